@@ -1,0 +1,3 @@
+#include <stddef.h>
+#include <openssl/evp.h>
+#include <openssl/sha.h>

@@ -1,0 +1,148 @@
+#define _GNU_SOURCE
+#include "CLinux.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/fsuid.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+#define RESULT(call) ({ __typeof__(call) r_ = (call); r_ < 0 ? -errno : r_; })
+
+struct self_path { char text[40]; };
+static struct self_path self(int fd) { struct self_path p; snprintf(p.text, sizeof p.text, "/proc/self/fd/%d", fd); return p; }
+
+int cl_errno(void) { return errno; }
+int cl_openat(int dir, const char *name, int flags, mode_t mode) { return RESULT(openat(dir, name, flags | O_CLOEXEC, mode)); }
+int cl_fstatat(int dir, const char *name, struct stat *st, int flags) { return RESULT(fstatat(dir, name, st, flags)); }
+int cl_fstat(int fd, struct stat *st) { return RESULT(fstatat(fd, "", st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)); }
+int cl_statx(int fd, unsigned mask, struct cl_statx *out) {
+    struct statx sx;
+    if (statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, mask, &sx) < 0) return -errno;
+    *out = (struct cl_statx){ sx.stx_mask, sx.stx_attributes, sx.stx_attributes_mask, sx.stx_btime.tv_sec, sx.stx_btime.tv_nsec };
+    return 0;
+}
+int cl_renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags) { return RESULT(renameat2(from_dir, from, to_dir, to, flags)); }
+int cl_linkat(int from_dir, const char *from, int to_dir, const char *to, int flags) { return RESULT(linkat(from_dir, from, to_dir, to, flags)); }
+int cl_link_fd(int fd, int to_dir, const char *to) { return RESULT(linkat(AT_FDCWD, self(fd).text, to_dir, to, AT_SYMLINK_FOLLOW)); }
+int cl_unlinkat(int dir, const char *name, int flags) { return RESULT(unlinkat(dir, name, flags)); }
+int cl_mkdirat(int dir, const char *name, mode_t mode) { return RESULT(mkdirat(dir, name, mode)); }
+int cl_symlinkat(const char *target, int dir, const char *name) { return RESULT(symlinkat(target, dir, name)); }
+int cl_mknodat(int dir, const char *name, mode_t mode, dev_t rdev) { return RESULT(mknodat(dir, name, mode, rdev)); }
+ssize_t cl_readlinkat(int dir, const char *name, char *buf, size_t size) { return RESULT(readlinkat(dir, name, buf, size)); }
+int cl_reopen(int fd, int flags) { return RESULT(open(self(fd).text, flags | O_CLOEXEC)); }
+int cl_close(int fd) { return RESULT(close(fd)); }
+ssize_t cl_pread(int fd, void *buf, size_t count, int64_t offset) { return RESULT(pread(fd, buf, count, offset)); }
+ssize_t cl_pwrite(int fd, const void *buf, size_t count, int64_t offset) { return RESULT(pwrite(fd, buf, count, offset)); }
+int cl_ftruncate(int fd, int64_t length) { return RESULT(ftruncate(fd, length)); }
+int cl_fsync(int fd, int data_only) { return RESULT(data_only ? fdatasync(fd) : fsync(fd)); }
+int cl_syncfs(int fd) { return RESULT(syncfs(fd)); }
+int cl_fallocate(int fd, int mode, int64_t offset, int64_t length) { return RESULT(fallocate(fd, mode, offset, length)); }
+int64_t cl_lseek(int fd, int64_t offset, int whence) { return RESULT(lseek(fd, offset, whence)); }
+int64_t cl_copy_file_range(int in, int64_t in_offset, int out, int64_t out_offset, size_t length) {
+    loff_t from = in_offset, to = out_offset;
+    return RESULT(copy_file_range(in, &from, out, &to, length, 0));
+}
+int cl_clone_file(int in, int out) { return RESULT(ioctl(out, FICLONE, in)); }
+
+/* One extent of data, inside the kernel; through this process where the kernel declines (EXDEV, EINVAL). */
+static int copy_extent(int in, int out, int64_t at, int64_t end) {
+    static __thread char buffer[1 << 16];
+    while (at < end) {
+        size_t want = end - at > (1 << 30) ? 1 << 30 : (size_t)(end - at);
+        int64_t n = cl_copy_file_range(in, at, out, at, want);
+        if (n == -EXDEV || n == -EINVAL || n == -EOPNOTSUPP || n == -ENOSYS) {
+            n = pread(in, buffer, want < sizeof buffer ? want : sizeof buffer, at);
+            if (n > 0 && pwrite(out, buffer, (size_t)n, at) != n) return errno ? -errno : -EIO;
+            if (n < 0) n = -errno;
+        }
+        if (n < 0) return (int)n;
+        if (n == 0) return 0;                          /* the file became shorter meanwhile */
+        at += n;
+    }
+    return 0;
+}
+int cl_copy_file(int in, int out, int64_t size) {
+    if (ioctl(out, FICLONE, in) == 0) return 0;
+    if (ftruncate(out, size) < 0) return -errno;
+    int64_t at = 0;
+    while (at < size) {
+        int64_t data = lseek(in, at, SEEK_DATA);
+        if (data < 0 && errno == ENXIO) break;         /* only a hole is left */
+        if (data < 0) data = at;
+        int64_t hole = lseek(in, data, SEEK_HOLE);
+        if (hole < 0 || hole > size) hole = size;
+        int r = copy_extent(in, out, data, hole);
+        if (r < 0) return r;
+        at = hole;
+    }
+    return 0;
+}
+int cl_chmod_fd(int fd, mode_t mode) { return RESULT(chmod(self(fd).text, mode)); }
+int cl_chown_fd(int fd, uid_t uid, gid_t gid) { return RESULT(fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)); }
+int cl_utimens_fd(int fd, const struct timespec times[2]) {
+    int r = utimensat(fd, "", times, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW);
+    return r < 0 ? -errno : 0;
+}
+int cl_truncate_fd(int fd, int64_t length) { return RESULT(truncate(self(fd).text, length)); }
+ssize_t cl_getxattr_fd(int fd, const char *name, void *value, size_t size) { return RESULT(getxattr(self(fd).text, name, value, size)); }
+int cl_setxattr_fd(int fd, const char *name, const void *value, size_t size, int flags) { return RESULT(setxattr(self(fd).text, name, value, size, flags)); }
+ssize_t cl_listxattr_fd(int fd, char *list, size_t size) { return RESULT(listxattr(self(fd).text, list, size)); }
+int cl_removexattr_fd(int fd, const char *name) { return RESULT(removexattr(self(fd).text, name)); }
+int cl_probe_writers(int fd) {
+    if (fcntl(fd, F_SETLEASE, F_RDLCK) < 0) return -errno;
+    (void)fcntl(fd, F_SETLEASE, F_UNLCK);
+    return 0;
+}
+int cl_lock(int fd) { return RESULT(flock(fd, LOCK_EX | LOCK_NB)); }
+int cl_thread_become(uid_t uid, gid_t gid) {
+    if (syscall(SYS_setgroups, 0, NULL) < 0) return -errno;
+    if (syscall(SYS_setresgid, -1, gid, -1) < 0) return -errno;
+    return RESULT((int)syscall(SYS_setresuid, -1, uid, -1));
+}
+int cl_thread_return(void) {
+    int r = (int)syscall(SYS_setresuid, -1, 0, -1);
+    if (syscall(SYS_setresgid, -1, 0, -1) < 0 || r < 0) return -errno;
+    return 0;
+}
+void cl_thread_fsids(uid_t uid, gid_t gid) { setfsgid(gid); setfsuid(uid); }
+int cl_thread_unshare(void) { int r = RESULT(unshare(CLONE_FS)); umask(0); return r; }
+mode_t cl_umask(mode_t mask) { return umask(mask); }
+void cl_thread_background(void) {
+    struct sched_param none = { 0 };
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
+    sched_setscheduler(0, SCHED_BATCH, &none);
+}
+void cl_thread_name(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }
+int cl_thread_id(void) { return (int)syscall(SYS_gettid); }
+int cl_peer(int socket, uid_t *uid, gid_t *gid, pid_t *pid) {
+    struct ucred peer; socklen_t size = sizeof peer;
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0) return -errno;
+    *uid = peer.uid; *gid = peer.gid; *pid = peer.pid;
+    return 0;
+}
+int cl_ignore_signals(void) { signal(SIGPIPE, SIG_IGN); signal(SIGIO, SIG_IGN); return 0; }
+int cl_raise_descriptor_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return -errno;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+    return limit.rlim_max > 1 << 20 ? 1 << 20 : (int)limit.rlim_max;
+}
+int cl_mount(const char *source, const char *target, const char *type, unsigned long flags, const char *data) { return RESULT(mount(source, target, type, flags, data)); }
+int cl_umount(const char *target, int lazily) { return RESULT(umount2(target, lazily ? MNT_DETACH : 0)); }
+static int64_t clock_ns(clockid_t clock) { struct timespec t; clock_gettime(clock, &t); return t.tv_sec * 1000000000ll + t.tv_nsec; }
+int64_t cl_clock_realtime_ns(void) { return clock_ns(CLOCK_REALTIME); }
+int64_t cl_clock_monotonic_ns(void) { return clock_ns(CLOCK_MONOTONIC); }

@@ -1,0 +1,76 @@
+// System calls that Swift's Glibc overlay lacks or cannot call (variadic, raw, per thread).
+#pragma once
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/types.h>
+#include <dirent.h>
+
+/// Every cl_ function returns a result of 0 or more, or a negative errno.
+
+int cl_openat(int dir, const char *name, int flags, mode_t mode);
+int cl_fstatat(int dir, const char *name, struct stat *st, int flags);
+int cl_fstat(int fd, struct stat *st);                 /* O_PATH descriptors too */
+/// What statx(2) adds to stat: the time of birth and the attribute bits.
+struct cl_statx { uint32_t mask; uint64_t attributes, attributes_mask; int64_t birth_seconds; uint32_t birth_nanoseconds; };
+int cl_statx(int fd, unsigned mask, struct cl_statx *out);
+int cl_renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
+int cl_linkat(int from_dir, const char *from, int to_dir, const char *to, int flags);
+int cl_link_fd(int fd, int to_dir, const char *to);    /* the file behind a descriptor, O_PATH too */
+int cl_unlinkat(int dir, const char *name, int flags);
+int cl_mkdirat(int dir, const char *name, mode_t mode);
+int cl_symlinkat(const char *target, int dir, const char *name);
+int cl_mknodat(int dir, const char *name, mode_t mode, dev_t rdev);
+ssize_t cl_readlinkat(int dir, const char *name, char *buf, size_t size);
+/// Opens again what a descriptor (O_PATH too) refers to, with other flags.
+int cl_reopen(int fd, int flags);
+int cl_close(int fd);
+ssize_t cl_pread(int fd, void *buf, size_t count, int64_t offset);
+ssize_t cl_pwrite(int fd, const void *buf, size_t count, int64_t offset);
+int cl_ftruncate(int fd, int64_t length);
+int cl_fsync(int fd, int data_only);
+int cl_syncfs(int fd);
+int cl_fallocate(int fd, int mode, int64_t offset, int64_t length);
+int64_t cl_lseek(int fd, int64_t offset, int whence);
+int64_t cl_copy_file_range(int in, int64_t in_offset, int out, int64_t out_offset, size_t length);
+/// Copies all of `in` to `out` from offset 0: clones where the file system can, else copies inside the kernel, holes kept.
+int cl_copy_file(int in, int out, int64_t size);
+/// FICLONE only: 0, or a negative errno (EOPNOTSUPP, EXDEV, EINVAL where the file system cannot).
+int cl_clone_file(int in, int out);
+/// chmod, chown, utimensat of what a descriptor (O_PATH too, symlinks too) refers to.
+int cl_chmod_fd(int fd, mode_t mode);
+int cl_chown_fd(int fd, uid_t uid, gid_t gid);
+int cl_utimens_fd(int fd, const struct timespec times[2]);
+int cl_truncate_fd(int fd, int64_t length);
+/// xattrs of what a descriptor (O_PATH too, symlinks excluded) refers to.
+ssize_t cl_getxattr_fd(int fd, const char *name, void *value, size_t size);
+int cl_setxattr_fd(int fd, const char *name, const void *value, size_t size, int flags);
+ssize_t cl_listxattr_fd(int fd, char *list, size_t size);
+int cl_removexattr_fd(int fd, const char *name);
+/// Takes and returns a read lease: 0 when nobody has the file open or mapped for writing, -EAGAIN when somebody has.
+int cl_probe_writers(int fd);
+/// An exclusive lock that dies with the process (flock): 0 or -EWOULDBLOCK.
+int cl_lock(int fd);
+/// The effective ids of this thread alone (raw system calls; glibc's would change every thread).
+int cl_thread_become(uid_t uid, gid_t gid);
+int cl_thread_return(void);
+/// The file system ids of this thread alone.
+void cl_thread_fsids(uid_t uid, gid_t gid);
+/// Gives this thread a umask and working directory of its own, and sets the umask to 0.
+int cl_thread_unshare(void);
+mode_t cl_umask(mode_t mask);
+/// This thread runs only when others leave time.
+void cl_thread_background(void);
+/// Names this thread for ps and gdb (15 bytes).
+void cl_thread_name(const char *name);
+int cl_thread_id(void);
+/// uid, gid and pid of the process at the other end of a Unix socket.
+int cl_peer(int socket, uid_t *uid, gid_t *gid, pid_t *pid);
+int cl_ignore_signals(void);                           /* SIGPIPE and SIGIO */
+int cl_raise_descriptor_limit(void);                   /* to the hard limit; returns it */
+int cl_mount(const char *source, const char *target, const char *type, unsigned long flags, const char *data);
+int cl_umount(const char *target, int lazily);
+int64_t cl_clock_realtime_ns(void);
+int64_t cl_clock_monotonic_ns(void);
+int cl_errno(void);

@@ -1,0 +1,64 @@
+/// One chunk of a content: its id, and the number of plain bytes it stands for.
+package struct ChunkReference: Hashable, Sendable {
+    package let id: Digest
+    package let length: UInt32
+
+    package init(id: Digest, length: UInt32) {
+        self.id = id
+        self.length = length
+    }
+}
+
+/// A whole content as a list of chunks: what a version is made of. A file has one entry with an empty path;
+/// a package has one for each file, directory and symlink in it, sorted by path, `/` between components.
+package struct Manifest: Hashable, Sendable {
+    package enum Kind: UInt8, Sendable {
+        case file = 1
+        case directory = 2
+        case symlink = 3
+    }
+
+    package struct Entry: Hashable, Sendable {
+        package var path: [UInt8]
+        package var kind: Kind
+        /// Permission bits.
+        package var mode: UInt16
+        /// Nanoseconds since 1970.
+        package var modified: Int64
+        /// Bytes; of a symlink, the length of its target.
+        package var size: UInt64
+        package var target: [UInt8]
+        package var chunks: [ChunkReference]
+
+        package init(
+            path: [UInt8] = [], kind: Kind = .file, mode: UInt16 = 0o644, modified: Int64 = 0,
+            size: UInt64 = 0, target: [UInt8] = [], chunks: [ChunkReference] = []
+        ) {
+            self.path = path
+            self.kind = kind
+            self.mode = mode
+            self.modified = modified
+            self.size = size
+            self.target = target
+            self.chunks = chunks
+        }
+    }
+
+    package var entries: [Entry]
+
+    package init(entries: [Entry]) { self.entries = entries }
+
+    /// Of a plain file.
+    package init(chunks: [ChunkReference], mode: UInt16 = 0o644, modified: Int64 = 0) {
+        let size = chunks.reduce(UInt64(0)) { $0 + UInt64($1.length) }
+        entries = [Entry(mode: mode, modified: modified, size: size, chunks: chunks)]
+    }
+
+    package var isPackage: Bool { entries.count != 1 || !entries[0].path.isEmpty }
+    package var size: UInt64 {
+        entries.reduce(0) { $0 + ($1.kind == .file ? $1.size : 0) }
+    }
+    package var chunkIDs: Set<Digest> {
+        entries.reduce(into: []) { ids, entry in ids.formUnion(entry.chunks.lazy.map(\.id)) }
+    }
+}

@@ -1,0 +1,43 @@
+/// One component of a path: bytes as POSIX has them, 1 to 255 of them, no `/` and no NUL; not always UTF-8.
+package struct Name: Hashable, Sendable, Comparable {
+    package let bytes: [UInt8]
+
+    package init(bytes: [UInt8]) { self.bytes = bytes }
+
+    package init(_ text: some StringProtocol) { bytes = Array(text.utf8) }
+
+    package init(cString: UnsafePointer<CChar>) {
+        var length = 0
+        while cString[length] != 0 { length += 1 }
+        bytes = cString.withMemoryRebound(to: UInt8.self, capacity: length) {
+            Array(UnsafeBufferPointer(start: $0, count: length))
+        }
+    }
+
+    /// The name for people: bytes that are not UTF-8 become replacement characters.
+    package var text: String { String(decoding: bytes, as: UTF8.self) }
+
+    package static func < (a: Name, b: Name) -> Bool { a.bytes.lexicographicallyPrecedes(b.bytes) }
+
+    /// The bytes behind the last dot, or nothing: `report.tar.gz` gives `gz`, `.profile` gives nothing.
+    package var fileExtension: [UInt8] {
+        guard let dot = bytes.lastIndex(of: UInt8(ascii: ".")), dot > 0 else { return [] }
+        return Array(bytes[(dot + 1)...])
+    }
+
+    /// Calls `body` with the name as C wants it, ended by NUL.
+    package func withCString<Result, Failure: Error>(
+        _ body: (UnsafePointer<CChar>) throws(Failure) -> Result
+    ) throws(Failure) -> Result {
+        var terminated = [CChar](unsafeUninitializedCapacity: bytes.count + 1) { buffer, count in
+            for (index, byte) in bytes.enumerated() { buffer[index] = CChar(bitPattern: byte) }
+            buffer[bytes.count] = 0
+            count = bytes.count + 1
+        }
+        return try body(&terminated)
+    }
+}
+
+extension Name: CustomStringConvertible {
+    package var description: String { text }
+}

@@ -1,0 +1,73 @@
+package import CLinux
+import Glibc
+
+/// An open file descriptor that closes itself.
+package struct Descriptor: ~Copyable, Sendable {
+    package let raw: Int32
+
+    package init(owning raw: Int32) { self.raw = raw }
+
+    package init(
+        opening path: String, in directory: Int32 = AT_FDCWD, flags: Int32, mode: mode_t = 0
+    ) throws(Errno) {
+        raw = try check(cl_openat(directory, path, flags, mode))
+    }
+
+    deinit { _ = cl_close(raw) }
+
+    /// Gives the descriptor away without closing it.
+    package consuming func release() -> Int32 {
+        let raw = raw
+        discard self
+        return raw
+    }
+
+    package func status() throws(Errno) -> stat {
+        var status = stat()
+        try check(cl_fstat(raw, &status))
+        return status
+    }
+
+    /// Fewer bytes than asked for only at the end of the file.
+    package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno)
+        -> Int
+    {
+        try readFully(raw, into: buffer, at: offset)
+    }
+
+    package func write(_ bytes: UnsafeRawBufferPointer, at offset: Int64) throws(Errno) {
+        try writeFully(raw, bytes, at: offset)
+    }
+
+    package func sync(dataOnly: Bool = true) throws(Errno) {
+        try check(cl_fsync(raw, dataOnly ? 1 : 0))
+    }
+}
+
+/// pread(2) until the buffer is full or the file ends; the number of bytes read.
+package func readFully(
+    _ descriptor: Int32, into buffer: UnsafeMutableRawBufferPointer, at offset: Int64
+) throws(Errno) -> Int {
+    var done = 0
+    while done < buffer.count {
+        let count = cl_pread(
+            descriptor, buffer.baseAddress! + done, buffer.count - done, offset + Int64(done))
+        if count == -Int(EINTR) { continue }
+        if try check(count) == 0 { break }
+        done += count
+    }
+    return done
+}
+
+/// pwrite(2) until all is written.
+package func writeFully(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, at offset: Int64)
+    throws(Errno)
+{
+    var done = 0
+    while done < bytes.count {
+        let count = cl_pwrite(
+            descriptor, bytes.baseAddress! + done, bytes.count - done, offset + Int64(done))
+        if count == -Int(EINTR) { continue }
+        done += try check(count)
+    }
+}
