@@ -1,4 +1,4 @@
-package import CLinux
+import CLinux
 import Glibc
 
 /// An open file descriptor that closes itself.

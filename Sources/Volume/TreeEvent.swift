@@ -1,0 +1,64 @@
+import CLinux
+import Model
+
+/// What a program did to the working tree, as far as history cares. Noted by the thread that served the request,
+/// before it answers, so that the order is the one the program saw; understood later, by the recorder.
+package enum TreeEvent: Sendable {
+    /// A new inode got a name: create, mkdir, symlink, mknod.
+    case created(Spot, Trace, by: Actor)
+    /// An inode got another name (link).
+    case linked(Spot, Trace, by: Actor)
+    /// A name went away. `stash` names where its bytes were moved, if they were.
+    case removed(Spot, Trace, stash: String?, by: Actor)
+    /// A name moved. `replaced` is what stood at `to`, `stash` where its bytes were moved.
+    case renamed(from: Spot, to: Spot, Trace, replaced: Trace?, stash: String?, by: Actor)
+    /// Two names changed places.
+    case exchanged(Spot, Trace, Spot, Trace, by: Actor)
+    /// A program opens a document to write in place; the contents until now are safe in the stash.
+    case secured(inode: UInt64, stash: String, by: Actor)
+    /// The last writer closed it, or it was truncated: its contents are a save if they differ.
+    case saved(inode: UInt64, by: Actor)
+    /// The last writer closed it and had changed nothing.
+    case untouched(inode: UInt64)
+    /// A directory became, or ceased to be, a package by its attribute.
+    case packaged(inode: UInt64)
+}
+
+/// A place for a name: the inode of a directory, and the name in it.
+package struct Spot: Hashable, Sendable {
+    package var directory: UInt64
+    package var name: Name
+
+    package init(directory: UInt64, name: Name) {
+        self.directory = directory
+        self.name = name
+    }
+}
+
+/// What tells one file from another in the working tree, and a changed one from an unchanged one.
+package struct Trace: Hashable, Sendable {
+    package var inode: UInt64
+    package var mode: UInt32
+    package var size: Int64
+    /// Nanoseconds since 1970.
+    package var modified: Int64
+    package var changed: Int64
+
+    package init(_ status: stat) {
+        inode = UInt64(status.st_ino)
+        mode = status.st_mode
+        size = Int64(status.st_size)
+        modified = Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
+        changed = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
+    }
+
+    package var isDirectory: Bool { mode & 0o170000 == 0o040000 }
+    package var isFile: Bool { mode & 0o170000 == 0o100000 }
+    package var isSymlink: Bool { mode & 0o170000 == 0o120000 }
+
+    /// Whether contents may differ: any write moves the change time; reading does not.
+    package func differs(from other: Trace) -> Bool {
+        inode != other.inode || size != other.size || changed != other.changed
+            || modified != other.modified
+    }
+}

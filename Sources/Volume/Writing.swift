@@ -1,0 +1,40 @@
+import Model
+
+/// One inode's life while programs have it open for writing. The owner (a node of the mount) guards it with its lock
+/// and keeps it until the inode is forgotten or no writer is left.
+package struct Writing: Sendable {
+    /// Handles open for writing.
+    package internal(set) var writers = 0
+    /// The file as it was when the first of them opened it.
+    var baseline: Trace?
+    /// Who opened it for writing last.
+    var actor = Actor(process: 0, uid: 0, program: "")
+    /// Made by the first writer: there was nothing before.
+    package internal(set) var isNew = false
+    /// Where handles save what they are about to overwrite, for a large file.
+    package internal(set) var undo: Undo?
+    /// A save that may have ended just before the newest writer opened; settled when the earlier ones close.
+    var boundary: Boundary?
+
+    package init() {}
+
+    struct Boundary: Sendable {
+        /// The kernel's number of the open request: a close with a smaller one came before it.
+        var unique: UInt64
+        var stash: String
+        var actor: Actor
+        /// Writers that were open then and have not closed yet.
+        var earlier: Int
+        var real = true
+    }
+}
+
+/// How a handle that was just opened for writing may write.
+package enum WriteAccess: Sendable {
+    /// Straight to the file (kernel passthrough).
+    case direct
+    /// Each write must go through `Undo.willWrite` first: the handle's writes (and mapped writes) must pass through the process.
+    case guarded(Undo)
+    /// Not without copying much: call again from a thread that may take its time, with `mayBlock`.
+    case slow
+}
