@@ -1,4 +1,5 @@
 import CLinux
+import Glibc
 import Model
 import SystemCalls
 
@@ -9,23 +10,106 @@ extension Volume {
     /// count is to be told as 0 although the inode has a name there.
     package func unlink(_ place: Place, status: stat, traits: Traits, by actor: Actor)
         throws(Errno) -> Bool
-    { fatalError() }
+    {
+        let trace = Trace(status)
+        let spot = place.spot
+        if traits.contains(.local) {
+            try check(cl_unlinkat(place.descriptor, place.name, 0))
+            return false
+        }
+        // A file that its maker still has open was never saved: a temporary file without a name.
+        guard holdsBytes(trace, links: status.st_nlink), !traits.contains(.unsaved) else {
+            try check(cl_unlinkat(place.descriptor, place.name, 0))
+            events.append(.removed(spot, trace, stash: nil, by: actor))
+            return false
+        }
+        // One rename takes the name away and keeps the bytes: at every instant they have exactly one name.
+        let aside = stash.newName(.displaced, inode: trace.inode, spot: spot, actor: actor)
+        try check(cl_renameat2(place.descriptor, place.name, stash.directory, aside, 0))
+        events.append(.removed(spot, trace, stash: aside, by: actor))
+        return true
+    }
 
-    package func rmdir(_ place: Place, status: stat, by actor: Actor) throws(Errno) {}
+    package func rmdir(_ place: Place, status: stat, by actor: Actor) throws(Errno) {
+        try check(cl_unlinkat(place.descriptor, place.name, AT_REMOVEDIR))
+        events.append(.removed(place.spot, Trace(status), stash: nil, by: actor))
+    }
 
     /// renameat2(2), all flags. `moved` is what stands at `from`, `replaced` what stands at `to` (nil: nothing).
     /// True: what was replaced went to the stash.
     package func rename(
         from: Place, to: Place, flags: UInt32, moved: stat, replaced: stat?,
         movedTraits: Traits, replacedTraits: Traits, by actor: Actor
-    ) throws(Errno) -> Bool { fatalError() }
+    ) throws(Errno) -> Bool {
+        let trace = Trace(moved)
+        if flags & UInt32(RENAME_EXCHANGE) != 0, let replaced {
+            try check(
+                cl_renameat2(from.descriptor, from.name, to.descriptor, to.name, flags))
+            events.append(
+                .exchanged(from.spot, trace, to.spot, Trace(replaced), by: actor))
+            return false
+        }
+        if let replaced, replaced.st_ino == moved.st_ino {
+            // Two names of one file: rename(2) leaves both.
+            try check(
+                cl_renameat2(from.descriptor, from.name, to.descriptor, to.name, flags))
+            return false
+        }
+        let aside = try putAside(replaced, at: to, traits: replacedTraits, by: actor)
+        let result = cl_renameat2(from.descriptor, from.name, to.descriptor, to.name, flags)
+        if result < 0 {
+            if let aside { stash.remove(aside) }
+            throw Errno(-result)
+        }
+        events.append(
+            .renamed(
+                from: from.spot, to: to.spot, trace, replaced: replaced.map { Trace($0) },
+                stash: aside, by: actor))
+        return aside != nil
+    }
+
+    /// Gives what is about to be replaced a second name in the stash, so that the replacing itself stays one atomic step.
+    private func putAside(_ status: stat?, at place: Place, traits: Traits, by actor: Actor)
+        throws(Errno) -> String?
+    {
+        guard let status, !traits.contains(.local) else { return nil }
+        let trace = Trace(status)
+        // What its maker still writes is kept too: it closes it into a superseded document, which is a conflict.
+        guard
+            holdsBytes(trace, links: status.st_nlink)
+                || traits.contains(.unsaved) && trace.isFile && status.st_nlink == 1
+        else { return nil }
+        let aside = stash.newName(.displaced, inode: trace.inode, spot: place.spot, actor: actor)
+        let result = cl_linkat(place.descriptor, place.name, stash.directory, aside, 0)
+        if result == 0 { return aside }
+        guard [EPERM, EMLINK, EOPNOTSUPP, EXDEV].contains(-result) else { throw Errno(-result) }
+        // A file of somebody else that may not be linked (protected_hardlinks): its bytes are copied.
+        let file = Descriptor(
+            owning: try check(cl_openat(place.descriptor, place.name, O_PATH | O_NOFOLLOW, 0)))
+        let copy = stash.newName(.copied, inode: trace.inode, spot: place.spot, actor: actor)
+        try stash.copy(of: file.raw, size: trace.size, into: copy)
+        return copy
+    }
+
+    private func holdsBytes(_ trace: Trace, links: nlink_t) -> Bool {
+        trace.isFile && trace.size > 0 && links == 1
+    }
 
     /// To be called when a name has been made (create, mkdir, symlink, mknod).
-    package func created(_ place: Place, status: stat, by actor: Actor) {}
+    package func created(_ place: Place, status: stat, by actor: Actor) {
+        events.append(.created(place.spot, Trace(status), by: actor))
+    }
 
     /// To be called when an inode has got another name.
-    package func linked(_ place: Place, status: stat, by actor: Actor) {}
+    package func linked(_ place: Place, status: stat, by actor: Actor) {
+        events.append(.linked(place.spot, Trace(status), by: actor))
+    }
 
     /// Whether files of that name are never versions: temporary and lock files, and what the ignore file adds.
-    package func isLocal(_ name: UnsafePointer<CChar>) -> Bool { false }
+    package func isLocal(_ name: UnsafePointer<CChar>) -> Bool {
+        let length = strlen(name)
+        return name.withMemoryRebound(to: UInt8.self, capacity: length) { bytes in
+            localNames.withLock { $0.matches(UnsafeBufferPointer(start: bytes, count: length)) }
+        }
+    }
 }

@@ -1,4 +1,5 @@
 import CLinux
+import Glibc
 import Model
 import SystemCalls
 
@@ -10,22 +11,141 @@ extension Volume {
     package func openForWriting(
         _ writing: inout Writing, file: Int32, status: stat, truncates: Bool, isNew: Bool,
         traits: Traits, others: Int, unique: UInt64, mayBlock: Bool, by actor: Actor
-    ) throws(Errno) -> WriteAccess { .direct }
+    ) throws(Errno) -> WriteAccess {
+        if isNew || !Trace(status).isFile {
+            writing.baseline = nil
+            writing.writers += 1
+            writing.actor = actor
+            return .direct
+        }
+        let trace = Trace(status)
+        if writing.writers > 0 {
+            try noteBoundary(&writing, file: file, trace: trace, traits: traits, unique: unique)
+            if truncates, let undo = writing.undo { try saveAll(of: file, in: undo, from: 0) }
+        } else if !(try secure(
+            &writing, file: file, trace: trace, whole: truncates, traits: traits,
+            mayBlock: mayBlock, by: actor))
+        {
+            return .slow
+        } else {
+            writing.baseline = trace
+        }
+        writing.writers += 1
+        writing.actor = actor
+        if let undo = writing.undo { return .guarded(undo) }
+        return .direct
+    }
 
     /// One handle opened for writing was released.
-    package func closeWriter(_ writing: inout Writing, file: Int32, traits: Traits, unique: UInt64)
-    {}
+    package func closeWriter(
+        _ writing: inout Writing, file: Int32, traits: Traits, unique: UInt64
+    ) {
+        writing.writers -= 1
+        var status = stat()
+        let found = cl_fstat(file, &status) == 0
+        settleBoundary(&writing, inode: UInt64(status.st_ino), unique: unique)
+        guard writing.writers == 0 else { return }
+        let isSecured = writing.isSecured
+        writing.undo = nil
+        writing.isSecured = false
+        guard found, !traits.contains(.local) else { return }
+        let trace = Trace(status)
+        if let baseline = writing.baseline, !trace.differs(from: baseline) {
+            if isSecured { events.append(.untouched(inode: trace.inode)) }
+        } else {
+            events.append(.saved(inode: trace.inode, by: writing.actor))
+        }
+    }
 
-    /// Before truncate(2) or ftruncate(2) to `size`. True when done; false: call again with `mayBlock` from a thread that may take its time.
+    /// Before truncate(2) or ftruncate(2) to `size`. True when done; false: call again with `mayBlock` from a thread
+    /// that may take its time.
     package func willTruncate(
-        _ writing: inout Writing, file: Int32, status: stat, traits: Traits, mayBlock: Bool,
-        by actor: Actor
-    ) throws(Errno) -> Bool { true }
+        _ writing: inout Writing, file: Int32, status: stat, to size: Int64, traits: Traits,
+        mayBlock: Bool, by actor: Actor
+    ) throws(Errno) -> Bool {
+        let trace = Trace(status)
+        guard trace.isFile else { return true }
+        if writing.writers > 0 {
+            if let undo = writing.undo { try saveAll(of: file, in: undo, from: size) }
+            return true
+        }
+        // Growing overwrites nothing, but what is to be the version before it must not grow with it.
+        let done = try secure(
+            &writing, file: file, trace: trace, whole: true, traits: traits, mayBlock: mayBlock,
+            by: actor)
+        if done { writing.undo = nil }
+        return done
+    }
 
     /// After it: a save, unless the file is open for writing.
-    package func didTruncate(_ writing: inout Writing, file: Int32, status: stat, by actor: Actor) {
+    package func didTruncate(
+        _ writing: inout Writing, file: Int32, status: stat, traits: Traits, by actor: Actor
+    ) {
+        guard writing.writers == 0, !traits.contains(.local) else { return }
+        writing.isSecured = false
+        events.append(.saved(inode: UInt64(status.st_ino), by: actor))
     }
 
     /// `user.concord.package` of a directory was set or removed.
-    package func packageAttributeChanged(inode: UInt64) {}
+    package func packageAttributeChanged(inode: UInt64) { events.append(.packaged(inode: inode)) }
+
+    /// Puts the contents as they are now, the last save, in safety. False: that would take long and `mayBlock` is false.
+    private func secure(
+        _ writing: inout Writing, file: Int32, trace: Trace, whole: Bool, traits: Traits,
+        mayBlock: Bool, by actor: Actor
+    ) throws(Errno) -> Bool {
+        writing.isSecured = false
+        guard trace.size > 0, !traits.contains(.local), !isKept(trace) else { return true }
+        let isSmall = trace.size <= settings.copiedSizeMax
+        let name = stash.newName(
+            isSmall || whole ? .copied : .undo, inode: trace.inode, spot: nil, actor: actor)
+        if isSmall || whole && mayBlock {
+            try stash.copy(of: file, size: trace.size, into: name)
+        } else if stash.clones(file, into: name) {
+            // Cloned: as good as a copy, and free.
+        } else if whole {
+            return false
+        } else {
+            let copy = try Descriptor(
+                opening: name, in: stash.directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
+            writing.undo = try Undo(name: name, copy: copy, size: trace.size)
+        }
+        writing.isSecured = true
+        events.append(.secured(inode: trace.inode, stash: name, by: actor))
+        return true
+    }
+
+    private func saveAll(of file: Int32, in undo: Undo, from offset: Int64) throws(Errno) {
+        let descriptor = Descriptor(owning: try check(cl_reopen(file, O_RDONLY)))
+        try undo.willTruncate(descriptor.raw, to: offset)
+    }
+
+    /// Another writer has the file open and has changed it. Perhaps it has closed it and we have not heard yet: then the
+    /// contents are a save that the new writer is about to destroy, so a copy is taken until it is known.
+    private func noteBoundary(
+        _ writing: inout Writing, file: Int32, trace: Trace, traits: Traits, unique: UInt64
+    ) throws(Errno) {
+        guard writing.boundary == nil, trace.size > 0, trace.size <= settings.copiedSizeMax,
+            !traits.contains(.local), writing.baseline.map({ trace.differs(from: $0) }) ?? true
+        else { return }
+        let name = stash.newName(.copied, inode: trace.inode, spot: nil, actor: writing.actor)
+        try stash.copy(of: file, size: trace.size, into: name)
+        writing.boundary = Writing.Boundary(
+            unique: unique, stash: name, actor: writing.actor, earlier: writing.writers)
+    }
+
+    private func settleBoundary(_ writing: inout Writing, inode: UInt64, unique: UInt64) {
+        guard var boundary = writing.boundary else { return }
+        if unique < boundary.unique { boundary.earlier -= 1 }
+        writing.boundary = boundary
+        if boundary.earlier == 0 {
+            events.append(.saved(inode: inode, by: boundary.actor))
+            events.append(.secured(inode: inode, stash: boundary.stash, by: boundary.actor))
+            writing.isSecured = true
+            writing.boundary = nil
+        } else if writing.writers == 0 {
+            stash.remove(boundary.stash)
+            writing.boundary = nil
+        }
+    }
 }

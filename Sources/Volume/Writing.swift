@@ -5,12 +5,12 @@ import Model
 package struct Writing: Sendable {
     /// Handles open for writing.
     package internal(set) var writers = 0
-    /// The file as it was when the first of them opened it.
+    /// The file as it was when the first of them opened it; nil when that one made it.
     var baseline: Trace?
     /// Who opened it for writing last.
     var actor = Actor(process: 0, uid: 0, program: "")
-    /// Made by the first writer: there was nothing before.
-    package internal(set) var isNew = false
+    /// Whether its old contents were put in the stash when the first writer came.
+    var isSecured = false
     /// Where handles save what they are about to overwrite, for a large file.
     package internal(set) var undo: Undo?
     /// A save that may have ended just before the newest writer opened; settled when the earlier ones close.
@@ -18,14 +18,15 @@ package struct Writing: Sendable {
 
     package init() {}
 
+    /// RELEASE is answered after close(2) has returned, so an open can overtake the close before it. Requests are
+    /// numbered in the order in which the kernel queued them: the numbers tell which came first.
     struct Boundary: Sendable {
-        /// The kernel's number of the open request: a close with a smaller one came before it.
+        /// The number of the open request.
         var unique: UInt64
         var stash: String
         var actor: Actor
-        /// Writers that were open then and have not closed yet.
+        /// Writers that were open then and have not been seen to close before it.
         var earlier: Int
-        var real = true
     }
 }
 

@@ -1,0 +1,42 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// What happened in the tree and has not been understood yet. Many threads append, one takes all.
+final class EventQueue: Sendable {
+    private struct State {
+        var events: [TreeEvent] = []
+        /// Monotonic nanoseconds of the oldest and the newest event.
+        var oldest: Int64 = 0
+        var newest: Int64 = 0
+        /// Events ever appended.
+        var count: UInt64 = 0
+    }
+
+    private let state = Mutex(State())
+
+    func append(_ event: TreeEvent) {
+        let now = cl_clock_monotonic_ns()
+        state.withLock { state in
+            if state.events.isEmpty { state.oldest = now }
+            state.newest = now
+            state.count += 1
+            state.events.append(event)
+        }
+    }
+
+    func takeAll() -> [TreeEvent] {
+        state.withLock { state in
+            var taken: [TreeEvent] = []
+            swap(&taken, &state.events)
+            return taken
+        }
+    }
+
+    /// How many wait, since when, and when the last one came.
+    var waiting: (count: Int, oldest: Int64, newest: Int64) {
+        state.withLock { ($0.events.count, $0.oldest, $0.newest) }
+    }
+
+    var total: UInt64 { state.withLock { $0.count } }
+}

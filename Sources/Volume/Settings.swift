@@ -1,0 +1,34 @@
+import Model
+
+/// How long versions are kept, in seconds of age. A version younger than `all` is always kept; older ones, one an hour,
+/// then one a day, then one a week. Current, conflict and labelled versions are never thinned.
+package struct Retention: Hashable, Sendable {
+    package var all: Int64 = 24 * 3600
+    package var hourly: Int64 = 7 * 24 * 3600
+    package var daily: Int64 = 30 * 24 * 3600
+    /// Versions of a deleted document go when it has been deleted for so long.
+    package var deleted: Int64 = 90 * 24 * 3600
+
+    package init() {}
+}
+
+/// What a volume may be told when it is opened.
+package struct Settings: Sendable {
+    package var retention = Retention()
+    package var listConflicts = false
+    /// Whether a store that does not exist is made.
+    package var mayCreate = true
+    /// Bytes. A file up to this size is copied aside when a program opens it to write in place; a larger one has its old
+    /// blocks saved as they are overwritten.
+    package var copiedSizeMax: Int64 = 1 << 20
+    /// Seconds without an event before the recorder begins to work.
+    package var settleSeconds = 0.2
+    /// Seconds after which it begins although events keep coming.
+    package var patienceSeconds = 3.0
+    /// Seconds for which a vacated name remembers its document.
+    package var tombstoneSeconds = 10.0
+    /// Seconds without a change before a package is taken to be saved.
+    package var packageQuietSeconds = 1.0
+
+    package init() {}
+}

@@ -1,0 +1,115 @@
+import CLinux
+import Model
+import SystemCalls
+import Synchronization
+
+/// The directory of contents moved aside, waiting to be cut into chunks. A file's name says all that is needed to find
+/// its document after a crash: `SEQUENCE-KIND-INODE-DIRECTORY-SAVED-UID-PROGRAM-NAME`, numbers in hexadecimal.
+final class Stash: Sendable {
+    /// O_PATH.
+    let directory: Int32
+    private let sequence: Atomic<UInt64>
+
+    enum Kind: UInt8, Sendable {
+        /// The file itself, whose last name was taken away or given to another.
+        case displaced = 0x64
+        /// A copy of a file that is about to be written in place.
+        case copied = 0x63
+        /// Old blocks of a file that is being written in place, at their offsets; holes where the file still has them.
+        case undo = 0x75
+    }
+
+    init(directory: Int32, firstSequence: UInt64) {
+        self.directory = directory
+        sequence = Atomic(firstSequence)
+    }
+
+    /// A name that was never given before.
+    func newName(_ kind: Kind, inode: UInt64, spot: Spot?, actor: Actor) -> String {
+        let number = sequence.wrappingAdd(1, ordering: .relaxed).oldValue
+        let program = actor.program.utf8.map { byte in
+            byte == UInt8(ascii: "-") || byte == UInt8(ascii: "/") ? UInt8(ascii: "_") : byte
+        }
+        var text = hexadecimal(number: number)
+        text += "-\(Character(UnicodeScalar(kind.rawValue)))"
+        for value in [inode, spot?.directory ?? 0, UInt64(cl_clock_realtime_ns())] {
+            text += "-" + hexadecimal(number: value)
+        }
+        text += "-" + hexadecimal(number: UInt64(actor.uid))
+        text += "-" + String(decoding: program, as: UTF8.self) + "-"
+        // The document's name is a hint; a long one is cut at what a file name may hold.
+        if let name = spot?.name, name.bytes.count + text.utf8.count < 250,
+            let readable = String(validating: name.bytes, as: UTF8.self)
+        {
+            text += readable
+        }
+        return text
+    }
+
+    /// What a name says; nil for a file that is none of ours.
+    static func parse(_ name: String) -> Entry? {
+        let parts = name.split(separator: "-", maxSplits: 7, omittingEmptySubsequences: false)
+        guard parts.count == 8, let sequence = UInt64(parts[0], radix: 16),
+            let letter = parts[1].utf8.first, let kind = Kind(rawValue: letter),
+            let inode = UInt64(parts[2], radix: 16), let directory = UInt64(parts[3], radix: 16),
+            let saved = UInt64(parts[4], radix: 16), let uid = UInt32(parts[5], radix: 16)
+        else { return nil }
+        let spot = directory == 0 ? nil : Spot(directory: directory, name: Name(parts[7]))
+        return Entry(
+            file: name, sequence: sequence, kind: kind, inode: inode, spot: spot,
+            saved: Int64(saved), actor: Actor(process: 0, uid: uid, program: String(parts[6])))
+    }
+
+    struct Entry: Hashable, Sendable {
+        var file: String
+        var sequence: UInt64
+        var kind: Kind
+        /// The inode whose contents these are (its own, when displaced).
+        var inode: UInt64
+        var spot: Spot?
+        /// Nanoseconds since 1970.
+        var saved: Int64
+        var actor: Actor
+    }
+
+    /// Everything in the stash, in the order in which it came.
+    func entries() throws(Errno) -> [Entry] {
+        var found: [Entry] = []
+        try forEachName(in: directory) { name in
+            if let entry = Stash.parse(name.text) { found.append(entry) }
+        }
+        return found.sorted { $0.sequence < $1.sequence }
+    }
+
+    func open(_ name: String) throws(Errno) -> Descriptor {
+        try Descriptor(opening: name, in: directory, flags: O_RDONLY | O_NOFOLLOW)
+    }
+
+    func remove(_ name: String) { _ = cl_unlinkat(directory, name, 0) }
+
+    /// Copies what an O_PATH descriptor refers to, cloned where the file system can.
+    func copy(of file: Int32, size: Int64, into name: String) throws(Errno) {
+        let source = Descriptor(owning: try check(cl_reopen(file, O_RDONLY | O_NOATIME)))
+        let copy = try Descriptor(
+            opening: name, in: directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
+        let result = cl_copy_file(source.raw, copy.raw, size)
+        if result < 0 {
+            remove(name)
+            throw Errno(-result)
+        }
+    }
+
+    /// Whether this file system clones files at no cost.
+    func clones(_ file: Int32, into name: String) -> Bool {
+        guard let source = try? Descriptor(owning: check(cl_reopen(file, O_RDONLY))),
+            let copy = try? Descriptor(
+                opening: name, in: directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
+        else { return false }
+        if cl_clone_file(source.raw, copy.raw) == 0 { return true }
+        remove(name)
+        return false
+    }
+}
+
+/// Without leading zeros.
+private func hexadecimal(number: UInt64) -> String { String(number, radix: 16) }

@@ -1,0 +1,52 @@
+import CLinux
+import Glibc
+import Model
+import SystemCalls
+
+/// Calls `body` with each name in a directory but `.` and `..`. The descriptor may be O_PATH and stays open.
+func forEachName(in directory: Int32, _ body: (Name) throws(Errno) -> Void) throws(Errno) {
+    let descriptor = try check(cl_openat(directory, ".", O_RDONLY | O_DIRECTORY, 0))
+    guard let stream = fdopendir(descriptor) else {
+        _ = cl_close(descriptor)
+        throw Errno(ENOMEM)
+    }
+    defer { closedir(stream) }
+    while true {
+        errno = 0
+        guard let entry = readdir(stream) else {
+            if errno != 0 { throw Errno(errno) }
+            return
+        }
+        let name = withUnsafePointer(to: &entry.pointee.d_name) { pointer in
+            pointer.withMemoryRebound(to: CChar.self, capacity: 256) { Name(cString: $0) }
+        }
+        if name.bytes == [0x2E] || name.bytes == [0x2E, 0x2E] { continue }
+        try body(name)
+    }
+}
+
+/// Opens what a path from `root` leads to, component by component (it may be longer than PATH_MAX), following no symlink.
+func open(_ path: [Name], from root: Int32, flags: Int32) throws(Errno) -> Descriptor {
+    guard !path.isEmpty else { return try Descriptor(opening: ".", in: root, flags: flags) }
+    var directory: Int32 = root
+    defer { if directory != root { _ = cl_close(directory) } }
+    for name in path.dropLast() {
+        let next = try name.withCString { (text) throws(Errno) in
+            try check(cl_openat(directory, text, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0))
+        }
+        if directory != root { _ = cl_close(directory) }
+        directory = next
+    }
+    let last = try path[path.count - 1].withCString { (text) throws(Errno) in
+        try check(cl_openat(directory, text, flags | O_NOFOLLOW, 0))
+    }
+    return Descriptor(owning: last)
+}
+
+func status(of name: Name, in directory: Int32) throws(Errno) -> stat {
+    var result = stat()
+    try name.withCString { (text) throws(Errno) in
+        _ = try check(cl_fstatat(directory, text, &result, AT_SYMLINK_NOFOLLOW))
+    }
+    return result
+}
