@@ -1,0 +1,94 @@
+import Model
+
+/// An item of the volume as this device knows it.
+package struct Item: Hashable, Sendable {
+    package enum Kind: UInt8, Sendable, CaseIterable {
+        case file = 1
+        case directory = 2
+        case package = 3
+        case symlink = 4
+        case special = 5
+    }
+
+    /// The key of the root, whose parent is 0.
+    package static let root: Int64 = 1
+
+    /// Row id, local to this journal, never given twice.
+    package var key: Int64
+    /// Random, for ever.
+    package var id: Identifier
+    /// The key of the directory.
+    package var parent: Int64
+    package var name: Name
+    package var kind: Kind
+    /// Of the working tree's file; 0 unknown.
+    package var inode: UInt64
+    /// The birth time of statx(2) in nanoseconds, which stands for the inode's generation; 0 unknown.
+    package var birth: Int64
+    /// Bytes as last seen; with `modified` and `changed` it tells edits made while nobody watched.
+    package var size: UInt64
+    /// Nanoseconds since 1970, as last seen.
+    package var modified: Int64
+    /// Nanoseconds since 1970, as last seen.
+    package var changed: Int64
+    /// When it was deleted (softly), nanoseconds since 1970; nil while it is alive.
+    package var deleted: Int64?
+    /// The highest version number ever given; 0 none.
+    package var latest: Int
+    /// The version that the name shows.
+    package var current: Identifier?
+    /// How often it was rewritten in place while large.
+    package var inPlace: Int
+
+    package init(
+        key: Int64 = 0, id: Identifier = .random(), parent: Int64, name: Name, kind: Kind,
+        inode: UInt64 = 0, birth: Int64 = 0, size: UInt64 = 0, modified: Int64 = 0,
+        changed: Int64 = 0, deleted: Int64? = nil, latest: Int = 0, current: Identifier? = nil,
+        inPlace: Int = 0
+    ) {
+        self.key = key
+        self.id = id
+        self.parent = parent
+        self.name = name
+        self.kind = kind
+        self.inode = inode
+        self.birth = birth
+        self.size = size
+        self.modified = modified
+        self.changed = changed
+        self.deleted = deleted
+        self.latest = latest
+        self.current = current
+        self.inPlace = inPlace
+    }
+}
+
+extension Item {
+    /// In the order of `init(columns:)` and `values`.
+    static let columns = """
+        key, id, parent, name, kind, inode, birth, size, modified, changed, deleted, latest,
+        current, in_place
+        """
+
+    init(columns: Columns) throws(VolumeError) {
+        self.init(
+            key: columns.integer(0), id: try columns.identifier(1), parent: columns.integer(2),
+            name: Name(bytes: columns.bytes(3)), kind: try columns.code(4),
+            inode: columns.unsigned(5), birth: columns.integer(6), size: columns.unsigned(7),
+            modified: columns.integer(8), changed: columns.integer(9),
+            deleted: columns.isNull(10) ? nil : columns.integer(10),
+            latest: Int(columns.integer(11)),
+            current: columns.isNull(12) ? nil : try columns.identifier(12),
+            inPlace: Int(columns.integer(13)))
+    }
+
+    /// All but the key.
+    var values: [Value] {
+        [
+            .identifier(id), .integer(parent), .bytes(name.bytes), .code(kind.rawValue),
+            .unsigned(inode), .integer(birth), .unsigned(size), .integer(modified),
+            .integer(changed), .integer(deleted), .integer(Int64(latest)), .identifier(current),
+            .integer(Int64(inPlace)),
+        ]
+    }
+}

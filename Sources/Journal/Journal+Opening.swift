@@ -1,0 +1,135 @@
+internal import GRDB
+import Glibc
+import Model
+
+extension Journal {
+    /// Opens the journal at `path`.
+    ///
+    /// Nothing is written before the file has been found to be a journal that this build understands.
+    /// - Parameters:
+    ///   - mayCreate: Makes a new journal, with a root, where there is no file or an empty one.
+    ///   - checked: Looks through all pages first (after an unclean end): about a second for 1 GB.
+    /// - Throws: `.notFound`; `.newer`; `.damaged` for what is no journal or fails the check; `.denied`; `.full`.
+    package static func open(
+        path: String, mayCreate: Bool = false, checked: Bool = false
+    ) throws(VolumeError) -> Journal {
+        let found = try examineFile(path)
+        if found == .nothing {
+            guard mayCreate else {
+                throw VolumeError(.notFound, "There is no journal at \(path): is this a store?")
+            }
+        } else {
+            try examineContent(path, mayBeUnfinished: mayCreate, checked: checked)
+        }
+        do {
+            let pool = try DatabasePool(path: path, configuration: configuration(readonly: false))
+            try pool.writeWithoutTransaction { database in
+                try synchronizeFully(database)
+                try migrate(database)
+            }
+            return Journal(path: path, pool: pool)
+        } catch {
+            throw VolumeError(error, journal: path)
+        }
+    }
+
+    private enum Found { case nothing, database }
+
+    /// Looks at the file alone: SQLite would take an empty one for new and throw away the log of a lost one.
+    private static func examineFile(_ path: String) throws(VolumeError) -> Found {
+        let log = path + "-wal"
+        let size = size(of: path) ?? 0
+        if size == 0, (Journal.size(of: log) ?? 0) > 0 {
+            throw .damagedJournal(path, "it is gone or empty, but its log \(log) is not")
+        }
+        return size == 0 ? .nothing : .database
+    }
+
+    /// Reads with a connection that cannot write; what the log holds counts.
+    private static func examineContent(
+        _ path: String, mayBeUnfinished: Bool, checked: Bool
+    ) throws(VolumeError) {
+        do {
+            let queue = try DatabaseQueue(path: path, configuration: configuration(readonly: true))
+            try queue.read { database in
+                try examineVersion(database, path: path, mayBeUnfinished: mayBeUnfinished)
+                if checked { try quickCheck(database, path: path) }
+            }
+            try queue.close()
+        } catch {
+            throw VolumeError(error, journal: path)
+        }
+    }
+
+    private static func examineVersion(
+        _ database: Database, path: String, mayBeUnfinished: Bool
+    ) throws {
+        let application = try Int32.fetchOne(database, sql: "PRAGMA application_id") ?? 0
+        let version = try Int32.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+        let tables = try Int.fetchOne(database, sql: "SELECT count(*) FROM sqlite_schema") ?? 0
+        if application == 0, version == 0, tables == 0 {
+            // A crash while it was made leaves a database without tables.
+            guard mayBeUnfinished else { throw VolumeError.damagedJournal(path, "it is empty") }
+            return
+        }
+        guard application == Schema.applicationID, version > 0 else {
+            throw VolumeError.damagedJournal(path, "it is a database of another program")
+        }
+        guard version <= Schema.version else {
+            throw VolumeError(
+                .newer,
+                "The journal \(path) was written by a newer build (format \(version), this build "
+                    + "knows \(Schema.version)): use that build; nothing was changed.")
+        }
+    }
+
+    private static func quickCheck(_ database: Database, path: String) throws {
+        let lines = try String.fetchAll(database, sql: "PRAGMA quick_check(3)")
+        guard lines == ["ok"] else {
+            throw VolumeError.damagedJournal(path, lines.joined(separator: "; "))
+        }
+    }
+
+    private static func configuration(readonly: Bool) -> Configuration {
+        var configuration = Configuration()
+        configuration.readonly = readonly
+        configuration.foreignKeysEnabled = true
+        configuration.busyMode = .timeout(5)
+        configuration.prepareDatabase { database in
+            try database.execute(
+                sql: """
+                    PRAGMA cell_size_check = ON;
+                    PRAGMA trusted_schema = OFF;
+                    PRAGMA mmap_size = 0;
+                    PRAGMA wal_autocheckpoint = 4000;
+                    PRAGMA journal_size_limit = 67108864;
+                    """)
+        }
+        return configuration
+    }
+
+    /// Has to come after the pool has been made: it sets NORMAL on its writer, with which a loss of power may undo
+    /// transactions that were committed.
+    private static func synchronizeFully(_ database: Database) throws {
+        try database.execute(sql: "PRAGMA synchronous = FULL")
+    }
+
+    private static func migrate(_ database: Database) throws {
+        let version = try Int32.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+        guard version < Schema.version else { return }
+        try database.inTransaction(.immediate) {
+            for step in Schema.steps[Int(version)...] { try database.execute(sql: step) }
+            try database.execute(
+                sql: """
+                    PRAGMA application_id = \(Schema.applicationID);
+                    PRAGMA user_version = \(Schema.version);
+                    """)
+            return .commit
+        }
+    }
+
+    private static func size(of path: String) -> Int64? {
+        var status = stat()
+        return stat(path, &status) == 0 ? Int64(status.st_size) : nil
+    }
+}

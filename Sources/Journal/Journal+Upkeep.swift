@@ -1,0 +1,79 @@
+internal import GRDB
+import Glibc
+import Model
+
+extension Journal {
+    /// What SQLite finds wrong with the whole file, a line each; empty when it is sound. Reads everything.
+    package func integrityProblems() -> [String] {
+        do {
+            return try pool.read { database in
+                let lines = try String.fetchAll(database, sql: "PRAGMA integrity_check")
+                let strays = try String.fetchAll(
+                    database,
+                    sql: """
+                        SELECT 'a row of ' || "table" || ' refers to a missing row of ' || parent
+                        FROM pragma_foreign_key_check
+                        """)
+                return (lines == ["ok"] ? [] : lines) + strays
+            }
+        } catch {
+            return [VolumeError(error, journal: path).message]
+        }
+    }
+
+    /// Brings the log into the database and empties it; for idle times.
+    ///
+    /// - Returns: False when a reader still needs the log: try again later.
+    @discardableResult
+    package func checkpoint() throws(VolumeError) -> Bool {
+        do {
+            return try pool.writeWithoutTransaction { database in
+                // The recorder must not wait for a slow reader here.
+                try database.execute(sql: "PRAGMA busy_timeout = 50")
+                defer { try? database.execute(sql: "PRAGMA busy_timeout = 5000") }
+                let busy = try Int.fetchOne(database, sql: "PRAGMA wal_checkpoint(TRUNCATE)")
+                return busy == 0
+            }
+        } catch {
+            throw VolumeError(error, journal: path)
+        }
+    }
+
+    /// Closes all connections and leaves one file without a log. Waits for reads under way.
+    package func close() throws(VolumeError) {
+        do {
+            // SQLite removes the log with the last connection, if that one may write: the readers go first.
+            pool.releaseMemory()
+            try pool.close()
+        } catch {
+            throw VolumeError(error, journal: path)
+        }
+    }
+
+    /// Writes a compact copy of the journal as it is now, synced to disk, beside readers and the writer.
+    ///
+    /// - Throws: `.invalid` when `target` exists; `.full`.
+    package func backup(to target: String) throws(VolumeError) {
+        guard access(target, F_OK) != 0 else {
+            throw VolumeError(.invalid, "There is something at \(target): name a new file.")
+        }
+        do {
+            try pool.unsafeRead { database in
+                try database.execute(sql: "VACUUM INTO ?", arguments: [target])
+            }
+            try synchronize(target)
+        } catch {
+            unlink(target)
+            throw VolumeError(error, journal: error is DatabaseError ? path : target)
+        }
+    }
+
+    private func synchronize(_ target: String) throws(VolumeError) {
+        let descriptor = Glibc.open(target, O_RDONLY | O_CLOEXEC)
+        defer { if descriptor >= 0 { Glibc.close(descriptor) } }
+        guard descriptor >= 0, fsync(descriptor) == 0 else {
+            let reason = String(cString: strerror(errno))
+            throw VolumeError(.system, "The backup \(target) could not be synced: \(reason).")
+        }
+    }
+}

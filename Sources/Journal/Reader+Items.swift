@@ -1,0 +1,110 @@
+import Model
+
+extension Reader {
+    /// A value of the journal's own: the volume's id, the device's name, …
+    package func value(_ key: String) throws(VolumeError) -> String? {
+        try first("SELECT value FROM meta WHERE key = ?", [.text(key)]) { $0.text(0) }
+    }
+
+    /// Alive or deleted.
+    package func item(_ key: Int64) throws(VolumeError) -> Item? {
+        try first(Select.byKey, [.integer(key)], Item.init(columns:))
+    }
+
+    /// Alive or deleted.
+    package func item(id: Identifier) throws(VolumeError) -> Item? {
+        try first(Select.byID, [.identifier(id)], Item.init(columns:))
+    }
+
+    /// The alive item of that name.
+    package func item(parent: Int64, name: Name) throws(VolumeError) -> Item? {
+        try first(Select.byName, [.integer(parent), .bytes(name.bytes)], Item.init(columns:))
+    }
+
+    /// The alive items of that inode: all its hard-linked names.
+    package func items(inode: UInt64) throws(VolumeError) -> [Item] {
+        guard inode != 0 else { return [] }
+        return try all(Select.byInode, [.unsigned(inode)], Item.init(columns:))
+    }
+
+    /// The alive items in a directory, sorted by the bytes of their names.
+    package func children(of key: Int64) throws(VolumeError) -> [Item] {
+        try all(Select.children, [.integer(key)], Item.init(columns:))
+    }
+
+    /// Like `children`, with at most some hundred of them in memory; `body` may write.
+    package func forEachChild(of key: Int64, _ body: (Item) throws -> Void) throws {
+        try forEachPage(
+            Select.childrenPage, [.integer(key)], from: .bytes([]),
+            cursor: { .bytes($0.name.bytes) }, Item.init(columns:), body)
+    }
+
+    /// The deleted items whose last directory it was, newest deletion first.
+    package func deletedItems(in parent: Int64) throws(VolumeError) -> [Item] {
+        try all(Select.deleted, [.integer(parent)], Item.init(columns:))
+    }
+
+    /// The last one deleted of that name.
+    package func deletedItem(parent: Int64, name: Name) throws(VolumeError) -> Item? {
+        try first(Select.deletedName, [.integer(parent), .bytes(name.bytes)], Item.init(columns:))
+    }
+
+    /// Everything deleted before that time (nanoseconds since 1970), oldest deletion first.
+    package func deletedItems(before time: Int64) throws(VolumeError) -> [Item] {
+        try all(Select.deletedBefore, [.integer(time)], Item.init(columns:))
+    }
+
+    /// The number of alive items, the root among them.
+    package func itemCount() throws(VolumeError) -> Int {
+        let count = try first("SELECT count(*) FROM items WHERE deleted IS NULL", []) {
+            Int($0.integer(0))
+        }
+        return count ?? 0
+    }
+
+    /// Every item, alive and deleted, in the order of keys; `body` may write.
+    package func forEachItem(_ body: (Item) throws -> Void) throws {
+        try forEachPage(
+            Select.page, [], from: .integer(Int64.min), cursor: { .integer($0.key) },
+            Item.init(columns:), body)
+    }
+
+    /// The names from below the root down to the item; none for the root.
+    ///
+    /// Nil when there is no such item, or when damaged parents do not lead to the root.
+    package func path(of key: Int64) throws(VolumeError) -> [Name]? {
+        var names: [Name] = []
+        var seen: Set<Int64> = []
+        var next = key
+        while next != Item.root {
+            guard seen.insert(next).inserted else { return nil }
+            let step = try first(Select.step, [.integer(next)]) {
+                (parent: $0.integer(0), name: Name(bytes: $0.bytes(1)))
+            }
+            guard let step else { return nil }
+            names.append(step.name)
+            next = step.parent
+        }
+        return names.reversed()
+    }
+}
+
+/// Written out once: building the text would cost more than the lookup.
+private enum Select {
+    static let all = "SELECT \(Item.columns) FROM items "
+    static let byKey = all + "WHERE key = ?"
+    static let byID = all + "WHERE id = ?"
+    static let byName = all + "WHERE parent = ? AND name = ? AND deleted IS NULL"
+    static let byInode = all + "WHERE inode = ? AND inode <> 0 AND deleted IS NULL ORDER BY key"
+    static let children = all + "WHERE parent = ? AND deleted IS NULL ORDER BY name"
+    static let childrenPage =
+        all + "WHERE parent = ? AND deleted IS NULL AND name > ? ORDER BY name LIMIT ?"
+    static let deleted =
+        all + "WHERE parent = ? AND deleted IS NOT NULL ORDER BY deleted DESC, key DESC"
+    static let deletedName =
+        all
+        + "WHERE parent = ? AND name = ? AND deleted IS NOT NULL ORDER BY deleted DESC, key DESC LIMIT 1"
+    static let deletedBefore = all + "WHERE deleted < ? ORDER BY deleted, key"
+    static let page = all + "WHERE key > ? ORDER BY key LIMIT ?"
+    static let step = "SELECT parent, name FROM items WHERE key = ?"
+}

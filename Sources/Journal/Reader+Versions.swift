@@ -1,0 +1,68 @@
+import Model
+
+extension Reader {
+    /// Sorted by number.
+    package func versions(of key: Int64) throws(VolumeError) -> [Version] {
+        try all(Select.ofItem, [.integer(key)], Version.init(columns:))
+    }
+
+    package func version(of key: Int64, number: Int) throws(VolumeError) -> Version? {
+        try first(
+            Select.byNumber, [.integer(key), .integer(Int64(number))], Version.init(columns:))
+    }
+
+    package func version(id: Identifier) throws(VolumeError) -> (item: Int64, version: Version)? {
+        try first(Select.byID, [.identifier(id)]) { (columns) throws(VolumeError) in
+            (item: columns.integer(15), version: try Version(columns: columns))
+        }
+    }
+
+    /// The item's key.
+    package func item(ofVersion id: Identifier) throws(VolumeError) -> Int64? {
+        try first("SELECT item FROM versions WHERE id = ?", [.identifier(id)]) { $0.integer(0) }
+    }
+
+    /// The encoded manifest of a version.
+    package func manifest(of version: Identifier) throws(VolumeError) -> [UInt8]? {
+        try first(Select.manifest, [.identifier(version)]) { $0.bytes(0) }
+    }
+
+    /// Every version with its item's key and its encoded manifest, those of deleted items too; `body` may write.
+    ///
+    /// Versions that share a manifest are each given it.
+    package func forEachManifest(_ body: (Int64, Identifier, [UInt8]) throws -> Void) throws {
+        try forEachPage(
+            Select.manifestPage, [], from: .integer(Int64.min), cursor: { .integer($0.key) },
+            { (columns) throws(VolumeError) in
+                (
+                    key: columns.integer(0), item: columns.integer(1),
+                    id: try columns.identifier(2)
+                )
+            },
+            { row in
+                // One at a time: a photo library's manifest has megabytes.
+                guard let bytes = try manifest(of: row.id) else { return }
+                try body(row.item, row.id, bytes)
+            })
+    }
+
+    package func versionCount() throws(VolumeError) -> Int {
+        try first("SELECT count(*) FROM versions", []) { Int($0.integer(0)) } ?? 0
+    }
+
+    package func manifestCount() throws(VolumeError) -> Int {
+        try first("SELECT count(*) FROM manifests", []) { Int($0.integer(0)) } ?? 0
+    }
+}
+
+private enum Select {
+    static let ofItem = "SELECT \(Version.columns) FROM versions WHERE item = ? ORDER BY number"
+    static let byNumber = "SELECT \(Version.columns) FROM versions WHERE item = ? AND number = ?"
+    static let byID = "SELECT \(Version.columns), item FROM versions WHERE id = ?"
+    static let manifest = """
+        SELECT bytes FROM manifests WHERE key = (SELECT manifest FROM versions WHERE id = ?)
+        """
+    static let manifestPage = """
+        SELECT key, item, id FROM versions WHERE key > ? ORDER BY key LIMIT ?
+        """
+}

@@ -1,0 +1,91 @@
+/// The tables, as steps from one `user_version` to the next. Journal.docc/Schema.md says what they mean.
+enum Schema {
+    /// "Cncd", which file(1) and the opening can tell from other people's databases.
+    static let applicationID: Int32 = 0x436E_6364
+
+    /// Step 0 makes an empty database version 1. A step that was ever released is never changed.
+    static let steps: [String] = [first]
+
+    static var version: Int32 { Int32(steps.count) }
+
+    // Items have no foreign key on their parent: SQLite would look for the children of every removed row in an index
+    // over all items, alive and deleted, which nothing else needs. `removeRow` looks itself; the doctor finds orphans.
+    private static let first = """
+        CREATE TABLE meta (
+            key TEXT PRIMARY KEY NOT NULL,
+            value TEXT NOT NULL
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE items (
+            key INTEGER PRIMARY KEY AUTOINCREMENT,
+            id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
+            parent INTEGER NOT NULL CHECK ((parent = 0) = (key = 1)),
+            name BLOB NOT NULL,
+            kind INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 5),
+            inode INTEGER NOT NULL,
+            birth INTEGER NOT NULL,
+            size INTEGER NOT NULL,
+            modified INTEGER NOT NULL,
+            changed INTEGER NOT NULL,
+            deleted INTEGER,
+            latest INTEGER NOT NULL CHECK (latest >= 0),
+            current BLOB CHECK (length(current) = 16),
+            in_place INTEGER NOT NULL
+        ) STRICT;
+        CREATE UNIQUE INDEX items_alive ON items (parent, name) WHERE deleted IS NULL;
+        CREATE INDEX items_inode ON items (inode) WHERE deleted IS NULL AND inode <> 0;
+        CREATE INDEX items_deleted ON items (parent, name, deleted) WHERE deleted IS NOT NULL;
+        CREATE INDEX items_deletion ON items (deleted) WHERE deleted IS NOT NULL;
+        INSERT INTO items VALUES (1, randomblob(16), 0, x'', 2, 0, 0, 0, 0, 0, NULL, 0, NULL, 0);
+
+        CREATE TABLE manifests (
+            key INTEGER PRIMARY KEY,
+            content BLOB NOT NULL CHECK (length(content) = 33),
+            bytes BLOB NOT NULL
+        ) STRICT;
+        CREATE INDEX manifests_content ON manifests (content);
+
+        CREATE TABLE versions (
+            key INTEGER PRIMARY KEY,
+            id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
+            item INTEGER NOT NULL REFERENCES items (key),
+            number INTEGER NOT NULL CHECK (number >= 1),
+            parents BLOB NOT NULL CHECK (length(parents) % 16 = 0),
+            kind INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 3),
+            device BLOB NOT NULL CHECK (length(device) = 16),
+            device_name TEXT NOT NULL,
+            person TEXT NOT NULL,
+            program TEXT NOT NULL,
+            name BLOB NOT NULL,
+            size INTEGER NOT NULL,
+            modified INTEGER NOT NULL,
+            saved INTEGER NOT NULL,
+            content BLOB NOT NULL CHECK (length(content) = 33),
+            durability INTEGER NOT NULL CHECK (durability BETWEEN 1 AND 2),
+            label TEXT,
+            manifest INTEGER NOT NULL REFERENCES manifests (key),
+            UNIQUE (item, number)
+        ) STRICT;
+        CREATE INDEX versions_manifest ON versions (manifest);
+
+        CREATE TABLE chunks (
+            digest BLOB PRIMARY KEY NOT NULL CHECK (length(digest) = 33),
+            pack INTEGER NOT NULL,
+            offset INTEGER NOT NULL,
+            stored_length INTEGER NOT NULL,
+            length INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+
+        CREATE TABLE stash (
+            name TEXT PRIMARY KEY NOT NULL,
+            inode INTEGER NOT NULL,
+            item INTEGER,
+            kind INTEGER NOT NULL,
+            saved INTEGER,
+            process INTEGER NOT NULL,
+            uid INTEGER NOT NULL,
+            program TEXT NOT NULL,
+            recorded INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        """
+}

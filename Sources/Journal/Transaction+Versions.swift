@@ -1,0 +1,68 @@
+import Model
+
+extension Transaction {
+    /// Adds a version to an item; the item's own row (`latest`, `current`) is the caller's to update.
+    ///
+    /// - Throws: `.invalid` when the item is missing, or the id or the item's number is taken.
+    package func insert(
+        _ version: Version, of key: Int64, manifest: [UInt8]
+    ) throws(VolumeError) {
+        let stored = try store(manifest, content: version.content)
+        try run(Change.insert, version.values + [.integer(key), .integer(stored)])
+    }
+
+    package func setKind(_ id: Identifier, _ kind: Version.Kind) throws(VolumeError) {
+        try run(Change.kind, [.code(kind.rawValue), .identifier(id)])
+        try expectChange("version \(id)")
+    }
+
+    /// Nil takes the label away.
+    package func setLabel(_ id: Identifier, _ label: String?) throws(VolumeError) {
+        try run(Change.label, [.text(label), .identifier(id)])
+        try expectChange("version \(id)")
+    }
+
+    /// Versions that have been removed meanwhile are passed over.
+    package func setDurability(
+        _ ids: some Sequence<Identifier>, to durability: Version.Durability
+    ) throws(VolumeError) {
+        for id in ids {
+            try run(Change.durability, [.code(durability.rawValue), .identifier(id)])
+        }
+    }
+
+    /// Removes the version, and its manifest when no other version has it.
+    package func remove(version id: Identifier) throws(VolumeError) {
+        let manifest = try first(Change.manifestOf, [.identifier(id)]) { $0.integer(0) }
+        guard let manifest else {
+            throw VolumeError(.notFound, "The journal \(path) has no version \(id).")
+        }
+        try run("DELETE FROM versions WHERE id = ?", [.identifier(id)])
+        try run(Change.dropManifest, [.integer(manifest), .integer(manifest)])
+    }
+
+    /// The key of the row with exactly these bytes. The content's digest leaves out times and permissions, so
+    /// several manifests can have the same.
+    private func store(_ manifest: [UInt8], content: Digest) throws(VolumeError) -> Int64 {
+        let values: [Value] = [.digest(content), .bytes(manifest)]
+        if let found = try first(Change.findManifest, values, { $0.integer(0) }) { return found }
+        try run("INSERT INTO manifests (content, bytes) VALUES (?, ?)", values)
+        return lastInsertedKey
+    }
+}
+
+private enum Change {
+    static let insert = """
+        INSERT INTO versions (\(Version.columns), item, manifest)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """
+    static let kind = "UPDATE versions SET kind = ? WHERE id = ?"
+    static let label = "UPDATE versions SET label = ? WHERE id = ?"
+    static let durability = "UPDATE versions SET durability = ? WHERE id = ?"
+    static let manifestOf = "SELECT manifest FROM versions WHERE id = ?"
+    static let findManifest = "SELECT key FROM manifests WHERE content = ? AND bytes = ?"
+    static let dropManifest = """
+        DELETE FROM manifests
+        WHERE key = ? AND NOT EXISTS (SELECT 1 FROM versions WHERE manifest = ?)
+        """
+}

@@ -1,0 +1,31 @@
+import Model
+
+extension Version {
+    static let columns = """
+        id, number, parents, kind, device, device_name, person, program, name, size, modified,
+        saved, content, durability, label
+        """
+
+    init(columns: Columns) throws(VolumeError) {
+        self.init(
+            id: try columns.identifier(0), number: Int(columns.integer(1)),
+            parents: try columns.identifiers(2), kind: try columns.code(3),
+            device: try columns.identifier(4), deviceName: columns.text(5),
+            person: columns.text(6), program: columns.text(7),
+            name: Name(bytes: columns.bytes(8)), size: columns.unsigned(9),
+            modified: columns.integer(10), saved: columns.integer(11),
+            content: try columns.digest(12), durability: try columns.code(13),
+            label: columns.isNull(14) ? nil : columns.text(14))
+    }
+
+    // The parents are one blob of 16 bytes each: they are written and read with their version and never searched for,
+    // and a table of them would cost a row and an index entry at every save.
+    var values: [Value] {
+        [
+            .identifier(id), .integer(Int64(number)), .bytes(parents.flatMap(\.bytes)),
+            .code(kind.rawValue), .identifier(device), .text(deviceName), .text(person),
+            .text(program), .bytes(name.bytes), .unsigned(size), .integer(modified),
+            .integer(saved), .digest(content), .code(durability.rawValue), .text(label),
+        ]
+    }
+}

@@ -1,0 +1,74 @@
+internal import GRDB
+internal import GRDBSQLite
+import Glibc
+import Model
+
+// The one place where the results of SQLite become words of the domain.
+
+extension VolumeError {
+    /// - Parameters:
+    ///   - result: SQLite's (extended) result code.
+    ///   - systemError: The errno behind it, as far as SQLite kept one.
+    init(result: Int32, systemError: Int32, detail: String, journal path: String) {
+        switch result & 0xFF {
+        case SQLITE_FULL: self = .fullJournal(path)
+        case SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_FORMAT: self = .damagedJournal(path, detail)
+        case SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL:
+            self.init(.busy, "The journal \(path) is held by another process: stop that first.")
+        case SQLITE_PERM, SQLITE_AUTH, SQLITE_READONLY: self = .deniedJournal(path)
+        case SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_TOOBIG, SQLITE_RANGE:
+            self.init(.invalid, "The journal \(path) does not take this row: \(detail).")
+        case SQLITE_MISUSE:
+            self.init(.invalid, "The journal \(path) cannot be used any more: \(detail).")
+        case SQLITE_IOERR, SQLITE_CANTOPEN:
+            self = .system(systemError, detail: detail, journal: path)
+        default:
+            self.init(.system, "The journal \(path) failed: \(detail) (SQLite \(result)).")
+        }
+    }
+
+    /// From what GRDB threw; `database` knows the errno.
+    init(_ error: any Error, journal path: String, in database: Database? = nil) {
+        guard let error = error as? DatabaseError else {
+            self =
+                error as? VolumeError
+                ?? VolumeError(.system, "A change of the journal \(path) was given up: \(error).")
+            return
+        }
+        let systemError = database?.sqliteConnection.map { sqlite3_system_errno($0) } ?? 0
+        self.init(
+            result: error.extendedResultCode.rawValue, systemError: systemError,
+            detail: error.message ?? "no reason given", journal: path)
+    }
+
+    static func damagedJournal(_ path: String, _ detail: String) -> VolumeError {
+        VolumeError(
+            .damaged,
+            "The journal \(path) is damaged (\(detail)): it was left as it is; restore a backup.")
+    }
+
+    static func fullJournal(_ path: String) -> VolumeError {
+        VolumeError(
+            .full,
+            "The disk of the journal \(path) is full: what was to be recorded was not; make room.")
+    }
+
+    static func deniedJournal(_ path: String) -> VolumeError {
+        VolumeError(
+            .denied, "The journal \(path) may not be written by this user: check its permissions.")
+    }
+
+    /// Out of space hides behind an I/O error where SQLite grows its shared memory or syncs.
+    private static func system(_ errno: Int32, detail: String, journal path: String) -> VolumeError
+    {
+        switch errno {
+        case ENOSPC, EDQUOT: .fullJournal(path)
+        case EACCES, EPERM, EROFS: .deniedJournal(path)
+        case 0: VolumeError(.system, "The journal \(path) failed: \(detail).")
+        default:
+            VolumeError(
+                .system,
+                "The journal \(path) failed: \(detail) (\(String(cString: strerror(errno)))).")
+        }
+    }
+}
