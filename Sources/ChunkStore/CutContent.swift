@@ -1,0 +1,121 @@
+import Model
+
+/// Cuts content and hashes its chunks: each is given to `body` with its bytes, which are valid during
+/// the call only. No content, no chunks. Equal bytes give equal chunks, whether zeros are written
+/// or a hole; a chunk that lies in a hole altogether is not read.
+///
+/// Throws `.busy` when the content ends before `size` bytes (it is being changed), and what `source`
+/// and `body` throw.
+package func cutContent<Source: ContentSource & ~Copyable>(
+    of source: consuming Source, size: UInt64,
+    _ body: (ChunkReference, UnsafeRawBufferPointer) throws(VolumeError) -> Void
+) throws(VolumeError) -> [ChunkReference] {
+    guard let size = Int64(exactly: size) else {
+        throw VolumeError(.invalid, "No content is \(size) bytes long: at most \(Int64.max) are.")
+    }
+    let sizes = CutSizes.sizes(forFileOf: UInt64(size))
+    let cutter = sizes.map(Cutter.init)
+    let longest = sizes?.max ?? Int(size)
+    var window = ContentWindow(longest: longest, size: size)
+    var zeros = ZeroChunk(longest: longest)
+    var extent = ContentExtent.data(until: 0)
+    var references: [ChunkReference] = []
+    var offset: Int64 = 0
+    while offset < size {
+        let reach = Int(min(Int64(longest), size - offset))
+        if offset >= extent.end { extent = source.extent(at: offset) }
+        if case .hole(let end) = extent, end - offset >= Int64(reach) {
+            let reference = zeros.reference(length: reach)
+            try body(reference, zeros.bytes(length: reach))
+            references.append(reference)
+            offset += Int64(reach)
+            continue
+        }
+        let bytes = try window.bytes(at: offset, count: reach, from: &source)
+        let length = cutter?.cut(bytes) ?? reach
+        let chunk = UnsafeRawBufferPointer(rebasing: bytes[..<length])
+        let reference = ChunkReference(id: .sha256(chunk), length: UInt32(length))
+        try body(reference, chunk)
+        references.append(reference)
+        offset += Int64(length)
+    }
+    return references
+}
+
+/// The part of the content that is in memory.
+private struct ContentWindow: ~Copyable {
+    private let buffer: UnsafeMutableRawBufferPointer
+    private let size: Int64
+    /// What the buffer holds, as offsets in the content.
+    private var held: Range<Int64> = 0..<0
+
+    /// Four times the longest chunk, so that of four bytes at most one is moved within the buffer.
+    init(longest: Int, size: Int64) {
+        let capacity = Int(min(Int64(longest) * 4, size))
+        buffer = .allocate(byteCount: capacity, alignment: 4096)
+        self.size = size
+    }
+
+    deinit { buffer.deallocate() }
+
+    /// At least so many bytes from the offset on; all that are held there.
+    mutating func bytes<Source: ContentSource & ~Copyable>(
+        at offset: Int64, count: Int, from source: inout Source
+    ) throws(VolumeError) -> UnsafeRawBufferPointer {
+        if !held.contains(offset) || held.upperBound - offset < Int64(count) {
+            try fill(at: offset, count: count, from: &source)
+        }
+        let first = Int(offset - held.lowerBound)
+        return UnsafeRawBufferPointer(
+            rebasing: buffer[first..<Int(held.upperBound - held.lowerBound)])
+    }
+
+    private mutating func fill<Source: ContentSource & ~Copyable>(
+        at offset: Int64, count: Int, from source: inout Source
+    ) throws(VolumeError) {
+        let kept = held.contains(offset) ? Int(held.upperBound - offset) : 0
+        if kept > 0 {
+            let first = Int(offset - held.lowerBound)
+            buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: buffer[first..<first + kept]))
+        }
+        let end = Int(min(Int64(buffer.count), size - offset))
+        held = offset..<offset
+        let got = try source.read(
+            into: UnsafeMutableRawBufferPointer(rebasing: buffer[kept..<end]),
+            at: offset + Int64(kept))
+        guard kept + got >= count else {
+            throw VolumeError(
+                .busy,
+                "The content ended at byte \(offset + Int64(kept + got)) of \(size) while it was "
+                    + "read: it is being changed. Record it again when its writer is done.")
+        }
+        held = offset..<offset + Int64(kept + got)
+    }
+}
+
+/// The chunk that a hole gives, hashed once for all of its repetitions.
+private struct ZeroChunk: ~Copyable {
+    private let longest: Int
+    private var buffer: UnsafeMutableRawBufferPointer?
+    private var last: ChunkReference?
+
+    init(longest: Int) { self.longest = longest }
+
+    deinit { buffer?.deallocate() }
+
+    mutating func bytes(length: Int) -> UnsafeRawBufferPointer {
+        if buffer == nil {
+            let zeros = UnsafeMutableRawBufferPointer.allocate(byteCount: longest, alignment: 16)
+            zeros.initializeMemory(as: UInt8.self, repeating: 0)
+            buffer = zeros
+        }
+        return UnsafeRawBufferPointer(rebasing: buffer![..<length])
+    }
+
+    mutating func reference(length: Int) -> ChunkReference {
+        if let last, last.length == UInt32(length) { return last }
+        let reference = ChunkReference(id: .sha256(bytes(length: length)), length: UInt32(length))
+        last = reference
+        return reference
+    }
+}

@@ -1,0 +1,22 @@
+import CCrypto
+import Model
+
+extension Digest {
+    /// libcrypto's one-shot SHA-256, which uses the processor's instructions for it: about 1.5 GB/s.
+    package static func sha256(_ bytes: UnsafeRawBufferPointer) -> Digest {
+        var hash: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+        withUnsafeMutableBytes(of: &hash) { hash in
+            _ = SHA256(
+                bytes.baseAddress?.assumingMemoryBound(to: UInt8.self), bytes.count,
+                hash.baseAddress?.assumingMemoryBound(to: UInt8.self))
+        }
+        return Digest(
+            .sha256,
+            words: (
+                UInt64(bigEndian: hash.0), UInt64(bigEndian: hash.1), UInt64(bigEndian: hash.2),
+                UInt64(bigEndian: hash.3)
+            ))
+    }
+
+    package static func sha256(_ bytes: [UInt8]) -> Digest { bytes.withUnsafeBytes(sha256) }
+}

@@ -1,0 +1,47 @@
+import CLinux
+import Glibc
+import Model
+import SystemCalls
+
+// lseek(2)'s two ways to look for holes, which Glibc's module leaves out.
+private let seekData: Int32 = 3
+private let seekHole: Int32 = 4
+
+/// The content of an open file. It does not own the descriptor, and moves its file position.
+package struct FileContent: ContentSource {
+    private let descriptor: Int32
+
+    package init(descriptor: Int32) { self.descriptor = descriptor }
+
+    package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64)
+        throws(VolumeError) -> Int
+    {
+        do throws(Errno) {
+            return try readFully(descriptor, into: buffer, at: offset)
+        } catch {
+            throw VolumeError(
+                .system,
+                "The content cannot be read at byte \(offset): \(error). Check the disk below it.")
+        }
+    }
+
+    /// A file system that does not know holes answers that all is data, and so is every error: then
+    /// the read that follows tells.
+    package func extent(at offset: Int64) -> ContentExtent {
+        let data = cl_lseek(descriptor, offset, seekData)
+        if data == -Int64(ENXIO) { return lastHole(at: offset) }
+        if data < 0 { return .data(until: .max) }
+        if data > offset { return .hole(until: data) }
+        let hole = cl_lseek(descriptor, offset, seekHole)
+        return .data(until: hole > offset ? hole : .max)
+    }
+
+    /// The kernel gives one answer for a hole up to the end of the file and for an offset behind it.
+    private func lastHole(at offset: Int64) -> ContentExtent {
+        var status = stat()
+        guard cl_fstat(descriptor, &status) == 0, Int64(status.st_size) > offset else {
+            return .data(until: .max)
+        }
+        return .hole(until: Int64(status.st_size))
+    }
+}

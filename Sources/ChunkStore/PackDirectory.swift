@@ -1,0 +1,110 @@
+import CLinux
+import Glibc
+import Model
+import Synchronization
+import SystemCalls
+
+/// The files of a store: `0000002a.pack` is pack 42.
+final class PackDirectory: Sendable {
+    let path: String
+    private let descriptor: Descriptor
+    private let sizes: Mutex<[UInt32: UInt64]>
+    /// The packs open for reading, the one used last at the end.
+    private let open = Mutex<[PackFile]>([])
+
+    /// Makes the directory, for its owner alone, where there is none.
+    init(_ path: String) throws(VolumeError) {
+        self.path = path
+        do throws(Errno) {
+            let made = cl_mkdirat(AT_FDCWD, path, 0o700)
+            if made != -EEXIST { try check(made) }
+            descriptor = try Descriptor(opening: path, flags: O_RDONLY | O_DIRECTORY)
+            if made == 0 { try syncParent(of: descriptor) }
+            sizes = Mutex(try listPacks(in: descriptor))
+        } catch {
+            throw VolumeError(failure: error, "The chunk store \(path) cannot be opened")
+        }
+    }
+
+    /// Bytes of each pack, in the order of their numbers.
+    var packs: [(pack: UInt32, bytes: UInt64)] {
+        sizes.withLock { $0.map { (pack: $0.key, bytes: $0.value) } }.sorted { $0.pack < $1.pack }
+    }
+
+    var bytes: UInt64 { sizes.withLock { $0.values.reduce(0, +) } }
+
+    func setSize(of pack: UInt32, _ size: UInt64) { sizes.withLock { $0[pack] = size } }
+
+    func size(of pack: UInt32) -> UInt64? { sizes.withLock { $0[pack] } }
+
+    /// For writing at its end.
+    func openForWriting(_ pack: UInt32, isNew: Bool) throws(Errno) -> PackFile {
+        let file = try PackFile(
+            pack, in: descriptor, flags: O_RDWR | (isNew ? O_CREAT | O_EXCL : 0))
+        setSize(of: pack, try file.size())
+        return file
+    }
+
+    /// For reading.
+    func file(_ pack: UInt32) throws(RecordFault) -> PackFile {
+        let held = open.withLock { files -> PackFile? in
+            guard let index = files.lastIndex(where: { $0.pack == pack }) else { return nil }
+            if index != files.count - 1 { files.append(files.remove(at: index)) }
+            return files.last
+        }
+        if let held { return held }
+        do throws(Errno) {
+            let file = try PackFile(pack, in: descriptor, flags: O_RDONLY)
+            keep(file)
+            return file
+        } catch {
+            throw error == .notFound ? .missing : .system(error)
+        }
+    }
+
+    private func keep(_ file: PackFile) {
+        open.withLock { files in
+            if files.contains(where: { $0.pack == file.pack }) { return }
+            if files.count == PackStore.Limits.openPacks { files.removeFirst() }
+            files.append(file)
+        }
+    }
+
+    func remove(_ pack: UInt32) throws(VolumeError) {
+        open.withLock { $0.removeAll { $0.pack == pack } }
+        do throws(Errno) {
+            try check(cl_unlinkat(descriptor.raw, packName(pack), 0))
+        } catch {
+            throw VolumeError(
+                failure: error, "The pack \(packName(pack)) of \(path) cannot be removed")
+        }
+        sizes.withLock { $0[pack] = nil }
+    }
+
+    /// Makes the names of new packs outlive a loss of power.
+    func sync() throws(Errno) { try descriptor.sync(dataOnly: false) }
+}
+
+private func syncParent(of directory: borrowing Descriptor) throws(Errno) {
+    try Descriptor(opening: "..", in: directory.raw, flags: O_RDONLY | O_DIRECTORY)
+        .sync(dataOnly: false)
+}
+
+private func listPacks(in directory: borrowing Descriptor) throws(Errno) -> [UInt32: UInt64] {
+    let copy = try Descriptor(opening: ".", in: directory.raw, flags: O_RDONLY | O_DIRECTORY)
+    guard let stream = fdopendir(copy.release()) else { throw Errno(errno) }
+    defer { closedir(stream) }
+    var sizes: [UInt32: UInt64] = [:]
+    while let entry = readdir(stream) {
+        let name = withUnsafeBytes(of: &entry.pointee.d_name) {
+            String(decoding: $0.prefix { $0 != 0 }, as: UTF8.self)
+        }
+        guard name.utf8.count == 13, let pack = UInt32(name.prefix(8), radix: 16),
+            name == packName(pack)
+        else { continue }
+        var status = stat()
+        try check(cl_fstatat(directory.raw, name, &status, AT_SYMLINK_NOFOLLOW))
+        sizes[pack] = UInt64(status.st_size)
+    }
+    return sizes
+}

@@ -1,0 +1,147 @@
+import Model
+import SystemCalls
+
+/// Appends records to the last pack, and to a new one when that is full.
+struct PackWriter: ~Copyable {
+    private struct Current {
+        let file: PackFile
+        var end: UInt64
+        /// The length of the record before the end; 0 when it is not known to be complete.
+        var last: UInt64 = 0
+        var isDirty = false
+    }
+
+    private let directory: PackDirectory
+    private let limit: UInt64
+    private let encoder = RecordEncoder()
+    private var current: Current?
+    /// The number of the newest pack; numbers are not used twice in the life of a store object.
+    private var newest: UInt32
+    /// A pack that an earlier run has left with room.
+    private var begun: UInt32?
+    private var isDirectoryDirty = false
+    /// What fsync(2) failed with. The kernel forgets it and the bytes, so no later success counts.
+    private var failure: VolumeError?
+
+    init(_ directory: PackDirectory, limit: UInt64) {
+        self.directory = directory
+        self.limit = limit
+        let last = directory.packs.last
+        newest = last?.pack ?? 0
+        begun = last.flatMap { $0.bytes < limit ? $0.pack : nil }
+    }
+
+    mutating func append(_ id: Digest, _ plain: UnsafeRawBufferPointer) throws(VolumeError)
+        -> ChunkLocation
+    {
+        guard plain.count <= PackStore.Limits.chunkBytes else {
+            throw VolumeError(
+                .invalid,
+                "A chunk of \(plain.count) bytes is too long to be stored; cut the content into "
+                    + "chunks of at most \(PackStore.Limits.chunkBytes) bytes.")
+        }
+        return try write(encoder.encode(id, plain))
+    }
+
+    mutating func append(_ record: Record) throws(VolumeError) -> ChunkLocation {
+        try write(encoder.encode(record))
+    }
+
+    /// Writes the record whose payload the encoder holds.
+    private mutating func write(_ header: RecordHeader) throws(VolumeError) -> ChunkLocation {
+        if let failure { throw failure }
+        var current = try currentPack(withRoomFor: header.recordLength)
+        var header = header
+        header.back = UInt32(current.last)
+        let offset = current.end
+        current.isDirty = true
+        do throws(Errno) {
+            try current.file.write(encoder.finish(header), at: offset)
+        } catch {
+            takeBack(current)
+            throw VolumeError(failure: error, "The pack \(name(current.file)) cannot be written")
+        }
+        current.end += header.recordLength
+        current.last = header.recordLength
+        self.current = current
+        directory.setSize(of: current.file.pack, current.end)
+        return ChunkLocation(
+            pack: current.file.pack, offset: offset, storedLength: header.storedLength,
+            length: header.length)
+    }
+
+    /// Cuts off what a failed write has left; where even that fails, the next record goes behind it.
+    private mutating func takeBack(_ current: Current) {
+        var current = current
+        do throws(Errno) {
+            try current.file.truncate(to: current.end)
+        } catch {
+            current.last = 0
+            current.end = max(current.end, (try? current.file.size()) ?? current.end)
+            directory.setSize(of: current.file.pack, current.end)
+        }
+        self.current = current
+    }
+
+    private mutating func currentPack(withRoomFor length: UInt64) throws(VolumeError) -> Current {
+        if let begun {
+            self.begun = nil
+            current = try open(begun, isNew: false)
+        }
+        if let current {
+            if current.end == 0 || current.end + length <= limit { return current }
+            try retire()
+        }
+        guard newest < .max else {
+            throw VolumeError(
+                .full, "\(directory.path) has used up its pack numbers; start a new chunk store.")
+        }
+        newest += 1
+        let opened = try open(newest, isNew: true)
+        isDirectoryDirty = true
+        current = opened
+        return opened
+    }
+
+    private func open(_ pack: UInt32, isNew: Bool) throws(VolumeError) -> Current {
+        do throws(Errno) {
+            let file = try directory.openForWriting(pack, isNew: isNew)
+            return Current(file: file, end: try file.size())
+        } catch {
+            throw VolumeError(
+                failure: error, "The pack \(packName(pack)) of \(directory.path) cannot be opened")
+        }
+    }
+
+    /// Makes all that was appended outlive a loss of power.
+    mutating func sync() throws(VolumeError) {
+        if let failure { throw failure }
+        do throws(Errno) {
+            if let current, current.isDirty { try current.file.sync() }
+            if isDirectoryDirty { try directory.sync() }
+        } catch {
+            let failure = VolumeError(
+                failure: error,
+                "The chunks in \(directory.path) could not be brought to the disk, and no more are "
+                    + "taken until the program is started again")
+            self.failure = failure
+            throw failure
+        }
+        current?.isDirty = false
+        isDirectoryDirty = false
+    }
+
+    /// Ends the current pack; what comes next goes into another one.
+    mutating func retire() throws(VolumeError) {
+        try sync()
+        current = nil
+    }
+
+    /// Sees to it that nothing is appended to this pack any more.
+    mutating func leave(_ pack: UInt32) throws(VolumeError) {
+        if begun == pack { begun = nil }
+        if current?.file.pack == pack { try retire() }
+    }
+
+    private func name(_ file: PackFile) -> String { "\(packName(file.pack)) of \(directory.path)" }
+}
