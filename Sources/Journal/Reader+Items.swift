@@ -108,3 +108,15 @@ private enum Select {
     static let page = all + "WHERE key > ? ORDER BY key LIMIT ?"
     static let step = "SELECT parent, name FROM items WHERE key = ?"
 }
+
+extension Reader {
+    /// Alive documents whose contents as they are now have not been recorded (`changed` is 0), by key.
+    package func pendingItems(after key: Int64, limit: Int) throws(VolumeError) -> [Int64] {
+        try all(
+            """
+            SELECT key FROM items WHERE changed = 0 AND deleted IS NULL AND kind IN (1, 3)
+            AND key > ? ORDER BY key LIMIT ?
+            """, [.integer(key), .integer(Int64(limit))]
+        ) { $0.integer(0) }
+    }
+}

@@ -14,15 +14,22 @@ final class EventQueue: Sendable {
     }
 
     private let state = Mutex(State())
+    private let onFirst: @Sendable () -> Void
+
+    /// `onFirst` is called when an event comes and none was waiting.
+    init(onFirst: @escaping @Sendable () -> Void) { self.onFirst = onFirst }
 
     func append(_ event: TreeEvent) {
         let now = cl_clock_monotonic_ns()
-        state.withLock { state in
-            if state.events.isEmpty { state.oldest = now }
+        let isFirst = state.withLock { state in
+            let isFirst = state.events.isEmpty
+            if isFirst { state.oldest = now }
             state.newest = now
             state.count += 1
             state.events.append(event)
+            return isFirst
         }
+        if isFirst { onFirst() }
     }
 
     func takeAll() -> [TreeEvent] {

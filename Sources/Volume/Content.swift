@@ -1,0 +1,70 @@
+import CLinux
+import ChunkStore
+import Glibc
+import Model
+import SystemCalls
+
+/// A content as it was cut: what a version of it would be.
+struct CutContent {
+    var manifest: Manifest
+    /// The digest of the manifest's content form: equal bytes, equal digests.
+    var digest: Digest
+
+    init(_ manifest: Manifest) {
+        self.manifest = manifest
+        digest = .sha256(manifest.contentForm)
+    }
+}
+
+/// What a large file held before it was written in place: saved blocks from the undo file, the others from the file.
+struct OverlayContent: ContentSource {
+    let undo: Int32
+    /// The file itself; -1 when it is gone.
+    let file: Int32
+
+    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(VolumeError) -> Int {
+        var done = 0
+        do throws(Errno) {
+            while done < buffer.count {
+                let at = offset + Int64(done)
+                let count = try readRun(
+                    into: UnsafeMutableRawBufferPointer(rebasing: buffer[done...]), at: at)
+                if count == 0 { break }
+                done += count
+            }
+        } catch {
+            throw VolumeError(.system, "Old contents could not be read from the stash: \(error).")
+        }
+        return done
+    }
+
+    /// As many bytes as lie together in one of the two.
+    private func readRun(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64)
+        throws(Errno) -> Int
+    {
+        let data = cl_lseek(undo, offset, SEEK_DATA)
+        if data == offset {
+            let hole = try check(cl_lseek(undo, offset, SEEK_HOLE))
+            let count = min(buffer.count, Int(hole - offset))
+            return try readFully(
+                undo, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]), at: offset)
+        }
+        // A hole in the undo file: not overwritten up to the next saved block.
+        let end = data < 0 ? Int64.max : data
+        let count = Int(min(Int64(buffer.count), end - offset))
+        return try readFully(
+            file, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]), at: offset)
+    }
+}
+
+extension Trace {
+    var permissions: UInt16 { UInt16(truncatingIfNeeded: mode & 0o7777) }
+}
+
+/// The references of a file's bytes; `body` sees each chunk while it is in memory.
+func cutFile(
+    _ descriptor: Int32, size: Int64,
+    _ body: (ChunkReference, UnsafeRawBufferPointer) throws(VolumeError) -> Void = { _, _ in }
+) throws(VolumeError) -> [ChunkReference] {
+    try cutContent(of: FileContent(descriptor: descriptor), size: UInt64(size), body)
+}

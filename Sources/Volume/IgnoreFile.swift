@@ -1,0 +1,38 @@
+import CLinux
+import Glibc
+import Model
+import Synchronization
+import SystemCalls
+
+/// `.concordignore` at the root of the tree: patterns of gitignore's kind, added to the built-in local names.
+final class IgnoreFile: Sendable {
+    private let tree: Int32
+    private let state: Mutex<LocalNames>
+
+    /// Bytes: a longer file is read so far.
+    private static let sizeMax = 1 << 20
+
+    init(tree: Int32) {
+        self.tree = tree
+        state = Mutex(LocalNames())
+        _ = read()
+    }
+
+    var current: LocalNames { state.withLock { $0 } }
+
+    /// Reads it again.
+    @discardableResult
+    func read() -> LocalNames {
+        var text = ""
+        if let file = try? Descriptor(
+            opening: LocalNames.fileName, in: tree, flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+        {
+            var bytes = [UInt8](repeating: 0, count: IgnoreFile.sizeMax)
+            let count = (try? bytes.withUnsafeMutableBytes { try file.read(into: $0, at: 0) }) ?? 0
+            text = String(decoding: bytes[..<count], as: UTF8.self)
+        }
+        let names = LocalNames(ignoreFile: text)
+        state.withLock { $0 = names }
+        return names
+    }
+}

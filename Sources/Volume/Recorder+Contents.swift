@@ -1,0 +1,132 @@
+import CLinux
+import ChunkStore
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+/// What the tree holds of a document, cut while nobody changed it.
+final class LiveFile {
+    let descriptor: Descriptor
+    let trace: Trace
+    let owner: UInt32
+    let cut: CutContent
+
+    init(_ descriptor: consuming Descriptor, _ trace: Trace, owner: UInt32, _ cut: CutContent) {
+        self.descriptor = descriptor
+        self.trace = trace
+        self.owner = owner
+        self.cut = cut
+    }
+
+    var content: FileContent { FileContent(descriptor: descriptor.raw) }
+}
+
+/// What the stash holds of it.
+final class OldContent {
+    let entry: Stash.Entry
+    let descriptor: Descriptor
+    let trace: Trace
+    let cut: CutContent
+    let source: AnySource
+
+    init(
+        _ entry: Stash.Entry, _ descriptor: consuming Descriptor, _ trace: Trace, _ cut: CutContent,
+        _ source: AnySource
+    ) {
+        self.entry = entry
+        self.descriptor = descriptor
+        self.trace = trace
+        self.cut = cut
+        self.source = source
+    }
+}
+
+/// A whole file, or old blocks over one.
+enum AnySource: ContentSource {
+    case file(FileContent)
+    case overlay(OverlayContent)
+
+    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(VolumeError) -> Int {
+        switch self {
+        case .file(let file): try file.read(into: buffer, at: offset)
+        case .overlay(let overlay): try overlay.read(into: buffer, at: offset)
+        }
+    }
+
+    func extent(at offset: Int64) -> ContentExtent {
+        switch self {
+        case .file(let file): file.extent(at: offset)
+        case .overlay: .data(until: .max)
+        }
+    }
+}
+
+enum Live {
+    case found(LiveFile)
+    /// A program has it open or mapped for writing, or changed it while it was read.
+    case busy
+    /// Its name shows something else: an event about that is on its way.
+    case gone
+}
+
+extension Recorder {
+    func openLive(_ item: Item, _ work: Work, syncs: Bool) throws(VolumeError) -> Live {
+        guard !work.isWriting else { return .busy }
+        guard let path = try journal.read({ try $0.path(of: item.key) }) else { return .gone }
+        let descriptor: Descriptor
+        do throws(Errno) {
+            descriptor = try open(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
+        } catch {
+            if error == .notFound || error.code == ELOOP || error.code == ENXIO { return .gone }
+            throw VolumeError(
+                .system, "\(text(path)) cannot be read, so it has no new version: \(error).")
+        }
+        var status = stat()
+        _ = cl_fstat(descriptor.raw, &status)
+        let trace = Trace(status)
+        guard trace.isFile, trace.inode == item.inode else { return .gone }
+        // A mapping outlives close(2) without anybody telling: the lease says whether one is there.
+        if cl_probe_writers(descriptor.raw) == -EAGAIN { return .busy }
+        // What is recorded is on the disk first; and clean pages make a later store through a mapping change the times.
+        if syncs, cl_fsync(descriptor.raw, 0) < 0 {
+            throw VolumeError(.system, "\(text(path)) cannot be synced to the disk.")
+        }
+        let chunks = try cutFile(descriptor.raw, size: trace.size)
+        guard !self.status(descriptor.raw).differs(from: trace) else { return .busy }
+        let manifest = Manifest(
+            chunks: chunks, mode: trace.permissions, modified: trace.modified)
+        return .found(
+            LiveFile(descriptor, trace, owner: status.st_uid, CutContent(manifest)))
+    }
+
+    /// Nil when the file is not there: it was recorded before.
+    func openStashed(_ entry: Stash.Entry, _ work: Work, liveFile: Int32) throws(VolumeError)
+        -> OldContent?
+    {
+        let descriptor: Descriptor
+        do throws(Errno) {
+            descriptor = try stash.open(entry.file)
+        } catch {
+            if error == .notFound { return nil }
+            throw VolumeError(.system, "\(entry.file) in the stash cannot be read: \(error).")
+        }
+        if entry.kind == .displaced, cl_probe_writers(descriptor.raw) == -EAGAIN {
+            throw VolumeError(.busy, "\(entry.file) in the stash is still being written.")
+        }
+        let trace = status(descriptor.raw)
+        guard trace.size > 0 else { return nil }
+        let source: AnySource =
+            entry.kind == .undo
+            ? .overlay(OverlayContent(undo: descriptor.raw, file: liveFile))
+            : .file(FileContent(descriptor: descriptor.raw))
+        let chunks = try cutContent(of: source, size: UInt64(trace.size)) {
+            (_, _) throws(VolumeError) in
+        }
+        let cut = CutContent(
+            Manifest(chunks: chunks, mode: trace.permissions, modified: trace.modified))
+        return OldContent(entry, descriptor, trace, cut, source)
+    }
+
+    func text(_ path: [Name]) -> String { path.map(\.text).joined(separator: "/") }
+}

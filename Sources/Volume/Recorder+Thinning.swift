@@ -1,0 +1,102 @@
+import CLinux
+import ChunkStore
+import Journal
+import Model
+
+// Retention: versions are thinned by age, and chunks that nothing refers to any more are swept out of the packs.
+extension Recorder {
+    /// Once an hour, when there is nothing else to do. False when it is not yet time.
+    func thin() -> Bool {
+        let now = cl_clock_monotonic_ns()
+        guard now >= nextThinning, scan == nil, works.isEmpty else { return false }
+        nextThinning = now + nanoseconds(3600)
+        do {
+            if try thinVersions(at: cl_clock_realtime_ns()) > 0 { try sweep() }
+        } catch {
+            tell("thinning", "Old versions could not be thinned: \(error)")
+        }
+        return true
+    }
+
+    /// The number of versions removed.
+    private func thinVersions(at time: Int64) throws(VolumeError) -> Int {
+        let all = try journal.read { reader in
+            var keys: [(key: Int64, deleted: Int64?)] = []
+            try reader.forEachItem { if $0.latest > 1 || $0.deleted != nil { keys.append(($0.key, $0.deleted)) } }
+            return keys
+        }
+        var removed = 0
+        for (key, deleted) in all {
+            let versions = try journal.read { try $0.versions(of: key) }
+            let isExpired = deleted.map { time - $0 > settings.retention.deleted * 1_000_000_000 }
+            let excess = settings.retention.excess(
+                of: versions, at: time, isExpired: isExpired ?? false)
+            let rest = versions.count - excess.count
+            guard !excess.isEmpty || deleted != nil && isExpired == true else { continue }
+            removed += excess.count
+            try journal.write { t in
+                for id in excess { try t.remove(version: id) }
+                if isExpired == true, rest == 0 { try? t.removeRow(key) }
+            }
+        }
+        return removed
+    }
+
+    /// Forgets chunks without a reference, and rewrites packs that are mostly dead.
+    func sweep() throws(VolumeError) {
+        var live: Set<Digest> = []
+        var dead: [Digest] = []
+        var liveBytes: [UInt32: UInt64] = [:]
+        try journal.read { reader in
+            try reader.forEachManifest { _, _, bytes in
+                guard let manifest = Manifest(encoded: bytes) else { return }
+                live.formUnion(manifest.chunkIDs)
+            }
+            try reader.forEachChunk { id, place in
+                if live.contains(id) {
+                    liveBytes[place.pack, default: 0] += UInt64(place.storedLength)
+                } else {
+                    dead.append(id)
+                }
+            }
+        }
+        guard !dead.isEmpty else { return }
+        try journal.write { t in try t.removeChunks(dead) }
+        for (pack, bytes) in packs.packs() where liveBytes[pack, default: 0] * 2 < bytes {
+            let moved = try packs.compact(pack) { id, _ in live.contains(id) }
+            try journal.write { t in
+                try t.movePlaces(moved.map { ($0.0, ChunkPlace($0.1)) })
+            }
+            try packs.remove(pack: pack)
+        }
+    }
+}
+
+extension Retention {
+    /// The versions that may go at `time` (nanoseconds since 1970). Of each hour, day or week the newest stays.
+    func excess(of versions: [Version], at time: Int64, isExpired: Bool) -> [Identifier] {
+        var excess: [Identifier] = []
+        var taken: Set<Int64> = []
+        for version in versions.sorted(by: { $0.saved > $1.saved }) {
+            let isKept = version.label != nil || version.kind == .conflict
+            if isKept || version.kind == .current && !isExpired { continue }
+            let age = (time - version.saved) / 1_000_000_000
+            let saved = version.saved / 1_000_000_000
+            let slot: Int64
+            if isExpired {
+                excess.append(version.id)
+                continue
+            } else if age < all {
+                continue
+            } else if age < hourly {
+                slot = saved / 3600
+            } else if age < daily {
+                slot = saved / 86_400 + 1_000_000_000_000
+            } else {
+                slot = saved / 604_800 + 2_000_000_000_000
+            }
+            if !taken.insert(slot).inserted { excess.append(version.id) }
+        }
+        return excess
+    }
+}

@@ -1,0 +1,207 @@
+import CLinux
+import ChunkStore
+import Journal
+import Logging
+import Model
+import Synchronization
+import SystemCalls
+
+/// Turns what programs did into documents and versions, behind their backs: one thread, the only writer of the journal.
+///
+/// It waits until the volume is quiet for a moment, understands all events in the order in which they happened
+/// (`Recorder+Events`), commits that, and then cuts the documents that were saved (`Recorder+Cutting`). Between times it
+/// compares the tree with the journal (`Recorder+Scan`) and thins old versions (`Recorder+Thinning`).
+final class Recorder: @unchecked Sendable {
+    // Everything below is used by the recorder's thread alone, but for `signal` and what it guards.
+    let tree: Int32
+    let stash: Stash
+    let journal: Journal
+    let packs: PackStore
+    let events: EventQueue
+    let settings: Settings
+    let device: Device
+    let log: Logger
+    let localNames: @Sendable () -> LocalNames
+    let kept: KeptContents
+
+    var locations: [UInt64: Location] = [:]
+    /// Files in packages by inode.
+    var packaged: [UInt64: Int64] = [:]
+    var works: [Int64: Work] = [:]
+    var tombstones: [Spot: Tombstone] = [:]
+    /// An inode that left its document (for a backup's name) with bytes that the document's history needs.
+    var heirs: [UInt64: Int64] = [:]
+    /// Inodes in the stash that programs may still write, with their document.
+    var displaced: [UInt64: (item: Int64, stash: String)] = [:]
+    /// How many works still need a stash file, where more than one does.
+    var stashUsers: [String: Int] = [:]
+    /// Events in directories that the scan has not reached.
+    var deferred: [TreeEvent] = []
+    var scan: Scan?
+    var packageCuts: [Int64: [[UInt8]: PackageFile]] = [:]
+    var people: [UInt32: String] = [:]
+    var nextThinning: Int64 = 0
+    /// The last key up to which items without a recorded trace were looked for.
+    var pendingCursor: Int64? = 0
+    var pausedUntil: Int64 = 0
+
+    let signal = Signal()
+    // Guarded by `signal`.
+    private var isStopping = false
+    private var hasStopped = false
+    private var hasNews = false
+    private var ticketsGiven: UInt64 = 0
+    private var ticketsDone: UInt64 = 0
+    private var focus: [[Name]] = []
+    var report = Report()
+
+    /// What others may know of the recorder's state.
+    struct Report: Sendable {
+        var works = 0
+        var isScanning = false
+        var scannedItems = 0
+        /// By subject, so that each is told once.
+        var problems: [String: String] = [:]
+    }
+
+    struct Device: Sendable {
+        var id: Identifier
+        var name: String
+    }
+
+    init(
+        tree: Int32, stash: Stash, journal: Journal, packs: PackStore, events: EventQueue,
+        settings: Settings, device: Device, kept: KeptContents, log: Logger,
+        localNames: @escaping @Sendable () -> LocalNames
+    ) {
+        self.tree = tree
+        self.stash = stash
+        self.journal = journal
+        self.packs = packs
+        self.events = events
+        self.settings = settings
+        self.device = device
+        self.kept = kept
+        self.log = log
+        self.localNames = localNames
+    }
+
+    func start() {
+        startThread(named: "recorder") { self.run() }
+    }
+
+    /// Records what can be recorded now, and ends the thread.
+    func stop() {
+        signal.change { isStopping = true }
+        _ = signal.wait(until: .max / 2) { hasStopped }
+    }
+
+    /// Called by the threads that append events, when the queue was empty.
+    func wake() { signal.change { hasNews = true } }
+
+    /// Waits until all that happened before the call is understood, and the document at `path`, if one is named,
+    /// is recorded unless a program still has it open for writing. False when the time is over.
+    func catchUp(with path: [Name]?, timeoutSeconds: Double) -> Bool {
+        let ticket = signal.change { () -> UInt64 in
+            ticketsGiven += 1
+            if let path { focus.append(path) }
+            return ticketsGiven
+        }
+        let deadline = cl_clock_monotonic_ns() + Int64(timeoutSeconds * 1e9)
+        return signal.wait(until: deadline) { ticketsDone >= ticket || hasStopped }
+    }
+
+    private func run() {
+        cl_thread_background()
+        recoverStash()
+        startScan()
+        while true {
+            let asked = signal.look { (stop: isStopping, tickets: ticketsGiven, focus: focus) }
+            let isAsked = asked.tickets > ticketsDone
+            understand(now: asked.stop || isAsked)
+            if asked.stop { break }
+            if isAsked {
+                record(paths: asked.focus)
+                signal.change {
+                    ticketsDone = asked.tickets
+                    focus.removeFirst(asked.focus.count)
+                }
+                continue
+            }
+            if recordDue() || scanStep() || recordPending() || thin() {
+                publish()
+                continue
+            }
+            publish()
+            sleep()
+        }
+        recordAll()
+        publish()
+        signal.change { hasStopped = true }
+    }
+
+    /// Until an event, a question or the time of the next work.
+    private func sleep() {
+        let now = cl_clock_monotonic_ns()
+        var deadline = min(nextThinning, works.values.lazy.map(\.due).min() ?? .max)
+        let waiting = events.waiting
+        if waiting.count > 0 {
+            deadline = min(deadline, waiting.newest + nanoseconds(settings.settleSeconds))
+        }
+        deadline = max(deadline, now + 2_000_000)
+        _ = signal.wait(until: min(deadline, now + 3_600_000_000_000)) {
+            hasNews || isStopping || ticketsGiven > ticketsDone
+        }
+        signal.look { hasNews = false }
+    }
+
+    /// Takes the events once the volume has been quiet for a moment, or has not been for long.
+    private func understand(now isUrgent: Bool) {
+        let waiting = events.waiting
+        guard waiting.count > 0 else { return }
+        let now = cl_clock_monotonic_ns()
+        guard
+            isUrgent || waiting.count > 50_000
+                || now - waiting.newest >= nanoseconds(settings.settleSeconds)
+                || now - waiting.oldest >= nanoseconds(settings.patienceSeconds)
+        else { return }
+        apply(events.takeAll())
+    }
+
+    private func publish() {
+        let report = (works.count + (pendingCursor == nil ? 0 : 1), scan != nil, scan?.items ?? 0)
+        signal.change {
+            self.report.works = report.0
+            self.report.isScanning = report.1
+            self.report.scannedItems = report.2
+        }
+    }
+
+    /// Says something that a person should know, once.
+    func tell(_ subject: String, _ message: String) {
+        let isNew = signal.change {
+            report.problems.updateValue(message, forKey: subject) != message
+        }
+        if isNew { log.error("\(message)") }
+    }
+
+    func untell(_ subject: String) {
+        signal.change { _ = report.problems.removeValue(forKey: subject) }
+    }
+
+    func nanoseconds(_ seconds: Double) -> Int64 { Int64(seconds * 1e9) }
+}
+
+/// Inodes whose contents, in that state, are wholly in the chunk store: they may be written without a copy.
+final class KeptContents: Sendable {
+    private let traces = Mutex<[UInt64: Trace]>([:])
+
+    func contains(_ trace: Trace) -> Bool {
+        traces.withLock { traces in
+            guard let known = traces[trace.inode] else { return false }
+            return !trace.differs(from: known)
+        }
+    }
+
+    func set(_ trace: Trace) { traces.withLock { $0[trace.inode] = trace } }
+}

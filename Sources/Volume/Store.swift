@@ -1,0 +1,106 @@
+import CLinux
+import Glibc
+import Model
+import SystemCalls
+
+/// The directory that holds a device's volume: `tree/`, `journal.sqlite`, `chunks/`, `stash/` and `lock`.
+///
+/// One process owns a store while it has it open: the lock is the kernel's and dies with the process.
+package struct Store: ~Copyable {
+    package let path: String
+    /// O_PATH descriptors.
+    let tree: Descriptor
+    let stash: Descriptor
+    private let lock: Descriptor
+
+    var journalPath: String { path + "/journal.sqlite" }
+    var chunksPath: String { path + "/chunks" }
+    var cleanPath: String { path + "/clean" }
+
+    /// - Throws: `.notFound`, `.invalid` (not a store), `.busy` with the owner's name, `.denied`, `.full`.
+    init(opening path: String, mayCreate: Bool, owner: String) throws(VolumeError) {
+        self.path = path
+        do throws(Errno) {
+            if mayCreate { try Store.makeDirectories(at: path) }
+            let directory = try Descriptor(opening: path, flags: O_PATH | O_DIRECTORY)
+            lock = try Descriptor(
+                opening: "lock", in: directory.raw, flags: O_RDWR | O_CREAT, mode: 0o600)
+            if cl_lock(lock.raw) < 0 {
+                throw Errno(EWOULDBLOCK)
+            }
+            if mayCreate {
+                for (name, mode) in [("tree", 0o755), ("stash", 0o700)] as [(String, mode_t)] {
+                    let result = cl_mkdirat(directory.raw, name, mode)
+                    if result < 0, result != -EEXIST { throw Errno(-result) }
+                }
+            }
+            tree = try Descriptor(
+                opening: "tree", in: directory.raw, flags: O_PATH | O_DIRECTORY)
+            stash = try Descriptor(
+                opening: "stash", in: directory.raw, flags: O_PATH | O_DIRECTORY)
+        } catch {
+            throw Store.refusal(path, error)
+        }
+        Store.write(owner, to: lock.raw)
+    }
+
+    private static func makeDirectories(at path: String) throws(Errno) {
+        var status = stat()
+        if cl_fstatat(AT_FDCWD, path, &status, 0) == 0 { return }
+        var parent = path[...]
+        while parent.last == "/" { parent.removeLast() }
+        if let slash = parent.lastIndex(of: "/"), slash > parent.startIndex {
+            try makeDirectories(at: String(parent[..<slash]))
+        }
+        let result = cl_mkdirat(AT_FDCWD, path, 0o700)
+        if result < 0, result != -EEXIST { throw Errno(-result) }
+    }
+
+    private static func write(_ owner: String, to lock: Int32) {
+        var text = owner + "\n"
+        _ = cl_ftruncate(lock, 0)
+        text.withUTF8 { _ = cl_pwrite(lock, $0.baseAddress, $0.count, 0) }
+    }
+
+    private static func refusal(_ path: String, _ error: Errno) -> VolumeError {
+        switch error.code {
+        case EWOULDBLOCK:
+            VolumeError(
+                .busy,
+                "The store \(path) is in use by \(owner(of: path)). "
+                    + "Unmount it there first, or choose another store.")
+        case ENOENT:
+            VolumeError(
+                .notFound, "There is no Concord store at \(path): `concord mount` makes one.")
+        case ENOTDIR:
+            VolumeError(.invalid, "\(path) is not a directory, so it cannot be a store.")
+        case EACCES, EPERM, EROFS:
+            VolumeError(.denied, "The store \(path) may not be written by this user: \(error).")
+        case ENOSPC, EDQUOT:
+            VolumeError(.full, "There is no space left for the store \(path).")
+        default:
+            VolumeError(.system, "The store \(path) cannot be opened: \(error).")
+        }
+    }
+
+    /// What the process that holds the lock wrote into it.
+    private static func owner(of path: String) -> String {
+        guard let lock = try? Descriptor(opening: path + "/lock", flags: O_RDONLY) else {
+            return "another process"
+        }
+        var bytes = [UInt8](repeating: 0, count: 1024)
+        let count = (try? bytes.withUnsafeMutableBytes { try lock.read(into: $0, at: 0) }) ?? 0
+        let text = String(decoding: bytes[..<count], as: UTF8.self)
+        let line = text.split(separator: "\n").first.map(String.init) ?? ""
+        return line.isEmpty ? "another process" : line
+    }
+
+    /// Whether the last owner ended in order. The mark is taken away while somebody owns the store.
+    func takeCleanMark() -> Bool { cl_unlinkat(AT_FDCWD, cleanPath, 0) == 0 }
+
+    func setCleanMark() {
+        if let mark = try? Descriptor(opening: cleanPath, flags: O_WRONLY | O_CREAT, mode: 0o600) {
+            _ = cl_fsync(mark.raw, 0)
+        }
+    }
+}
