@@ -76,7 +76,7 @@ extension Recorder {
         guard let path = try journal.read({ try $0.path(of: item.key) }) else { return .gone }
         let descriptor: Descriptor
         do throws(Errno) {
-            descriptor = try open(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
+            descriptor = try openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
         } catch {
             if error == .notFound || error.code == ELOOP || error.code == ENXIO { return .gone }
             throw VolumeError(

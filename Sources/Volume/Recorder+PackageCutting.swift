@@ -68,7 +68,7 @@ extension Recorder {
         guard let path = try journal.read({ try $0.path(of: item.key) }) else { return nil }
         do throws(Errno) {
             if syncs { _ = cl_syncfs(tree) }
-            let root = try open(path, from: tree, flags: O_PATH | O_DIRECTORY)
+            let root = try openBeneath(path, from: tree, flags: O_PATH | O_DIRECTORY)
             var builder = PackageBuilder(known: packageCuts[item.key] ?? [:])
             try builder.add(directory: root.raw, path: [])
             guard !builder.isBusy else { return nil }
@@ -102,7 +102,7 @@ private struct PackageBuilder {
         var names: [Name] = []
         try forEachName(in: directory) { names.append($0) }
         for name in names.sorted() where !isBusy {
-            let trace = Trace(try status(of: name, in: directory))
+            let trace = Trace(try entryStatus(name, in: directory))
             try add(name, trace, in: directory, path: path + [name])
         }
     }
@@ -117,7 +117,7 @@ private struct PackageBuilder {
             entry.kind = .directory
             entries.append(entry)
             directories[trace.inode] = path
-            let inner = try open([name], from: directory, flags: O_PATH | O_DIRECTORY)
+            let inner = try openBeneath([name], from: directory, flags: O_PATH | O_DIRECTORY)
             try add(directory: inner.raw, path: path)
         } else if trace.isSymlink {
             entry.kind = .symlink
@@ -150,7 +150,7 @@ private struct PackageBuilder {
     private mutating func chunks(
         of name: Name, _ trace: Trace, in directory: Int32, key: [UInt8]
     ) throws(Errno) -> [ChunkReference]? {
-        let file = try open([name], from: directory, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
+        let file = try openBeneath([name], from: directory, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
         if cl_probe_writers(file.raw) == -EAGAIN {
             isBusy = true
             return nil

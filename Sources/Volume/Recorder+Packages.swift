@@ -70,7 +70,7 @@ extension Recorder {
         for var item in try t.items(inode: inode)
         where item.kind == .directory || item.kind == .package {
             guard let path = try t.path(of: item.key),
-                let directory = try? open(path, from: tree, flags: O_PATH | O_DIRECTORY)
+                let directory = try? openBeneath(path, from: tree, flags: O_PATH | O_DIRECTORY)
             else { continue }
             let kind = packageKind(of: item.name, directory.raw)
             guard kind != item.kind else { continue }
@@ -83,7 +83,7 @@ extension Recorder {
     /// What a directory is after it was renamed.
     func kindNow(_ item: Item, _ t: Reader) throws -> Item.Kind {
         if let parent = try t.path(of: item.parent),
-            let directory = try? open(
+            let directory = try? openBeneath(
                 parent + [item.name], from: tree, flags: O_PATH | O_DIRECTORY)
         {
             return packageKind(of: item.name, directory.raw)

@@ -260,7 +260,7 @@ extension Recorder {
             try reader.items(inode: inode).compactMap { try reader.path(of: $0.key) }
         }
         for path in paths {
-            guard let file = try? open(path, from: tree, flags: O_RDONLY | O_NOATIME),
+            guard let file = try? openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME),
                 status(file.raw).inode == inode
             else { continue }
             return file

@@ -58,7 +58,7 @@ extension Recorder {
         }
         let directory: Descriptor
         do throws(Errno) {
-            directory = try open(path, from: tree, flags: O_RDONLY | O_DIRECTORY)
+            directory = try openBeneath(path, from: tree, flags: O_RDONLY | O_DIRECTORY)
         } catch {
             // Not readable is not deleted.
             if error != .notFound {
@@ -90,7 +90,7 @@ extension Recorder {
         var names: [Name] = []
         try forEachName(in: directory) { names.append($0) }
         for name in names {
-            guard let found = try? status(of: name, in: directory) else { continue }
+            guard let found = try? entryStatus(name, in: directory) else { continue }
             scan?.items += 1
             let trace = Trace(found)
             if let item = known.removeValue(forKey: name) {
@@ -134,7 +134,7 @@ extension Recorder {
         if !trace.isDirectory, localNames().matches(name) { return }
         var item = Item(
             parent: parent, name: name, kind: kind(of: trace, name: name), inode: trace.inode)
-        if trace.isDirectory, let inner = try? open([name], from: directory, flags: O_PATH) {
+        if trace.isDirectory, let inner = try? openBeneath([name], from: directory, flags: O_PATH) {
             item.kind = packageKind(of: name, inner.raw)
         }
         item.key = try t.insert(item)
@@ -178,7 +178,7 @@ extension Recorder {
 
     private func settle(_ item: Item, _ t: Transaction) throws {
         // An event of the meantime may have brought it back.
-        if let path = try t.path(of: item.key), (try? open(path, from: tree, flags: O_PATH)) != nil {
+        if let path = try t.path(of: item.key), (try? openBeneath(path, from: tree, flags: O_PATH)) != nil {
             return
         }
         let elsewhere = try t.items(inode: item.inode).first {

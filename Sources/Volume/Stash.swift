@@ -1,4 +1,5 @@
 import CLinux
+import Glibc
 import Model
 import SystemCalls
 import Synchronization

@@ -6,7 +6,7 @@ import SystemCalls
 /// The directory that holds a device's volume: `tree/`, `journal.sqlite`, `chunks/`, `stash/` and `lock`.
 ///
 /// One process owns a store while it has it open: the lock is the kernel's and dies with the process.
-package struct Store: ~Copyable {
+package final class Store: Sendable {
     package let path: String
     /// O_PATH descriptors.
     let tree: Descriptor
@@ -23,25 +23,29 @@ package struct Store: ~Copyable {
         do throws(Errno) {
             if mayCreate { try Store.makeDirectories(at: path) }
             let directory = try Descriptor(opening: path, flags: O_PATH | O_DIRECTORY)
-            lock = try Descriptor(
-                opening: "lock", in: directory.raw, flags: O_RDWR | O_CREAT, mode: 0o600)
-            if cl_lock(lock.raw) < 0 {
-                throw Errno(EWOULDBLOCK)
-            }
-            if mayCreate {
-                for (name, mode) in [("tree", 0o755), ("stash", 0o700)] as [(String, mode_t)] {
-                    let result = cl_mkdirat(directory.raw, name, mode)
-                    if result < 0, result != -EEXIST { throw Errno(-result) }
-                }
-            }
-            tree = try Descriptor(
-                opening: "tree", in: directory.raw, flags: O_PATH | O_DIRECTORY)
-            stash = try Descriptor(
-                opening: "stash", in: directory.raw, flags: O_PATH | O_DIRECTORY)
+            let lock = try Store.lock(in: directory.raw)
+            if mayCreate { try Store.makeParts(in: directory.raw) }
+            tree = try Descriptor(opening: "tree", in: directory.raw, flags: O_PATH | O_DIRECTORY)
+            stash = try Descriptor(opening: "stash", in: directory.raw, flags: O_PATH | O_DIRECTORY)
+            self.lock = lock
         } catch {
             throw Store.refusal(path, error)
         }
         Store.write(owner, to: lock.raw)
+    }
+
+    private static func lock(in directory: Int32) throws(Errno) -> Descriptor {
+        let lock = try Descriptor(
+            opening: "lock", in: directory, flags: O_RDWR | O_CREAT, mode: 0o600)
+        if cl_lock(lock.raw) < 0 { throw Errno(EWOULDBLOCK) }
+        return lock
+    }
+
+    private static func makeParts(in directory: Int32) throws(Errno) {
+        for (name, mode) in [("tree", 0o755), ("stash", 0o700)] as [(String, mode_t)] {
+            let result = cl_mkdirat(directory, name, mode)
+            if result < 0, result != -EEXIST { throw Errno(-result) }
+        }
     }
 
     private static func makeDirectories(at path: String) throws(Errno) {

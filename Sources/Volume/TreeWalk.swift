@@ -26,7 +26,7 @@ func forEachName(in directory: Int32, _ body: (Name) throws(Errno) -> Void) thro
 }
 
 /// Opens what a path from `root` leads to, component by component (it may be longer than PATH_MAX), following no symlink.
-func open(_ path: [Name], from root: Int32, flags: Int32) throws(Errno) -> Descriptor {
+func openBeneath(_ path: [Name], from root: Int32, flags: Int32) throws(Errno) -> Descriptor {
     guard !path.isEmpty else { return try Descriptor(opening: ".", in: root, flags: flags) }
     var directory: Int32 = root
     defer { if directory != root { _ = cl_close(directory) } }
@@ -43,7 +43,7 @@ func open(_ path: [Name], from root: Int32, flags: Int32) throws(Errno) -> Descr
     return Descriptor(owning: last)
 }
 
-func status(of name: Name, in directory: Int32) throws(Errno) -> stat {
+func entryStatus(_ name: Name, in directory: Int32) throws(Errno) -> stat {
     var result = stat()
     try name.withCString { (text) throws(Errno) in
         _ = try check(cl_fstatat(directory, text, &result, AT_SYMLINK_NOFOLLOW))

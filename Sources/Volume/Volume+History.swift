@@ -1,39 +1,100 @@
+import ChunkStore
+import Journal
 import Model
 
 /// A document and its versions, oldest first.
 package struct DocumentHistory: Sendable {
     package var id: Identifier
     package var isPackage: Bool
-    /// current, writing (open for writing or saved and not yet recorded).
     package var state: State
     package var versions: [Version]
     /// The file name of each version in `.versions/NAME/`, in the same order.
     package var fileNames: [Name]
 
-    package enum State: String, Sendable { case current, writing }
-}
-
-/// The content of a recorded version, to be read at random. Safe on any thread.
-package struct VersionContent: Sendable {
-    package let manifest: Manifest
-
-    /// Reads of the entry with that path (empty for a file document); fewer bytes than asked for only at its end.
-    package func read(_ entry: Int, into buffer: UnsafeMutableRawBufferPointer, at offset: Int64)
-        throws(VolumeError) -> Int
-    { 0 }
+    package enum State: String, Sendable {
+        case current
+        /// Open for writing, or saved and not yet recorded.
+        case writing
+        /// Its name is gone; its versions are kept.
+        case deleted
+    }
 }
 
 extension Volume {
-    /// The document at a path from the root; nil when there is none. Waits until the recorder has understood all that
-    /// happened before the call, at most `timeoutSeconds` (then VolumeError.timeout).
+    /// The document at a path from the root; nil when there is none. When nothing has the name now, the document that
+    /// had it last. Waits until the recorder has understood all that happened before the call.
+    ///
+    /// - Throws: `.timeout`; `.damaged`.
     package func history(at path: [Name], timeoutSeconds: Double = 5) throws(VolumeError)
         -> DocumentHistory?
-    { nil }
-
-    package func content(of version: Identifier) throws(VolumeError) -> VersionContent {
-        fatalError()
+    {
+        try catchUp(with: path, timeoutSeconds: timeoutSeconds)
+        return try journal.read { reader in
+            guard let item = try self.item(at: path, includesDeleted: true, reader) else { return nil }
+            return try self.history(of: item, reader)
+        }
     }
 
-    /// Whether that name is a package: by its extension (Limits), or by its attribute, which the caller has read.
-    package static func isPackage(name: Name) -> Bool { false }
+    package func history(of id: Identifier) throws(VolumeError) -> DocumentHistory? {
+        try journal.read { reader in
+            try reader.item(id: id).map { try self.history(of: $0, reader) }
+        }
+    }
+
+    func catchUp(with path: [Name]?, timeoutSeconds: Double) throws(VolumeError) {
+        guard recorder.catchUp(with: path, timeoutSeconds: timeoutSeconds) else {
+            throw VolumeError(
+                .timeout,
+                "The recorder is still busy with earlier changes; ask again in a moment, "
+                    + "or see `fsctl status`.")
+        }
+    }
+
+    /// The item that a path leads to. A path into a package leads to the package.
+    func item(at path: [Name], includesDeleted: Bool = false, _ reader: Reader) throws -> Item? {
+        var item = try reader.item(Item.root)
+        for (index, name) in path.enumerated() {
+            guard let parent = item else { return nil }
+            if parent.kind == .package { return parent }
+            item = try reader.item(parent: parent.key, name: name)
+            if item == nil, includesDeleted {
+                let last = try reader.deletedItem(parent: parent.key, name: name)
+                if index == path.count - 1 || last?.kind == .directory { item = last }
+            }
+        }
+        return item
+    }
+
+    private func history(of item: Item, _ reader: Reader) throws -> DocumentHistory {
+        let versions = try reader.versions(of: item.key)
+        let state: DocumentHistory.State =
+            item.deleted != nil ? .deleted : item.changed == 0 ? .writing : .current
+        return DocumentHistory(
+            id: item.id, isPackage: item.kind == .package, state: state, versions: versions,
+            fileNames: versions.map { Volume.fileName(of: $0, in: item.name) })
+    }
+
+    /// `2026-11-21 08.15.30 laptop 3.txt`: time (UTC), device and number, with the document's extension, so that programs
+    /// open it; the zero-padded time makes `ls` show the oldest first.
+    static func fileName(of version: Version, in name: Name) -> Name {
+        var text = Array("\(Timestamp(nanoseconds: version.saved).fileName) ".utf8)
+        text += version.deviceName.utf8.map { $0 == UInt8(ascii: "/") ? UInt8(ascii: "_") : $0 }
+        text += Array(" \(version.number)".utf8)
+        if !name.fileExtension.isEmpty { text += [UInt8(ascii: ".")] + name.fileExtension }
+        return Name(bytes: text)
+    }
+
+    /// - Throws: `.notFound`; `.damaged`.
+    package func content(of version: Identifier) throws(VolumeError) -> VersionContent {
+        let found = try journal.read { reader in
+            (try reader.item(ofVersion: version), try reader.manifest(of: version))
+        }
+        guard let item = found.0, let bytes = found.1 else {
+            throw VolumeError(.notFound, "There is no version \(version) any more.")
+        }
+        guard let manifest = Manifest(encoded: bytes) else {
+            throw VolumeError(.damaged, "The list of chunks of version \(version) is damaged.")
+        }
+        return VersionContent(manifest: manifest, item: item, volume: self)
+    }
 }

@@ -1,6 +1,7 @@
 import CLinux
 import Glibc
 import Model
+import Synchronization
 import SystemCalls
 
 // The verbs that change names. `status` is the file's own, taken just before by the caller, who serves a request during

@@ -28,7 +28,7 @@ package final class Volume: Sendable {
     let log: Logger
 
     private init(
-        store: consuming Store, identity: VolumeIdentity, settings: Settings, journal: Journal,
+        store: Store, identity: VolumeIdentity, settings: Settings, journal: Journal,
         packs: PackStore, firstSequence: UInt64, log: Logger
     ) {
         self.log = log

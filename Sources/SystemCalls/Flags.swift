@@ -1,0 +1,12 @@
+// Flags that the C headers show only under _GNU_SOURCE, which Swift's importer does not set.
+
+package let O_PATH: Int32 = 0o10_000_000
+package let O_NOATIME: Int32 = 0o1_000_000
+package let O_DIRECT: Int32 = 0o40_000
+package let O_TMPFILE: Int32 = 0o20_200_000
+package let AT_EMPTY_PATH: Int32 = 0x1000
+package let SEEK_DATA: Int32 = 3
+package let SEEK_HOLE: Int32 = 4
+package let RENAME_NOREPLACE: Int32 = 1
+package let RENAME_EXCHANGE: Int32 = 2
+package let RENAME_WHITEOUT: Int32 = 4

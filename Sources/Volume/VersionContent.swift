@@ -1,0 +1,181 @@
+import ChunkStore
+import CLinux
+import Journal
+import Glibc
+import Model
+import Synchronization
+import SystemCalls
+
+/// The content of a recorded version, to be read at random, on any thread.
+///
+/// Bytes of an old version lie in the chunk store, or in the tree's file where the current version has the same chunk, or
+/// for a moment in the stash. Each chunk is verified by its hash, wherever it is read.
+package struct VersionContent: Sendable {
+    package let manifest: Manifest
+    private let item: Int64
+    private let volume: Volume
+    private let cache = LastChunk()
+    /// The offset at which each chunk of an entry begins.
+    private let offsets: [[Int64]]
+
+    init(manifest: Manifest, item: Int64, volume: Volume) {
+        self.manifest = manifest
+        self.item = item
+        self.volume = volume
+        offsets = manifest.entries.map { entry in
+            var at: Int64 = 0
+            return entry.chunks.map { chunk in
+                defer { at += Int64(chunk.length) }
+                return at
+            }
+        }
+    }
+
+    /// Reads of the entry with that index (0 for a file document); fewer bytes than asked for only at its end.
+    ///
+    /// - Throws: `.damaged` when a chunk is nowhere whole.
+    package func read(_ entry: Int, into buffer: UnsafeMutableRawBufferPointer, at offset: Int64)
+        throws(VolumeError) -> Int
+    {
+        let starts = offsets[entry]
+        var done = 0
+        var index = starts.partitionIndex(after: offset) - 1
+        while done < buffer.count, index >= 0, index < starts.count {
+            let reference = manifest.entries[entry].chunks[index]
+            let bytes = try chunk(reference)
+            let skip = Int(offset + Int64(done) - starts[index])
+            guard skip < bytes.count else { break }
+            let count = min(bytes.count - skip, buffer.count - done)
+            bytes.withUnsafeBytes { source in
+                UnsafeMutableRawBufferPointer(rebasing: buffer[done..<done + count])
+                    .copyMemory(from: UnsafeRawBufferPointer(rebasing: source[skip..<skip + count]))
+            }
+            done += count
+            index += 1
+        }
+        return done
+    }
+
+    private func chunk(_ reference: ChunkReference) throws(VolumeError) -> [UInt8] {
+        if let bytes = cache.value(of: reference.id) { return bytes }
+        let bytes = try volume.bytes(of: reference, item: item)
+        cache.set(reference.id, bytes)
+        return bytes
+    }
+
+    /// Reads come in pieces smaller than a chunk, one after the other.
+    private final class LastChunk: Sendable {
+        private let last = Mutex<(id: Digest, bytes: [UInt8])?>(nil)
+
+        func value(of id: Digest) -> [UInt8]? {
+            last.withLock { $0.flatMap { $0.id == id ? $0.bytes : nil } }
+        }
+
+        func set(_ id: Digest, _ bytes: [UInt8]) { last.withLock { $0 = (id, bytes) } }
+    }
+}
+
+extension [Int64] {
+    /// The index of the first element greater than the offset; the array is sorted.
+    fileprivate func partitionIndex(after offset: Int64) -> Int {
+        var low = 0
+        var high = count
+        while low < high {
+            let middle = (low + high) / 2
+            if self[middle] <= offset { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+}
+
+extension Volume {
+    /// A chunk that a version of the item refers to, from wherever it lies.
+    func bytes(of chunk: ChunkReference, item key: Int64) throws(VolumeError) -> [UInt8] {
+        if let place = try journal.read({ try $0.place(of: chunk.id) }) {
+            return try packs.read(chunk.id, at: ChunkLocation(place))
+        }
+        let found = try journal.read { reader -> (Item, Manifest, [Name])? in
+            guard let item = try reader.item(key), let current = item.current,
+                let bytes = try reader.manifest(of: current),
+                let manifest = Manifest(encoded: bytes), let path = try reader.path(of: key)
+            else { return nil }
+            return (item, manifest, path)
+        }
+        if let (item, manifest, path) = found,
+            let bytes = read(chunk, of: item, manifest, at: path)
+        {
+            return bytes
+        }
+        // Displaced a moment ago: the recorder puts it into the chunk store now.
+        if let path = found?.2, recorder.catchUp(with: path, timeoutSeconds: 5),
+            let place = try journal.read({ try $0.place(of: chunk.id) })
+        {
+            return try packs.read(chunk.id, at: ChunkLocation(place))
+        }
+        throw VolumeError(
+            .damaged,
+            "Chunk \(chunk.id) of \(found?.2.last?.text ?? "item \(key)") is nowhere whole: "
+                + "see `fsctl doctor`.")
+    }
+
+    /// Where the current manifest has the chunk too, the tree's file or a copy of it in the stash may hold it.
+    private func read(_ chunk: ChunkReference, of item: Item, _ manifest: Manifest, at path: [Name])
+        -> [UInt8]?
+    {
+        for entry in manifest.entries {
+            var offset: Int64 = 0
+            for reference in entry.chunks {
+                if reference == chunk {
+                    let inner = entry.path.split(separator: UInt8(ascii: "/")).map {
+                        Name(bytes: Array($0))
+                    }
+                    if let bytes = read(chunk, at: offset, of: path + inner) { return bytes }
+                    if let bytes = readStashed(chunk, at: offset, of: item, path + inner) {
+                        return bytes
+                    }
+                }
+                offset += Int64(reference.length)
+            }
+        }
+        return nil
+    }
+
+    private func read(_ chunk: ChunkReference, at offset: Int64, of path: [Name]) -> [UInt8]? {
+        guard let file = try? Volume.openTree(path, root) else { return nil }
+        return verified(chunk, FileContent(descriptor: file.raw), at: offset)
+    }
+
+    private func readStashed(
+        _ chunk: ChunkReference, at offset: Int64, of item: Item, _ path: [Name]
+    ) -> [UInt8]? {
+        let entries = (try? stash.entries()) ?? []
+        for entry in entries where entry.inode == item.inode && item.inode != 0 {
+            guard let file = try? stash.open(entry.file) else { continue }
+            if entry.kind != .undo {
+                if let bytes = verified(chunk, FileContent(descriptor: file.raw), at: offset) {
+                    return bytes
+                }
+            } else if let live = try? Volume.openTree(path, root),
+                let bytes = verified(
+                    chunk, OverlayContent(undo: file.raw, file: live.raw), at: offset)
+            {
+                return bytes
+            }
+        }
+        return nil
+    }
+
+    private func verified(_ chunk: ChunkReference, _ source: some ContentSource, at offset: Int64)
+        -> [UInt8]?
+    {
+        var source = source
+        var bytes = [UInt8](repeating: 0, count: Int(chunk.length))
+        let count = try? bytes.withUnsafeMutableBytes { try source.read(into: $0, at: offset) }
+        guard count == bytes.count, Digest.sha256(bytes) == chunk.id else { return nil }
+        return bytes
+    }
+
+    static func openTree(_ path: [Name], _ root: Int32) throws(Errno) -> Descriptor {
+        try openBeneath(path, from: root, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
+    }
+}
