@@ -120,3 +120,11 @@ extension Reader {
         ) { $0.integer(0) }
     }
 }
+
+extension Reader {
+    /// Alive files and packages.
+    package func documentCount() throws(VolumeError) -> Int {
+        let sql = "SELECT count(*) FROM items WHERE deleted IS NULL AND kind IN (1, 3)"
+        return try first(sql, []) { Int($0.integer(0)) } ?? 0
+    }
+}

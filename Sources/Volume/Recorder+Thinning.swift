@@ -8,10 +8,16 @@ extension Recorder {
     /// Once an hour, when there is nothing else to do. False when it is not yet time.
     func thin() -> Bool {
         let now = cl_clock_monotonic_ns()
-        guard now >= nextThinning, scan == nil, works.isEmpty else { return false }
-        nextThinning = now + nanoseconds(3600)
+        guard scan == nil, works.isEmpty else { return false }
+        let isAsked = takeSweep()
+        guard isAsked || now >= nextThinning else { return false }
         do {
-            if try thinVersions(at: cl_clock_realtime_ns()) > 0 { try sweep() }
+            var removed = 0
+            if now >= nextThinning {
+                nextThinning = now + nanoseconds(3600)
+                removed = try thinVersions(at: cl_clock_realtime_ns())
+            }
+            if isAsked || removed > 0 { try sweep() }
         } catch {
             tell("thinning", "Old versions could not be thinned: \(error)")
         }
@@ -47,6 +53,7 @@ extension Recorder {
         var live: Set<Digest> = []
         var dead: [Digest] = []
         var liveBytes: [UInt32: UInt64] = [:]
+        var liveCount: [UInt32: Int] = [:]
         try journal.read { reader in
             try reader.forEachManifest { _, _, bytes in
                 guard let manifest = Manifest(encoded: bytes) else { return }
@@ -55,6 +62,7 @@ extension Recorder {
             try reader.forEachChunk { id, place in
                 if live.contains(id) {
                     liveBytes[place.pack, default: 0] += UInt64(place.storedLength)
+                    liveCount[place.pack, default: 0] += 1
                 } else {
                     dead.append(id)
                 }
@@ -64,6 +72,8 @@ extension Recorder {
         try journal.write { t in try t.removeChunks(dead) }
         for (pack, bytes) in packs.packs() where liveBytes[pack, default: 0] * 2 < bytes {
             let moved = try packs.compact(pack) { id, _ in live.contains(id) }
+            // What is needed and was not found is damaged: the pack stays, for the doctor.
+            guard Set(moved.map(\.0)).count >= liveCount[pack, default: 0] else { continue }
             try journal.write { t in
                 try t.movePlaces(moved.map { ($0.0, ChunkPlace($0.1)) })
             }

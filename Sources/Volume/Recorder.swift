@@ -50,6 +50,7 @@ final class Recorder: @unchecked Sendable {
     private var isStopping = false
     private var hasStopped = false
     private var hasNews = false
+    private var isSweepDue = false
     private var ticketsGiven: UInt64 = 0
     private var ticketsDone: UInt64 = 0
     private var focus: [[Name]] = []
@@ -94,6 +95,17 @@ final class Recorder: @unchecked Sendable {
     func stop() {
         signal.change { isStopping = true }
         _ = signal.wait(until: .max / 2) { hasStopped }
+    }
+
+    /// Bytes of forgotten versions go when there is nothing else to do.
+    func sweepSoon() { signal.change { (isSweepDue, hasNews) = (true, true) } }
+
+    /// Whether somebody asked for a sweep since the last time.
+    func takeSweep() -> Bool {
+        signal.change {
+            defer { isSweepDue = false }
+            return isSweepDue
+        }
     }
 
     /// Called by the threads that append events, when the queue was empty.

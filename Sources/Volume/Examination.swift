@@ -1,0 +1,261 @@
+import ChunkStore
+import CLinux
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+/// One thing that the doctor found.
+package struct Finding: Hashable, Sendable {
+    package enum Severity: String, Sendable {
+        /// Worth knowing; nothing is wrong.
+        case note
+        /// Something is lost or inconsistent.
+        case damage
+        /// Was wrong, and is right again.
+        case repaired
+    }
+
+    package var severity: Severity
+    package var subject: String
+    package var message: String
+
+    package init(severity: Severity, subject: String, message: String) {
+        self.severity = severity
+        self.subject = subject
+        self.message = message
+    }
+}
+
+/// The doctor: tree, journal and chunks are checked against each other. What can be proved is repaired (a chunk found
+/// again by its hash), nothing else is changed.
+struct Examination {
+    let tree: Int32
+    let stash: Stash
+    let journal: Journal
+    let packs: PackStore
+    let repairs: Bool
+    let progress: (String, Double) -> Void
+    var findings: [Finding] = []
+    /// Where the packs hold each chunk, wholly.
+    private var stored: [Digest: ChunkLocation] = [:]
+    private var newPlaces: [Digest: ChunkPlace] = [:]
+
+    init(
+        tree: Int32, stash: Stash, journal: Journal, packs: PackStore, repairs: Bool,
+        progress: @escaping (String, Double) -> Void
+    ) {
+        self.tree = tree
+        self.stash = stash
+        self.journal = journal
+        self.packs = packs
+        self.repairs = repairs
+        self.progress = progress
+    }
+
+    mutating func run() -> [Finding] {
+        for problem in journal.integrityProblems() {
+            add(.damage, "journal", "The journal is damaged: \(problem).")
+        }
+        do {
+            try examinePacks()
+            try examineDocuments()
+            if repairs, !newPlaces.isEmpty {
+                try packs.sync()
+                let places = newPlaces
+                try journal.write { t in
+                    for (id, place) in places { try t.setPlace(id, place) }
+                }
+            }
+        } catch {
+            add(.damage, "journal", "The examination ended early: \(error)")
+        }
+        return findings
+    }
+
+    private mutating func add(_ severity: Finding.Severity, _ subject: String, _ message: String) {
+        findings.append(Finding(severity: severity, subject: subject, message: message))
+    }
+
+    // MARK: Packs
+
+    private mutating func examinePacks() throws(VolumeError) {
+        var bad: Set<Digest> = []
+        let report = progress
+        for damage in packs.verify(progress: { report("chunks", share($0, of: $1)) }) {
+            if let id = damage.id { bad.insert(id) }
+            add(.note, "packs", "\(damage)")
+        }
+        var found: [Digest: ChunkLocation] = [:]
+        _ = packs.scan { id, location in
+            if !bad.contains(id) { found[id] = location }
+        }
+        stored = found
+        var wrong: [Digest] = []
+        try journal.read { reader in
+            try reader.forEachChunk { id, place in
+                if found[id] != ChunkLocation(place) { wrong.append(id) }
+            }
+        }
+        // A chunk may have several records; the index may point at any that is whole.
+        for id in wrong {
+            guard let place = try journal.read({ try $0.place(of: id) }) else { continue }
+            if (try? packs.read(id, at: ChunkLocation(place))) != nil {
+                stored[id] = ChunkLocation(place)
+            } else if let location = found[id] {
+                repairIndex(id, ChunkPlace(location))
+            } else {
+                stored[id] = nil
+            }
+        }
+    }
+
+    private mutating func repairIndex(_ id: Digest, _ place: ChunkPlace) {
+        newPlaces[id] = place
+        add(
+            repairs ? .repaired : .note, "chunk \(id)",
+            "The index had a wrong place for chunk \(id); it is in pack \(packName(place.pack)).")
+    }
+
+    // MARK: Documents
+
+    private mutating func examineDocuments() throws(VolumeError) {
+        var items: [Item] = []
+        try journal.read { reader in try reader.forEachItem { items.append($0) } }
+        for (index, item) in items.enumerated() {
+            if index.isMultiple(of: 64) { progress("documents", share(index, of: items.count)) }
+            let path = try journal.read { try $0.path(of: item.key) }
+            guard item.deleted != nil || item.key == Item.root || path != nil else {
+                add(
+                    .damage, "item \(item.id)",
+                    "\(item.name) has no way to the root: its directories are damaged in the journal.")
+                continue
+            }
+            guard item.latest > 0 else { continue }
+            try examine(item)
+        }
+        progress("documents", 1)
+    }
+
+    private mutating func examine(_ item: Item) throws(VolumeError) {
+        let versions = try journal.read { reader in
+            try reader.versions(of: item.key).map { ($0, try reader.manifest(of: $0.id)) }
+        }
+        let path = try journal.read { try $0.path(of: item.key) } ?? [item.name]
+        let shown = path.map(\.text).joined(separator: "/")
+        var inTree: Set<Digest> = []
+        if item.deleted == nil, let current = versions.first(where: { $0.0.id == item.current }),
+            let manifest = current.1.flatMap(Manifest.init(encoded:))
+        {
+            inTree = examineTree(item, manifest, current.0, path, shown)
+        }
+        for (version, bytes) in versions {
+            guard let manifest = bytes.flatMap(Manifest.init(encoded:)) else {
+                add(.damage, shown, "Version \(version.number) of \(shown) has a damaged list of chunks.")
+                continue
+            }
+            let lost = manifest.chunkIDs.filter { !isStored($0) && !inTree.contains($0) }
+            guard !lost.isEmpty, !isWaiting(item, version) else { continue }
+            add(
+                .damage, shown,
+                "Version \(version.number) of \(shown) has lost \(lost.count) of "
+                    + "\(manifest.chunkIDs.count) chunks: it cannot be restored whole.")
+        }
+    }
+
+    private func isStored(_ id: Digest) -> Bool {
+        guard stored[id] != nil else { return false }
+        if newPlaces[id] != nil { return repairs }
+        return ((try? journal.read { try $0.place(of: id) }) ?? nil) != nil
+    }
+
+    /// Its bytes lie in the stash and will be put into the chunk store by the recorder.
+    private func isWaiting(_ item: Item, _ version: Version) -> Bool {
+        guard item.changed == 0 || item.deleted != nil else { return false }
+        let entries = (try? stash.entries()) ?? []
+        return entries.contains { entry in
+            entry.inode == item.inode || entry.spot?.name == item.name
+        }
+    }
+
+    /// The chunks that the tree has of a document. Where nothing tells of a change and the bytes differ all the same, the
+    /// disk has lost them.
+    private mutating func examineTree(
+        _ item: Item, _ manifest: Manifest, _ current: Version, _ path: [Name], _ shown: String
+    ) -> Set<Digest> {
+        guard item.changed != 0 else {
+            // Not recorded as it is now: the tree may hold anything, so chunks count only where their bytes are found.
+            return presentChunks(manifest, path)
+        }
+        let present = presentChunks(manifest, path)
+        guard present.count < manifest.chunkIDs.count, item.kind == .file else { return present }
+        var status = stat()
+        guard let file = try? openBeneath(path, from: tree, flags: O_PATH),
+            cl_fstat(file.raw, &status) == 0
+        else {
+            add(.note, shown, "\(shown) is not in the working tree: it counts as deleted at the next mount.")
+            return present
+        }
+        let trace = Trace(status)
+        if trace.changed == item.changed, UInt64(trace.size) == item.size {
+            add(
+                .damage, shown,
+                "\(shown) does not hold what its version \(current.number) recorded, although nobody "
+                    + "changed it: the disk may be failing. An older version can be restored.")
+        } else {
+            add(.note, shown, "\(shown) was changed and is not recorded yet.")
+        }
+        return present
+    }
+
+    private func presentChunks(_ manifest: Manifest, _ path: [Name]) -> Set<Digest> {
+        var present: Set<Digest> = []
+        for entry in manifest.entries where entry.kind == .file {
+            let inner = entry.path.split(separator: UInt8(ascii: "/")).map { Name(bytes: Array($0)) }
+            guard let file = try? Volume.openTree(path + inner, tree) else { continue }
+            var offset: Int64 = 0
+            for chunk in entry.chunks {
+                var bytes = [UInt8](repeating: 0, count: Int(chunk.length))
+                let count = try? bytes.withUnsafeMutableBytes {
+                    try readFully(file.raw, into: $0, at: offset)
+                }
+                if count == bytes.count, Digest.sha256(bytes) == chunk.id { present.insert(chunk.id) }
+                offset += Int64(chunk.length)
+            }
+        }
+        return present
+    }
+}
+
+private func share(_ done: some BinaryInteger, of total: some BinaryInteger) -> Double {
+    total == 0 ? 1 : Double(done) / Double(total)
+}
+
+extension Volume {
+    /// Examines a store that nobody has mounted.
+    ///
+    /// - Throws: `.busy` when somebody has; `.notFound`, `.damaged` (the journal cannot be opened at all), `.newer`.
+    package static func examine(
+        store path: String, repair: Bool, progress: @escaping (String, Double) -> Void
+    ) throws(VolumeError) -> [Finding] {
+        let store = try Store(opening: path, mayCreate: false, owner: "fsctl doctor, process \(getpid())")
+        let journal = try Journal.open(path: store.journalPath, mayCreate: false, checked: true)
+        let packs = try PackStore(directory: store.chunksPath)
+        let stash = Stash(directory: store.stash.raw, firstSequence: 0)
+        var examination = Examination(
+            tree: store.tree.raw, stash: stash, journal: journal, packs: packs, repairs: repair,
+            progress: progress)
+        let findings = examination.run()
+        try journal.close()
+        return findings
+    }
+
+    /// Examines this one while it serves.
+    package func examine(repair: Bool, progress: @escaping (String, Double) -> Void) -> [Finding] {
+        _ = recorder.catchUp(with: nil, timeoutSeconds: 30)
+        var examination = Examination(
+            tree: root, stash: stash, journal: journal, packs: packs, repairs: repair,
+            progress: progress)
+        return examination.run()
+    }
+}

@@ -1,0 +1,230 @@
+import ChunkStore
+import CLinux
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+/// How a volume is doing.
+package struct VolumeStatus: Sendable {
+    package var name: String
+    package var store: String
+    /// The working tree's path.
+    package var tree: String
+    /// Whether the tree is being compared with the journal.
+    package var scanning: Bool
+    package var scanned: Int
+    package var items: Int
+    package var documents: Int
+    package var versions: Int
+    /// Changes that the recorder has not understood yet, and documents it has not cut.
+    package var pendingEvents: Int
+    package var waitingToBeCut: Int
+    /// Bytes of the store without the tree.
+    package var storeBytes: Int64
+    /// What a person should know: a sentence each.
+    package var problems: [String]
+}
+
+/// How a document is doing.
+package struct DocumentStatus: Sendable {
+    package var id: Identifier
+    package var kind: Item.Kind
+    package var state: DocumentHistory.State
+    /// Of what the name shows now.
+    package var durability: Version.Durability
+    package var versions: Int
+    package var size: UInt64
+    package var currentVersion: Int?
+    package var conflicts: Int
+}
+
+package struct DeletedDocument: Sendable {
+    package var id: Identifier
+    package var name: Name
+    /// Nanoseconds since 1970.
+    package var deletedAt: Int64
+    package var versions: Int
+    package var size: UInt64
+}
+
+// What the control socket offers.
+extension Volume {
+    package func status() throws(VolumeError) -> VolumeStatus {
+        let report = recorder.signal.look { recorder.report }
+        let counts = try journal.read { reader in
+            (
+                items: try reader.itemCount(), documents: try reader.documentCount(),
+                versions: try reader.versionCount()
+            )
+        }
+        return VolumeStatus(
+            name: identity.name, store: identity.store, tree: identity.store + "/tree",
+            scanning: report.isScanning, scanned: report.scannedItems, items: counts.items,
+            documents: counts.documents, versions: counts.versions,
+            pendingEvents: events.waiting.count, waitingToBeCut: report.works,
+            storeBytes: storeBytes, problems: report.problems.sorted { $0.key < $1.key }.map(\.value))
+    }
+
+    private var storeBytes: Int64 {
+        var total = Int64(packs.bytes())
+        for name in ["journal.sqlite", "journal.sqlite-wal"] {
+            var status = stat()
+            if cl_fstatat(AT_FDCWD, store.path + "/" + name, &status, 0) == 0 {
+                total += Int64(status.st_size)
+            }
+        }
+        for entry in (try? stash.entries()) ?? [] {
+            var status = stat()
+            if cl_fstatat(stash.directory, entry.file, &status, 0) == 0 {
+                total += Int64(status.st_blocks) * 512
+            }
+        }
+        return total
+    }
+
+    /// - Throws: `.notFound` when nothing has that name or what has it is local.
+    package func status(at path: [Name]) throws(VolumeError) -> DocumentStatus {
+        try catchUp(with: path, timeoutSeconds: 5)
+        return try journal.read { reader in
+            let item = try self.existing(path, reader)
+            let versions = try reader.versions(of: item.key)
+            let current = versions.first { $0.id == item.current }
+            let isRecorded = item.changed != 0 || item.kind != .file && item.kind != .package
+            return DocumentStatus(
+                id: item.id, kind: item.kind, state: isRecorded ? .current : .writing,
+                durability: isRecorded ? current?.durability ?? .memory : .memory,
+                versions: versions.count, size: item.size, currentVersion: current?.number,
+                conflicts: versions.count { $0.kind == .conflict })
+        }
+    }
+
+    private func existing(_ path: [Name], _ reader: Reader) throws -> Item {
+        guard let item = try item(at: path, reader) else {
+            let shown = path.map(\.text).joined(separator: "/")
+            throw VolumeError(
+                .notFound,
+                "\(shown) is not a document of this volume: there is no such name, "
+                    + "or it is a temporary or ignored file.")
+        }
+        return item
+    }
+
+    package func deletedDocuments(in path: [Name]) throws(VolumeError) -> [DeletedDocument] {
+        try catchUp(with: nil, timeoutSeconds: 5)
+        return try journal.read { reader in
+            guard let directory = try self.item(at: path, includesDeleted: true, reader) else {
+                throw VolumeError(
+                    .notFound,
+                    "There is no directory \(path.map(\.text).joined(separator: "/")) here.")
+            }
+            return try reader.deletedItems(in: directory.key).compactMap { item in
+                let versions = try reader.versions(of: item.key)
+                guard !versions.isEmpty else { return nil }
+                return DeletedDocument(
+                    id: item.id, name: item.name, deletedAt: item.deleted ?? 0,
+                    versions: versions.count, size: versions.last?.size ?? 0)
+            }
+        }
+    }
+
+    /// Gives a version a name by which it is kept for ever; nil takes it away.
+    package func setLabel(_ label: String?, version number: Int, at path: [Name])
+        throws(VolumeError)
+    {
+        try catchUp(with: path, timeoutSeconds: 5)
+        try journal.write { t in
+            try t.setLabel(try self.version(number, at: path, t).id, label)
+        }
+    }
+
+    /// Removes a version; its bytes go with the next sweep. The current one cannot be forgotten.
+    package func forget(version number: Int, at path: [Name]) throws(VolumeError) {
+        try catchUp(with: path, timeoutSeconds: 5)
+        try journal.write { t in
+            let version = try self.version(number, at: path, t)
+            guard version.kind != .current else {
+                throw VolumeError(
+                    .invalid,
+                    "Version \(number) is what the document shows now, so it cannot be forgotten.")
+            }
+            try t.remove(version: version.id)
+        }
+        recorder.sweepSoon()
+    }
+
+    private func version(_ number: Int, at path: [Name], _ reader: Reader) throws -> Version {
+        let found = try item(at: path, includesDeleted: true, reader)
+        guard let item = found, let version = try reader.version(of: item.key, number: number) else {
+            throw VolumeError(
+                .notFound,
+                "\(path.last?.text ?? "/") has no version \(number): "
+                    + "`fsctl versions` lists those it has.")
+        }
+        return version
+    }
+
+    /// Returns when the document, or everything below the directory, is recorded and on the disk.
+    ///
+    /// - Throws: `.timeout`, and says what it waits for.
+    package func wait(
+        for durability: Version.Durability, at path: [Name], timeoutSeconds: Double
+    ) throws(VolumeError) {
+        let deadline = cl_clock_monotonic_ns() + Int64(timeoutSeconds * 1e9)
+        var pause: UInt32 = 1_000
+        while true {
+            let left = Double(deadline - cl_clock_monotonic_ns()) / 1e9
+            if left > 0, recorder.catchUp(with: path, timeoutSeconds: left),
+                let waiting = try waitsFor(path), waiting.isEmpty
+            {
+                return
+            }
+            guard cl_clock_monotonic_ns() < deadline else {
+                let what = try waitsFor(path) ?? path.map(\.text).joined(separator: "/")
+                throw VolumeError(
+                    .timeout, "Not yet safe on this disk: \(what.isEmpty ? "recent changes" : what).")
+            }
+            usleep(pause)
+            pause = min(pause * 2, 50_000)
+        }
+    }
+
+    /// What is not recorded yet: empty when all is. Nil when that is not known yet.
+    private func waitsFor(_ path: [Name]) throws(VolumeError) -> String? {
+        let report = recorder.signal.look { recorder.report }
+        return try journal.read { reader in
+            let item = try self.existing(path, reader)
+            let shown = path.map(\.text).joined(separator: "/")
+            guard item.kind == .directory else {
+                if item.kind == .file || item.kind == .package, item.changed == 0 {
+                    return "\(shown) is open for writing or being recorded"
+                }
+                return ""
+            }
+            if report.isScanning { return "the volume is still being compared with its journal" }
+            var waiting = ""
+            var cursor: Int64 = 0
+            while waiting.isEmpty {
+                let page = try reader.pendingItems(after: cursor, limit: 256)
+                guard let last = page.last else { break }
+                cursor = last
+                for key in page {
+                    guard let names = try reader.path(of: key), names.starts(with: path) else {
+                        continue
+                    }
+                    waiting = names.map(\.text).joined(separator: "/") + " is not recorded yet"
+                    break
+                }
+            }
+            return waiting
+        }
+    }
+
+    /// Counters that only grow, for tests of cost.
+    package var statistics: [String: Int] {
+        [
+            "transactions": journal.transactionCount, "chunkReads": packs.readCount,
+            "events": Int(events.total),
+        ]
+    }
+}
