@@ -45,7 +45,7 @@ import Testing
         let late = noise.bytes(64 << 10) + zeros
         #expect(try store.store(late).place.storedLength == UInt32(late.count))
         // Four per cent are not worth it, ten are.
-        let four = noise.bytes(96 << 10) + [UInt8](repeating: 1, count: 4 << 10)
+        let four = noise.bytes(48 << 10) + [UInt8](repeating: 1, count: 2 << 10)
         #expect(try store.store(four).place.storedLength == UInt32(four.count))
         let ten = (0..<10).flatMap { _ in
             noise.bytes(9 << 10) + [UInt8](repeating: 1, count: 1 << 10)

@@ -18,10 +18,11 @@ import Testing
         return first.id
     }
 
-    @Test(arguments: [0, 1, 4, 54, 55, 56, 5_000, 40_054])
+    /// Around 64 KiB the next record's magic number lies across a border of the search.
+    @Test(arguments: [0, 1, 4, 54, 55, 56, 5_000, 100_054] + Array(65_532...65_539))
     func theNextRunAppendsBehindIt(kept: Int) throws {
         var noise = Noise(seed: 12)
-        let first = try tear(second: noise.bytes(40_000), keeping: kept)
+        let first = try tear(second: noise.bytes(100_000), keeping: kept)
         let store = try PackStore(directory: scratch.packs)
         let later = try [10, 20_000, 0, 30_000].map { try store.store(noise.bytes($0)) }
         #expect(later[0].place.pack == 1)
