@@ -39,9 +39,7 @@ package struct FileContent: ContentSource {
     /// The kernel gives one answer for a hole up to the end of the file and for an offset behind it.
     private func lastHole(at offset: Int64) -> ContentExtent {
         var status = stat()
-        guard cl_fstat(descriptor, &status) == 0, Int64(status.st_size) > offset else {
-            return .data(until: .max)
-        }
+        guard cl_fstat(descriptor, &status) == 0 else { return .data(until: .max) }
         return .hole(until: Int64(status.st_size))
     }
 }

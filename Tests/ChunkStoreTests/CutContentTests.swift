@@ -1,0 +1,190 @@
+import ChunkStore
+import Foundation
+import Glibc
+import Model
+import Testing
+
+@Suite struct CutContentTests {
+    static let seed: UInt64 = 7_004
+
+    /// Frozen, as the cuts are.
+    @Test func goldenChunks() throws {
+        var noise = Noise(seed: 2)
+        let references = try chunks(of: noise.bytes(300 << 10))
+        #expect(references.map(\.length) == [112563, 76808, 29883, 32300, 55646])
+        #expect(
+            references.map(\.id.description) == [
+                "sha256:3e32f9a5bb8cc02ab98467b2e8ebedfeb8ec1ab1a668aa481377cd1ae474b9a5",
+                "sha256:001bddf1220e22131598470222a191b890931f49b7ed79dbdc77270dda6e8684",
+                "sha256:6052facaecb0b039b05af8bc3d4f56b676dd5a7c60a7f59e6b3045aa86544bcc",
+                "sha256:f263fdbcef490bf81e12f0a965e3c509991ca46efbdbe49c153d1b2dadf4afab",
+                "sha256:8ac870a6bc2afcccb7dc80b019607c759aabf20360100b4f785bb02f64c98193",
+            ])
+    }
+
+    @Test func noContentHasNoChunks() throws {
+        #expect(try chunks(of: []) == [])
+    }
+
+    @Test(arguments: [1, 4096, 256 << 10])
+    func smallContentIsOneChunk(size: Int) throws {
+        var noise = Noise(seed: Self.seed)
+        let bytes = noise.bytes(size)
+        #expect(
+            try chunks(of: bytes) == [ChunkReference(id: .sha256(bytes), length: UInt32(size))])
+    }
+
+    @Test func chunksJoinToTheContent() throws {
+        var noise = Noise(seed: Self.seed)
+        let bytes = noise.bytes(5_000_017)
+        var joined: [UInt8] = []
+        let references = try cutContent(
+            of: MemoryContent(bytes: bytes), size: UInt64(bytes.count)
+        ) { reference, chunk in
+            #expect(Int(reference.length) == chunk.count)
+            #expect(Digest.sha256(chunk) == reference.id)
+            joined += chunk
+        }
+        #expect(joined == bytes, "seed \(Self.seed)")
+        #expect(try chunks(of: bytes) == references)
+    }
+
+    /// 100 bytes at the front of 64 MiB move everything, and change the first chunks only. The size
+    /// stays within 64 MiB, beyond which other sizes would be cut.
+    @Test func bytesAtTheFrontCostFewChunks() throws {
+        var noise = Noise(seed: Self.seed)
+        let bytes = noise.bytes((64 << 20) - 100)
+        let before = Set(try chunks(of: bytes).map(\.id))
+        let after = try chunks(of: noise.bytes(100) + bytes)
+        let new = after.filter { !before.contains($0.id) }
+        #expect(after.count > 500)
+        #expect(1...4 ~= new.count, "\(new.count) new of \(after.count), seed \(Self.seed)")
+    }
+
+    @Test func aChangeInTheMiddleCostsFewChunks() throws {
+        var noise = Noise(seed: Self.seed)
+        var bytes = noise.bytes(8 << 20)
+        let before = Set(try chunks(of: bytes).map(\.id))
+        bytes[4 << 20] ^= 1
+        let new = try chunks(of: bytes).filter { !before.contains($0.id) }
+        #expect(1...3 ~= new.count)
+    }
+
+    @Test func contentThatBecameShorterIsRefused() throws {
+        let scratch = Scratch()
+        let file = scratch.file()
+        defer { close(file) }
+        ftruncate(file, 1 << 20)
+        for size: UInt64 in [(1 << 20) + 1, 2 << 20, 100 << 20] {
+            let error = #expect(throws: VolumeError.self) {
+                try cutContent(of: FileContent(descriptor: file), size: size) { _, _ in }
+            }
+            #expect(error?.code == .busy)
+        }
+    }
+
+    @Test func errorsOfTheBodyAndTheSourcePass() throws {
+        let refused = VolumeError(.full, "no room")
+        #expect(throws: refused) {
+            try cutContent(of: MemoryContent(bytes: [1]), size: 1) {
+                (_, _) throws(VolumeError) in throw refused
+            }
+        }
+        let error = #expect(throws: VolumeError.self) {
+            try cutContent(of: FileContent(descriptor: -1), size: 1) { _, _ in }
+        }
+        #expect(error?.code == .system)
+        #expect(throws: VolumeError.self) {
+            try cutContent(of: MemoryContent(bytes: []), size: .max) { _, _ in }
+        }
+    }
+}
+
+/// Holes must be told from zeros by nobody who looks at the manifest.
+@Suite struct SparseContentTests {
+    /// What lies where: a stretch of noise or of zeros.
+    struct Layout: Sendable, CustomTestStringConvertible {
+        let name: String
+        let size: Int
+        let noise: [Range<Int>]
+        var testDescription: String { name }
+    }
+
+    static let layouts = [
+        Layout(name: "all a hole, one chunk", size: 200 << 10, noise: []),
+        Layout(name: "all a hole, cut", size: (1 << 20) + 123, noise: []),
+        Layout(name: "hole, then data", size: 3 << 20, noise: [2 << 20..<3 << 20]),
+        Layout(name: "data, then hole", size: (3 << 20) + 5, noise: [0..<100_000]),
+        Layout(
+            name: "data in the middle, off the blocks", size: 4 << 20,
+            noise: [1_234_567..<1_300_001, 3_000_000..<3_000_001]),
+        Layout(
+            name: "holes shorter than a chunk", size: 2 << 20,
+            noise: (0..<16).map { $0 * 131_072..<$0 * 131_072 + 70_000 }),
+        Layout(name: "larger chunks", size: (64 << 20) + 4096, noise: [10 << 20..<11 << 20]),
+    ]
+
+    @Test(arguments: layouts)
+    func sparseEqualsWritten(layout: Layout) throws {
+        let scratch = Scratch()
+        let file = scratch.file()
+        defer { close(file) }
+        var noise = Noise(seed: 99)
+        var bytes = [UInt8](repeating: 0, count: layout.size)
+        ftruncate(file, layout.size)
+        for range in layout.noise {
+            let piece = noise.bytes(range.count)
+            bytes.replaceSubrange(range, with: piece)
+            #expect(pwrite(file, piece, piece.count, range.lowerBound) == piece.count)
+        }
+        let written = try chunks(of: bytes)
+        var seen = 0
+        let sparse = try cutContent(of: FileContent(descriptor: file), size: UInt64(layout.size)) {
+            reference, chunk in
+            let range = seen..<seen + chunk.count
+            let isEqual = bytes.withUnsafeBytes {
+                memcmp($0.baseAddress! + seen, chunk.baseAddress!, chunk.count) == 0
+            }
+            #expect(isEqual, "bytes \(range)")
+            seen += chunk.count
+        }
+        #expect(sparse == written)
+        #expect(seen == layout.size)
+    }
+
+    /// Counts what is read.
+    struct CountingContent: ContentSource {
+        let file: FileContent
+        let counter: Counter
+
+        final class Counter { var bytes = 0 }
+
+        mutating func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64)
+            throws(VolumeError) -> Int
+        {
+            let count = try file.read(into: buffer, at: offset)
+            counter.bytes += count
+            return count
+        }
+
+        mutating func extent(at offset: Int64) -> ContentExtent { file.extent(at: offset) }
+    }
+
+    /// 64 GiB with a megabyte in the middle: little more than the megabyte is read.
+    @Test func holesAreNotRead() throws {
+        let scratch = Scratch()
+        let file = scratch.file()
+        defer { close(file) }
+        let size = 64 << 30
+        ftruncate(file, size)
+        var noise = Noise(seed: 5)
+        let bytes = noise.bytes(1 << 20)
+        #expect(pwrite(file, bytes, bytes.count, size / 2 + 12_345) == bytes.count)
+        let source = CountingContent(
+            file: FileContent(descriptor: file), counter: CountingContent.Counter())
+        let references = try cutContent(of: source, size: UInt64(size)) { _, _ in }
+        #expect(references.reduce(0) { $0 + Int($1.length) } == size)
+        #expect(Set(references.map(\.id)).count < 10)
+        #expect(1 << 20...40 << 20 ~= source.counter.bytes, "\(source.counter.bytes) bytes read")
+    }
+}
