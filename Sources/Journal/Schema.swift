@@ -20,7 +20,7 @@ enum Schema {
             key INTEGER PRIMARY KEY AUTOINCREMENT,
             id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
             parent INTEGER NOT NULL CHECK ((parent = 0) = (key = 1)),
-            name BLOB NOT NULL,
+            name BLOB NOT NULL CHECK ((length(name) = 0) = (key = 1)),
             kind INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 5),
             inode INTEGER NOT NULL,
             birth INTEGER NOT NULL,
