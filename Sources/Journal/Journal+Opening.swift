@@ -95,7 +95,7 @@ extension Journal {
         }
     }
 
-    private static func configuration(readonly: Bool) -> Configuration {
+    static func configuration(readonly: Bool) -> Configuration {
         var configuration = Configuration()
         configuration.readonly = readonly
         configuration.foreignKeysEnabled = true

@@ -6,7 +6,12 @@ extension Journal {
     /// What SQLite finds wrong with the whole file, a line each; empty when it is sound. Reads everything.
     package func integrityProblems() -> [String] {
         do {
-            return try pool.read { database in
+            try pool.read { _ in }  // Closed journals have nothing to say.
+            // A connection that may write, though it does not: one that may not forgets the CHECK constraints.
+            let queue = try DatabaseQueue(
+                path: path, configuration: Journal.configuration(readonly: false))
+            defer { try? queue.close() }
+            return try queue.read { database in
                 let lines = try String.fetchAll(database, sql: "PRAGMA integrity_check")
                 let strays = try String.fetchAll(
                     database,
