@@ -1,5 +1,4 @@
 internal import GRDB
-internal import GRDBSQLite
 import Glibc
 import Model
 
@@ -139,8 +138,6 @@ extension Journal {
         if stat(path, &status) == 0 { return Int64(status.st_size) }
         let code = errno
         if code == ENOENT { return nil }
-        throw VolumeError(
-            result: SQLITE_CANTOPEN, systemError: code, detail: "its file cannot be looked at",
-            journal: path)
+        throw .system(code, detail: "its file cannot be looked at", journal: path)
     }
 }

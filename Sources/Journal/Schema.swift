@@ -27,7 +27,7 @@ enum Schema {
             size INTEGER NOT NULL,
             modified INTEGER NOT NULL,
             changed INTEGER NOT NULL,
-            deleted INTEGER,
+            deleted INTEGER CHECK (deleted IS NULL OR key <> 1),
             latest INTEGER NOT NULL CHECK (latest >= 0),
             current BLOB CHECK (length(current) = 16),
             in_place INTEGER NOT NULL

@@ -80,7 +80,7 @@ struct FullDiskTests {
         while (try? second.write(contentsOf: Data(count: 4096))) != nil {}
         try second.close()
         #expect(
-            failure(naming: disk.path) { () throws(VolumeError) in
+            failure(naming: backup) { () throws(VolumeError) in
                 try journal.backup(to: backup)
             } == .full)
         #expect(!FileManager.default.fileExists(atPath: backup))

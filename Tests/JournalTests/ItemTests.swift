@@ -39,6 +39,13 @@ struct ItemTests {
         var changed = root
         changed.id = .random()
         changed.inode = 99
+        var gone = root
+        gone.deleted = 5
+        let refused = gone
+        #expect(
+            failure(naming: scratch.path) { () throws(VolumeError) in
+                try journal.write { try $0.update(refused) }
+            } == .invalid)
         try journal.write { try $0.update(changed) }
         #expect(try journal.read { try $0.item(id: changed.id) } == changed)
     }
@@ -63,6 +70,29 @@ struct ItemTests {
             try journal.write { try $0.update(item) }
             #expect(try journal.read { try $0.item(item.key) } == item)
         }
+    }
+
+    /// An update goes another way when nothing that is indexed changes.
+    @Test func everyFieldCanBeUpdatedAlone() throws {
+        let changes: [(inout Item) -> Void] = [
+            { $0.id = .random() }, { $0.parent = 900 }, { $0.name = Name("other") },
+            { $0.kind = .symlink }, { $0.inode = 8 }, { $0.birth = 8 }, { $0.size = 8 },
+            { $0.modified = 8 }, { $0.changed = 8 }, { $0.deleted = 8 }, { $0.deleted = 9 },
+            { $0.deleted = nil }, { $0.latest = 8 }, { $0.current = .random() },
+            { $0.current = nil }, { $0.inPlace = 8 }, { _ in },
+        ]
+        var item = file("a", inode: 7)
+        item.key = try journal.write { try $0.insert(item) }
+        let bystander = try journal.write { try $0.insert(file("b", inode: 7)) }
+        let untouched = try journal.read { try $0.item(bystander) }
+        for change in changes {
+            change(&item)
+            let next = item
+            try journal.write { try $0.update(next) }
+            #expect(try journal.read { try $0.item(next.key) } == next)
+        }
+        #expect(try journal.read { try $0.item(bystander) } == untouched)
+        #expect(journal.integrityProblems().isEmpty)
     }
 
     @Test func whatIsMissingIsNilOrNotFound() throws {

@@ -140,7 +140,17 @@ struct TransactionTests {
             }
             #expect(visited == count)
         }
-        try measured("update of an item", count) {
+        let seen = try journal.read { try $0.children(of: Item.root) }
+        try measured("update of size and times", count) {
+            try journal.write { transaction in
+                for var item in seen {
+                    item.size += 1
+                    item.modified += 1
+                    try transaction.update(item)
+                }
+            }
+        }
+        try measured("update of id, name and inode", count) {
             try journal.write { transaction in
                 for key in keys {
                     var item = file("moved \(key)", inode: UInt64(key))
