@@ -64,30 +64,38 @@ package struct Item: Hashable, Sendable {
 }
 
 extension Item {
-    /// In the order of `init(columns:)` and `values`.
+    /// In the order of `init(columns:)`; all but the key in that of `values`.
     static let columns = """
-        key, id, parent, name, kind, inode, birth, size, modified, changed, deleted, latest,
+        key, id, parent, name, inode, deleted, kind, birth, size, modified, changed, latest,
         current, in_place
         """
 
     init(columns: Columns) throws(VolumeError) {
         self.init(
             key: columns.integer(0), id: try columns.identifier(1), parent: columns.integer(2),
-            name: Name(bytes: columns.bytes(3)), kind: try columns.code(4),
-            inode: columns.unsigned(5), birth: columns.integer(6), size: columns.unsigned(7),
-            modified: columns.integer(8), changed: columns.integer(9),
-            deleted: columns.isNull(10) ? nil : columns.integer(10),
+            name: Name(bytes: columns.bytes(3)), kind: try columns.code(6),
+            inode: columns.unsigned(4), birth: columns.integer(7), size: columns.unsigned(8),
+            modified: columns.integer(9), changed: columns.integer(10),
+            deleted: columns.isNull(5) ? nil : columns.integer(5),
             latest: Int(columns.integer(11)),
             current: columns.isNull(12) ? nil : try columns.identifier(12),
             inPlace: Int(columns.integer(13)))
     }
 
-    /// All but the key.
-    var values: [Value] {
+    var values: [Value] { indexedValues + plainValues }
+
+    /// What the indexes look at.
+    var indexedValues: [Value] {
         [
-            .identifier(id), .integer(parent), .bytes(name.bytes), .code(kind.rawValue),
-            .unsigned(inode), .integer(birth), .unsigned(size), .integer(modified),
-            .integer(changed), .integer(deleted), .integer(Int64(latest)), .identifier(current),
+            .identifier(id), .integer(parent), .bytes(name.bytes), .unsigned(inode),
+            .integer(deleted),
+        ]
+    }
+
+    var plainValues: [Value] {
+        [
+            .code(kind.rawValue), .integer(birth), .unsigned(size), .integer(modified),
+            .integer(changed), .integer(Int64(latest)), .identifier(current),
             .integer(Int64(inPlace)),
         ]
     }

@@ -13,12 +13,7 @@ extension Journal {
     package static func open(
         path: String, mayCreate: Bool = false, checked: Bool = false
     ) throws(VolumeError) -> Journal {
-        let found = try examineFile(path)
-        if found == .nothing {
-            guard mayCreate else {
-                throw VolumeError(.notFound, "There is no journal at \(path): is this a store?")
-            }
-        } else {
+        if try isDatabase(path, mayCreate: mayCreate) {
             try examineContent(path, mayBeUnfinished: mayCreate, checked: checked)
         }
         do {
@@ -33,17 +28,26 @@ extension Journal {
         }
     }
 
-    private enum Found { case nothing, database }
-
-    /// Looks at the file alone: SQLite would take an empty one for new and throw away the log of a lost one.
-    private static func examineFile(_ path: String) throws(VolumeError) -> Found {
-        let log = path + "-wal"
-        let size = size(of: path) ?? 0
-        if size == 0, (Journal.size(of: log) ?? 0) > 0 {
-            throw .damagedJournal(path, "it is gone or empty, but its log \(log) is not")
+    /// Looks at the file alone: SQLite would take one of a few bytes for new, and throw away the log of a lost one.
+    ///
+    /// - Returns: False for what may be made: a file that is not there, or an empty one.
+    private static func isDatabase(_ path: String, mayCreate: Bool) throws(VolumeError) -> Bool {
+        let size = try size(of: path)
+        guard (size ?? 0) == 0 else {
+            if size! < Journal.smallestPage {
+                throw .damagedJournal(path, "it has only \(size!) bytes")
+            }
+            return true
         }
-        return size == 0 ? .nothing : .database
+        if let log = try Journal.size(of: path + "-wal"), log > 0 {
+            throw .damagedJournal(path, "it is gone or empty, but its log \(path)-wal is not")
+        }
+        guard !mayCreate else { return false }
+        if size == 0 { throw .damagedJournal(path, "it is empty") }
+        throw VolumeError(.notFound, "There is no journal at \(path): is this a store?")
     }
+
+    private static var smallestPage: Int64 { 512 }
 
     /// Reads with a connection that cannot write; what the log holds counts.
     private static func examineContent(
@@ -90,14 +94,14 @@ extension Journal {
         }
     }
 
-    private static func configuration(readonly: Bool) -> Configuration {
+    static func configuration(readonly: Bool) -> Configuration {
         var configuration = Configuration()
         configuration.readonly = readonly
         configuration.foreignKeysEnabled = true
-        configuration.busyMode = .timeout(5)
         configuration.prepareDatabase { database in
             try database.execute(
                 sql: """
+                    PRAGMA busy_timeout = 5000;
                     PRAGMA cell_size_check = ON;
                     PRAGMA trusted_schema = OFF;
                     PRAGMA mmap_size = 0;
@@ -128,8 +132,12 @@ extension Journal {
         }
     }
 
-    private static func size(of path: String) -> Int64? {
+    /// Bytes; nil when there is no such file.
+    private static func size(of path: String) throws(VolumeError) -> Int64? {
         var status = stat()
-        return stat(path, &status) == 0 ? Int64(status.st_size) : nil
+        if stat(path, &status) == 0 { return Int64(status.st_size) }
+        let code = errno
+        if code == ENOENT { return nil }
+        throw .system(code, detail: "its file cannot be looked at", journal: path)
     }
 }

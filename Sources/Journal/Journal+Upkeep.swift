@@ -6,7 +6,12 @@ extension Journal {
     /// What SQLite finds wrong with the whole file, a line each; empty when it is sound. Reads everything.
     package func integrityProblems() -> [String] {
         do {
-            return try pool.read { database in
+            try pool.read { _ in }  // Closed journals have nothing to say.
+            // A connection that may write, though it does not: one that may not forgets the CHECK constraints.
+            let queue = try DatabaseQueue(
+                path: path, configuration: Journal.configuration(readonly: false))
+            defer { try? queue.close() }
+            return try queue.read { database in
                 let lines = try String.fetchAll(database, sql: "PRAGMA integrity_check")
                 let strays = try String.fetchAll(
                     database,
@@ -52,28 +57,41 @@ extension Journal {
 
     /// Writes a compact copy of the journal as it is now, synced to disk, beside readers and the writer.
     ///
-    /// - Throws: `.invalid` when `target` exists; `.full`.
+    /// - Throws: `.invalid` when `target` exists; `.full`; `.denied`.
     package func backup(to target: String) throws(VolumeError) {
-        guard access(target, F_OK) != 0 else {
-            throw VolumeError(.invalid, "There is something at \(target): name a new file.")
-        }
+        // SQLite takes an empty file: this one is ours to remove again.
+        try reserve(target)
         do {
             try pool.unsafeRead { database in
                 try database.execute(sql: "VACUUM INTO ?", arguments: [target])
             }
-            try synchronize(target)
+            try synchronize(target, for: target)
+            let directory = target.lastIndex(of: "/").map { String(target[...$0]) } ?? "."
+            try synchronize(directory, for: target)
         } catch {
             unlink(target)
-            throw VolumeError(error, journal: error is DatabaseError ? path : target)
+            let error = VolumeError(error, journal: path)
+            throw error.code == .full ? .fullJournal(target) : error
         }
     }
 
-    private func synchronize(_ target: String) throws(VolumeError) {
-        let descriptor = Glibc.open(target, O_RDONLY | O_CLOEXEC)
+    private func reserve(_ target: String) throws(VolumeError) {
+        let descriptor = Glibc.open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        guard descriptor < 0 else {
+            Glibc.close(descriptor)
+            return
+        }
+        guard errno != EEXIST else {
+            throw VolumeError(.invalid, "There is something at \(target): name a new file.")
+        }
+        throw .system(errno, detail: "the copy cannot be made", journal: target)
+    }
+
+    private func synchronize(_ path: String, for target: String) throws(VolumeError) {
+        let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
         defer { if descriptor >= 0 { Glibc.close(descriptor) } }
         guard descriptor >= 0, fsync(descriptor) == 0 else {
-            let reason = String(cString: strerror(errno))
-            throw VolumeError(.system, "The backup \(target) could not be synced: \(reason).")
+            throw .system(errno, detail: "the copy cannot be synced to disk", journal: target)
         }
     }
 }

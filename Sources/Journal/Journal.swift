@@ -21,6 +21,7 @@ package final class Journal: Sendable {
     /// Runs `body` in one transaction, which is rolled back when `body` throws. Not to be called inside another.
     ///
     /// - Throws: What `body` threw (an error that is no `VolumeError` becomes `.system`); `.full`, `.damaged`.
+    @discardableResult
     package func write<T>(_ body: (Transaction) throws -> T) throws(VolumeError) -> T {
         do {
             let result = try pool.writeWithoutTransaction { database in

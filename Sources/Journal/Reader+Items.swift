@@ -32,7 +32,8 @@ extension Reader {
         try all(Select.children, [.integer(key)], Item.init(columns:))
     }
 
-    /// Like `children`, with at most some hundred of them in memory; `body` may write.
+    /// Like `children`, with at most some hundred of them in memory; `body` may write. What it renames to a later
+    /// name comes again.
     package func forEachChild(of key: Int64, _ body: (Item) throws -> Void) throws {
         try forEachPage(
             Select.childrenPage, [.integer(key)], from: .bytes([]),

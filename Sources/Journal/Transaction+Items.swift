@@ -26,7 +26,11 @@ extension Transaction {
     ///
     /// - Throws: `.notFound`; `.invalid` when the directory has another alive item of that name.
     package func update(_ item: Item) throws(VolumeError) {
-        try run(Change.update, item.values + [.integer(item.key)])
+        let key = Value.integer(item.key)
+        // SQLite rewrites the index of every column that is set, changed or not. Most updates change a size and times.
+        try run(Change.updatePlain, item.plainValues + [key] + item.indexedValues)
+        guard changeCount == 0 else { return }
+        try run(Change.update, item.values + [key])
         try expectChange("item \(item.key)")
     }
 
@@ -37,11 +41,15 @@ extension Transaction {
         guard key != Item.root else {
             throw VolumeError(.invalid, "The root of the journal \(path) cannot be removed.")
         }
-        let isParent = try first(Change.isParent, [.integer(key), .integer(key)]) { $0.integer(0) }
-        if isParent == 1 {
+        let row = Value.integer(key)
+        if try first(Change.isParent, [row, row], { $0.integer(0) }) == 1 {
             throw VolumeError(
                 .invalid, "Item \(key) of the journal \(path) holds other items: remove them first."
             )
+        }
+        if try first(Change.hasVersions, [row], { $0.integer(0) }) == 1 {
+            throw VolumeError(
+                .invalid, "Item \(key) of the journal \(path) has versions: remove them first.")
         }
         try run("DELETE FROM items WHERE key = ?", [.integer(key)])
         try expectChange("item \(key)")
@@ -56,13 +64,19 @@ extension Transaction {
 
 private enum Change {
     static let insert = """
-        INSERT INTO items (id, parent, name, kind, inode, birth, size, modified, changed, deleted,
+        INSERT INTO items (id, parent, name, inode, deleted, kind, birth, size, modified, changed,
         latest, current, in_place) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """
     static let update = """
-        UPDATE items SET id = ?, parent = ?, name = ?, kind = ?, inode = ?, birth = ?, size = ?,
-        modified = ?, changed = ?, deleted = ?, latest = ?, current = ?, in_place = ? WHERE key = ?
+        UPDATE items SET id = ?, parent = ?, name = ?, inode = ?, deleted = ?, kind = ?, birth = ?,
+        size = ?, modified = ?, changed = ?, latest = ?, current = ?, in_place = ? WHERE key = ?
         """
+    static let updatePlain = """
+        UPDATE items SET kind = ?, birth = ?, size = ?, modified = ?, changed = ?, latest = ?,
+        current = ?, in_place = ?
+        WHERE key = ? AND id = ? AND parent = ? AND name = ? AND inode = ? AND deleted IS ?
+        """
+    static let hasVersions = "SELECT EXISTS (SELECT 1 FROM versions WHERE item = ?)"
     static let isParent = """
         SELECT EXISTS (SELECT 1 FROM items WHERE parent = ? AND deleted IS NULL)
         OR EXISTS (SELECT 1 FROM items WHERE parent = ? AND deleted IS NOT NULL)

@@ -32,7 +32,7 @@ extension VolumeError {
         guard let error = error as? DatabaseError else {
             self =
                 error as? VolumeError
-                ?? VolumeError(.system, "A change of the journal \(path) was given up: \(error).")
+                ?? VolumeError(.system, "Work on the journal \(path) was given up: \(error).")
             return
         }
         let systemError = database?.sqliteConnection.map { sqlite3_system_errno($0) } ?? 0
@@ -59,8 +59,7 @@ extension VolumeError {
     }
 
     /// Out of space hides behind an I/O error where SQLite grows its shared memory or syncs.
-    private static func system(_ errno: Int32, detail: String, journal path: String) -> VolumeError
-    {
+    static func system(_ errno: Int32, detail: String, journal path: String) -> VolumeError {
         switch errno {
         case ENOSPC, EDQUOT: .fullJournal(path)
         case EACCES, EPERM, EROFS: .deniedJournal(path)
