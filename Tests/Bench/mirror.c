@@ -369,6 +369,19 @@ static void on_setxattr(fuse_req_t r, fuse_ino_t id, const char *name, const cha
 	char path[32];
 	answer(r, setxattr(reach(path, node(id)), name, value, size, flags));
 }
+static void on_listxattr(fuse_req_t r, fuse_ino_t id, size_t size)
+{
+	char path[32], names[65536];
+	ssize_t length = listxattr(reach(path, node(id)), names, size < sizeof names ? size : sizeof names);
+	if (length < 0) fuse_reply_err(r, errno);
+	else if (size == 0) fuse_reply_xattr(r, (size_t)length);
+	else fuse_reply_buf(r, names, (size_t)length);
+}
+static void on_removexattr(fuse_req_t r, fuse_ino_t id, const char *name)
+{
+	char path[32];
+	answer(r, removexattr(reach(path, node(id)), name));
+}
 
 static struct fuse_lowlevel_ops operations = {
 	.lookup = on_lookup, .forget = on_forget, .forget_multi = on_forget_many, .getattr = on_getattr,
@@ -377,7 +390,8 @@ static struct fuse_lowlevel_ops operations = {
 	.create = on_create, .release = on_release, .fsync = on_fsync, .read = on_read, .write = on_write,
 	.fallocate = on_fallocate, .lseek = on_lseek, .opendir = on_opendir, .readdir = on_readdir,
 	.readdirplus = on_readdirplus, .releasedir = on_releasedir, .statfs = on_statfs,
-	.getxattr = on_getxattr, .setxattr = on_setxattr,
+	.getxattr = on_getxattr, .setxattr = on_setxattr, .listxattr = on_listxattr,
+	.removexattr = on_removexattr,
 };
 
 static void *work(void *session)
@@ -396,7 +410,10 @@ static void *work(void *session)
 int main(int argc, char **argv)
 {
 	if (argc < 3) { fprintf(stderr, "usage: mirror DIRECTORY MOUNTPOINT [xattr]\n"); return 2; }
-	if (argc == 3) operations.getxattr = NULL, operations.setxattr = NULL;
+	if (argc == 3) {
+		operations.getxattr = NULL, operations.setxattr = NULL;
+		operations.listxattr = NULL, operations.removexattr = NULL;
+	}
 	struct rlimit files;
 	getrlimit(RLIMIT_NOFILE, &files);
 	files.rlim_cur = files.rlim_max;

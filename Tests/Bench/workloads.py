@@ -1,4 +1,4 @@
-"""What is done on each target: each workload gives back {what: microseconds}, lower is better."""
+"""What is done on each target: each workload gives back {what: time}, lower is better."""
 
 import os
 import shutil
@@ -18,9 +18,10 @@ def figures(text):
 
 
 def timed(action):
+    """Milliseconds."""
     began = time.monotonic()
     action()
-    return (time.monotonic() - began) * 1e6
+    return (time.monotonic() - began) * 1e3
 
 
 class Names:
@@ -125,7 +126,7 @@ class Sqlite:
             def insert():
                 for number in range(count):
                     database.execute("INSERT INTO row (text) VALUES (?)", (f"row {number}" * 20,))
-            result[f"sqlite insert, {mode}"] = timed(insert) / count
+            result[f"sqlite insert, {mode}"] = timed(insert) * 1e3 / count
             sound = database.execute("PRAGMA integrity_check").fetchone()[0]
             if sound != "ok" or database.execute("SELECT count(*) FROM row").fetchone()[0] != count:
                 raise RuntimeError(f"{name}: {sound}")
