@@ -11,5 +11,5 @@ package final class Volume: Sendable {
     /// The working tree's root, opened with O_PATH.
     package let root: Int32
 
-    init(root: Int32) { self.root = root }
+    package init(root: Int32) { self.root = root }
 }
