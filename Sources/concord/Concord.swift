@@ -21,28 +21,33 @@ import Volume
             volume: Volume(root: root), source: words[1], mountPoint: words[2],
             options: MountOptions(parsing: words.count > 3 ? words[3] : "allow_other"),
             socketPath: "/run/try.sock")
-        var id = pthread_t()
-        pthread_create(
-            &id, nil,
-            { argument in
-                let session = Unmanaged<MountSession>.fromOpaque(argument!).takeUnretainedValue()
-                while true {
-                    var signals = sigset_t()
-                    sigemptyset(&signals)
-                    sigaddset(&signals, SIGTERM)
-                    sigaddset(&signals, SIGINT)
-                    sigaddset(&signals, SIGUSR1)
-                    var signal: Int32 = 0
-                    sigwait(&signals, &signal)
-                    if signal == SIGUSR1 {
-                        print(
-                            session.isPassthrough, session.nodeCount, session.descriptorCount,
-                            session.requestCounts)
-                        continue
-                    }
-                    session.stop()
-                }
-            }, Unmanaged.passUnretained(session).toOpaque())
+        listen(session)
         session.run()
     }
+}
+
+nonisolated func listen(_ session: MountSession) {
+    var id = pthread_t()
+    pthread_create(
+        &id, nil,
+        { argument in
+            let session = Unmanaged<MountSession>.fromOpaque(argument!).takeUnretainedValue()
+            while true {
+                var signals = sigset_t()
+                sigemptyset(&signals)
+                sigaddset(&signals, SIGTERM)
+                sigaddset(&signals, SIGINT)
+                sigaddset(&signals, SIGUSR1)
+                var signal: Int32 = 0
+                sigwait(&signals, &signal)
+                if signal == SIGUSR1 {
+                    print(
+                        session.isPassthrough, session.nodeCount, session.descriptorCount,
+                        session.requestCounts)
+                    fflush(nil)
+                    continue
+                }
+                session.stop()
+            }
+        }, Unmanaged.passUnretained(session).toOpaque())
 }
