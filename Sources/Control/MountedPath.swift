@@ -47,12 +47,7 @@ package struct MountedPath: Sendable {
     private static func socket(of root: FilePath, for given: FilePath) throws(VolumeError) -> String
     {
         var value = [UInt8](repeating: 0, count: 256)
-        let count = root.withCString { path in
-            let descriptor = cl_openat(AT_FDCWD, path, O_PATH, 0)
-            guard descriptor >= 0 else { return Int(descriptor) }
-            defer { cl_close(descriptor) }
-            return cl_getxattr_fd(descriptor, attribute, &value, value.count)
-        }
+        let count = root.withCString { cl_path_getxattr($0, attribute, &value, value.count) }
         if count > 0 { return String(decoding: value[..<count], as: UTF8.self) }
         if count == -Int(ENOTCONN) { throw sentence(given, Errno(ENOTCONN)) }
         throw VolumeError(

@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <sys/types.h>
 #include <dirent.h>
+#include "Paths.h"
 #include "Processes.h"
 #include "Sockets.h"
 
