@@ -8,6 +8,7 @@ package struct FilePath: Hashable, Sendable, CustomStringConvertible {
 
     package init(bytes: [UInt8]) { self.bytes = bytes }
     package init(_ text: String) { bytes = Array(text.utf8) }
+    package init(cString: UnsafePointer<CChar>) { bytes = Name(cString: cString).bytes }
 
     /// For people.
     package var description: String { String(decoding: bytes, as: UTF8.self) }
@@ -47,7 +48,7 @@ extension FilePath {
         if isAbsolute { return self }
         guard let here = getcwd(nil, 0) else { return self }
         defer { free(here) }
-        return FilePath(String(cString: here)).appending(Name(bytes: bytes))
+        return FilePath(cString: here).appending(Name(bytes: bytes))
     }
 
     /// realpath(3).
@@ -55,7 +56,7 @@ extension FilePath {
         let pointer = withCString { realpath($0, nil) }
         guard let pointer else { throw Errno(errno) }
         defer { free(pointer) }
-        return FilePath(bytes: Name(cString: pointer).bytes)
+        return FilePath(cString: pointer)
     }
 
     /// Of the thing itself (lstat) or, for a symlink when `following`, of what it points to.
@@ -65,6 +66,9 @@ extension FilePath {
         if result < 0 { throw Errno(errno) }
         return status
     }
+
+    /// Nil when there is nothing, or it cannot be looked at.
+    package var kind: FileKind? { (try? status()).map(FileKind.init) }
 
     /// Everything up to the last component resolved, the last as it is, so that a symlink stays one. The thing itself
     /// need not exist.
@@ -79,8 +83,17 @@ extension FilePath {
     }
 }
 
-extension stat {
-    package var isDirectory: Bool { st_mode & S_IFMT == S_IFDIR }
-    package var isRegular: Bool { st_mode & S_IFMT == S_IFREG }
-    package var isSymlink: Bool { st_mode & S_IFMT == S_IFLNK }
+/// What a status says that something is.
+package enum FileKind: Sendable {
+    case file, directory, symlink, other
+
+    package init(_ status: stat) {
+        self =
+            switch status.st_mode & S_IFMT {
+            case S_IFREG: .file
+            case S_IFDIR: .directory
+            case S_IFLNK: .symlink
+            default: .other
+            }
+    }
 }

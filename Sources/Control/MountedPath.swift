@@ -22,8 +22,7 @@ package struct MountedPath: Sendable {
         let start: FilePath
         do throws(Errno) {
             full = try given.resolvedParent()
-            let isDirectory = (try? full.status())?.isDirectory ?? false
-            start = isDirectory ? full : full.parent
+            start = full.kind == .directory ? full : full.parent
             mountPoint = try MountedPath.root(above: start)
         } catch {
             throw MountedPath.sentence(given, error)
