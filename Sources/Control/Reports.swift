@@ -57,7 +57,7 @@ package struct DocumentReport: Codable, Hashable, Sendable {
     package var durability: String
     package var versions: Int
     package var size: UInt64
-    /// The current version's number; null while there is none.
+    /// The current version's number; left out while there is none.
     package var current: Int?
 
     package init(
@@ -157,7 +157,7 @@ package struct DeletedReport: Codable, Hashable, Sendable {
 package struct ContentsReport: Codable, Hashable, Sendable {
     package var package: Bool
     package var entries: [Entry]
-    /// The entry to ask for next; null at the end.
+    /// The entry to ask for next; left out at the end.
     package var next: Int?
 
     package struct Entry: Codable, Hashable, Sendable {
