@@ -6,6 +6,8 @@ import SystemCalls
 /// A program's end of the control socket: one request at a time.
 package final class ControlClient {
     private let socket: Descriptor
+    /// For who wants to end the connection from another place.
+    package var descriptor: Int32 { socket.raw }
     private let path: String
     private var lines = LineBuffer()
     private var lastID = 0

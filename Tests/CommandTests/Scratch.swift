@@ -56,9 +56,9 @@ struct Outcome {
         _ program: String, _ arguments: [String], in directory: String? = nil,
         environment: [String: String] = [:]
     ) throws {
-        let tests = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
         let process = Process()
-        process.executableURL = tests.deletingLastPathComponent().appendingPathComponent(program)
+        process.executableURL =
+            program.hasPrefix("/") ? URL(fileURLWithPath: program) : Outcome.built(program)
         process.arguments = arguments
         process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
         if let directory { process.currentDirectoryURL = URL(fileURLWithPath: directory) }
@@ -72,5 +72,10 @@ struct Outcome {
         errors = String(decoding: err.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         process.waitUntilExit()
         status = process.terminationStatus
+    }
+
+    static func built(_ program: String) -> URL {
+        let tests = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
+        return tests.deletingLastPathComponent().appendingPathComponent(program)
     }
 }
