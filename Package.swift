@@ -80,7 +80,12 @@ let tests: [Target] = [
     .testTarget(
         name: "MountTests",
         dependencies: ["Control", "Model", "SystemCalls", "Support"]),
-    .testTarget(name: "CommandTests", dependencies: ["Control", "Model", "SystemCalls", "Support"]),
+    .testTarget(
+        name: "CommandTests",
+        dependencies: [
+            "concord", "fsctl", "Control", "Model", "SystemCalls", "CLinux", "Support",
+            .product(name: "Logging", package: "swift-log"),
+        ]),
     .testTarget(name: "TidyTests"),
 ]
 

@@ -1,53 +1,45 @@
+import ArgumentParser
 import CLinux
+import Control
 import Glibc
-import Logging
-import Mount
-import Volume
+import Model
 
-// A throw-away for trials: concord-try TREE MOUNTPOINT [OPTIONS].
-@main struct Concord {
-    static func main() throws {
-        let words = CommandLine.arguments
-        guard words.count >= 3 else { fatalError("concord-try TREE MOUNTPOINT [OPTIONS]") }
-        var signals = sigset_t()
-        sigemptyset(&signals)
-        sigaddset(&signals, SIGTERM)
-        sigaddset(&signals, SIGINT)
-        sigaddset(&signals, SIGUSR1)
-        pthread_sigmask(SIG_BLOCK, &signals, nil)
-        let root = cl_openat(AT_FDCWD, words[1], 0o10000000 | O_DIRECTORY, 0)
-        guard root >= 0 else { fatalError("no tree") }
-        let session = try MountSession(
-            volume: Volume(root: root), source: words[1], mountPoint: words[2],
-            options: MountOptions(parsing: words.count > 3 ? words[3] : "allow_other"),
-            socketPath: "/run/try.sock")
-        listen(session)
-        session.run()
+@main
+struct Concord: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "concord",
+        abstract: "Mounts a volume whose documents are plain files, with a version at every save.",
+        discussion: """
+            A volume lives in a store, a directory on any local disk. Mounted, it is a directory as any other, in which \
+            every save of every program is kept as a version; fsctl shows and restores them.
+
+            EXAMPLES
+              mkdir ~/Documents.c && concord mount ~/Documents.c
+              concord mount --store /srv/store -o allow_other,name=Team /mnt/team
+              concord unmount /mnt/team
+            """,
+        version: "concord 0.1",
+        subcommands: [MountCommand.self, UnmountCommand.self])
+
+    static func main() {
+        do {
+            var command = try parseAsRoot()
+            try command.run()
+        } catch let error as VolumeError {
+            complain(error.message)
+            Glibc.exit(Control.ExitCode(error.code).rawValue)
+        } catch {
+            guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
+            complainPlainly(fullMessage(for: error))
+            Glibc.exit(Control.ExitCode.usage.rawValue)
+        }
     }
 }
 
-nonisolated func listen(_ session: MountSession) {
-    var id = pthread_t()
-    pthread_create(
-        &id, nil,
-        { argument in
-            let session = Unmanaged<MountSession>.fromOpaque(argument!).takeUnretainedValue()
-            while true {
-                var signals = sigset_t()
-                sigemptyset(&signals)
-                sigaddset(&signals, SIGTERM)
-                sigaddset(&signals, SIGINT)
-                sigaddset(&signals, SIGUSR1)
-                var signal: Int32 = 0
-                sigwait(&signals, &signal)
-                if signal == SIGUSR1 {
-                    print(
-                        session.isPassthrough, session.nodeCount, session.descriptorCount,
-                        session.requestCounts)
-                    fflush(nil)
-                    continue
-                }
-                session.stop()
-            }
-        }, Unmanaged.passUnretained(session).toOpaque())
+/// One sentence on standard error, with the program's name in front.
+func complain(_ sentence: String) { complainPlainly("concord: \(sentence)") }
+
+private func complainPlainly(_ text: String) {
+    let bytes = Array((text + "\n").utf8)
+    _ = write(2, bytes, bytes.count)
 }

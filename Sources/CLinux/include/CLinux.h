@@ -6,6 +6,9 @@
 #include <sys/statvfs.h>
 #include <sys/types.h>
 #include <dirent.h>
+#include "Paths.h"
+#include "Processes.h"
+#include "Sockets.h"
 
 /// Every cl_ function returns a result of 0 or more, or a negative errno.
 
