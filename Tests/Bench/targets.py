@@ -20,6 +20,8 @@ class Target:
 
     def __init__(self, name, base, command=None):
         self.name, self.base, self.command = name, base, command
+        # What a user would pick instead takes minutes a round: once is enough to see that.
+        self.once = name in ("bindfs", "rclone")
         self.store = os.path.join(base, name)
         self.path = os.path.join(base, name + ".mount") if command else self.store
         self.process = None

@@ -28,11 +28,12 @@ class Names:
     """Operations on names and small files, one program alone and two at once."""
 
     def __init__(self, tools, count):
-        self.program, self.count = os.path.join(tools, "names"), str(count)
+        self.program, self.count = os.path.join(tools, "names"), count
 
     def run(self, path):
-        command = [self.program, path, self.count, "1"]
+        command = [self.program, path, str(self.count), "1"]
         alone = figures(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        command[2] = str(max(1, self.count // 5))
         both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
         texts = [process.communicate()[0] for process in both]
         if any(process.returncode for process in both):
