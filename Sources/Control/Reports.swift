@@ -19,7 +19,6 @@ package struct VolumeReport: Codable, Hashable, Sendable {
     /// The working tree is still being compared with the journal.
     package var scanning: Bool
     package var scanned: Int
-    package var scanTotal: Int
     package var items: Int
     package var documents: Int
     package var versions: Int
@@ -27,9 +26,7 @@ package struct VolumeReport: Codable, Hashable, Sendable {
     package var pendingEvents: Int
     /// Displaced contents not yet cut into chunks.
     package var waitingToBeCut: Int
-    package var waitingBytes: Int64
     package var storeBytes: Int64
-    package var treeBytes: Int64?
     package var problems: [String]
 
     package init(volume: String, device: String, name: String, store: RawText, tree: RawText) {
@@ -40,8 +37,8 @@ package struct VolumeReport: Codable, Hashable, Sendable {
         passthrough = false
         passthroughReason = ""
         scanning = false
-        (scanned, scanTotal, items, documents, versions, pendingEvents) = (0, 0, 0, 0, 0, 0)
-        (waitingToBeCut, waitingBytes, storeBytes) = (0, 0, 0)
+        (scanned, items, documents, versions, pendingEvents) = (0, 0, 0, 0, 0)
+        (waitingToBeCut, storeBytes) = (0, 0)
         problems = []
     }
 }

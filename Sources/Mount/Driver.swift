@@ -31,6 +31,7 @@ final class Driver: @unchecked Sendable {
     /// Kernel passthrough: wished by the options, settled by INIT before the first other request, and given up for files that
     /// the kernel refuses.
     let passthrough: Atomic<Bool>
+    let wishesPassthrough: Bool
     let negotiation = Negotiation()
     /// /dev/fuse, for replies that libfuse does not know. Set once, before workers start.
     var kernel: Int32 = -1
@@ -46,6 +47,7 @@ final class Driver: @unchecked Sendable {
         versions = VersionNodes()
         actsAsCaller = geteuid() == 0
         passthrough = Atomic(options.passthrough)
+        wishesPassthrough = options.passthrough
     }
 
     /// Names and attributes change only through us, and then the kernel knows: seconds it may remember them.

@@ -167,6 +167,15 @@ package final class MountSession: @unchecked Sendable {
         driver.passthrough.load(ordering: .relaxed) && driver.negotiation.has(CF_PASSTHROUGH)
     }
 
+    /// The same, and why not; no reason before the kernel has sent its first request.
+    package var facts: (passthrough: Bool, reason: String) {
+        guard driver.negotiation.isDone else { return (false, "") }
+        if isPassthrough { return (true, "") }
+        if !driver.wishesPassthrough { return (false, "nopassthrough") }
+        if !driver.negotiation.has(CF_PASSTHROUGH) { return (false, "the kernel has none") }
+        return (false, "it needs CAP_SYS_ADMIN")
+    }
+
     /// Requests of the kernel since the mount, by name.
     package var requestCounts: [String: Int] { driver.requests.byName }
 

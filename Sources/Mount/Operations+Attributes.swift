@@ -86,17 +86,15 @@ extension Driver {
             let actor = self.actor(caller)
             let before = try file.status()
             let isReady = try self.volume.willTruncate(
-                &life.writing, file: file.raw, status: before, traits: self.traits(node),
-                mayBlock: mayBlock, by: actor)
+                &life.writing, file: file.raw, status: before, to: size,
+                traits: self.traits(node), mayBlock: mayBlock, by: actor)
             guard isReady else { return false }
             let open = handle.flatMap { try? self.handles.find($0) }
             let descriptor = try self.writable(file, open, isGuarded: life.undo != nil)
-            if let undo = life.undo, size < Int64(before.st_size) {
-                try undo.willWrite(descriptor.raw, offset: size, length: before.st_size - Int(size))
-            }
             _ = try self.change(for: caller) { Int64(cl_ftruncate(descriptor.raw, size)) }
             self.volume.didTruncate(
-                &life.writing, file: file.raw, status: try file.status(), by: actor)
+                &life.writing, file: file.raw, status: try file.status(),
+                traits: self.traits(node), by: actor)
             return true
         } ?? false
     }

@@ -87,7 +87,7 @@ extension Driver {
     /// Old blocks are put in safety before they are overwritten, where the volume has asked for it.
     private func willWrite(_ handle: Handle, offset: Int64, length: Int) throws(Errno) {
         guard let undo = handle.undo else { return }
-        try undo.willWrite(try handle.descriptor(), offset: offset, length: length)
+        try undo.willWrite(try handle.descriptor(), offset: offset, length: Int64(length))
     }
 
     /// The attribute bits of chattr(1) and of FS_IOC_FSGETXATTR; nothing else is a file's.

@@ -30,7 +30,9 @@ struct Daemon {
         let log = file.logger("concord")
 
         let volume = try Volume.open(
-            store: place.text, name: options.name, settings: settings, log: file.logger("volume"))
+            store: place.text, name: options.name,
+            owner: "process \(getpid()), mounted at \(point.path)", settings: settings,
+            log: file.logger("volume"))
         do throws(VolumeError) {
             try serve(volume, at: point, file)
         } catch {
@@ -62,8 +64,9 @@ struct Daemon {
         let socket = try ControlSocket(
             volume: volume.identity.volume, audience: servesAll ? .everyone : .owner)
         let session = try MountSession(
-            volume: volume, mountPoint: point.text, options: MountSession.Options(options),
-            controlSocket: socket.path, log: file.logger("mount"))
+            volume: volume, source: volume.identity.store, mountPoint: point.text,
+            options: Mount.MountOptions(options), socketPath: socket.path,
+            log: file.logger("mount"))
         let server: ControlServer
         do throws(VolumeError) {
             server = try ControlServer(
@@ -118,13 +121,11 @@ struct Daemon {
     }
 }
 
-extension MountSession.Options {
+extension Mount.MountOptions {
     init(_ options: MountOptions) {
         self.init()
         allowOther = options.allowOther
-        defaultPermissions = options.defaultPermissions
         passthrough = options.passthrough
-        listConflicts = options.listConflicts
-        generic = options.generic
+        kernel = options.generic
     }
 }

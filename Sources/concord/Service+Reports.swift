@@ -7,11 +7,11 @@ import Volume
 extension VolumeReport {
     mutating func take(_ status: VolumeStatus) {
         scanning = status.scanning
-        (scanned, scanTotal) = (status.scanned, status.scanTotal)
+        scanned = status.scanned
         (items, documents, versions) = (status.items, status.documents, status.versions)
         pendingEvents = status.pendingEvents
-        (waitingToBeCut, waitingBytes) = (status.waitingToBeCut, status.waitingBytes)
-        (storeBytes, treeBytes) = (status.storeBytes, status.treeBytes)
+        waitingToBeCut = status.waitingToBeCut
+        storeBytes = status.storeBytes
         problems = status.problems
     }
 }
@@ -19,7 +19,7 @@ extension VolumeReport {
 extension DocumentReport {
     init(_ status: DocumentStatus) {
         self.init(
-            id: status.id.description, kind: status.kind, state: status.state.rawValue,
+            id: status.id.description, kind: "\(status.kind)", state: status.state.rawValue,
             durability: "\(status.durability)", versions: status.versions, size: status.size,
             current: status.currentVersion)
     }

@@ -15,7 +15,7 @@ struct Service: ControlService {
     {
         switch try request.known() {
         case .status:
-            if request.path == nil { return .volume(report()) }
+            if request.path == nil { return .volume(try report()) }
             return .document(DocumentReport(try volume.status(at: request.components())))
         case .versions where request.deleted == true:
             let documents = try volume.deletedDocuments(in: request.components())
@@ -137,8 +137,8 @@ struct Service: ControlService {
         }
     }
 
-    private func report() -> VolumeReport {
-        let (identity, status, facts) = (volume.identity, volume.status(), session.facts)
+    private func report() throws(VolumeError) -> VolumeReport {
+        let (identity, status, facts) = (volume.identity, try volume.status(), session.facts)
         var report = VolumeReport(
             volume: identity.volume.description, device: identity.device.description,
             name: identity.name, store: RawText(identity.store), tree: RawText(status.tree))

@@ -37,21 +37,14 @@ struct StatusCommand: ParsableCommand {
                 "\(Amount.count(report.documents)) with \(Amount.count(report.versions, "version")), in \(Amount.count(report.items, "item"))"
             ),
         ]
-        if let bytes = report.treeBytes {
-            lines.append(("Tree", Amount.size(UInt64(max(0, bytes)))))
-        }
         if report.scanning {
-            let scanned = Amount.count(report.scanned)
-            lines.append(
-                ("Comparing", "\(scanned) of about \(Amount.count(report.scanTotal, "item"))"))
+            lines.append(("Comparing", "\(Amount.count(report.scanned, "item")) so far"))
         }
         if report.pendingEvents > 0 {
             lines.append(("Recording", Amount.count(report.pendingEvents, "change")))
         }
         if report.waitingToBeCut > 0 {
-            let size = Amount.size(UInt64(max(0, report.waitingBytes)))
-            lines.append(
-                ("To be cut", "\(Amount.count(report.waitingToBeCut, "content")), \(size)"))
+            lines.append(("To be cut", Amount.count(report.waitingToBeCut, "document")))
         }
         let problems = report.problems.map { ("Problem", $0) }
         return list(lines) + (problems.isEmpty ? "" : "\n" + Terminal.red(list(problems)))
