@@ -22,7 +22,7 @@ package struct MountedPath: Sendable {
         let start: FilePath
         do throws(Errno) {
             full = try given.resolvedParent()
-            start = full.kind == .directory ? full : full.parent
+            start = try MountedPath.isDirectory(full) ? full : full.parent
             mountPoint = try MountedPath.root(above: start)
         } catch {
             throw MountedPath.sentence(given, error)
@@ -30,6 +30,14 @@ package struct MountedPath: Sendable {
         socket = try MountedPath.socket(of: mountPoint, for: given)
         let prefix = mountPoint.bytes.count + (mountPoint.bytes.last == UInt8(ascii: "/") ? 0 : 1)
         components = RawText(bytes: Array(full.bytes.dropFirst(prefix))).path ?? []
+    }
+
+    /// False for what is not there; a mount whose daemon has died is no answer.
+    private static func isDirectory(_ path: FilePath) throws(Errno) -> Bool {
+        do throws(Errno) { return FileKind(try path.status()) == .directory } catch {
+            if error == Errno(ENOTCONN) { throw error }
+            return false
+        }
     }
 
     /// Up, until the device changes.

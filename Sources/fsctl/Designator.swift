@@ -14,7 +14,7 @@ package enum Designator: Hashable, Sendable {
         switch Int(plain) {
         case .some(let value) where value < 0: self = .offset(value)
         case .some(let value) where value > 0 && !plain.hasPrefix("+"): self = .number(value)
-        default: self = .label(text)
+        default: self = .label(String(plain))
         }
     }
 
