@@ -16,7 +16,8 @@ package struct MountedPath: Sendable {
     /// The extended attribute of a volume's root that names its daemon's socket.
     package static let attribute = "user.concord.socket"
 
-    /// Finds the volume that a path is on. The last component may be a symlink, which is meant itself, or missing.
+    /// Finds the volume that a path is on. The last component may be a symlink, which is meant
+    /// itself, or missing.
     package init(_ given: FilePath) throws(VolumeError) {
         let full: FilePath
         let start: FilePath
@@ -59,7 +60,8 @@ package struct MountedPath: Sendable {
         if count == -Int(ENOTCONN) { throw sentence(given, Errno(ENOTCONN)) }
         throw VolumeError(
             .notFound,
-            "\(given) is not on a Concord volume (the file system at \(root) is another one); concord mount makes one"
+            "\(given) is not on a Concord volume (the file system at \(root) is another one); "
+                + "concord mount makes one"
         )
     }
 
@@ -68,7 +70,8 @@ package struct MountedPath: Sendable {
         case Errno(ENOTCONN):
             VolumeError(
                 .notFound,
-                "the volume that \(given) is on has lost its daemon; concord mount on the same mount point brings it back"
+                "the volume that \(given) is on has lost its daemon; concord mount on the same "
+                    + "mount point brings it back"
             )
         case .notFound:
             VolumeError(.notFound, "\(given) does not exist, nor does the directory it would be in")

@@ -63,7 +63,8 @@ struct Service: ControlService {
             guard kind == "file" || kind == "package" else {
                 throw VolumeError(
                     .invalid,
-                    "\(RawText(path: path).text) is a \(kind): only files and packages have versions"
+                    "\(RawText(path: path).text) is a \(kind): only files and packages have "
+                        + "versions"
                 )
             }
         }

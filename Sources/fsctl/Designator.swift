@@ -40,7 +40,8 @@ package enum Designator: Hashable, Sendable {
             if line.indices.contains(now + offset) { return line[now + offset] }
             throw VolumeError(
                 .notFound,
-                "\(document) has no version \(-offset) before the current one; it has \(Designator.span(versions))"
+                "\(document) has no version \(-offset) before the current one; it has "
+                    + "\(Designator.span(versions))"
             )
         }
     }
