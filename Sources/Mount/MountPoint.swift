@@ -76,15 +76,17 @@ enum MountPoint {
         return VolumeError(.denied, "Cannot mount on \(path).\(hint)")
     }
 
-    /// umount(2), or fusermount3 for who may not.
-    static func unmount(_ path: String, lazily: Bool) {
-        if cl_umount(path, lazily ? 1 : 0) != -EPERM { return }
-        run(["fusermount3", "-u", "-q"] + (lazily ? ["-z"] : []) + ["--", path])
+    /// umount(2), or fusermount3 for who may not. True when it is unmounted.
+    @discardableResult
+    static func unmount(_ path: String, lazily: Bool) -> Bool {
+        let result = cl_umount(path, lazily ? 1 : 0)
+        if result != -EPERM { return result == 0 || result == -EINVAL }
+        return run(["fusermount3", "-u", "-q"] + (lazily ? ["-z"] : []) + ["--", path]) == 0
     }
 
-    private static func run(_ words: [String]) {
+    private static func run(_ words: [String]) -> Int32 {
         let copies = words.map { strdup($0) }
         defer { for copy in copies { free(copy) } }
-        _ = cl_run(copies.map { UnsafePointer($0) } + [nil])
+        return cl_run(copies.map { UnsafePointer($0) } + [nil])
     }
 }

@@ -146,11 +146,10 @@ package final class MountSession: @unchecked Sendable {
     package func stop() {
         guard !isStopping.exchange(true, ordering: .acquiringAndReleasing) else { return }
         // While it is still served, so that mapped pages are written back.
-        MountPoint.unmount(mountPoint, lazily: false)
-        for _ in 0..<50 {
-            if running.withLock({ $0.isEmpty }) || fuse_session_exited(session) != 0 { break }
-            usleep(10_000)
-        }
+        let isUnmounted = MountPoint.unmount(mountPoint, lazily: false)
+        if !isUnmounted { MountPoint.unmount(mountPoint, lazily: true) }
+        // A busy one is gone from the tree of names; programs that write through us get a moment to end.
+        if isUnmounted || !isPassthrough { awaitEnd(milliseconds: 2000) }
         fuse_session_exit(session)
         while true {
             let sleepers = running.withLock { $0 }
@@ -158,6 +157,10 @@ package final class MountSession: @unchecked Sendable {
             for worker in sleepers { worker.wake() }
             usleep(10_000)
         }
+    }
+
+    private func awaitEnd(milliseconds: Int) {
+        for _ in 0..<(milliseconds / 10) where !running.withLock({ $0.isEmpty }) { usleep(10_000) }
     }
 
     // MARK: Facts
