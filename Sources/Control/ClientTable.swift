@@ -8,7 +8,8 @@ import SystemCalls
 struct ClientTable {
     private let server: ControlServer
     private var clients: [Int32: Client] = [:]
-    /// No more is accepted before this time (monotonic nanoseconds): the process is out of descriptors.
+    /// No more is accepted before this time (monotonic nanoseconds): the process is out of
+    /// descriptors.
     private var acceptAfter: Int64 = 0
 
     private struct Client {
@@ -164,7 +165,8 @@ extension ClientTable {
         return true
     }
 
-    /// The server stops: waits for the answers being made; who asked for more than takes a second counts as gone.
+    /// The server stops: waits for the answers being made; who asked for more than takes a second
+    /// counts as gone.
     private mutating func finish() {
         let patience = cl_clock_monotonic_ns() + 1_000_000_000
         while clients.values.contains(where: \.isBusy) {

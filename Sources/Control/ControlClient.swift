@@ -36,7 +36,8 @@ package final class ControlClient {
         Peer(socket: socket.raw).flatMap { $0.process > 0 ? $0.process : nil }
     }
 
-    /// Sends, and waits for the end of the answer. The time counts from the last sign of life: progress starts it anew.
+    /// Sends, and waits for the end of the answer. The time counts from the last sign of life:
+    /// progress starts it anew.
     package func ask<Value: Codable & Sendable>(
         _ request: Request, as type: Value.Type, timeoutSeconds: Double = 60,
         progress: (Progress) -> Void = { _ in }

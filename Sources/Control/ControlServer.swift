@@ -7,9 +7,10 @@ import SystemCalls
 
 /// The daemon's end of the control socket.
 ///
-/// One thread polls: it accepts, gathers lines and drops who breaks a limit. A whole line is answered on a thread of its
-/// own, one at a time for each client, whose next lines stay in the kernel's buffer meanwhile; so memory, threads and
-/// descriptors are bounded by `Limits` whatever the clients do.
+/// One thread polls: it accepts, gathers lines and drops who breaks a limit. A whole line is
+/// answered on a thread of its own, one at a time for each client, whose next lines stay in the
+/// kernel's buffer meanwhile; so memory, threads and descriptors are bounded by `Limits` whatever
+/// the clients do.
 package final class ControlServer: Sendable {
     /// The peer and whether it may read (or, `true`, write) the document at a path of the volume.
     package typealias MayAccess = @Sendable (Peer, [Name], _ write: Bool) -> Bool
@@ -152,7 +153,8 @@ extension ControlServer {
             guard mayAccess(peer, path, write) else {
                 throw VolumeError(
                     .denied,
-                    "you may not \(write ? "write" : "read") \"\(RawText(path: path).text)\" on this volume; ask its owner"
+                    "you may not \(write ? "write" : "read") \"\(RawText(path: path).text)\" "
+                        + "on this volume; ask its owner"
                 )
             }
         }

@@ -3,7 +3,8 @@ import Model
 
 /// What stands behind the socket: the volume and its mount, in the program that serves them.
 package protocol ControlService: Sendable {
-    /// Called on a thread that may block. `progress` tells whether the asker is still there: long work ends when it is not.
+    /// Called on a thread that may block. `progress` tells whether the asker is still there: long
+    /// work ends when it is not.
     func answer(_ request: Request, from peer: Peer, progress: @escaping (Progress) -> Bool)
         throws(VolumeError) -> Answer
 }

@@ -11,15 +11,16 @@ package enum Audience: Sendable {
     case everyone
 }
 
-/// The path a daemon listens on. It lies in a directory that only its owner can write, made before the socket, so that
-/// nobody else can be there first.
+/// The path a daemon listens on. It lies in a directory that only its owner can write, made before
+/// the socket, so that nobody else can be there first.
 package struct ControlSocket: Sendable {
     package let path: String
     let directory: String
     let audience: Audience
 
-    /// RUNTIME/concord/VOLUME/control.sock; RUNTIME is /run for root, $XDG_RUNTIME_DIR for others, else /tmp/concord-UID.
-    /// (Not in the store: a path of a socket has 107 bytes at most, that of a store 4,095.)
+    /// RUNTIME/concord/VOLUME/control.sock; RUNTIME is /run for root, $XDG_RUNTIME_DIR for others,
+    /// else /tmp/concord-UID. (Not in the store: a path of a socket has 107 bytes at most, that of
+    /// a store 4,095.)
     package init(volume: Identifier, audience: Audience) throws(VolumeError) {
         let uid = geteuid()
         let base: String
@@ -57,7 +58,8 @@ package struct ControlSocket: Sendable {
         else {
             throw VolumeError(
                 .denied,
-                "\(directory), where the control socket goes, is not a directory that only you can write; remove it or correct its owner and mode"
+                "\(directory), where the control socket goes, is not a directory that only you "
+                    + "can write; remove it or correct its owner and mode"
             )
         }
         chmod(directory, mode)
@@ -70,7 +72,8 @@ package struct ControlSocket: Sendable {
             _ = cl_close(probe)
             throw VolumeError(
                 .busy,
-                "another process serves this volume already: it answers at \(path); unmount there first"
+                "another process serves this volume already: it answers at \(path); unmount "
+                    + "there first"
             )
         }
         if probe == -ECONNREFUSED { unlink(path) }

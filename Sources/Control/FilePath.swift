@@ -71,8 +71,8 @@ extension FilePath {
     /// Nil when there is nothing, or it cannot be looked at.
     package var kind: FileKind? { (try? status()).map(FileKind.init) }
 
-    /// Everything up to the last component resolved, the last as it is, so that a symlink stays one. The thing itself
-    /// need not exist.
+    /// Everything up to the last component resolved, the last as it is, so that a symlink stays
+    /// one. The thing itself need not exist.
     package func resolvedParent() throws(Errno) -> FilePath {
         var trimmed = self
         while trimmed.bytes.count > 1, trimmed.bytes.last == UInt8(ascii: "/") {

@@ -13,7 +13,8 @@ package enum Label {
         guard Int(label) == nil, !label.hasPrefix("-") else {
             throw VolumeError(
                 .invalid,
-                "\"\(label)\" looks like a number or an option; choose a label that begins with a letter"
+                "\"\(label)\" looks like a number or an option; choose a label that begins "
+                    + "with a letter"
             )
         }
     }

@@ -1,5 +1,5 @@
-/// Bytes as they come, lines as they go. Each byte is looked at and moved a bounded number of times, however small the
-/// pieces and the lines are.
+/// Bytes as they come, lines as they go. Each byte is looked at and moved a bounded number of
+/// times, however small the pieces and the lines are.
 struct LineBuffer {
     private var bytes: [UInt8] = []
     /// What lies before it has been taken.

@@ -16,13 +16,14 @@ package struct MountedPath: Sendable {
     /// The extended attribute of a volume's root that names its daemon's socket.
     package static let attribute = "user.concord.socket"
 
-    /// Finds the volume that a path is on. The last component may be a symlink, which is meant itself, or missing.
+    /// Finds the volume that a path is on. The last component may be a symlink, which is meant
+    /// itself, or missing.
     package init(_ given: FilePath) throws(VolumeError) {
         let full: FilePath
         let start: FilePath
         do throws(Errno) {
             full = try given.resolvedParent()
-            start = full.kind == .directory ? full : full.parent
+            start = try MountedPath.isDirectory(full) ? full : full.parent
             mountPoint = try MountedPath.root(above: start)
         } catch {
             throw MountedPath.sentence(given, error)
@@ -30,6 +31,14 @@ package struct MountedPath: Sendable {
         socket = try MountedPath.socket(of: mountPoint, for: given)
         let prefix = mountPoint.bytes.count + (mountPoint.bytes.last == UInt8(ascii: "/") ? 0 : 1)
         components = RawText(bytes: Array(full.bytes.dropFirst(prefix))).path ?? []
+    }
+
+    /// False for what is not there; a mount whose daemon has died is no answer.
+    private static func isDirectory(_ path: FilePath) throws(Errno) -> Bool {
+        do throws(Errno) { return FileKind(try path.status()) == .directory } catch {
+            if error == Errno(ENOTCONN) { throw error }
+            return false
+        }
     }
 
     /// Up, until the device changes.
@@ -51,7 +60,8 @@ package struct MountedPath: Sendable {
         if count == -Int(ENOTCONN) { throw sentence(given, Errno(ENOTCONN)) }
         throw VolumeError(
             .notFound,
-            "\(given) is not on a Concord volume (the file system at \(root) is another one); concord mount makes one"
+            "\(given) is not on a Concord volume (the file system at \(root) is another one); "
+                + "concord mount makes one"
         )
     }
 
@@ -60,7 +70,8 @@ package struct MountedPath: Sendable {
         case Errno(ENOTCONN):
             VolumeError(
                 .notFound,
-                "the volume that \(given) is on has lost its daemon; concord mount on the same mount point brings it back"
+                "the volume that \(given) is on has lost its daemon; concord mount on the same "
+                    + "mount point brings it back"
             )
         case .notFound:
             VolumeError(.notFound, "\(given) does not exist, nor does the directory it would be in")

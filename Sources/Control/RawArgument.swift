@@ -1,4 +1,5 @@
-/// The bytes behind an argument: where a path on the command line is not UTF-8, Swift's strings hold replacement characters.
+/// The bytes behind an argument: where a path on the command line is not UTF-8, Swift's strings
+/// hold replacement characters.
 package enum RawArgument {
     package static func path(_ text: String) -> FilePath {
         guard text.unicodeScalars.contains("\u{FFFD}") else { return FilePath(text) }

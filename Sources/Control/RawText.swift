@@ -1,7 +1,7 @@
 import Model
 
-/// A name or a path on the wire. POSIX names are bytes: what is UTF-8 travels as a JSON string, anything else as
-/// `{"hex": "…"}`, so that no name is ever unreachable.
+/// A name or a path on the wire. POSIX names are bytes: what is UTF-8 travels as a JSON string,
+/// anything else as `{"hex": "…"}`, so that no name is ever unreachable.
 package struct RawText: Hashable, Sendable {
     package var bytes: [UInt8]
 

@@ -1,6 +1,7 @@
 import Model
 
-/// One line from the daemon: the end of an answer (`ok` with a result or an error), or, before it, progress.
+/// One line from the daemon: the end of an answer (`ok` with a result or an error), or, before it,
+/// progress.
 package struct Reply<Value: Codable & Sendable>: Codable, Sendable {
     /// The request's; left out when its line could not be understood.
     package var id: Int?

@@ -1,7 +1,7 @@
 import Model
 
-// What the verbs answer. `fsctl --json` prints the same, so these keys are a promise: add, never change.
-// Times are nanoseconds since 1970, sizes bytes.
+// What the verbs answer. `fsctl --json` prints the same, so these keys are a promise: add, never
+// change. Times are nanoseconds since 1970, sizes bytes.
 
 /// `status` without a path.
 package struct VolumeReport: Codable, Hashable, Sendable {

@@ -1,6 +1,7 @@
 import Model
 
-/// What can be asked on the control socket. Protocol.md says which fields each takes and what it answers.
+/// What can be asked on the control socket. Protocol.md says which fields each takes and what it
+/// answers.
 package enum Verb: String, Sendable, CaseIterable {
     case status, versions, contents, extract, name, forget, wait, doctor, statistics, stop
 
@@ -66,7 +67,8 @@ extension Request {
         guard let names = path.path else {
             throw VolumeError(
                 .invalid,
-                "\"\(path.text)\" is not a path inside a volume: it starts without /, and has no empty, . or .. component"
+                "\"\(path.text)\" is not a path inside a volume: it starts without /, and has "
+                    + "no empty, . or .. component"
             )
         }
         return names

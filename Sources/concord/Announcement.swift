@@ -3,8 +3,8 @@ import Control
 import Glibc
 import Model
 
-/// How a daemon tells whoever started it how it went: on standard output in the foreground, else through a pipe, as an
-/// exit code, a space and one sentence.
+/// How a daemon tells whoever started it how it went: on standard output in the foreground, else
+/// through a pipe, as an exit code, a space and one sentence.
 struct Announcement: Sendable {
     /// The pipe's end for writing; nil in the foreground.
     let descriptor: Int32?
@@ -21,7 +21,8 @@ struct Announcement: Sendable {
         return send(descriptor, .good, sentence)
     }
 
-    /// Tells the starter; in the foreground there is only standard error, which the caller writes to.
+    /// Tells the starter; in the foreground there is only standard error, which the caller writes
+    /// to.
     func fail(_ error: VolumeError) {
         if let descriptor { _ = send(descriptor, ExitCode(error.code), error.message) }
     }

@@ -4,8 +4,8 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Starts the daemon as a process of its own and waits for its word. Never by fork: a child with threads' locks half
-/// held cannot go on.
+/// Starts the daemon as a process of its own and waits for its word. Never by fork: a child with
+/// threads' locks half held cannot go on.
 enum Background {
     /// What the daemon said when it had mounted.
     static func start(arguments: [FilePath], store: FilePath) throws(VolumeError) -> String {
@@ -28,7 +28,8 @@ enum Background {
             let status = cl_exit_status(cl_wait_process(process))
             throw VolumeError(
                 .system,
-                "the daemon ended (status \(status)) before the volume was mounted; see \(store)/log"
+                "the daemon ended (status \(status)) before the volume was mounted; see "
+                    + "\(store)/log"
             )
         }
         let sentence = String(decoding: word[(space + 1)...], as: UTF8.self)

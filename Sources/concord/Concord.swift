@@ -10,8 +10,9 @@ struct Concord: ParsableCommand {
         commandName: "concord",
         abstract: "Mounts a volume whose documents are plain files, with a version at every save.",
         discussion: """
-            A volume lives in a store, a directory on any local disk. Mounted, it is a directory as any other, in which \
-            every save of every program is kept as a version; fsctl shows and restores them.
+            A volume lives in a store, a directory on any local disk. Mounted, it is a \
+            directory as any other, in which every save of every program is kept as a version; \
+            fsctl shows and restores them.
 
             EXAMPLES
               mkdir ~/Documents.c && concord mount ~/Documents.c

@@ -110,7 +110,8 @@ struct Daemon {
             let facts = session.facts
             let reason = facts.reason.isEmpty ? "" : ": \(facts.reason)"
             let line = """
-                mounted volume \(volume.identity.name) at \(point.path) (store \(volume.identity.store), \
+                mounted volume \(volume.identity.name) at \(point.path) \
+                (store \(volume.identity.store), \
                 passthrough \(facts.passthrough ? "on" : "off\(reason)"))
                 """
             log.info("\(line)")

@@ -9,26 +9,30 @@ enum FuseDevice {
         guard access("/dev/fuse", F_OK) == 0 else {
             throw VolumeError(
                 .notFound,
-                "there is no /dev/fuse: load the kernel's module (modprobe fuse) or, in a container, hand the device in"
+                "there is no /dev/fuse: load the kernel's module (modprobe fuse) or, in a "
+                    + "container, hand the device in"
             )
         }
         guard access("/dev/fuse", R_OK | W_OK) == 0 else {
             throw VolumeError(
                 .denied,
-                "you may not use /dev/fuse (\(Errno(errno))); ask for read and write permission on it"
+                "you may not use /dev/fuse (\(Errno(errno))); ask for read and write "
+                    + "permission on it"
             )
         }
         if geteuid() == 0 { return }
         guard isInPath("fusermount3") else {
             throw VolumeError(
                 .denied,
-                "without root's rights a mount needs fusermount3, which is not in PATH; install the package fuse3"
+                "without root's rights a mount needs fusermount3, which is not in PATH; "
+                    + "install the package fuse3"
             )
         }
         if allowOther, !userMayAllowOther {
             throw VolumeError(
                 .denied,
-                "-o allow_other needs the line user_allow_other in /etc/fuse.conf; ask root to add it, or leave the option out"
+                "-o allow_other needs the line user_allow_other in /etc/fuse.conf; ask root to "
+                    + "add it, or leave the option out"
             )
         }
     }

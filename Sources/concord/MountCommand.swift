@@ -7,8 +7,9 @@ struct MountCommand: ParsableCommand {
         commandName: "mount",
         abstract: "Mount a volume on an empty directory.",
         discussion: """
-            Returns when the volume is there, and says in one line what was mounted; the daemon goes on in the background \
-            until the volume is unmounted (concord unmount, umount) or it gets SIGTERM. It writes STORE/log.
+            Returns when the volume is there, and says in one line what was mounted; the \
+            daemon goes on in the background until the volume is unmounted (concord unmount, \
+            umount) or it gets SIGTERM. It writes STORE/log.
 
             OPTIONS OF -o
               allow_other          all users may enter, not only you
@@ -21,7 +22,10 @@ struct MountCommand: ParsableCommand {
 
     @Option(
         help:
-            "The directory that keeps the volume; made if it is not there. Default: ~/.local/share/concord/NAME, NAME being the mount point's.",
+            """
+            The directory that keeps the volume; made if it is not there. Default: \
+            ~/.local/share/concord/NAME, NAME being the mount point's.
+            """,
         completion: .directory)
     var store: String?
 

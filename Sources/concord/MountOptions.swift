@@ -10,7 +10,8 @@ package struct MountOptions: Hashable, Sendable {
     package var listConflicts = false
     /// The volume's name, given when its store is made.
     package var name: String?
-    /// For the kernel: ro, nosuid, nodev, noexec, noatime, …; the later of two that contradict each other.
+    /// For the kernel: ro, nosuid, nodev, noexec, noatime, …; the later of two that contradict each
+    /// other.
     package var generic: [String] = []
 
     package init() {}
@@ -32,7 +33,9 @@ package struct MountOptions: Hashable, Sendable {
         default:
             throw VolumeError(
                 .invalid,
-                "there is no mount option \"\(word)\"; Concord's are \(MountOptions.own.joined(separator: ", ")), and of mount(8) ro, nosuid, nodev, noexec, noatime, sync and their opposites"
+                "there is no mount option \"\(word)\"; Concord's are "
+                    + "\(MountOptions.own.joined(separator: ", ")), and of mount(8) ro, "
+                    + "nosuid, nodev, noexec, noatime, sync and their opposites"
             )
         }
     }

@@ -4,8 +4,8 @@ import Glibc
 import Model
 import SystemCalls
 
-/// A directory to mount on, resolved and found fit. Nothing is changed by looking, but for a dead mount of ours, which is
-/// taken away.
+/// A directory to mount on, resolved and found fit. Nothing is changed by looking, but for a dead
+/// mount of ours, which is taken away.
 struct MountPoint {
     let path: FilePath
     let text: String
@@ -58,7 +58,8 @@ struct MountPoint {
         }
     }
 
-    /// A daemon that was killed leaves a mount that answers nobody ("Transport endpoint is not connected").
+    /// A daemon that was killed leaves a mount that answers nobody ("Transport endpoint is not
+    /// connected").
     private static func bury(_ given: FilePath) throws(VolumeError) {
         let path: FilePath
         do throws(Errno) { path = try given.resolvedParent() } catch {
@@ -78,7 +79,8 @@ struct MountPoint {
         guard entry.isConcord else {
             return VolumeError(
                 .busy,
-                "something is mounted on \(path) already (\(entry.type), \(entry.source)); choose another mount point"
+                "something is mounted on \(path) already (\(entry.type), \(entry.source)); "
+                    + "choose another mount point"
             )
         }
         let report = try? ControlClient(socket: MountedPath(path).socket)
@@ -90,8 +92,10 @@ struct MountPoint {
         return VolumeError(
             .busy,
             same
-                ? "this volume (\(report.name), store \(store)) is mounted on \(path) already, by process \(report.process)"
-                : "the volume \(report.name) (store \(report.store.text)) is mounted on \(path) already; choose another mount point"
+                ? "this volume (\(report.name), store \(store)) is mounted on \(path) already, "
+                    + "by process \(report.process)"
+                : "the volume \(report.name) (store \(report.store.text)) is mounted on "
+                    + "\(path) already; choose another mount point"
         )
     }
 
@@ -102,7 +106,8 @@ struct MountPoint {
         guard names.isEmpty else {
             throw VolumeError(
                 .busy,
-                "the mount point \(path) is not empty (\(names[0]), …): the mount would hide what is in it; choose an empty directory"
+                "the mount point \(path) is not empty (\(names[0]), …): the mount would hide "
+                    + "what is in it; choose an empty directory"
             )
         }
     }

@@ -2,8 +2,8 @@ import Control
 import Glibc
 import Model
 
-/// The processes that keep a mount busy, as far as /proc tells this user. Links are read, never followed: following
-/// would ask the very mount.
+/// The processes that keep a mount busy, as far as /proc tells this user. Links are read, never
+/// followed: following would ask the very mount.
 enum MountUsers {
     /// `vim (1234)`, …
     static func of(_ mountPoint: FilePath, except daemon: Int32?) -> [String] {

@@ -52,11 +52,23 @@ struct Service: ControlService {
             throw VolumeError(.notFound, "there is no document with the id \(id) on this volume")
         }
         let path = try request.components()
-        if let history = try volume.history(at: path) { return history }
-        throw VolumeError(
-            .notFound,
-            "\(RawText(path: path).text) is not a document with versions: it is a directory, a local file, or not there"
-        )
+        guard let history = try volume.history(at: path) else {
+            throw VolumeError(
+                .notFound,
+                "no document \(RawText(path: path).text) is known: it is a local file, or not there"
+            )
+        }
+        if history.versions.isEmpty {
+            let kind = "\(try volume.status(at: path).kind)"
+            guard kind == "file" || kind == "package" else {
+                throw VolumeError(
+                    .invalid,
+                    "\(RawText(path: path).text) is a \(kind): only files and packages have "
+                        + "versions"
+                )
+            }
+        }
+        return history
     }
 
     private func content(_ request: Request) throws(VolumeError) -> VersionContent {

@@ -22,7 +22,8 @@ struct StorePlace {
         guard !name.bytes.isEmpty else {
             throw VolumeError(
                 .invalid,
-                "the mount point \(mountPoint) has no name to call a store by; give one with --store"
+                "the mount point \(mountPoint) has no name to call a store by; give one with "
+                    + "--store"
             )
         }
         let data = getenv("XDG_DATA_HOME").map { String(cString: $0) } ?? ""
@@ -58,18 +59,21 @@ struct StorePlace {
         }
     }
 
-    /// Neither may lie in the other: the mount would hide the store, or the store's own bytes would be documents.
+    /// Neither may lie in the other: the mount would hide the store, or the store's own bytes would
+    /// be documents.
     func check(against mountPoint: FilePath) throws(VolumeError) {
         if path == mountPoint || path.lies(in: mountPoint) {
             throw VolumeError(
                 .invalid,
-                "the store \(path) is inside the mount point \(mountPoint), which would hide it; put one of them elsewhere"
+                "the store \(path) is inside the mount point \(mountPoint), which would hide "
+                    + "it; put one of them elsewhere"
             )
         }
         if mountPoint.lies(in: path) {
             throw VolumeError(
                 .invalid,
-                "the mount point \(mountPoint) is inside the store \(path); put one of them elsewhere"
+                "the mount point \(mountPoint) is inside the store \(path); put one of them "
+                    + "elsewhere"
             )
         }
     }
@@ -110,7 +114,8 @@ struct StorePlace {
         guard strangers.isEmpty || names.contains(where: marks.contains) else {
             throw VolumeError(
                 .invalid,
-                "\(path) is not a store but a directory with other things in it (\(strangers[0]), …); name an empty or a new one"
+                "\(path) is not a store but a directory with other things in it "
+                    + "(\(strangers[0]), …); name an empty or a new one"
             )
         }
     }
@@ -127,7 +132,8 @@ struct StorePlace {
         guard let entry, entry.isConcord else { return }
         throw VolumeError(
             .invalid,
-            "the store \(path) would be on the Concord volume mounted on \(entry.mountPoint); put it on a disk"
+            "the store \(path) would be on the Concord volume mounted on \(entry.mountPoint); "
+                + "put it on a disk"
         )
     }
 }

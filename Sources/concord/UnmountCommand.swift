@@ -48,7 +48,8 @@ struct UnmountCommand: ParsableCommand {
             let who = users.isEmpty ? "some program" : users.prefix(8).joined(separator: ", ")
             throw VolumeError(
                 .busy,
-                "\(path) is in use by \(who)\(users.count > 8 ? ", …" : ""); end that first, or unmount with --lazy"
+                "\(path) is in use by \(who)\(users.count > 8 ? ", …" : ""); end that first, "
+                    + "or unmount with --lazy"
             )
         }
     }
@@ -58,7 +59,8 @@ struct UnmountCommand: ParsableCommand {
         if cl_poll(&descriptor, &wanted, &ready, 1, 60_000) == 0 {
             throw VolumeError(
                 .timeout,
-                "\(path) is unmounted, but its daemon (process \(daemon)) is still putting the store in order; wait for it before you mount again"
+                "\(path) is unmounted, but its daemon (process \(daemon)) is still putting the "
+                    + "store in order; wait for it before you mount again"
             )
         }
     }

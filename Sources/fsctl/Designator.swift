@@ -14,7 +14,7 @@ package enum Designator: Hashable, Sendable {
         switch Int(plain) {
         case .some(let value) where value < 0: self = .offset(value)
         case .some(let value) where value > 0 && !plain.hasPrefix("+"): self = .number(value)
-        default: self = .label(text)
+        default: self = .label(String(plain))
         }
     }
 
@@ -40,7 +40,8 @@ package enum Designator: Hashable, Sendable {
             if line.indices.contains(now + offset) { return line[now + offset] }
             throw VolumeError(
                 .notFound,
-                "\(document) has no version \(-offset) before the current one; it has \(Designator.span(versions))"
+                "\(document) has no version \(-offset) before the current one; it has "
+                    + "\(Designator.span(versions))"
             )
         }
     }

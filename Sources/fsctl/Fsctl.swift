@@ -9,7 +9,8 @@ struct Fsctl: ParsableCommand {
         commandName: "fsctl",
         abstract: "Shows and settles what a Concord volume knows of its documents.",
         discussion: """
-            VERSION is a number (fsctl versions lists them), an offset (-1 is the one before the current), or a label.
+            VERSION is a number (fsctl versions lists them), an offset (-1 is the one before \
+            the current), or a label.
 
             EXAMPLES
               fsctl versions letter.odt

@@ -4,8 +4,8 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Puts a version's contents under a name, whole or not at all: written beside it, then renamed, so that it is a save as
-/// any other and watchers hear of it.
+/// Puts a version's contents under a name, whole or not at all: written beside it, then renamed, so
+/// that it is a save as any other and watchers hear of it.
 struct Restoration {
     let contents: VersionContents
     let target: FilePath
@@ -35,7 +35,8 @@ struct Restoration {
         }
     }
 
-    /// A local name, never a version itself: `.NAME.concord-restore.part`, NAME cut where 255 bytes would not do.
+    /// A local name, never a version itself: `.NAME.concord-restore.part`, NAME cut where 255 bytes
+    /// would not do.
     static func partName(_ name: Name) -> Name {
         let end = Array(".concord-restore.part".utf8)
         return Name(bytes: [UInt8(ascii: ".")] + name.bytes.prefix(254 - end.count) + end)
@@ -97,7 +98,8 @@ extension Restoration {
         }
     }
 
-    /// Makes the part, or takes over one that an interrupted restore left; its lock tells whether one is still at it.
+    /// Makes the part, or takes over one that an interrupted restore left; its lock tells whether
+    /// one is still at it.
     private func claim(_ part: FilePath) throws(VolumeError) -> Descriptor {
         let descriptor = part.withCString {
             cl_openat(AT_FDCWD, $0, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)
@@ -112,7 +114,8 @@ extension Restoration {
         return file
     }
 
-    /// Owner, user attributes and access list are those of the file that is replaced: a version has contents and a mode only.
+    /// Owner, user attributes and access list are those of the file that is replaced: a version has
+    /// contents and a mode only.
     private func likenToTarget(_ file: Int32) {
         guard let status = try? target.status() else { return }
         _ = cl_chown_fd(file, status.st_uid, status.st_gid)

@@ -25,7 +25,8 @@ struct ShowCommand: ParsableCommand {
         guard !contents.isPackage else {
             throw VolumeError(
                 .invalid,
-                "\(file) is a package; its version \(version.number) is the directory \(document.hiddenPath(of: version))"
+                "\(file) is a package; its version \(version.number) is the directory "
+                    + "\(document.hiddenPath(of: version))"
             )
         }
         try contents.read(0, ShowCommand.put)

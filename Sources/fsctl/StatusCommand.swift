@@ -34,7 +34,9 @@ struct StatusCommand: ParsableCommand {
             ("Store", "\(report.store.text), \(Amount.size(UInt64(max(0, report.storeBytes))))"),
             (
                 "Documents",
-                "\(Amount.count(report.documents)) with \(Amount.count(report.versions, "version")), in \(Amount.count(report.items, "item"))"
+                "\(Amount.count(report.documents)) with "
+                    + "\(Amount.count(report.versions, "version")), in "
+                    + "\(Amount.count(report.items, "item"))"
             ),
         ]
         if report.scanning {

@@ -24,7 +24,8 @@ package struct Table {
 
     package mutating func add(_ cells: [String]) { rows.append(cells.map(\.printable)) }
 
-    /// Without its last newline. `width` nil: nothing is cut. Columns that are empty in every row are left out.
+    /// Without its last newline. `width` nil: nothing is cut. Columns that are empty in every row
+    /// are left out.
     package func text(width: Int?, heading style: (String) -> String = { $0 }) -> String {
         let shown = columns.indices.filter { index in rows.contains { !$0[index].isEmpty } }
         let widths = fitted(shown, to: width)
@@ -59,10 +60,12 @@ package struct Table {
 }
 
 extension String {
-    /// The columns of a terminal that it takes; combining marks take none, East Asian wide characters two.
+    /// The columns of a terminal that it takes; combining marks take none, East Asian wide
+    /// characters two.
     var columns: Int { unicodeScalars.reduce(0) { $0 + $1.columns } }
 
-    /// Control characters, which could move the cursor or change the terminal, shown as question marks.
+    /// Control characters, which could move the cursor or change the terminal, shown as question
+    /// marks.
     var printable: String {
         String(String.UnicodeScalarView(unicodeScalars.map { $0.isControl ? "?" : $0 }))
     }

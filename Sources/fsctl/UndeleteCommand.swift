@@ -7,8 +7,9 @@ struct UndeleteCommand: ParsableCommand {
         commandName: "undelete",
         abstract: "Bring a deleted document back.",
         discussion: """
-            Without a name: lists what was deleted from the working directory. A document is named by its path, or by its id \
-            (fsctl versions --deleted DIR tells it), then the working directory must be on its volume.
+            Without a name: lists what was deleted from the working directory. A document \
+            is named by its path, or by its id (fsctl versions --deleted DIR tells it), then the \
+            working directory must be on its volume.
             """)
 
     @OptionGroup var output: OutputOptions
@@ -40,7 +41,8 @@ struct UndeleteCommand: ParsableCommand {
             if other == nil, place.path.kind != nil {
                 throw VolumeError(
                     .busy,
-                    "\(document) is there; --as OTHER brings a deleted one of that name back beside it"
+                    "\(document) is there; --as OTHER brings a deleted one of that name back "
+                        + "beside it"
                 )
             }
             let id = try newest(named: place).id
@@ -59,7 +61,8 @@ struct UndeleteCommand: ParsableCommand {
         if let found { return found }
         throw VolumeError(
             .notFound,
-            "no deleted document \(place.given) is known; fsctl versions --deleted \(place.path.parent) lists those that are"
+            "no deleted document \(place.given) is known; fsctl versions --deleted "
+                + "\(place.path.parent) lists those that are"
         )
     }
 

@@ -16,7 +16,8 @@ struct VersionContents {
 
     let source: Source
     let isPackage: Bool
-    /// Of a file document one, with an empty path; of a package its files, directories and symlinks, sorted.
+    /// Of a file document one, with an empty path; of a package its files, directories and
+    /// symlinks, sorted.
     let entries: [ContentsReport.Entry]
 
     private static let pieceSize = 1 << 20
@@ -83,7 +84,8 @@ struct VersionContents {
         guard offset == Int64(entries[index].size) else {
             throw VolumeError(
                 .damaged,
-                "\(path) has \(offset) bytes where its version has \(entries[index].size); run fsctl doctor"
+                "\(path) has \(offset) bytes where its version has \(entries[index].size); run "
+                    + "fsctl doctor"
             )
         }
     }

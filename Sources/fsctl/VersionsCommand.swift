@@ -20,7 +20,11 @@ struct VersionsCommand: ParsableCommand {
         let document = try Document(file)
         guard !deleted else { return try VersionsCommand.listDeleted(document, output) }
         let history = try document.history()
-        output.show(history) { VersionsCommand.table(history.versions) }
+        output.show(history) {
+            history.versions.isEmpty
+                ? "No version of \(file) has been recorded yet."
+                : VersionsCommand.table(history.versions)
+        }
     }
 
     private static func table(_ versions: [VersionReport]) -> String {
@@ -46,7 +50,9 @@ struct VersionsCommand: ParsableCommand {
     static func listDeleted(_ directory: Document, _ output: OutputOptions) throws(VolumeError) {
         let report = try directory.ask(.versions, as: DeletedReport.self) { $0.deleted = true }
         output.show(report) {
-            if report.documents.isEmpty { return "Nothing deleted is known in \(directory.given)." }
+            if report.documents.isEmpty {
+                return "No deleted document is known in \(directory.path)."
+            }
             var table = Table([
                 .init("DELETED"), .init("VERSIONS", .right), .init("SIZE", .right), .init("ID"),
                 .init("NAME", isFlexible: true),

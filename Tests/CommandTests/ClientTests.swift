@@ -55,7 +55,7 @@ import Testing
     }
 
     @Test func aDaemonThatDies() throws {
-        try serving({ _ in }) { client in
+        try serving(Behaviour.hangsUp) { client in
             let error = #expect(throws: VolumeError.self) {
                 try client.ask(Request(.status), as: VolumeReport.self)
             }
@@ -64,10 +64,7 @@ import Testing
     }
 
     @Test func aDaemonThatHangs() throws {
-        try serving({ socket in
-            var (descriptor, wanted, ready) = (socket, Int16(0), Int16(0))
-            _ = cl_poll(&descriptor, &wanted, &ready, 1, 20_000)
-        }) { client in
+        try serving(Behaviour.saysNothing) { client in
             #expect(
                 throws: VolumeError(.timeout, "the volume's daemon did not answer within 0.2 s")
             ) {
@@ -80,14 +77,28 @@ import Testing
     @Test func answersToOthersArePassedOver() throws {
         let lines =
             #"{"id":99,"ok":true,"result":{}}"# + "\n" + #"{"id":1,"ok":true,"result":{}}"# + "\n"
-        try serving({ socket in _ = cl_send(socket, lines, lines.utf8.count) }) { client in
+        try serving(Behaviour.says(lines)) { client in
             #expect(throws: Never.self) { try client.ask(Request(.stop), as: Nothing.self) }
         }
     }
 
     @Test func garbageIsAnError() throws {
-        try serving({ socket in _ = cl_send(socket, "garbage\n", 8) }) { client in
+        try serving(Behaviour.says("garbage\n")) { client in
             #expect(throws: VolumeError.self) { try client.ask(Request(.stop), as: Nothing.self) }
         }
+    }
+}
+
+/// What a daemon may do with a connection, other than answer.
+private enum Behaviour {
+    static let hangsUp: @Sendable (Int32) -> Void = { _ in }
+
+    static let saysNothing: @Sendable (Int32) -> Void = { socket in
+        var (descriptor, wanted, ready) = (socket, Int16(0), Int16(0))
+        _ = cl_poll(&descriptor, &wanted, &ready, 1, 20_000)
+    }
+
+    static func says(_ text: String) -> @Sendable (Int32) -> Void {
+        { socket in _ = cl_send(socket, text, text.utf8.count) }
     }
 }

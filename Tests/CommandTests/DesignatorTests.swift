@@ -33,6 +33,7 @@ import Testing
         ("3", "a has no version 3; it has 4 versions, 2 to 7"),
         ("-3", "a has no version 3 before the current one; it has 4 versions, 2 to 7"),
         ("final", "no version of a has the label \"final\"; fsctl versions lists them"),
+        ("@-0", "no version of a has the label \"-0\"; fsctl versions lists them"),
         ("0", "no version of a has the label \"0\"; fsctl versions lists them"),
     ])
     func saysWhatThereIsInstead(text: String, sentence: String) {

@@ -4,7 +4,8 @@ import Foundation
 import Model
 import Testing
 
-/// What fsctl takes for a mounted volume: a file system of its own whose root names the socket of a daemon.
+/// What fsctl takes for a mounted volume: a file system of its own whose root names the socket of a
+/// daemon.
 final class FakeMount {
     let scratch: Scratch
     let daemon: FakeDaemon

@@ -6,7 +6,8 @@ import Model
 import Synchronization
 import Testing
 
-/// Who may connect, and ask what. Other users are played by a thread with their ids, which only root can.
+/// Who may connect, and ask what. Other users are played by a thread with their ids, which only
+/// root can.
 @Suite struct PeerTests {
     /// Connects as another user and asks; the reply to each line.
     private func ask(_ lines: [String], as uid: UInt32, at path: String) -> [String] {

@@ -15,7 +15,8 @@ import Testing
         wait.timeoutSeconds = 2.5
         #expect(
             text(wait)
-                == #"{"durability":"disk","id":1,"path":"a b/ü.txt","timeoutSeconds":2.5,"verb":"wait"}"#
+                == #"{"durability":"disk","id":1,"path":"a b/ü.txt","#
+                + #""timeoutSeconds":2.5,"verb":"wait"}"#
         )
     }
 
@@ -40,7 +41,8 @@ import Testing
             text(VersionReport(version, fileName: Name("a 3.txt"))) == """
                 {"content":"sha256:\(zeros)1","device":"00000000000000000000000000000009",\
                 "deviceName":"desk","durability":"disk","fileName":"a 3.txt",\
-                "id":"00000000000000010000000000000002","kind":"current","modified":10,"name":"a.txt",\
+                "id":"00000000000000010000000000000002","kind":"current","modified":10,\
+                "name":"a.txt",\
                 "number":3,"parents":["00000000000000000000000000000001"],"person":"ann",\
                 "program":"vim","saved":20,"size":5}
                 """)

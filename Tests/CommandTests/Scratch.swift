@@ -8,7 +8,9 @@ final class Scratch {
     let path: String
 
     init() throws {
-        var template = Array("/tmp/concord-test-XXXXXX".utf8CString)
+        // Where Tests/run looks for what tests leave behind.
+        let base = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
+        var template = Array("\(base)/concord-test-XXXXXX".utf8CString)
         let made = mkdtemp(&template)
         try #require(made != nil)
         path = String(cString: made!)
