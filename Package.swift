@@ -20,7 +20,8 @@ let words: [Target] = [
 
 // Keeping: where bytes and facts lie.
 let keeping: [Target] = [
-    .target(name: "ChunkStore", dependencies: ["Model", "SystemCalls", "CLinux", "CZstd", "CCrypto"]),
+    .target(
+        name: "ChunkStore", dependencies: ["Model", "SystemCalls", "CLinux", "CZstd", "CCrypto"]),
     .target(
         name: "Journal",
         dependencies: ["Model", .product(name: "GRDB", package: "GRDB.swift")]),

@@ -32,8 +32,8 @@ extension Reader {
         try all(Select.children, [.integer(key)], Item.init(columns:))
     }
 
-    /// Like `children`, with at most some hundred of them in memory; `body` may write. What it renames to a later
-    /// name comes again.
+    /// Like `children`, with at most some hundred of them in memory; `body` may write. What it
+    /// renames to a later name comes again.
     package func forEachChild(of key: Int64, _ body: (Item) throws -> Void) throws {
         try forEachPage(
             Select.childrenPage, [.integer(key)], from: .bytes([]),
@@ -111,7 +111,8 @@ private enum Select {
 }
 
 extension Reader {
-    /// Alive documents whose contents as they are now have not been recorded (`changed` is 0), by key.
+    /// Alive documents whose contents as they are now have not been recorded (`changed` is 0), by
+    /// key.
     package func pendingItems(after key: Int64, limit: Int) throws(VolumeError) -> [Int64] {
         try all(
             """

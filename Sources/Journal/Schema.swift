@@ -1,4 +1,5 @@
-/// The tables, as steps from one `user_version` to the next. Journal.docc/Schema.md says what they mean.
+/// The tables, as steps from one `user_version` to the next. Journal.docc/Schema.md says what they
+/// mean.
 enum Schema {
     /// "Cncd", which file(1) and the opening can tell from other people's databases.
     static let applicationID: Int32 = 0x436E_6364
@@ -8,8 +9,9 @@ enum Schema {
 
     static var version: Int32 { Int32(steps.count) }
 
-    // Items have no foreign key on their parent: SQLite would look for the children of every removed row in an index
-    // over all items, alive and deleted, which nothing else needs. `removeRow` looks itself; the doctor finds orphans.
+    // Items have no foreign key on their parent: SQLite would look for the children of every
+    // removed row in an index over all items, alive and deleted, which nothing else needs.
+    // `removeRow` looks itself; the doctor finds orphans.
     private static let first = """
         CREATE TABLE meta (
             key TEXT PRIMARY KEY NOT NULL,

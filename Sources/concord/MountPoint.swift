@@ -33,6 +33,12 @@ struct MountPoint {
             do throws(Errno) {
                 path = try given.resolved()
                 status = try path.status()
+                // A dead mount's root still has its attributes in the kernel's memory: this asks
+                // the daemon itself.
+                var space = statvfs()
+                if path.withCString({ statvfs($0, &space) }) < 0, errno == ENOTCONN {
+                    throw Errno(ENOTCONN)
+                }
             } catch {
                 guard error == Errno(ENOTCONN) else { throw missing(given, error) }
                 try bury(given)

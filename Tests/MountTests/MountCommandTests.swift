@@ -2,7 +2,8 @@ import Foundation
 import Support
 import Testing
 
-/// Packaging/mount.concord, as mount(8) calls it, with a `concord` that only says how it was called.
+/// Packaging/mount.concord, as mount(8) calls it, with a `concord` that only says how it was
+/// called.
 @Suite("mount -t concord")
 struct MountCommandTests {
     private static let script = URL(filePath: #filePath)

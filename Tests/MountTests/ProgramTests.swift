@@ -119,7 +119,8 @@ struct ProgramTests {
                 """
             try Command("sh", "-c", pair, "-", script, file).succeed()
             let count = try Command(
-                "sqlite3", file, "SELECT count(*), count(DISTINCT who) FROM t; PRAGMA integrity_check;"
+                "sqlite3", file,
+                "SELECT count(*), count(DISTINCT who) FROM t; PRAGMA integrity_check;"
             ).succeed()
             #expect(count == "400|2\nok\n")
             try Programs.fsctl("wait", "--durable", "disk", file).succeed()

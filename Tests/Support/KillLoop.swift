@@ -50,7 +50,7 @@ package final class KillLoop {
             try volume.kill9()
             try volume.mount()
         }
-        let doctor = try Programs.fsctl("doctor", volume.store).run()
+        let doctor = try Programs.fsctl("doctor", volume.path).run()
         guard doctor.status == 0 else {
             throw SupportError("fsctl doctor found: \(doctor.output)\(doctor.errors)")
         }
