@@ -104,7 +104,8 @@ private enum Select {
         all + "WHERE parent = ? AND deleted IS NOT NULL ORDER BY deleted DESC, key DESC"
     static let deletedName =
         all
-        + "WHERE parent = ? AND name = ? AND deleted IS NOT NULL ORDER BY deleted DESC, key DESC LIMIT 1"
+        + "WHERE parent = ? AND name = ? AND deleted IS NOT NULL "
+        + "ORDER BY deleted DESC, key DESC LIMIT 1"
     static let deletedBefore = all + "WHERE deleted < ? ORDER BY deleted, key"
     static let page = all + "WHERE key > ? ORDER BY key LIMIT ?"
     static let step = "SELECT parent, name FROM items WHERE key = ?"

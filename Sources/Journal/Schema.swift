@@ -36,7 +36,8 @@ enum Schema {
         ) STRICT;
         CREATE UNIQUE INDEX items_alive ON items (parent, name) WHERE deleted IS NULL;
         CREATE INDEX items_inode ON items (inode) WHERE deleted IS NULL AND inode <> 0;
-        CREATE INDEX items_pending ON items (key) WHERE changed = 0 AND deleted IS NULL AND kind IN (1, 3);
+        CREATE INDEX items_pending ON items (key)
+            WHERE changed = 0 AND deleted IS NULL AND kind IN (1, 3);
         CREATE INDEX items_deleted ON items (parent, name, deleted) WHERE deleted IS NOT NULL;
         CREATE INDEX items_deletion ON items (deleted) WHERE deleted IS NOT NULL;
         INSERT INTO items VALUES (1, randomblob(16), 0, x'', 2, 0, 0, 0, 0, 0, NULL, 0, NULL, 0);
