@@ -52,7 +52,9 @@ package final class MountSession: @unchecked Sendable {
     private static func open(_ driver: Driver, source: String, options: MountOptions)
         throws(VolumeError) -> OpaquePointer
     {
-        var words = ["default_permissions", "fsname=\(source.filter { $0 != "," })", "subtype=concord"]
+        var words = [
+            "default_permissions", "fsname=\(source.filter { $0 != "," })", "subtype=concord",
+        ]
         if options.allowOther { words.append("allow_other") }
         if driver.actsAsCaller {
             words += ["suid", "dev"].filter { !options.kernel.contains("no" + $0) }

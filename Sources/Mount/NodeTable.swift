@@ -167,7 +167,8 @@ final class NodeTable: Sendable {
     }
 
     /// Does something to a node under the lock, and removes it if nobody needs it after that.
-    func collecting<Result: Sendable>(_ node: Node, _ body: (inout InodeIndex) -> Result) -> Result {
+    func collecting<Result: Sendable>(_ node: Node, _ body: (inout InodeIndex) -> Result) -> Result
+    {
         var gone: [AnyObject] = []
         let result = contents.withLock { contents in
             let result = body(&contents.index)
