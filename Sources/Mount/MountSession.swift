@@ -172,6 +172,9 @@ package final class MountSession: @unchecked Sendable {
         driver.passthrough.load(ordering: .relaxed) && driver.negotiation.has(CF_PASSTHROUGH)
     }
 
+    /// Why they do not, in a few words; nil when they do.
+    package var whyNotPassthrough: String? { driver.whyNotPassthrough.withLock { $0 } }
+
     /// Requests of the kernel since the mount, by name.
     package var requestCounts: [String: Int] { driver.requests.byName }
 

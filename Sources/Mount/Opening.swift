@@ -155,7 +155,7 @@ final class Opening: @unchecked Sendable {
         let backing = cf_backing_open(driver.kernel, file.raw)
         if backing > 0 { return .passthrough(backing: UInt32(backing)) }
         if backing == -EPERM || backing == -ENOTTY || backing == -EOPNOTSUPP {
-            driver.giveUpPassthrough(Errno(-backing))
+            driver.giveUpPassthrough("the kernel refuses it (\(Errno(-backing)))")
         }
         return .daemon
     }

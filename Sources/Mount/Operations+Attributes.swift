@@ -13,7 +13,11 @@ extension Driver {
             if VersionNodes.isVirtual(id) {
                 return request.reply(try versions.find(id).status, seconds: Driver.cacheSeconds)
             }
-            let (status, seconds) = try status(of: try node(id))
+            let node = try node(id)
+            if nodes.flags(of: node).contains(.mapped), !isMapped(try descriptor(node)) {
+                nodes.remove(.mapped, from: node)
+            }
+            let (status, seconds) = try status(of: node)
             request.reply(status, seconds: seconds)
         }
     }

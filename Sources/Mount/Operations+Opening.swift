@@ -207,9 +207,21 @@ extension Driver {
             if case .passthrough(let backing) = life.mode { cf_backing_close(self.kernel, backing) }
             life.mode = .closed
         }
-        if handle.isSharedWriter { nodes.countSharedWriter(handle.state, by: -1) }
+        if handle.isSharedWriter {
+            if isMapped(handle.file) { nodes.insert(.mapped, into: handle.node) }
+            nodes.countSharedWriter(handle.state, by: -1)
+        }
         nodes.endUse(of: handle.node, handle.state)
         return true
+    }
+
+    /// Whether somebody still writes to a file, perhaps by a mapping that has outlived its handle: then no read lease is
+    /// given.
+    func isMapped(_ file: SharedDescriptor) -> Bool {
+        let real = cl_reopen(file.raw, O_RDONLY | O_NONBLOCK)
+        guard real >= 0 else { return false }
+        defer { _ = cl_close(real) }
+        return cl_probe_writers(real) == -EAGAIN
     }
 }
 
