@@ -80,7 +80,9 @@ let tests: [Target] = [
         dependencies: ["Volume", "Journal", "ChunkStore", "Model", "SystemCalls", "Support"]),
     .testTarget(
         name: "MountTests",
-        dependencies: ["Control", "Model", "SystemCalls", "Support"]),
+        dependencies: [
+            "Mount", "Volume", "Control", "CFuse", "CLinux", "Model", "SystemCalls", "Support",
+        ]),
     .testTarget(
         name: "CommandTests",
         dependencies: [

@@ -21,7 +21,9 @@ struct DirectoryClock {
                 return nil
             }
             // An orphan is found by its descriptor only, and a directory in use has been passed over once.
-            if candidate.flags.contains(.orphan) || candidate.flags.remove(.used) != nil { continue }
+            if candidate.flags.contains(.orphan) || candidate.flags.remove(.used) != nil {
+                continue
+            }
             ring[place] = node
             return candidate.descriptor.take()
         }

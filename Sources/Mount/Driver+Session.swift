@@ -25,7 +25,7 @@ extension Driver {
         connection.pointee.max_background = 128
         connection.pointee.congestion_threshold = 96
         if !negotiation.isOffered(CF_PASSTHROUGH) {
-            passthrough.store(false, ordering: .relaxed)
+            giveUpPassthrough("this kernel does not offer it (6.9 and later do)")
         }
     }
 
@@ -115,8 +115,9 @@ extension Driver {
     }
 
     /// The kernel has no passthrough for us: from now on contents pass through this process.
-    func giveUpPassthrough(_ reason: Errno) {
+    func giveUpPassthrough(_ reason: String) {
         guard passthrough.exchange(false, ordering: .relaxed) else { return }
-        log.notice("Reads and writes pass through this process: passthrough refused (\(reason)).")
+        whyNotPassthrough.withLock { $0 = reason }
+        log.notice("No passthrough: \(reason). Reads and writes pass through this process.")
     }
 }

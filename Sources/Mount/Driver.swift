@@ -31,7 +31,8 @@ final class Driver: @unchecked Sendable {
     /// Kernel passthrough: wished by the options, settled by INIT before the first other request, and given up for files that
     /// the kernel refuses.
     let passthrough: Atomic<Bool>
-    let wishesPassthrough: Bool
+    /// Why not, if not.
+    let whyNotPassthrough: Mutex<String?>
     let negotiation = Negotiation()
     /// /dev/fuse, for replies that libfuse does not know. Set once, before workers start.
     var kernel: Int32 = -1
@@ -46,8 +47,9 @@ final class Driver: @unchecked Sendable {
         nodes = NodeTable(root: root, inode: UInt64(status.st_ino))
         versions = VersionNodes()
         actsAsCaller = geteuid() == 0
-        passthrough = Atomic(options.passthrough)
-        wishesPassthrough = options.passthrough
+        passthrough = Atomic(options.passthrough && actsAsCaller)
+        let why = !options.passthrough ? "the mount option nopassthrough" : "only root may"
+        whyNotPassthrough = Mutex(passthrough.load(ordering: .relaxed) ? nil : why)
     }
 
     /// Names and attributes change only through us, and then the kernel knows: seconds it may remember them.

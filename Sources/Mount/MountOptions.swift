@@ -36,8 +36,10 @@ package struct MountOptions: Sendable {
 
     /// Words of fstab that mount(8) and systemd understand and hand on.
     private static func isForMountItself(_ option: String) -> Bool {
-        ["defaults", "auto", "noauto", "user", "users", "nouser", "owner", "group", "nofail",
-            "_netdev", "relatime", "norelatime", "diratime", "strictatime", "lazytime"]
-            .contains(option) || option.hasPrefix("x-") || option.hasPrefix("comment=")
+        [
+            "defaults", "auto", "noauto", "user", "users", "nouser", "owner", "group", "nofail",
+            "_netdev", "relatime", "norelatime", "diratime", "strictatime", "lazytime",
+        ]
+        .contains(option) || option.hasPrefix("x-") || option.hasPrefix("comment=")
     }
 }

@@ -52,7 +52,9 @@ package final class MountSession: @unchecked Sendable {
     private static func open(_ driver: Driver, source: String, options: MountOptions)
         throws(VolumeError) -> OpaquePointer
     {
-        var words = ["default_permissions", "fsname=\(source.filter { $0 != "," })", "subtype=concord"]
+        var words = [
+            "default_permissions", "fsname=\(source.filter { $0 != "," })", "subtype=concord",
+        ]
         if options.allowOther { words.append("allow_other") }
         if driver.actsAsCaller {
             words += ["suid", "dev"].filter { !options.kernel.contains("no" + $0) }
@@ -174,10 +176,10 @@ package final class MountSession: @unchecked Sendable {
     package var facts: (passthrough: Bool, reason: String) {
         guard driver.negotiation.isDone else { return (false, "") }
         if isPassthrough { return (true, "") }
-        if !driver.wishesPassthrough { return (false, "nopassthrough") }
-        if !driver.negotiation.has(CF_PASSTHROUGH) { return (false, "the kernel has none") }
-        return (false, "it needs CAP_SYS_ADMIN")
+        return (false, whyNotPassthrough ?? "the kernel has none")
     }
+    /// Why they do not, in a few words; nil when they do.
+    package var whyNotPassthrough: String? { driver.whyNotPassthrough.withLock { $0 } }
 
     /// Requests of the kernel since the mount, by name.
     package var requestCounts: [String: Int] { driver.requests.byName }

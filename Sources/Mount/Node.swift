@@ -14,6 +14,8 @@ final class Node: @unchecked Sendable {
         static let unsaved = Flags(rawValue: 16)
         /// A directory whose descriptor was used since the clock's hand last passed.
         static let used = Flags(rawValue: 32)
+        /// A mapping may still change it although every handle was released.
+        static let mapped = Flags(rawValue: 64)
     }
 
     let id: UInt64
@@ -38,6 +40,9 @@ final class Node: @unchecked Sendable {
         self.name = name
         self.flags = flags
     }
+
+    /// Its attributes may change without the kernel's FUSE side noticing, so it must not remember them.
+    var isVolatile: Bool { (opened?.sharedWriters ?? 0) > 0 || flags.contains(.mapped) }
 
     func isNamed(_ other: UnsafePointer<CChar>) -> Bool {
         name.withUnsafeBufferPointer { mine in

@@ -67,7 +67,7 @@ final class NodeTable: Sendable {
                     node.lookups += 1
                     if node !== root { spare = relocate(node, to: parent, name) }
                     return Entered(
-                        node: node, isVolatile: (node.opened?.sharedWriters ?? 0) > 0,
+                        node: node, isVolatile: node.isVolatile,
                         isStashed: node.flags.contains(.stashed))
                 }
                 // The tree was changed behind our back and the number given to something else.
@@ -167,7 +167,8 @@ final class NodeTable: Sendable {
     }
 
     /// Does something to a node under the lock, and removes it if nobody needs it after that.
-    func collecting<Result: Sendable>(_ node: Node, _ body: (inout InodeIndex) -> Result) -> Result {
+    func collecting<Result: Sendable>(_ node: Node, _ body: (inout InodeIndex) -> Result) -> Result
+    {
         var gone: [AnyObject] = []
         let result = contents.withLock { contents in
             let result = body(&contents.index)
@@ -196,7 +197,7 @@ final class NodeTable: Sendable {
             return Position(
                 descriptor: node.descriptor, parent: node.parent,
                 parentDescriptor: node.parent?.descriptor, name: node.name,
-                isVolatile: (node.opened?.sharedWriters ?? 0) > 0,
+                isVolatile: node.isVolatile,
                 isStashed: node.flags.contains(.stashed))
         }
     }
@@ -239,8 +240,12 @@ final class NodeTable: Sendable {
 
     func flags(of node: Node) -> Node.Flags { contents.withLock { _ in node.flags } }
 
+    func insert(_ flag: Node.Flags, into node: Node) {
+        contents.withLock { _ in node.flags.formUnion(flag) }
+    }
+
     func remove(_ flag: Node.Flags, from node: Node) {
-        contents.withLock { _ in _ = node.flags.remove(flag) }
+        contents.withLock { _ in node.flags.subtract(flag) }
     }
 
     /// Descriptors that nodes hold.

@@ -1,4 +1,5 @@
 import Synchronization
+import SystemCalls
 import Volume
 
 /// What a node has only while it is open (or being truncated): how its contents are read and written, and how they came to be.
@@ -19,11 +20,30 @@ final class OpenState: @unchecked Sendable {
     struct Life {
         var mode = Mode.closed
         var handles = 0
+    }
+
+    /// Never held for long.
+    let life = Mutex(Life())
+
+    struct Content {
         var writing = Writing()
-        /// Writes of every handle must save old blocks there first.
+        /// Writes and truncations must save old blocks there first.
         var undo: Undo?
     }
 
-    /// May be held for long by a thread of `Parking`, so threads that serve requests only try.
-    let life = Mutex(Life())
+    /// Held for as long as the volume takes: threads that serve requests only try. Taken before `life`.
+    let content = Mutex(Content())
+
+    /// Parked requests that want `content` take turns, so that one file's cannot keep every parking thread waiting.
+    let line = Line()
+
+    /// Runs `body` with the content locked. Nil: somebody holds it who may take his time, and we may not.
+    func withContent<Result: Sendable>(
+        mayBlock: Bool, _ body: (inout Content) throws(Errno) -> Result
+    ) throws(Errno) -> Result? {
+        if mayBlock {
+            return try content.withLock { (content) throws(Errno) in try body(&content) }
+        }
+        return try content.withLockIfAvailable { (content) throws(Errno) in try body(&content) }
+    }
 }

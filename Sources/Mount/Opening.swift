@@ -24,6 +24,8 @@ final class Opening: @unchecked Sendable {
     private let isNew: Bool
     /// A descriptor that the making of the file has left, or -1.
     private var real: Int32
+    /// A handle has taken over, or it was given up.
+    private var isSettled = false
 
     init(
         _ driver: Driver, _ node: Node, _ file: SharedDescriptor, flags: Int32, caller: Caller,
@@ -41,8 +43,10 @@ final class Opening: @unchecked Sendable {
     private var truncates: Bool { flags & O_TRUNC != 0 && !isNew }
     private var writes: Bool { flags & O_ACCMODE != O_RDONLY || truncates }
 
-    /// Gives up, after a failure.
+    /// Ends an open that has come to nothing; nothing happens when it has become a handle.
     func abandon() {
+        guard !isSettled else { return }
+        isSettled = true
         if real >= 0 { _ = cl_close(real) }
         real = -1
         driver.nodes.endUse(of: node, state)
@@ -59,46 +63,50 @@ final class Opening: @unchecked Sendable {
         }
     }
 
+    /// Parked opens of one file take turns.
+    var line: Line { state.line }
+
     /// Nil: to be called again from a parking thread, with `mayBlock`.
     func proceed(mayBlock: Bool) throws(Errno) -> Opened? {
-        let opened = try state.withLife(mayBlock: mayBlock) {
-            (life) throws(Errno) -> Opened? in
-            let status = try self.file.status()
-            var undo: Undo?
-            if self.writes {
-                let access = try self.driver.volume.openForWriting(
-                    &life.writing, file: self.file.raw, status: status, truncates: self.truncates,
-                    isNew: self.isNew, traits: self.driver.traits(self.node),
-                    others: life.handles, unique: self.caller.unique, mayBlock: mayBlock,
-                    by: self.driver.actor(self.caller))
+        guard writes else { return try open(nil) }
+        let opened = try state.withContent(mayBlock: mayBlock) {
+            (content) throws(Errno) -> Opened? in
+            let others = self.state.life.withLock { $0.handles }
+            let access = try self.driver.volume.openForWriting(
+                &content.writing, file: self.file.raw, status: try self.file.status(),
+                truncates: self.truncates, isNew: self.isNew,
+                traits: self.driver.traits(self.node), others: others, unique: self.caller.unique,
+                mayBlock: mayBlock, by: self.driver.actor(self.caller))
+            do throws(Errno) {
                 switch access {
-                case .direct: break
                 case .slow: return nil
-                case .guarded(let old): undo = old
+                case .direct: return try self.open(nil)
+                case .guarded(let undo):
+                    content.undo = undo
+                    return try self.open(undo)
                 }
-            }
-            do throws(Errno) { return try self.open(&life, status, undo) } catch {
-                if self.writes {
-                    self.driver.volume.closeWriter(
-                        &life.writing, file: self.file.raw,
-                        traits: self.driver.traits(self.node), unique: self.caller.unique)
-                }
+            } catch {
+                self.driver.volume.closeWriter(
+                    &content.writing, file: self.file.raw,
+                    traits: self.driver.traits(self.node), unique: self.caller.unique)
                 throw error
             }
         }
         return opened ?? nil
     }
 
-    private func open(_ life: inout OpenState.Life, _ status: stat, _ undo: Undo?) throws(Errno)
-        -> Opened
-    {
+    private func open(_ undo: Undo?) throws(Errno) -> Opened {
+        try state.life.withLock { (life) throws(Errno) in try open(&life, undo) }
+    }
+
+    private func open(_ life: inout OpenState.Life, _ undo: Undo?) throws(Errno) -> Opened {
         let mode = mode(life.mode, undo)
-        if let undo { life.undo = undo }
         var reply = cf_open_out()
         var throughUs = true
         switch mode {
         case .passthrough(let backing):
-            throughUs = undo != nil || (writes && !isNew && isPrivileged(status))
+            throughUs = undo != nil
+            if !throughUs, writes, !isNew { throughUs = try isPrivileged() }
             let how = UInt32(CF_FOPEN_PASSTHROUGH) | (throughUs ? UInt32(CF_FOPEN_DIRECT_IO) : 0)
             reply.open_flags = how
             reply.backing_id = Int32(bitPattern: backing)
@@ -133,6 +141,7 @@ final class Opening: @unchecked Sendable {
             node: node, state: state, file: file, flags: flags, caller: caller, writes: writes,
             isShared: isShared, isCreator: isNew, undo: undo, real: real)
         real = -1
+        isSettled = true
         if handle.isSharedWriter { driver.nodes.countSharedWriter(state, by: 1) }
         let number = driver.handles.insert(handle)
         reply.fh = number
@@ -146,7 +155,7 @@ final class Opening: @unchecked Sendable {
         let backing = cf_backing_open(driver.kernel, file.raw)
         if backing > 0 { return .passthrough(backing: UInt32(backing)) }
         if backing == -EPERM || backing == -ENOTTY || backing == -EOPNOTSUPP {
-            driver.giveUpPassthrough(Errno(-backing))
+            driver.giveUpPassthrough("the kernel refuses it (\(Errno(-backing)))")
         }
         return .daemon
     }
@@ -165,9 +174,9 @@ final class Opening: @unchecked Sendable {
     }
 
     /// Set-id bits and capabilities must be cleared by a write, and the kernel leaves that to us.
-    private func isPrivileged(_ status: stat) -> Bool {
+    private func isPrivileged() throws(Errno) -> Bool {
         guard driver.negotiation.has(CF_HANDLE_KILLPRIV_V2) else { return false }
-        return status.st_mode & (S_ISUID | S_ISGID) != 0
+        return try file.status().st_mode & (S_ISUID | S_ISGID) != 0
             || cl_getxattr_fd(file.raw, "security.capability", nil, 0) > 0
     }
 }

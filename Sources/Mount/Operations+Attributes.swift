@@ -13,7 +13,11 @@ extension Driver {
             if VersionNodes.isVirtual(id) {
                 return request.reply(try versions.find(id).status, seconds: Driver.cacheSeconds)
             }
-            let (status, seconds) = try status(of: try node(id))
+            let node = try node(id)
+            if nodes.flags(of: node).contains(.mapped), !isMapped(try descriptor(node)) {
+                nodes.remove(.mapped, from: node)
+            }
+            let (status, seconds) = try status(of: node)
             request.reply(status, seconds: seconds)
         }
     }
@@ -23,20 +27,25 @@ extension Driver {
     ) {
         request.answer { () throws(Errno) in
             let node = try node(id)
-            let file = try descriptor(node)
+            let found = try descriptor(node)
             let caller = request.caller
             guard which & FUSE_SET_ATTR_SIZE != 0 else {
+                return try finishSetattr(request, node, found, values, which)
+            }
+            let size = Int64(values.st_size)
+            let (state, file) = nodes.use(node, found)
+            defer { nodes.endUse(of: node, state) }
+            if try truncate(node, state, file, size, handle, caller, mayBlock: false) {
                 return try finishSetattr(request, node, file, values, which)
             }
-            if try truncate(node, file, Int64(values.st_size), handle, caller, mayBlock: false) {
-                return try finishSetattr(request, node, file, values, which)
-            }
+            // Counted once more until the parked half is done.
+            _ = nodes.use(node, file)
             parking.park(
-                request,
+                request, inLine: state.line,
                 { () throws(Errno) in
-                    _ = try self.truncate(
-                        node, file, Int64(values.st_size), handle, caller, mayBlock: true)
+                    _ = try self.truncate(node, state, file, size, handle, caller, mayBlock: true)
                 },
+                finally: { self.nodes.endUse(of: node, state) },
                 answer: { request, _ in
                     request.answer { () throws(Errno) in
                         try self.finishSetattr(request, node, file, values, which)
@@ -77,23 +86,21 @@ extension Driver {
 
     /// truncate(2) and ftruncate(2). False: to be called again with `mayBlock` from a parking thread.
     private func truncate(
-        _ node: Node, _ file: SharedDescriptor, _ size: Int64, _ handle: UInt64?, _ caller: Caller,
-        mayBlock: Bool
+        _ node: Node, _ state: OpenState, _ file: SharedDescriptor, _ size: Int64,
+        _ handle: UInt64?, _ caller: Caller, mayBlock: Bool
     ) throws(Errno) -> Bool {
-        let (state, file) = nodes.use(node, file)
-        defer { nodes.endUse(of: node, state) }
-        return try state.withLife(mayBlock: mayBlock) { (life) throws(Errno) -> Bool in
+        try state.withContent(mayBlock: mayBlock) { (content) throws(Errno) -> Bool in
             let actor = self.actor(caller)
             let before = try file.status()
             let isReady = try self.volume.willTruncate(
-                &life.writing, file: file.raw, status: before, to: size,
+                &content.writing, file: file.raw, status: before, to: size,
                 traits: self.traits(node), mayBlock: mayBlock, by: actor)
             guard isReady else { return false }
             let open = handle.flatMap { try? self.handles.find($0) }
-            let descriptor = try self.writable(file, open, isGuarded: life.undo != nil)
+            let descriptor = try self.writable(file, open, isGuarded: content.undo != nil)
             _ = try self.change(for: caller) { Int64(cl_ftruncate(descriptor.raw, size)) }
             self.volume.didTruncate(
-                &life.writing, file: file.raw, status: try file.status(),
+                &content.writing, file: file.raw, status: try file.status(),
                 traits: self.traits(node), by: actor)
             return true
         } ?? false
@@ -149,17 +156,5 @@ extension Driver {
         reply.stat.spare2 = cf_statx().spare2
         reply.attr_valid = position.isVolatile ? 0 : UInt64(Driver.cacheSeconds)
         return reply
-    }
-}
-
-extension OpenState {
-    /// Runs `body` with the life locked. Nil: somebody holds it who may take his time, and we may not.
-    func withLife<Result: Sendable>(
-        mayBlock: Bool, _ body: (inout Life) throws(Errno) -> Result
-    ) throws(Errno) -> Result? {
-        if mayBlock {
-            return try life.withLock { (life) throws(Errno) in try body(&life) }
-        }
-        return try life.withLockIfAvailable { (life) throws(Errno) in try body(&life) }
     }
 }

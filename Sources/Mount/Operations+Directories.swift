@@ -106,7 +106,8 @@ struct DirectoryPage {
         let room = buffer.count - used
         let needed = withUnsafePointer(to: parameters) { parameters in
             guard !plus else {
-                return fuse_add_direntry_plus(request.raw, place, room, name, parameters, off_t(offset))
+                return fuse_add_direntry_plus(
+                    request.raw, place, room, name, parameters, off_t(offset))
             }
             return withUnsafePointer(to: parameters.pointee.attr) {
                 fuse_add_direntry(request.raw, place, room, name, $0, off_t(offset))

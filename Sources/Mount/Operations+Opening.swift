@@ -24,14 +24,12 @@ extension Driver {
                 throw error
             }
             parking.park(
-                request,
+                request, inLine: opening.line,
                 { () throws(Errno) in
-                    do throws(Errno) { return try opening.proceed(mayBlock: true)! } catch {
-                        opening.abandon()
-                        throw error
-                    }
+                    guard let opened = try opening.proceed(mayBlock: true) else { throw Errno.io }
+                    return opened
                 },
-                undo: { self.closeHandle($0.number) },
+                undo: { self.closeHandle($0.number) }, finally: { opening.abandon() },
                 answer: { self.answerOpen($0, $1) })
         }
     }
@@ -156,7 +154,13 @@ extension Driver {
             var reply = cf_create_out()
             reply.entry = cf_entry_out(node, status, isVolatile: opened.handle.isSharedWriter)
             reply.open = opened.reply
-            return (reply, { self.closeHandle(opened.number); self.nodes.forget(node.id) })
+            return (
+                reply,
+                {
+                    self.closeHandle(opened.number)
+                    self.nodes.forget(node.id)
+                }
+            )
         } catch {
             nodes.forget(node.id)
             throw error
@@ -180,28 +184,44 @@ extension Driver {
         handle.close()
         if handle.isCreator { nodes.remove(.unsaved, from: handle.node) }
         if !end(handle, unique: unique, mayBlock: false) {
-            parking.errand { _ = self.end(handle, unique: unique, mayBlock: true) }
+            parking.errand(inLine: handle.state.line) {
+                _ = self.end(handle, unique: unique, mayBlock: true)
+            }
         }
     }
 
     private func end(_ handle: Handle, unique: UInt64, mayBlock: Bool) -> Bool {
-        let done: Void? = try? handle.state.withLife(mayBlock: mayBlock) {
-            (life) throws(Errno) -> Void in
-            if handle.writes {
+        if handle.writes {
+            let told: Void? = try? handle.state.withContent(mayBlock: mayBlock) {
+                (content) throws(Errno) -> Void in
                 self.volume.closeWriter(
-                    &life.writing, file: handle.file.raw, traits: self.traits(handle.node),
+                    &content.writing, file: handle.file.raw, traits: self.traits(handle.node),
                     unique: unique)
+                if content.writing.writers == 0 { content.undo = nil }
             }
+            guard told != nil else { return false }
+        }
+        handle.state.life.withLock { life in
             life.handles -= 1
             guard life.handles == 0 else { return }
             if case .passthrough(let backing) = life.mode { cf_backing_close(self.kernel, backing) }
             life.mode = .closed
-            life.undo = nil
         }
-        guard done != nil else { return false }
-        if handle.isSharedWriter { nodes.countSharedWriter(handle.state, by: -1) }
+        if handle.isSharedWriter {
+            if isMapped(handle.file) { nodes.insert(.mapped, into: handle.node) }
+            nodes.countSharedWriter(handle.state, by: -1)
+        }
         nodes.endUse(of: handle.node, handle.state)
         return true
+    }
+
+    /// Whether somebody still writes to a file, perhaps by a mapping that has outlived its handle: then no read lease is
+    /// given.
+    func isMapped(_ file: SharedDescriptor) -> Bool {
+        let real = cl_reopen(file.raw, O_RDONLY | O_NONBLOCK)
+        guard real >= 0 else { return false }
+        defer { _ = cl_close(real) }
+        return cl_probe_writers(real) == -EAGAIN
     }
 }
 

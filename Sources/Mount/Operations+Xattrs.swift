@@ -39,7 +39,9 @@ extension Driver {
             let file = try descriptor(node)
             // Setting an ACL may clear the set-group-id bit, by the rights of who sets it.
             let isACL = strcmp(name, "system.posix_acl_access") == 0
-            let set = { Int64(cl_setxattr_fd(file.raw, name, value.baseAddress, value.count, flags)) }
+            let set = {
+                Int64(cl_setxattr_fd(file.raw, name, value.baseAddress, value.count, flags))
+            }
             if isACL { _ = try change(for: request.caller, set) } else { try check(set()) }
             noteAttribute(name, of: node)
             request.done()

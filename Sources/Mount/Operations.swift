@@ -29,7 +29,9 @@ private func addNames(_ table: inout fuse_lowlevel_ops) {
     }
     table.forget_multi = { raw, count, forgotten in
         let request = Request(raw)
-        for index in 0..<count { request.driver.forget(forgotten![index].ino, forgotten![index].nlookup) }
+        for index in 0..<count {
+            request.driver.forget(forgotten![index].ino, forgotten![index].nlookup)
+        }
         fuse_reply_none(request.raw)
     }
     table.mknod = { raw, parent, name, mode, device in
@@ -105,11 +107,13 @@ private func addDirectories(_ table: inout fuse_lowlevel_ops) {
     }
     table.readdir = { raw, id, size, offset, open in
         let request = Request(raw)
-        request.driver.readdir(request, open!.pointee.fh, size: size, offset: Int64(offset), plus: false)
+        request.driver.readdir(
+            request, open!.pointee.fh, size: size, offset: Int64(offset), plus: false)
     }
     table.readdirplus = { raw, id, size, offset, open in
         let request = Request(raw)
-        request.driver.readdir(request, open!.pointee.fh, size: size, offset: Int64(offset), plus: true)
+        request.driver.readdir(
+            request, open!.pointee.fh, size: size, offset: Int64(offset), plus: true)
     }
     table.releasedir = { raw, _, open in
         let request = Request(raw)
@@ -161,7 +165,8 @@ private func addData(_ table: inout fuse_lowlevel_ops) {
     table.copy_file_range = { raw, _, from, source, _, to, target, length, _ in
         let request = Request(raw)
         request.driver.copy(
-            request, (source!.pointee.fh, Int64(from)), (target!.pointee.fh, Int64(to)), length: length)
+            request, (source!.pointee.fh, Int64(from)), (target!.pointee.fh, Int64(to)),
+            length: length)
     }
     table.ioctl = { raw, id, command, _, open, _, bytes, count, outCount in
         let request = Request(raw)

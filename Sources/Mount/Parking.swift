@@ -42,10 +42,13 @@ final class Parking: Sendable {
     private let tickets = Mutex(Slab<Ticket>())
 
     /// Runs `body` on a parking thread: what it gives back is the answer, to be sent there; what it throws is refused with.
+    /// Those in one line run one after the other. `finally` runs in any case.
     /// `undo` takes back a result that nobody waits for any more. An interrupted request that has not begun never does.
     func park<Result: Sendable>(
-        _ request: Request, _ body: @escaping @Sendable () throws(Errno) -> Result,
+        _ request: Request, inLine line: Line? = nil,
+        _ body: @escaping @Sendable () throws(Errno) -> Result,
         undo: @escaping @Sendable (Result) -> Void = { _ in },
+        finally: @escaping @Sendable () -> Void = {},
         answer: @escaping @Sendable (Request, Result) -> Void
     ) {
         let ticket = Ticket()
@@ -59,10 +62,14 @@ final class Parking: Sendable {
             }, UnsafeMutableRawPointer(bitPattern: UInt(number)))
         guard ticket.registered() else {
             _ = tickets.withLock { $0.remove(number) }
+            finally()
             return request.refuse(.interrupted)
         }
-        let isQueued = queue.put {
-            defer { _ = self.tickets.withLock { $0.remove(number) } }
+        enqueue(line) {
+            defer {
+                _ = self.tickets.withLock { $0.remove(number) }
+                finally()
+            }
             if ticket.isAnswered { return }
             do throws(Errno) {
                 let result = try body()
@@ -71,12 +78,23 @@ final class Parking: Sendable {
                 if ticket.claim() { request.refuse(error) }
             }
         }
-        if !isQueued, ticket.claim() { request.refuse(Errno(ENOTCONN)) }
     }
 
     /// Runs something nobody waits for.
-    func errand(_ body: @escaping @Sendable () -> Void) {
-        if !queue.put(body) { body() }
+    func errand(inLine line: Line, _ body: @escaping @Sendable () -> Void) { enqueue(line, body) }
+
+    private func enqueue(_ line: Line?, _ work: @escaping @Sendable () -> Void) {
+        guard let line else { return start(work) }
+        let inTurn: @Sendable () -> Void = {
+            work()
+            if let next = line.leave() { self.start(next) }
+        }
+        if line.join(inTurn) { start(inTurn) }
+    }
+
+    /// Once the session ends there are no threads any more, and nobody to keep waiting.
+    private func start(_ work: @escaping @Sendable () -> Void) {
+        if !queue.put(work) { work() }
     }
 
     private func number(_ ticket: Ticket) -> UInt64 {
@@ -100,5 +118,38 @@ final class Parking: Sendable {
     /// Until `stop`, and until all that was parked has been answered.
     func run() {
         while let work = queue.take() { work() }
+    }
+}
+
+/// Work that is done one after the other, whoever does it.
+final class Line: Sendable {
+    private struct State {
+        var isBusy = false
+        var waiting: [@Sendable () -> Void] = []
+    }
+
+    private let state = Mutex(State())
+
+    /// True: it is the caller's turn at once.
+    func join(_ work: @escaping @Sendable () -> Void) -> Bool {
+        state.withLock { state in
+            if state.isBusy {
+                state.waiting.append(work)
+                return false
+            }
+            state.isBusy = true
+            return true
+        }
+    }
+
+    /// Whose turn is next.
+    func leave() -> (@Sendable () -> Void)? {
+        state.withLock { state in
+            if state.waiting.isEmpty {
+                state.isBusy = false
+                return nil
+            }
+            return state.waiting.removeFirst()
+        }
     }
 }

@@ -100,6 +100,7 @@ extension Driver {
         else { throw .notFound }
         let entry = content.manifest.entries[index]
         var status = readOnly(parent.status, isDirectory: entry.kind == .directory)
+        status.st_mode |= mode_t(entry.mode) & 0o111 & status.st_mode >> 2
         if entry.kind == .symlink { status.st_mode = S_IFLNK | 0o777 }
         status.st_size = Int(entry.size)
         status.st_blocks = Int(entry.size + 511) / 512
@@ -110,7 +111,9 @@ extension Driver {
     }
 
     private func content(of version: Identifier) throws(Errno) -> VersionContent {
-        do throws(VolumeError) { return try volume.content(of: version) } catch { throw Errno(error) }
+        do throws(VolumeError) { return try volume.content(of: version) } catch {
+            throw Errno(error)
+        }
     }
 
     /// Attributes of something read-only that whoever may read the original may read.
@@ -125,7 +128,9 @@ extension Driver {
 
     // MARK: Listing
 
-    func openVersions(_ request: Request, _ id: UInt64, _ fill: @escaping @Sendable (Request, VersionNode) -> Void)
+    func openVersions(
+        _ request: Request, _ id: UInt64, _ fill: @escaping @Sendable (Request, VersionNode) -> Void
+    )
         throws(Errno)
     {
         let node = try versions.find(id)
@@ -162,7 +167,9 @@ extension Driver {
         let slash = UInt8(ascii: "/")
         let prefix = path.isEmpty ? [] : path + [slash]
         return (node.content?.manifest.entries ?? []).compactMap { entry in
-            guard entry.path.count > prefix.count, entry.path.starts(with: prefix) else { return nil }
+            guard entry.path.count > prefix.count, entry.path.starts(with: prefix) else {
+                return nil
+            }
             let rest = entry.path.dropFirst(prefix.count)
             return rest.contains(slash) ? nil : Name(bytes: Array(rest))
         }

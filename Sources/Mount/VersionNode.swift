@@ -104,7 +104,8 @@ final class VersionNodes: Sendable {
             let node =
                 known
                 ?? contents.nodes.insert {
-                    VersionNode(id: $0 | Self.mark, place: place, directory: directory, state: state)
+                    VersionNode(
+                        id: $0 | Self.mark, place: place, directory: directory, state: state)
                 }
             contents.places[place] = node.id & ~Self.mark
             node.lookups += 1
