@@ -78,7 +78,7 @@ extension ProgramTree {
             return known
         }
         var seen: Set<String> = [""]
-        let names = volume.recorder.localNames()
+        let names = volume.ignoreFile.current
         func walk(_ path: String) throws {
             for name in try FileManager.default.contentsOfDirectory(atPath: real(path)) {
                 let inner = path.isEmpty ? name : path + "/" + name

@@ -57,6 +57,9 @@ final class ProgramTree: @unchecked Sendable {
         settings.settleSeconds = 0.02
         settings.patienceSeconds = 0.2
         settings.packageQuietSeconds = 0.05
+        settings.postponeSeconds = 0.02
+        settings.busySeconds = 0.3
+        settings.retrySeconds = 0.2
         return settings
     }()
 
