@@ -19,41 +19,43 @@ struct CutContent {
 /// What a large file held before it was written in place: saved blocks from the undo file, the others from the file.
 struct OverlayContent: ContentSource {
     let undo: Int32
-    /// The file itself; -1 when it is gone.
-    let file: Int32
+    /// What the file held after that.
+    let base: AnySource
 
-    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(VolumeError) -> Int {
+    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(VolumeError)
+        -> Int
+    {
         var done = 0
-        do throws(Errno) {
-            while done < buffer.count {
-                let at = offset + Int64(done)
-                let count = try readRun(
-                    into: UnsafeMutableRawBufferPointer(rebasing: buffer[done...]), at: at)
-                if count == 0 { break }
-                done += count
-            }
-        } catch {
-            throw VolumeError(.system, "Old contents could not be read from the stash: \(error).")
+        while done < buffer.count {
+            let count = try readRun(
+                into: UnsafeMutableRawBufferPointer(rebasing: buffer[done...]),
+                at: offset + Int64(done))
+            if count == 0 { break }
+            done += count
         }
         return done
     }
 
     /// As many bytes as lie together in one of the two.
     private func readRun(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64)
-        throws(Errno) -> Int
+        throws(VolumeError) -> Int
     {
         let data = cl_lseek(undo, offset, SEEK_DATA)
-        if data == offset {
+        guard data == offset else {
+            // A hole in the undo file: not overwritten up to the next saved block.
+            let end = data < 0 ? Int64.max : data
+            let count = Int(min(Int64(buffer.count), end - offset))
+            return try base.read(
+                into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]), at: offset)
+        }
+        do throws(Errno) {
             let hole = try check(cl_lseek(undo, offset, SEEK_HOLE))
             let count = min(buffer.count, Int(hole - offset))
             return try readFully(
                 undo, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]), at: offset)
+        } catch {
+            throw VolumeError(.system, "Old contents could not be read from the stash: \(error).")
         }
-        // A hole in the undo file: not overwritten up to the next saved block.
-        let end = data < 0 ? Int64.max : data
-        let count = Int(min(Int64(buffer.count), end - offset))
-        return try readFully(
-            file, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]), at: offset)
     }
 }
 

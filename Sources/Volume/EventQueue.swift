@@ -2,10 +2,17 @@ import CLinux
 import Glibc
 import Synchronization
 
+/// An event, and when it happened.
+struct NotedEvent: Sendable {
+    var event: TreeEvent
+    /// Nanoseconds since 1970.
+    var time: Int64
+}
+
 /// What happened in the tree and has not been understood yet. Many threads append, one takes all.
 final class EventQueue: Sendable {
     private struct State {
-        var events: [TreeEvent] = []
+        var events: [NotedEvent] = []
         /// Monotonic nanoseconds of the oldest and the newest event.
         var oldest: Int64 = 0
         var newest: Int64 = 0
@@ -21,20 +28,21 @@ final class EventQueue: Sendable {
 
     func append(_ event: TreeEvent) {
         let now = cl_clock_monotonic_ns()
+        let noted = NotedEvent(event: event, time: cl_clock_realtime_ns())
         let isFirst = state.withLock { state in
             let isFirst = state.events.isEmpty
             if isFirst { state.oldest = now }
             state.newest = now
             state.count += 1
-            state.events.append(event)
+            state.events.append(noted)
             return isFirst
         }
         if isFirst { onFirst() }
     }
 
-    func takeAll() -> [TreeEvent] {
+    func takeAll() -> [NotedEvent] {
         state.withLock { state in
-            var taken: [TreeEvent] = []
+            var taken: [NotedEvent] = []
             swap(&taken, &state.events)
             return taken
         }

@@ -1,5 +1,5 @@
-import ChunkStore
 import CLinux
+import ChunkStore
 import Glibc
 import Journal
 import Model
@@ -128,7 +128,8 @@ struct Examination {
             guard item.deleted != nil || item.key == Item.root || path != nil else {
                 add(
                     .damage, "item \(item.id)",
-                    "\(item.name) has no way to the root: its directories are damaged in the journal.")
+                    "\(item.name) has no way to the root: its directories are damaged in the journal."
+                )
                 continue
             }
             guard item.latest > 0 else { continue }
@@ -151,7 +152,9 @@ struct Examination {
         }
         for (version, bytes) in versions {
             guard let manifest = bytes.flatMap(Manifest.init(encoded:)) else {
-                add(.damage, shown, "Version \(version.number) of \(shown) has a damaged list of chunks.")
+                add(
+                    .damage, shown,
+                    "Version \(version.number) of \(shown) has a damaged list of chunks.")
                 continue
             }
             let lost = manifest.chunkIDs.filter { !isStored($0) && !inTree.contains($0) }
@@ -193,7 +196,9 @@ struct Examination {
         guard let file = try? openBeneath(path, from: tree, flags: O_PATH),
             cl_fstat(file.raw, &status) == 0
         else {
-            add(.note, shown, "\(shown) is not in the working tree: it counts as deleted at the next mount.")
+            add(
+                .note, shown,
+                "\(shown) is not in the working tree: it counts as deleted at the next mount.")
             return present
         }
         let trace = Trace(status)
@@ -211,7 +216,9 @@ struct Examination {
     private func presentChunks(_ manifest: Manifest, _ path: [Name]) -> Set<Digest> {
         var present: Set<Digest> = []
         for entry in manifest.entries where entry.kind == .file {
-            let inner = entry.path.split(separator: UInt8(ascii: "/")).map { Name(bytes: Array($0)) }
+            let inner = entry.path.split(separator: UInt8(ascii: "/")).map {
+                Name(bytes: Array($0))
+            }
             guard let file = try? Volume.openTree(path + inner, tree) else { continue }
             var offset: Int64 = 0
             for chunk in entry.chunks {
@@ -219,7 +226,9 @@ struct Examination {
                 let count = try? bytes.withUnsafeMutableBytes {
                     try readFully(file.raw, into: $0, at: offset)
                 }
-                if count == bytes.count, Digest.sha256(bytes) == chunk.id { present.insert(chunk.id) }
+                if count == bytes.count, Digest.sha256(bytes) == chunk.id {
+                    present.insert(chunk.id)
+                }
                 offset += Int64(chunk.length)
             }
         }
@@ -238,7 +247,8 @@ extension Volume {
     package static func examine(
         store path: String, repair: Bool, progress: @escaping (String, Double) -> Void
     ) throws(VolumeError) -> [Finding] {
-        let store = try Store(opening: path, mayCreate: false, owner: "fsctl doctor, process \(getpid())")
+        let store = try Store(
+            opening: path, mayCreate: false, owner: "fsctl doctor, process \(getpid())")
         let journal = try Journal.open(path: store.journalPath, mayCreate: false, checked: true)
         let packs = try PackStore(directory: store.chunksPath)
         let stash = Stash(directory: store.stash.raw, firstSequence: 0)

@@ -15,14 +15,13 @@ final class IgnoreFile: Sendable {
     init(tree: Int32) {
         self.tree = tree
         state = Mutex(LocalNames())
-        _ = read()
+        read()
     }
 
     var current: LocalNames { state.withLock { $0 } }
 
     /// Reads it again.
-    @discardableResult
-    func read() -> LocalNames {
+    func read() {
         var text = ""
         if let file = try? Descriptor(
             opening: LocalNames.fileName, in: tree, flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
@@ -33,6 +32,5 @@ final class IgnoreFile: Sendable {
         }
         let names = LocalNames(ignoreFile: text)
         state.withLock { $0 = names }
-        return names
     }
 }

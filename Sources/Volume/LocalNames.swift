@@ -17,33 +17,37 @@ package struct LocalNames: Sendable {
         var glob: [UInt8]
         var negated: Bool
         var directoriesOnly: Bool
+        /// The built-in ones: a directory of such a name is like any other.
+        var filesOnly: Bool
     }
 
     private static let builtIn = [
         ".~lock.*#", "*.swp", "*.swx", "*.swo", "4913", ".goutputstream-*", "~$*", ".#*", "#*#",
-        "*.part", "*.partial", "*.crdownload", "*.tmp", ".nfs*", ".fuse_hidden*", "*-journal",
-        "*-wal", "*-shm", "*.lock", ".git/index.lock", ".*.concord-restore.part",
+        "*.part", "*.partial", "*.crdownload", "*.tmp", ".nfs*", ".fuse_hidden*", "*.*-journal",
+        "*.*-wal", "*.*-shm",
     ]
 
     package init(ignoreFile text: String = "") {
-        for line in LocalNames.builtIn { add(line) }
-        for line in text.split(whereSeparator: \.isNewline) { add(String(line)) }
+        for line in LocalNames.builtIn { add(line[...], isBuiltIn: true) }
+        for line in text.split(whereSeparator: \.isNewline) where line.first != "#" {
+            add(line, isBuiltIn: false)
+        }
     }
 
-    private mutating func add(_ line: String) {
-        var text = Substring(line)
+    private mutating func add(_ line: Substring, isBuiltIn: Bool) {
+        var text = line
         while text.last == " " { text.removeLast() }
-        guard let first = text.first, first != "#" || line.hasSuffix("#") else { return }
-        let negated = first == "!"
+        let negated = text.first == "!"
         if negated { text.removeFirst() }
-        if text.first == "\\" { text.removeFirst() }
+        if text.hasPrefix("\\#") || text.hasPrefix("\\!") { text.removeFirst() }
         let directoriesOnly = text.last == "/"
         if directoriesOnly { text.removeLast() }
         let hasSlash = text.contains("/")
         if text.first == "/" { text.removeFirst() }
         guard !text.isEmpty else { return }
         let pattern = Pattern(
-            glob: Array(text.utf8), negated: negated, directoriesOnly: directoriesOnly)
+            glob: Array(text.utf8), negated: negated, directoriesOnly: directoriesOnly,
+            filesOnly: isBuiltIn)
         if hasSlash { paths.append(pattern) } else { components.append(pattern) }
     }
 
@@ -57,6 +61,9 @@ package struct LocalNames: Sendable {
         return result
     }
 
+    /// Whether the place of a file matters, not its name alone.
+    package var looksAtPaths: Bool { !paths.isEmpty }
+
     package func matches(_ name: Name) -> Bool {
         name.bytes.withUnsafeBufferPointer { matches($0) }
     }
@@ -67,7 +74,7 @@ package struct LocalNames: Sendable {
         if !isDirectory, matches(last) { return true }
         let joined = Array(path.map(\.bytes).joined(separator: [UInt8(ascii: "/")]))
         var result = false
-        for pattern in components where pattern.directoriesOnly && isDirectory {
+        for pattern in components where isDirectory && !pattern.filesOnly {
             if covers(pattern.glob, last.bytes) { result = !pattern.negated }
         }
         for pattern in paths where isDirectory || !pattern.directoriesOnly {

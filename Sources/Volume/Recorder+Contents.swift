@@ -22,32 +22,39 @@ final class LiveFile {
     var content: FileContent { FileContent(descriptor: descriptor.raw) }
 }
 
-/// What the stash holds of it.
-final class OldContent {
-    let entry: Stash.Entry
+/// What one of its former contents was, cut.
+final class CutFormer {
+    let former: Former
     let descriptor: Descriptor
     let trace: Trace
     let cut: CutContent
     let source: AnySource
 
     init(
-        _ entry: Stash.Entry, _ descriptor: consuming Descriptor, _ trace: Trace, _ cut: CutContent,
-        _ source: AnySource
-    ) {
-        self.entry = entry
+        _ former: Former, _ descriptor: consuming Descriptor, _ trace: Trace, _ source: AnySource
+    ) throws(VolumeError) {
+        self.former = former
         self.descriptor = descriptor
         self.trace = trace
-        self.cut = cut
         self.source = source
+        let chunks = try cutContent(of: source, size: UInt64(trace.size)) {
+            (_, _) throws(VolumeError) in
+        }
+        cut = CutContent(
+            Manifest(chunks: chunks, mode: trace.permissions, modified: trace.modified))
     }
+
+    var size: Int64 { trace.size }
 }
 
 /// A whole file, or old blocks over one.
-enum AnySource: ContentSource {
+indirect enum AnySource: ContentSource {
     case file(FileContent)
     case overlay(OverlayContent)
 
-    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(VolumeError) -> Int {
+    func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(VolumeError)
+        -> Int
+    {
         switch self {
         case .file(let file): try file.read(into: buffer, at: offset)
         case .overlay(let overlay): try overlay.read(into: buffer, at: offset)
@@ -71,8 +78,14 @@ enum Live {
 }
 
 extension Recorder {
+    func status(_ descriptor: Int32) -> Trace {
+        var status = stat()
+        _ = cl_fstat(descriptor, &status)
+        return Trace(status)
+    }
+
     func openLive(_ item: Item, _ work: Work, syncs: Bool) throws(VolumeError) -> Live {
-        guard !work.isWriting else { return .busy }
+        if work.isWriting { return .busy }
         guard let path = try journal.read({ try $0.path(of: item.key) }) else { return .gone }
         let descriptor: Descriptor
         do throws(Errno) {
@@ -98,34 +111,6 @@ extension Recorder {
             chunks: chunks, mode: trace.permissions, modified: trace.modified)
         return .found(
             LiveFile(descriptor, trace, owner: status.st_uid, CutContent(manifest)))
-    }
-
-    /// Nil when the file is not there: it was recorded before.
-    func openStashed(_ entry: Stash.Entry, _ work: Work, liveFile: Int32) throws(VolumeError)
-        -> OldContent?
-    {
-        let descriptor: Descriptor
-        do throws(Errno) {
-            descriptor = try stash.open(entry.file)
-        } catch {
-            if error == .notFound { return nil }
-            throw VolumeError(.system, "\(entry.file) in the stash cannot be read: \(error).")
-        }
-        if entry.kind == .displaced, cl_probe_writers(descriptor.raw) == -EAGAIN {
-            throw VolumeError(.busy, "\(entry.file) in the stash is still being written.")
-        }
-        let trace = status(descriptor.raw)
-        guard trace.size > 0 else { return nil }
-        let source: AnySource =
-            entry.kind == .undo
-            ? .overlay(OverlayContent(undo: descriptor.raw, file: liveFile))
-            : .file(FileContent(descriptor: descriptor.raw))
-        let chunks = try cutContent(of: source, size: UInt64(trace.size)) {
-            (_, _) throws(VolumeError) in
-        }
-        let cut = CutContent(
-            Manifest(chunks: chunks, mode: trace.permissions, modified: trace.modified))
-        return OldContent(entry, descriptor, trace, cut, source)
     }
 
     func text(_ path: [Name]) -> String { path.map(\.text).joined(separator: "/") }

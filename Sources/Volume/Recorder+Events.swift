@@ -1,159 +1,238 @@
 import CLinux
 import Journal
+import Logging
 import Model
 import SystemCalls
 
 // What each event means for the documents: which one a name, an inode or a moved-aside content belongs to.
 extension Recorder {
-    /// In one transaction. What cannot be committed (a full disk) is found again by the next scan.
-    func apply(_ taken: [TreeEvent]) {
-        guard !taken.isEmpty else { return }
+    /// Understands the events in their order, in one transaction, until one of them makes a scan necessary.
+    func applyBacklog() {
+        guard !backlog.isEmpty, memory.scan == nil else { return }
+        let before = memory
+        var done = 0
         do {
             try journal.write { transaction in
-                for event in taken { try apply(event, transaction) }
+                for noted in backlog {
+                    try apply(noted, transaction)
+                    done += 1
+                    if memory.scan != nil { break }
+                }
             }
-            untell("journal")
         } catch {
-            tell("journal", "Changes could not be noted in the journal: \(error)")
-            locations = [:]
-            startScan()
+            memory = before
+            failed(error)
+            return
         }
-        let horizon = cl_clock_monotonic_ns() - nanoseconds(settings.tombstoneSeconds)
-        if tombstones.count > 1_000 { tombstones = tombstones.filter { $0.value.time > horizon } }
+        backlog.removeFirst(done)
+        removeDoomed()
+        untell("journal")
+        forgetOldTombstones()
     }
 
-    private func apply(_ event: TreeEvent, _ t: Transaction) throws {
-        switch event {
-        case .created(let spot, let trace, let actor):
-            try made(spot, trace, by: actor, event, t)
-        case .linked(let spot, let trace, let actor):
-            try made(spot, trace, by: actor, event, t)
-            for item in try t.items(inode: trace.inode) where works[item.key]?.save != nil {
-                // The other names of an inode that is being saved are saved with it.
-                for other in try t.items(inode: trace.inode) { try noteSave(other, by: actor, t) }
-                break
+    /// A full disk is waited for. Anything else must not stop all that comes after it: the event at fault is left out,
+    /// and the tree, which is always right, compared anew.
+    private func failed(_ error: VolumeError) {
+        tell("journal", "Changes could not be noted in the journal: \(error)")
+        guard error.code != .full, error.code != .busy else {
+            pause(seconds: settings.retrySeconds)
+            return
+        }
+        while let noted = backlog.first, memory.scan == nil {
+            let before = memory
+            do {
+                try journal.write { try apply(noted, $0) }
+            } catch {
+                memory = before
+                guard error.code != .full, error.code != .busy else { return }
+                log.error(
+                    "An event could not be understood and is left out: \(error) \(noted.event)")
+                memory.locations = [:]
+                memory.scan = wholeScan()
             }
+            backlog.removeFirst()
+        }
+        removeDoomed()
+    }
+
+    func removeDoomed() {
+        for name in memory.doomed { stash.remove(name) }
+        memory.doomed = []
+    }
+
+    private func forgetOldTombstones() {
+        guard memory.tombstones.count > 1_000 else { return }
+        let horizon = cl_clock_realtime_ns() - nanoseconds(settings.tombstoneSeconds)
+        memory.tombstones = memory.tombstones.filter { $0.value.time > horizon }
+    }
+
+    private func apply(_ noted: NotedEvent, _ t: Transaction) throws {
+        eventTime = noted.time
+        switch noted.event {
+        case .created(let spot, let trace, let actor):
+            try made(spot, trace, isLink: false, by: actor, t)
+        case .linked(let spot, let trace, let actor):
+            try made(spot, trace, isLink: true, by: actor, t)
         case .removed(let spot, let trace, let stash, let actor):
-            try removed(spot, trace, stash: stash, by: actor, event, t)
+            try removed(spot, trace, stash: stash, by: actor, t)
         case .renamed(let from, let to, let trace, let replaced, let stash, let actor):
-            let move = Move(
-                from: from, to: to, trace: trace, replaced: replaced, stash: stash, actor: actor)
-            if try !renamed(move, t) { deferred.append(event) }
+            try renamed(
+                Move(
+                    from: from, to: to, trace: trace, replaced: replaced, stash: stash,
+                    actor: actor), t)
         case .exchanged(let a, let traceA, let b, let traceB, let actor):
-            if try !exchanged(a, traceA, b, traceB, by: actor, t) { deferred.append(event) }
-        case .secured(let inode, let stash, let actor):
-            try secured(inode, stash: stash, by: actor, t)
+            try exchanged(a, traceA, b, traceB, by: actor, t)
+        case .secured(let inode, let stash, _):
+            try secured(inode, stash: stash, t)
         case .saved(let inode, let actor):
             try saved(inode, by: actor, t)
         case .untouched(let inode):
-            for item in try t.items(inode: inode) where works[item.key] != nil {
-                works[item.key]?.isWriting = false
-                works[item.key]?.due = 0
+            for item in try t.items(inode: inode) where memory.works[item.key] != nil {
+                touch(item.key) { $0.isWriting = false }
             }
+            if let package = memory.packaged[inode] { touchPackage(package) }
         case .packaged(let inode):
             try reclassify(inode, t)
         }
     }
 
-    /// What a directory is; nil when the journal does not know it yet (the scan will come by).
-    func location(of inode: UInt64, _ t: Reader) throws -> Location? {
-        if let known = locations[inode] { return known }
+    /// What a directory is.
+    func location(of inode: UInt64, _ t: Reader) throws -> Location {
+        if let known = memory.locations[inode] { return known }
         for item in try t.items(inode: inode) {
+            let found: Location
             switch item.kind {
-            case .directory: return remember(.directory(item.key), inode)
-            case .package: return remember(.package(item.key, []), inode)
+            case .directory:
+                found = try isIgnored(item, t) ? .ignored(item.key, []) : .directory(item.key)
+            case .package: found = .package(item.key, [])
             default: continue
             }
+            memory.locations[inode] = found
+            return found
         }
-        return nil
+        return .unknown
     }
 
-    private func remember(_ location: Location, _ inode: UInt64) -> Location {
-        locations[inode] = location
-        return location
+    func isIgnored(_ item: Item, _ t: Reader) throws -> Bool {
+        guard let path = try t.path(of: item.key), !path.isEmpty else { return false }
+        return ignoreFile.current.matches(path: path, isDirectory: true)
+    }
+
+    /// Whether a file of that name is no document there.
+    func isLocal(_ name: Name, in parent: Int64, _ t: Reader) throws -> Bool {
+        let names = ignoreFile.current
+        if names.matches(name) { return true }
+        guard names.looksAtPaths, let path = try t.path(of: parent) else { return false }
+        return names.matches(path: path + [name], isDirectory: false)
     }
 
     private func made(
-        _ spot: Spot, _ trace: Trace, by actor: Actor, _ event: TreeEvent, _ t: Transaction
+        _ spot: Spot, _ trace: Trace, isLink: Bool, by actor: Actor, _ t: Transaction
     ) throws {
         switch try location(of: spot.directory, t) {
-        case nil:
-            deferred.append(event)
-        case .ignored:
-            if trace.isDirectory { locations[trace.inode] = .ignored }
+        case .unknown: break
+        case .ignored(let key, let path):
+            if trace.isDirectory {
+                memory.locations[trace.inode] = .ignored(key, path + [spot.name])
+            }
         case .package(let key, let path):
             enter(package: key, path + [spot.name], trace)
         case .directory(let parent):
-            if !trace.isDirectory, localNames().matches(spot.name) { return }
-            if let tomb = takeTombstone(spot, actor), trace.isFile,
-                var item = try t.item(tomb.item), item.kind == .file
-            {
-                try returnHome(&item, to: parent, spot.name, inode: trace.inode, t)
-                return
+            if !trace.isDirectory, try isLocal(spot.name, in: parent, t) {
+                if isLink { memory.strays[trace.inode] = spot }
+                break
             }
-            try insert(parent, spot.name, trace, t)
+            let save = Work.Save(actor: actor, time: eventTime)
+            if let tomb = takeTombstone(spot, actor), trace.isFile,
+                let item = try t.item(tomb.item), item.kind == .file
+            {
+                try returnHome(
+                    item, to: parent, spot.name, trace, tomb: tomb, save: isLink ? save : nil, t)
+                break
+            }
+            let key = try insert(parent, spot.name, trace, t)
+            if isLink, trace.isFile { touch(key) { $0.save = save } }
         }
+        if memory.heirs[trace.inode] != nil { memory.strays[trace.inode] = spot }
     }
 
-    /// A document's name is there again, with another inode: it goes on as that document.
+    /// A document's name is there again, with another inode: it goes on as that document. `save` is given when that inode
+    /// holds a saved content already.
     func returnHome(
-        _ item: inout Item, to parent: Int64, _ name: Name, inode: UInt64, _ t: Transaction
+        _ item: Item, to parent: Int64, _ name: Name, _ trace: Trace, tomb: Tombstone,
+        save: Work.Save?, _ t: Transaction
     ) throws {
-        if item.deleted == nil, item.inode != inode {
+        var home = item
+        if item.deleted == nil, item.inode != trace.inode {
             // Its old bytes live on under the name it was moved to: a document of its own from now on.
-            let moved = item
-            item.parent = parent
-            item.name = name
-            try give(&item, inode: inode, t)
-            var backup = Item(
-                parent: moved.parent, name: moved.name, kind: .file, inode: moved.inode)
-            backup.size = moved.size
-            _ = try t.insert(backup)
-            need(moved.inode, for: item)
+            need(item, tomb.trace.inode == item.inode ? tomb.trace : Trace(item))
+            let backup = Item(parent: item.parent, name: item.name, kind: .file, inode: item.inode)
+            home.parent = parent
+            home.name = name
+            try give(&home, trace, save, t)
+            let key = try t.insert(backup)
+            touch(key) { $0.author = Work.Save(actor: tomb.actor, time: tomb.time) }
             return
         }
-        item.parent = parent
-        item.name = name
-        item.deleted = nil
-        try give(&item, inode: inode, t)
+        home.parent = parent
+        home.name = name
+        home.deleted = nil
+        try give(&home, trace, save, t)
     }
 
-    private func give(_ item: inout Item, inode: UInt64, _ t: Transaction) throws {
-        item.inode = inode
+    /// The document shows another inode from now on.
+    func give(_ item: inout Item, _ trace: Trace, _ save: Work.Save?, _ t: Transaction) throws {
+        item.inode = trace.inode
+        item.size = UInt64(max(0, trace.size))
+        item.modified = trace.modified
         item.changed = 0
         try t.update(item)
+        touch(item.key) { work in
+            work.save = save
+            work.isWriting = false
+        }
+        noticeIgnoreFile(item)
     }
 
-    /// The recorded contents of `item` may lie in an inode that belongs to another name now.
-    func need(_ inode: UInt64, for item: Item) {
-        guard item.current != nil || works[item.key] != nil else { return }
-        heirs[inode] = item.key
-        touch(item.key) { $0.sources.insert(inode) }
+    /// The document is about to show another inode: what `trace` holds now belongs to its past.
+    func need(_ item: Item, _ trace: Trace) {
+        guard item.inode != 0, trace.isFile else { return }
+        let work = memory.works[item.key]
+        guard item.latest > 0 || item.changed == 0, trace.size != 0 else { return }
+        memory.heirs[trace.inode, default: []].insert(item.key)
+        touch(item.key) { changed in
+            changed.formers.append(Former(place: .elsewhere(trace), save: work?.save))
+            changed.save = nil
+        }
     }
 
     @discardableResult
     func insert(_ parent: Int64, _ name: Name, _ trace: Trace, _ t: Transaction) throws -> Int64 {
-        if let old = try t.item(parent: parent, name: name) {
+        if var old = try t.item(parent: parent, name: name) {
             // The scan was here before the event.
             if old.inode == trace.inode { return old.key }
+            if old.kind == .file, trace.isFile {
+                need(old, Trace(old))
+                try give(&old, trace, nil, t)
+                return old.key
+            }
             try vanish(old, t)
         }
         var item = Item(
             parent: parent, name: name, kind: kind(of: trace, name: name), inode: trace.inode)
         item.key = try t.insert(item)
-        if item.kind == .directory {
-            locations[trace.inode] =
-                try isIgnored(item, t) ? .ignored : .directory(item.key)
-        } else if item.kind == .package {
-            locations[trace.inode] = .package(item.key, [])
+        switch item.kind {
+        case .directory:
+            memory.locations[trace.inode] =
+                try isIgnored(item, t) ? .ignored(item.key, []) : .directory(item.key)
+        case .package:
+            memory.locations[trace.inode] = .package(item.key, [])
             touchPackage(item.key)
+        case .file: touch(item.key)
+        case .symlink, .special: break
         }
+        noticeIgnoreFile(item)
         return item.key
-    }
-
-    private func isIgnored(_ item: Item, _ t: Reader) throws -> Bool {
-        guard let path = try t.path(of: item.key) else { return false }
-        return localNames().matches(path: path, isDirectory: true)
     }
 
     func kind(of trace: Trace, name: Name) -> Item.Kind {
@@ -164,97 +243,92 @@ extension Recorder {
     }
 
     private func removed(
-        _ spot: Spot, _ trace: Trace, stash: String?, by actor: Actor, _ event: TreeEvent,
-        _ t: Transaction
+        _ spot: Spot, _ trace: Trace, stash: String?, by actor: Actor, _ t: Transaction
     ) throws {
-        guard let place = try location(of: spot.directory, t) else {
-            deferred.append(event)
-            return
-        }
-        if trace.isDirectory { locations[trace.inode] = nil }
+        let place = try location(of: spot.directory, t)
+        if trace.isDirectory { memory.locations[trace.inode] = nil }
         switch place {
-        case .ignored:
-            drop(stash)
+        case .ignored: try bequeath(stash, inode: trace.inode, to: [])
+        case .unknown: try bequeath(stash, inode: trace.inode, to: [])
         case .package(let key, _):
-            packaged[trace.inode] = nil
-            if let stash { attach(stash, to: [key]) }
-            touchPackage(key)
+            memory.packaged[trace.inode] = nil
+            try bequeath(stash, inode: trace.inode, to: [], package: key)
+            touchPackage(key, by: actor)
         case .directory(let parent):
-            let item = try t.item(parent: parent, name: spot.name)
-            guard let item, item.inode == trace.inode || item.kind != .file else {
+            guard let item = try t.item(parent: parent, name: spot.name) else {
                 try bequeath(stash, inode: trace.inode, to: [])
                 return
             }
             if item.kind == .file {
-                tombstones[spot] = Tombstone(
-                    item: item.key, actor: actor, time: cl_clock_monotonic_ns())
+                memory.tombstones[spot] = Tombstone(
+                    item: item.key, actor: actor, time: eventTime, trace: trace)
             }
-            if stash == nil, trace.size > 0 { need(trace.inode, for: item) }
-            try bequeath(stash, inode: trace.inode, to: [item])
+            if let stash {
+                try bequeath(stash, inode: trace.inode, to: [item])
+            } else if item.latest > 0 || memory.works[item.key]?.save != nil {
+                // Another hard link has its bytes.
+                need(item, trace)
+            }
             try vanish(item, t)
-        }
-    }
-
-    /// A content that was moved aside goes to the documents it was part of: the one that had the name, unless that was
-    /// only a backup's, and the one whose history needs it.
-    func bequeath(_ stash: String?, inode: UInt64, to items: [Item]) throws {
-        var keys = items.filter { $0.latest > 0 || works[$0.key]?.save != nil || $0.changed == 0 }
-            .map(\.key)
-        if let heir = heirs.removeValue(forKey: inode) {
-            if items.allSatisfy({ $0.latest == 0 }) { keys = [] }
-            if !keys.contains(heir) { keys.append(heir) }
-        }
-        guard let stash else { return }
-        if keys.isEmpty { drop(stash) } else { attach(stash, to: keys) }
-        if let owner = keys.first, works[owner]?.isWriting == true {
-            displaced[inode] = (owner, stash)
         }
     }
 
     /// An item without a name: kept, softly deleted, while it has versions or will have; else its row goes.
     func vanish(_ item: Item, _ t: Transaction) throws {
-        let work = works[item.key]
-        if item.latest == 0, work?.stashes.isEmpty ?? true, item.kind != .directory {
-            works[item.key] = nil
+        noticeIgnoreFile(item)
+        let formers = memory.works[item.key]?.formers ?? []
+        let isEmpty = try formers.allSatisfy { former in
+            // A temporary file whose bytes went to a document: they are that document's.
+            guard former.entry == nil else { return false }
+            return try t.items(inode: former.inode).contains { $0.key != item.key }
+        }
+        if item.latest == 0, isEmpty, try !isParent(item, t) {
+            forgetWork(item.key)
             try t.removeRow(item.key)
             return
         }
         var item = item
-        item.deleted = cl_clock_realtime_ns()
+        item.deleted = eventTime
         item.inode = 0
         try t.update(item)
-        if work != nil { touch(item.key) { $0.isWriting = false } }
+        if memory.works[item.key] != nil { touch(item.key) { $0.isWriting = false } }
     }
 
-    private func secured(_ inode: UInt64, stash: String, by actor: Actor, _ t: Transaction) throws {
-        var keys = try t.items(inode: inode).filter { $0.kind == .file }.map(\.key)
-        for key in keys { touch(key) { $0.isWriting = true } }
-        if let package = packaged[inode] { keys.append(package) }
-        if let heir = heirs[inode], !keys.contains(heir) { keys.append(heir) }
-        if !keys.isEmpty {
-            attach(stash, to: keys)
-        } else if scan != nil {
-            deferred.append(.secured(inode: inode, stash: stash, by: actor))
-        } else {
-            drop(stash)
-        }
+    private func isParent(_ item: Item, _ t: Reader) throws -> Bool {
+        guard item.kind == .directory || item.kind == .package else { return false }
+        if try !t.deletedItems(in: item.key).isEmpty { return true }
+        return try !t.children(of: item.key).isEmpty
+    }
+
+    private func secured(_ inode: UInt64, stash: String, _ t: Transaction) throws {
+        let items = try t.items(inode: inode).filter { $0.kind == .file }
+        try bequeath(stash, inode: inode, to: items, package: memory.packaged[inode])
+        for item in items { touch(item.key) { $0.isWriting = true } }
     }
 
     private func saved(_ inode: UInt64, by actor: Actor, _ t: Transaction) throws {
         let items = try t.items(inode: inode).filter { $0.kind == .file }
         for item in items { try noteSave(item, by: actor, t) }
-        if let package = packaged[inode] { touchPackage(package, by: actor) }
-        guard items.isEmpty else { return }
-        if let old = displaced.removeValue(forKey: inode) {
-            touch(old.item) { $0.superseded.insert(old.stash) }
-        } else if scan != nil, packaged[inode] == nil {
-            deferred.append(.saved(inode: inode, by: actor))
+        if let package = memory.packaged[inode] { touchPackage(package, by: actor) }
+        guard items.isEmpty, let owners = memory.displaced[inode] else { return }
+        let save = Work.Save(actor: actor, time: eventTime)
+        for owner in owners {
+            touch(owner) { work in
+                for index in work.formers.indices
+                where work.formers[index].entry?.kind == .displaced
+                    && work.formers[index].inode == inode
+                {
+                    work.formers[index].isSuperseded = true
+                    work.formers[index].save = save
+                }
+            }
         }
     }
 
     func noteSave(_ item: Item, by actor: Actor, _ t: Transaction) throws {
+        noticeIgnoreFile(item)
         touch(item.key) { work in
-            work.save = Work.Save(actor: actor, time: cl_clock_realtime_ns())
+            work.save = Work.Save(actor: actor, time: eventTime)
             work.isWriting = false
         }
         guard item.changed != 0 else { return }
@@ -263,41 +337,29 @@ extension Recorder {
         try t.update(item)
     }
 
-    /// Makes or changes the work of a document, and looks at it again soon.
-    func touch(_ key: Int64, _ change: (inout Work) -> Void = { _ in }) {
-        let now = cl_clock_monotonic_ns()
-        var work = works[key] ?? Work(since: now, due: now)
-        change(&work)
-        work.due = now + nanoseconds(settings.settleSeconds)
-        work.attempts = 0
-        works[key] = work
-    }
-
-    func attach(_ stash: String, to keys: [Int64]) {
-        guard let entry = Stash.parse(stash) else { return }
-        if keys.count > 1 { stashUsers[stash] = keys.count }
-        for key in keys { touch(key) { $0.stashes.append(entry) } }
-    }
-
-    /// One document is done with a stash file, or nobody ever needed it.
-    func drop(_ name: String?) {
-        guard let name else { return }
-        if let users = stashUsers[name], users > 1 {
-            stashUsers[name] = users - 1
-            return
-        }
-        stashUsers[name] = nil
-        stash.remove(name)
+    /// The ignore file at the root was changed: what it says holds from now on.
+    private func noticeIgnoreFile(_ item: Item) {
+        guard item.parent == Item.root, item.name == Name(LocalNames.fileName) else { return }
+        ignoreFile.read()
+        memory.locations = [:]
+        if memory.scan == nil { memory.scan = wholeScan() }
     }
 
     /// The document that had this name a moment ago, if the same program took it away.
     func takeTombstone(_ spot: Spot, _ actor: Actor) -> Tombstone? {
-        guard let tomb = tombstones[spot] else { return nil }
-        tombstones[spot] = nil
-        let age = cl_clock_monotonic_ns() - tomb.time
-        guard tomb.actor.process == actor.process, tomb.actor.uid == actor.uid,
-            age < nanoseconds(settings.tombstoneSeconds + settings.patienceSeconds)
+        guard let tomb = memory.tombstones.removeValue(forKey: spot),
+            tomb.actor.process == actor.process, tomb.actor.uid == actor.uid,
+            eventTime - tomb.time < nanoseconds(settings.tombstoneSeconds)
         else { return nil }
         return tomb
+    }
+}
+
+extension Trace {
+    /// A file as the journal knows it; size -1 when it does not know it as it is now.
+    init(_ item: Item) {
+        self.init(
+            inode: item.inode, mode: 0o100644, size: item.changed == 0 ? -1 : Int64(item.size),
+            modified: item.modified, changed: item.changed)
     }
 }

@@ -10,22 +10,29 @@ extension Recorder {
     func recordPackage(
         _ item: Item, _ work: Work, syncs: Bool, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) -> Recording? {
+        let (versions, former) = try journal.read { reader in
+            let versions = try reader.versions(of: item.key)
+            let bytes = try item.current.flatMap { try reader.manifest(of: $0) }
+            return (versions, bytes.flatMap(Manifest.init(encoded:)))
+        }
         var live: (manifest: Manifest, trace: Trace)?
         if item.deleted == nil {
-            guard let cut = try cutPackage(item, syncs: syncs) else {
+            guard let cut = try cutPackage(item, former, syncs: syncs) else {
                 postpone(item.key)
+                if work.attempts > 8 { startScan() }
                 return nil
             }
             live = cut
         }
-        var recording = Recording(item: item, finished: work)
-        let versions = try journal.read { try $0.versions(of: item.key) }
+        var recording = Recording(item: item, work: work)
         let current = versions.first { $0.id == item.current }
         if let live {
             let cut = CutContent(live.manifest)
             if cut.digest != current?.content, !live.manifest.entries.isEmpty {
-                let save = work.save ?? Work.Save(
-                    actor: Actor(process: 0, uid: 0, program: ""), time: live.trace.modified)
+                let save =
+                    work.save
+                    ?? Work.Save(
+                        actor: Actor(process: 0, uid: 0, program: ""), time: live.trace.modified)
                 let version = append(
                     cut, to: &recording, trace: live.trace, save: save, kind: .current,
                     after: current)
@@ -35,50 +42,96 @@ extension Recorder {
             recording.item.modified = live.trace.modified
             recording.item.changed = max(1, live.trace.changed)
         }
-        try keepBytes(of: item, live?.manifest, work, &places)
+        try keepPackage(&recording, former, live?.manifest, &places)
         return recording
     }
 
-    /// The bytes of the former version that the package no longer has are in the stash, file by file.
-    private func keepBytes(
-        of item: Item, _ live: Manifest?, _ work: Work, _ places: inout [Digest: ChunkPlace]
+    /// A directory that was a package until now, and the bytes of what was its current version.
+    func recordFormerPackage(
+        _ item: Item, _ work: Work, _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) -> Recording? {
+        let bytes = try journal.read { reader in
+            try item.current.flatMap { try reader.manifest(of: $0) }
+        }
+        var recording = Recording(item: item, work: work)
+        try keepPackage(&recording, bytes.flatMap(Manifest.init(encoded:)), nil, &places)
+        return recording
+    }
+
+    /// The bytes of the former version that the package no longer has are in the stash, file by file, or where the package
+    /// went.
+    private func keepPackage(
+        _ recording: inout Recording, _ former: Manifest?, _ live: Manifest?,
+        _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {
-        let former = try journal.read { reader in
-            try item.current.flatMap { try reader.manifest(of: $0) }.flatMap(Manifest.init(encoded:))
+        guard let former else { return }
+        var lost = try missing(former.chunkIDs.subtracting(live?.chunkIDs ?? []), places)
+        guard !lost.isEmpty else { return }
+        var stashed = recording
+        stashed.work.formers.removeAll { $0.entry == nil }
+        for old in try openFormers(&stashed, nil) ?? [] {
+            try store(lost, from: old.source, old.size, &places)
         }
-        var lost = try missing(
-            (former?.chunkIDs ?? []).subtracting(live?.chunkIDs ?? []), places)
-        for entry in work.stashes where !lost.isEmpty {
-            guard let old = try openStashed(entry, work, liveFile: -1) else { continue }
-            try store(lost, from: old.source, old.trace.size, &places)
-            lost = try missing(lost, places)
+        lost = try missing(lost, places)
+        if !lost.isEmpty, let path = try remains(of: recording.item) {
+            for entry in former.entries where !lost.isDisjoint(with: entry.chunks.map(\.id)) {
+                guard
+                    let file = try? openBeneath(
+                        path + entry.names, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
+                else { continue }
+                let size = status(file.raw).size
+                try store(lost, from: FileContent(descriptor: file.raw), size, &places)
+            }
         }
-        if !lost.isEmpty {
-            tell(
-                "bytes of \(item.key)",
-                "An older version of \(item.name) has lost bytes that were nowhere else "
-                    + "(\(lost.count) chunks): `fsctl doctor` names it.")
+        try settleLost(&recording, try missing(lost, places))
+    }
+
+    /// Where the files lie that were a package: where that went, or where it is no package any more.
+    private func remains(of item: Item) throws(VolumeError) -> [Name]? {
+        try journal.read { reader in
+            switch memory.remains[item.key] {
+            case .package(let key, let inner), .ignored(let key, let inner):
+                try reader.path(of: key).map { $0 + inner }
+            case .directory(let key): try reader.path(of: key)
+            case .unknown, nil: item.deleted == nil ? try reader.path(of: item.key) : nil
+            }
         }
     }
 
+    /// The package's files are about to be something else's: its past is read there, or wherever they are moved aside.
+    func needPackage(_ item: Item, at place: Location) {
+        memory.remains[item.key] = place
+        var formers: [Former] = []
+        for (inode, package) in memory.packaged where package == item.key {
+            memory.heirs[inode, default: []].insert(item.key)
+            let trace = Trace(inode: inode, mode: 0o100644, size: -1, modified: 0, changed: 0)
+            formers.append(Former(place: .elsewhere(trace)))
+        }
+        touch(item.key) { $0.formers += formers }
+    }
+
     /// Nil when a program is changing it.
-    private func cutPackage(_ item: Item, syncs: Bool) throws(VolumeError)
+    private func cutPackage(_ item: Item, _ former: Manifest?, syncs: Bool) throws(VolumeError)
         -> (manifest: Manifest, trace: Trace)?
     {
         guard let path = try journal.read({ try $0.path(of: item.key) }) else { return nil }
+        if syncs { try syncTree() }
         do throws(Errno) {
-            if syncs { _ = cl_syncfs(tree) }
             let root = try openBeneath(path, from: tree, flags: O_PATH | O_DIRECTORY)
-            var builder = PackageBuilder(known: packageCuts[item.key] ?? [:])
+            guard status(root.raw).inode == item.inode else { return nil }
+            var builder = PackageBuilder(
+                known: packageCuts[item.key] ?? [:], former, unchangedSince: item.changed)
+            builder.newest = status(root.raw).changed
             try builder.add(directory: root.raw, path: [])
             guard !builder.isBusy else { return nil }
             packageCuts[item.key] = builder.files
-            for file in builder.files.values { packaged[file.trace.inode] = item.key }
+            for file in builder.files.values { memory.packaged[file.trace.inode] = item.key }
             for (inode, directory) in builder.directories {
-                locations[inode] = .package(item.key, directory)
+                memory.locations[inode] = .package(item.key, directory)
             }
             var trace = status(root.raw)
             trace.modified = builder.entries.map(\.modified).max() ?? trace.modified
+            trace.changed = builder.newest
             let entries = builder.entries.sorted { $0.path.lexicographicallyPrecedes($1.path) }
             return (Manifest(entries: entries), trace)
         } catch {
@@ -88,15 +141,32 @@ extension Recorder {
     }
 }
 
+extension Manifest.Entry {
+    /// Its path from the package.
+    var names: [Name] {
+        path.split(separator: UInt8(ascii: "/")).map { Name(bytes: Array($0)) }
+    }
+}
+
 /// Walks a package and collects its manifest.
 private struct PackageBuilder {
     let known: [[UInt8]: PackageFile]
+    /// What the version before has, by path; empty when that tells nothing.
+    private var former: [[UInt8]: Manifest.Entry] = [:]
+    private let since: Int64
+    /// The newest change time of anything in it: no program can set that back.
+    var newest: Int64 = 0
     var entries: [Manifest.Entry] = []
     var files: [[UInt8]: PackageFile] = [:]
     var directories: [UInt64: [Name]] = [:]
     var isBusy = false
 
-    init(known: [[UInt8]: PackageFile]) { self.known = known }
+    init(known: [[UInt8]: PackageFile], _ manifest: Manifest?, unchangedSince: Int64) {
+        self.known = known
+        since = unchangedSince
+        guard since > 0, known.isEmpty, let manifest else { return }
+        for entry in manifest.entries where entry.kind == .file { former[entry.path] = entry }
+    }
 
     mutating func add(directory: Int32, path: [Name]) throws(Errno) {
         var names: [Name] = []
@@ -113,6 +183,7 @@ private struct PackageBuilder {
         var entry = Manifest.Entry(
             path: Array(path.map(\.bytes).joined(separator: [UInt8(ascii: "/")])),
             mode: trace.permissions, modified: trace.modified)
+        newest = max(newest, trace.changed)
         if trace.isDirectory {
             entry.kind = .directory
             entries.append(entry)
@@ -150,7 +221,8 @@ private struct PackageBuilder {
     private mutating func chunks(
         of name: Name, _ trace: Trace, in directory: Int32, key: [UInt8]
     ) throws(Errno) -> [ChunkReference]? {
-        let file = try openBeneath([name], from: directory, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
+        let file = try openBeneath(
+            [name], from: directory, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
         if cl_probe_writers(file.raw) == -EAGAIN {
             isBusy = true
             return nil
@@ -158,6 +230,12 @@ private struct PackageBuilder {
         if let before = known[key], !before.trace.differs(from: trace) {
             files[key] = before
             return before.chunks
+        }
+        if let entry = former[key], trace.changed <= since, entry.size == UInt64(trace.size),
+            entry.modified == trace.modified
+        {
+            files[key] = PackageFile(trace: trace, chunks: entry.chunks)
+            return entry.chunks
         }
         guard let chunks = try? cutFile(file.raw, size: trace.size),
             !Trace(try file.status()).differs(from: trace)

@@ -15,64 +15,94 @@ struct PackageFile {
 extension Recorder {
     func enter(package key: Int64, _ path: [Name], _ trace: Trace) {
         if trace.isDirectory {
-            locations[trace.inode] = .package(key, path)
+            memory.locations[trace.inode] = .package(key, path)
         } else if trace.isFile {
-            packaged[trace.inode] = key
+            memory.packaged[trace.inode] = key
         }
         touchPackage(key)
     }
 
     func touchPackage(_ key: Int64, by actor: Actor? = nil) {
         touch(key) { work in
-            let now = cl_clock_realtime_ns()
-            if let actor { work.save = Work.Save(actor: actor, time: now) }
+            if let actor { work.save = Work.Save(actor: actor, time: eventTime) }
         }
-        works[key]?.due = cl_clock_monotonic_ns() + nanoseconds(settings.packageQuietSeconds)
+        memory.works[key]?.due = cl_clock_monotonic_ns() + nanoseconds(settings.packageQuietSeconds)
     }
 
     /// Something left a package, or an ignored directory, by its name.
     func leave(_ place: Location, _ move: Move) {
+        if move.trace.isDirectory { forgetLocations(below: move.trace.inode) }
         guard case .package(let key, _) = place else { return }
-        packaged[move.trace.inode] = nil
-        if move.trace.isDirectory { locations[move.trace.inode] = nil }
+        if !move.trace.isDirectory { memory.packaged[move.trace.inode] = nil }
         touchPackage(key, by: move.actor)
     }
 
-    func arrive(_ place: Location, _ move: Move) {
+    /// Something came into one.
+    func arrive(_ place: Location, _ move: Move, _ t: Transaction) throws {
         switch place {
         case .package(let key, let path):
-            if let stash = move.stash { attach(stash, to: [key]) }
-            if let replaced = move.replaced { packaged[replaced.inode] = nil }
+            try bequeath(move.stash, inode: move.replaced?.inode ?? 0, to: [], package: key)
+            if let replaced = move.replaced { memory.packaged[replaced.inode] = nil }
             enter(package: key, path + [move.to.name], move.trace)
             if move.trace.isDirectory { rescan(key) }
             touchPackage(key, by: move.actor)
-        case .ignored:
-            if move.trace.isDirectory { locations[move.trace.inode] = .ignored }
-            drop(move.stash)
-        case .directory: break
+        case .ignored(let key, let path):
+            if move.trace.isDirectory {
+                memory.locations[move.trace.inode] = .ignored(key, path + [move.to.name])
+            }
+            try bequeath(move.stash, inode: move.replaced?.inode ?? 0, to: [])
+        case .directory, .unknown:
+            try bequeath(move.stash, inode: move.replaced?.inode ?? 0, to: [])
         }
     }
 
-    /// An item went into a package, or into an ignored directory, and is one no more.
-    func swallow(_ item: Item, _ t: Transaction) throws {
-        if item.kind == .directory { try swallowChildren(of: item, t) }
-        if item.latest > 0, item.kind == .file { need(item.inode, for: item) }
-        locations[item.inode] = nil
+    /// What an entry of that name in such a directory would be, if it is a directory.
+    func inside(_ place: Location, _ name: Name) -> Location {
+        switch place {
+        case .package(let key, let path): .package(key, path + [name])
+        case .ignored(let key, let path): .ignored(key, path + [name])
+        case .directory, .unknown: .unknown
+        }
+    }
+
+    /// An item went into a package, or into an ignored directory, and is one no more: its past is read there.
+    func swallow(_ item: Item, _ trace: Trace?, into place: Location, _ t: Transaction) throws {
+        switch item.kind {
+        case .directory:
+            memory.locations[item.inode] = place
+            try swallowChildren(of: item, in: item.inode, place, t)
+        case .package:
+            for (inode, location) in memory.locations {
+                guard case .package(item.key, let path) = location else { continue }
+                memory.locations[inode] = path.reduce(place) { inside($0, $1) }
+            }
+            needPackage(item, at: place)
+        case .file:
+            if item.latest > 0 || memory.works[item.key]?.save != nil {
+                need(item, trace ?? Trace(item))
+            }
+        case .symlink, .special: break
+        }
         try vanish(item, t)
     }
 
-    private func swallowChildren(of item: Item, _ t: Transaction) throws {
-        for child in try t.children(of: item.key) { try swallow(child, t) }
+    private func swallowChildren(
+        of item: Item, in directory: UInt64, _ place: Location, _ t: Transaction
+    ) throws {
+        for child in try t.children(of: item.key) {
+            if child.kind == .file {
+                memory.strays[child.inode] = Spot(directory: directory, name: child.name)
+            }
+            try swallow(child, nil, into: inside(place, child.name), t)
+            if memory.heirs[child.inode] == nil { memory.strays[child.inode] = nil }
+        }
     }
 
     /// A directory's attribute says something else than before.
     func reclassify(_ inode: UInt64, _ t: Transaction) throws {
         for var item in try t.items(inode: inode)
         where item.kind == .directory || item.kind == .package {
-            guard let path = try t.path(of: item.key),
-                let directory = try? openBeneath(path, from: tree, flags: O_PATH | O_DIRECTORY)
-            else { continue }
-            let kind = packageKind(of: item.name, directory.raw)
+            let kind = try kindNow(item, t)
             guard kind != item.kind else { continue }
             item.kind = kind
             try t.update(item)
@@ -80,7 +110,7 @@ extension Recorder {
         }
     }
 
-    /// What a directory is after it was renamed.
+    /// What a directory is by what the tree says now.
     func kindNow(_ item: Item, _ t: Reader) throws -> Item.Kind {
         if let parent = try t.path(of: item.parent),
             let directory = try? openBeneath(
@@ -94,20 +124,25 @@ extension Recorder {
     /// The kind has changed already; what is below follows.
     func convert(_ item: Item, _ t: Transaction) throws {
         if item.kind == .package {
-            locations[item.inode] = .package(item.key, [])
-            try swallowChildren(of: item, t)
+            memory.locations[item.inode] = .package(item.key, [])
+            try swallowChildren(of: item, in: item.inode, .package(item.key, []), t)
             rescan(item.key)
             touchPackage(item.key)
         } else {
-            locations = locations.filter { entry in
-                if case .package(item.key, _) = entry.value { return false }
-                return true
-            }
-            packaged = packaged.filter { $0.value != item.key }
-            works[item.key] = nil
-            locations[item.inode] = .directory(item.key)
+            forgetLocations(below: item.inode)
+            packageCuts[item.key] = nil
+            memory.locations[item.inode] = .directory(item.key)
+            // Its files are documents of their own from now on; what the package held is kept before they change.
+            needPackage(item, at: .directory(item.key))
+            memory.packaged = memory.packaged.filter { $0.value != item.key }
             rescan(item.key)
         }
+    }
+
+    /// Directories that were in a package or an ignored directory are something else now.
+    private func forgetLocations(below inode: UInt64) {
+        guard let root = memory.locations[inode] else { return }
+        memory.locations = memory.locations.filter { !$0.value.lies(in: root) }
     }
 
     /// What a directory is by its attribute `user.concord.package` (anything but `0`), else by its extension.
@@ -118,5 +153,17 @@ extension Recorder {
         }
         if length > 0 { return value[0] == UInt8(ascii: "0") ? .directory : .package }
         return Volume.isPackage(name: name) ? .package : .directory
+    }
+}
+
+extension Location {
+    /// Whether it is that directory or one below it, in the same package or ignored directory.
+    fileprivate func lies(in root: Location) -> Bool {
+        switch (self, root) {
+        case (.package(let a, let path), .package(let b, let start)),
+            (.ignored(let a, let path), .ignored(let b, let start)):
+            a == b && path.starts(with: start)
+        default: self == root
+        }
     }
 }

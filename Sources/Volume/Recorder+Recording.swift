@@ -2,6 +2,7 @@ import CLinux
 import ChunkStore
 import Glibc
 import Journal
+import Logging
 import Model
 import SystemCalls
 
@@ -11,7 +12,13 @@ struct Recording {
     var versions: [(version: Version, manifest: [UInt8])] = []
     /// Versions that are no longer current.
     var outdated: [Identifier] = []
-    var finished: Work
+    /// Versions whose bytes were overwritten while nobody watched.
+    var lost: [Version] = []
+    /// The work as it was when it was begun.
+    var work: Work
+    /// Contents that programs still write: for later.
+    var rest: [Former] = []
+    var isLiveLeft = false
     var keptTrace: Trace?
 }
 
@@ -19,49 +26,97 @@ struct Recording {
 // ones that are nowhere else go to the chunk store; then one transaction says so; then the stash files go.
 extension Recorder {
     func record(_ keys: [Int64]) {
+        guard !isPaused else { return }
         do {
-            if keys.count > 8 { _ = cl_syncfs(tree) }
+            let syncsEach = keys.count <= 8
+            if !syncsEach { try syncTree() }
             var recordings: [Recording] = []
             var places: [Digest: ChunkPlace] = [:]
             for key in keys {
-                if let recording = try record(key, syncs: keys.count <= 8, &places) {
+                if let recording = try record(key, syncs: syncsEach, &places) {
                     recordings.append(recording)
                 }
             }
             guard !recordings.isEmpty else { return }
             if !places.isEmpty { try packs.sync() }
-            try commit(recordings, places)
-            for recording in recordings { finish(recording) }
+            // What happened while the contents were read: their order among the versions depends on it.
+            if events.waiting.count > 0 {
+                backlog += events.takeAll()
+                applyBacklog()
+                guard !isPaused, memory.scan == nil else { return }
+            }
+            let current = recordings.filter {
+                memory.works[$0.item.key]?.revision == $0.work.revision
+            }
+            try commit(current, places)
+            for recording in current { finish(recording) }
+            removeDoomed()
             untell("recording")
         } catch {
             // Nothing was taken away: it is tried again when there is space.
-            tell("recording", "Versions cannot be recorded now: \(error) Tried again in 10 seconds.")
-            pausedUntil = cl_clock_monotonic_ns() + nanoseconds(10)
+            tell("recording", "Versions cannot be recorded now: \(error) It is tried again.")
+            pause(seconds: settings.retrySeconds)
+        }
+    }
+
+    /// Brings all of the tree to the disk; what is recorded is there first.
+    func syncTree() throws(VolumeError) {
+        do throws(Errno) {
+            // Not on an O_PATH descriptor, as the tree's is.
+            let directory = try Descriptor(opening: ".", in: tree, flags: O_RDONLY | O_DIRECTORY)
+            try check(cl_syncfs(directory.raw))
+        } catch {
+            throw VolumeError(.system, "The working tree cannot be synced to the disk: \(error).")
         }
     }
 
     private func commit(_ recordings: [Recording], _ places: [Digest: ChunkPlace])
         throws(VolumeError)
     {
+        guard !recordings.isEmpty || !places.isEmpty else { return }
         try journal.write { t in
             for (digest, place) in places { try t.setPlace(digest, place) }
-            for recording in recordings {
-                for id in recording.outdated { try t.setKind(id, .history) }
-                for (version, manifest) in recording.versions {
-                    try t.insert(version, of: recording.item.key, manifest: manifest)
-                }
-                guard try t.item(recording.item.key) != nil else { continue }
-                try t.update(recording.item)
-            }
+            for recording in recordings { try commit(recording, t) }
         }
+    }
+
+    private func commit(_ recording: Recording, _ t: Transaction) throws {
+        let item = recording.item
+        for id in recording.outdated { try t.setKind(id, .history) }
+        for version in recording.lost { try t.remove(version: version.id) }
+        for (version, manifest) in recording.versions {
+            try t.insert(version, of: item.key, manifest: manifest)
+        }
+        if item.deleted != nil, item.current == nil, item.kind == .file, recording.rest.isEmpty,
+            recording.versions.isEmpty, try t.versions(of: item.key).isEmpty
+        {
+            // Nothing was worth keeping.
+            try t.removeRow(item.key)
+            return
+        }
+        try t.update(item)
     }
 
     private func finish(_ recording: Recording) {
         let key = recording.item.key
-        let done = recording.finished
-        for entry in done.stashes { drop(entry.file) }
-        for inode in done.sources where heirs[inode] == key { heirs[inode] = nil }
-        works[key] = nil
+        for former in recording.work.formers
+        where !recording.rest.contains(where: { $0.place == former.place }) {
+            drop(former, of: key)
+        }
+        memory.works[key]?.formers = recording.rest
+        if recording.rest.isEmpty, !recording.isLiveLeft {
+            memory.works[key] = nil
+        } else {
+            if !recording.isLiveLeft { memory.works[key]?.save = nil }
+            postpone(key)
+        }
+        for version in recording.lost {
+            log.warning(
+                """
+                Version \(version.number) of \(recording.item.name) was overwritten while the volume \
+                was not mounted, so it is no longer among its versions.
+                """)
+        }
         if let trace = recording.keptTrace { kept.set(trace) }
     }
 
@@ -69,21 +124,20 @@ extension Recorder {
     private func record(_ key: Int64, syncs: Bool, _ places: inout [Digest: ChunkPlace])
         throws(VolumeError) -> Recording?
     {
-        guard let work = works[key] else { return nil }
+        guard let work = memory.works[key] else { return nil }
         guard let item = try journal.read({ try $0.item(key) }) else {
-            for entry in work.stashes { drop(entry.file) }
-            works[key] = nil
+            forgetWork(key)
             return nil
         }
         do throws(VolumeError) {
-            if item.kind == .package {
-                return try recordPackage(item, work, syncs: syncs, &places)
-            }
-            guard item.kind == .file else {
-                works[key] = nil
+            switch item.kind {
+            case .package: return try recordPackage(item, work, syncs: syncs, &places)
+            case .file: return try recordFile(item, work, syncs: syncs, &places)
+            case .directory: return try recordFormerPackage(item, work, &places)
+            case .symlink, .special:
+                forgetWork(key)
                 return nil
             }
-            return try recordFile(item, work, syncs: syncs, &places)
         } catch {
             if error.code == .full { throw error }
             if error.code != .busy { tell("document \(key)", error.message) }
@@ -95,73 +149,93 @@ extension Recorder {
     private func recordFile(
         _ item: Item, _ work: Work, syncs: Bool, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) -> Recording? {
+        var recording = Recording(item: item, work: work)
         var live: LiveFile?
         if item.deleted == nil {
             switch try openLive(item, work, syncs: syncs) {
             case .found(let file): live = file
+            case .gone: return notFound(item, work)
             case .busy:
-                let age = cl_clock_monotonic_ns() - work.since
                 // The bytes moved aside wait for what replaces them, to be compared; but not for ever.
-                guard !work.stashes.isEmpty, age > nanoseconds(30),
-                    !work.stashes.contains(where: { $0.kind == .undo })
-                else {
+                let age = cl_clock_monotonic_ns() - work.since
+                guard !work.formers.isEmpty, age > nanoseconds(settings.busySeconds) else {
                     postpone(item.key)
                     return nil
                 }
-            case .gone:
-                postpone(item.key)
-                if work.attempts > 6 {
-                    works[item.key] = nil
-                    startScan()
-                }
-                return nil
+                recording.isLiveLeft = true
             }
         }
-        var old: [OldContent] = []
-        for entry in work.stashes {
-            if let content = try openStashed(entry, work, liveFile: live?.descriptor.raw ?? -1) {
-                old.append(content)
-            }
+        guard let formers = try openFormers(&recording, live) else {
+            postpone(item.key)
+            return nil
         }
-        var recording = Recording(item: item, finished: work)
-        try chain(&recording, old, live, work)
-        try keepBytes(of: recording, old, live, &places)
+        try chain(&recording, formers, live)
+        try keepBytes(&recording, formers, live, &places)
+        untell("document \(item.key)")
         return recording
+    }
+
+    /// The name shows something else: an event about that is on its way, or the tree was changed behind our back.
+    private func notFound(_ item: Item, _ work: Work) -> Recording? {
+        postpone(item.key)
+        if work.attempts > 4, memory.scan == nil {
+            // Its formers stay: the scan finds out what became of it.
+            startScan()
+        }
+        return nil
     }
 
     /// Adds a version for each content that differs from the one before.
     private func chain(
-        _ recording: inout Recording, _ old: [OldContent], _ live: LiveFile?, _ work: Work
+        _ recording: inout Recording, _ formers: [CutFormer], _ live: LiveFile?
     ) throws(VolumeError) {
-        let known = try journal.read { try $0.versions(of: recording.item.key) }
+        let known = try journal.read { [key = recording.item.key] in try $0.versions(of: key) }
+        let isDeleted = recording.item.deleted != nil
         var current = known.first { $0.id == recording.item.current }
-        for content in old {
-            let digest = content.cut.digest
+        for cut in formers {
+            let former = cut.former
+            let digest = cut.cut.digest
             if digest == current?.content { continue }
-            if work.isRecovered, known.contains(where: { $0.content == digest }) { continue }
-            let isConflict = work.superseded.contains(content.entry.file)
-            let save = Work.Save(actor: content.entry.actor, time: content.entry.saved)
+            if former.isRecovered || former.isLate, known.contains(where: { $0.content == digest })
+            {
+                continue
+            }
+            let isConflict = (former.isSuperseded || former.isLate) && !isDeleted
+            let base = former.base.flatMap { id in known.first { $0.id == id } } ?? current
+            let save =
+                former.save ?? former.entry.map { Work.Save(actor: $0.actor, time: $0.saved) }
+                ?? Work.Save(actor: nobody, time: cut.trace.modified)
             let version = append(
-                content.cut, to: &recording, trace: content.trace, save: save,
-                kind: isConflict ? .conflict : .current, after: current)
+                cut.cut, to: &recording, trace: cut.trace, save: save,
+                kind: isConflict ? .conflict : .current, after: isConflict ? base : current)
             if !isConflict { current = version }
         }
-        guard let live else {
-            recording.item.current = current?.id
-            return
+        for index in recording.rest.indices where !recording.rest[index].isLate {
+            recording.rest[index].base = current?.id
+            recording.rest[index].isLate = true
         }
-        if live.cut.digest != current?.content {
-            let save = work.save ?? Work.Save(
-                actor: Actor(process: 0, uid: live.owner, program: ""), time: live.trace.modified)
-            current = append(
-                live.cut, to: &recording, trace: live.trace, save: save, kind: .current,
-                after: current)
-        }
+        if let live { current = chain(&recording, live, after: current) }
         recording.item.current = current?.id
+    }
+
+    private func chain(_ recording: inout Recording, _ live: LiveFile, after current: Version?)
+        -> Version?
+    {
         recording.item.size = UInt64(live.trace.size)
         recording.item.modified = live.trace.modified
-        recording.item.changed = live.trace.changed
-        if work.stashes.contains(where: { $0.kind == .undo }) { recording.item.inPlace += 1 }
+        recording.item.changed = max(1, live.trace.changed)
+        if recording.work.formers.contains(where: { $0.entry?.kind == .undo }) {
+            recording.item.inPlace += 1
+        }
+        if live.cut.digest == current?.content { return current }
+        // A new file without a byte is not worth a version: it is nothing, or about to become something.
+        if current == nil, live.trace.size == 0 { return nil }
+        let save =
+            recording.work.save ?? recording.work.author
+            ?? Work.Save(
+                actor: Actor(process: 0, uid: live.owner, program: ""), time: live.trace.modified)
+        return append(
+            live.cut, to: &recording, trace: live.trace, save: save, kind: .current, after: current)
     }
 
     func append(
@@ -185,115 +259,21 @@ extension Recorder {
         return version
     }
 
-    /// Stores the chunks that only displaced contents have: of those in the stash, and of what was current, wherever
-    /// its bytes went.
-    private func keepBytes(
-        of recording: Recording, _ old: [OldContent], _ live: LiveFile?,
-        _ places: inout [Digest: ChunkPlace]
-    ) throws(VolumeError) {
-        let item = recording.item
-        var excess = live?.cut.manifest.chunkIDs ?? []
-        if let live, item.inPlace >= 2, live.trace.size > settings.copiedSizeMax {
-            // Written in place again and again: kept cut ahead of time, so that it may be written without waiting.
-            try store(live.cut.manifest.chunkIDs, from: live.content, live.trace.size, &places)
-            excess = []
-        }
-        for content in old {
-            try store(
-                content.cut.manifest.chunkIDs.subtracting(excess), from: content.source,
-                content.trace.size, &places)
-        }
-        guard let before = try journal.read({ try formerManifest(item, $0) }) else { return }
-        let lost = try missing(before.chunkIDs.subtracting(excess), places)
-        guard !lost.isEmpty else { return }
-        try storeElsewhere(lost, of: recording, &places)
+    /// Looks again later: after a moment, then after twice that, at most after a minute.
+    func postpone(_ key: Int64) {
+        guard var work = memory.works[key] else { return }
+        work.attempts += 1
+        let seconds = min(60, settings.postponeSeconds * Double(1 << min(work.attempts - 1, 10)))
+        work.due = cl_clock_monotonic_ns() + nanoseconds(seconds)
+        memory.works[key] = work
     }
 
-    /// The manifest that was current when this recording began, when it no longer is.
-    private func formerManifest(_ item: Item, _ t: Reader) throws -> Manifest? {
-        guard let stored = try t.item(item.key), let id = stored.current,
-            let bytes = try t.manifest(of: id)
-        else { return nil }
-        return Manifest(encoded: bytes)
-    }
-
-    /// Those of the chunks that are not in the chunk store.
-    func missing(_ ids: Set<Digest>, _ places: [Digest: ChunkPlace]) throws(VolumeError) -> Set<Digest> {
-        guard !ids.isEmpty else { return [] }
-        return try journal.read { reader in
-            try ids.filter { try places[$0] == nil && reader.place(of: $0) == nil }
-        }
-    }
-
-    func store(
-        _ ids: Set<Digest>, from source: some ContentSource, _ size: Int64,
-        _ places: inout [Digest: ChunkPlace]
-    ) throws(VolumeError) {
-        var wanted = try missing(ids, places)
-        guard !wanted.isEmpty else { return }
-        _ = try cutContent(of: source, size: UInt64(size)) { (chunk, bytes) throws(VolumeError) in
-            guard wanted.remove(chunk.id) != nil else { return }
-            places[chunk.id] = ChunkPlace(try packs.append(chunk.id, bytes))
-        }
-    }
-
-    /// The old contents moved to another name (a backup, another hard link): they are read there.
-    private func storeElsewhere(
-        _ lost: Set<Digest>, of recording: Recording, _ places: inout [Digest: ChunkPlace]
-    ) throws(VolumeError) {
-        for inode in recording.finished.sources {
-            guard let file = try openInode(inode) else { continue }
-            try store(lost, from: FileContent(descriptor: file.raw), status(file.raw).size, &places)
-        }
-        let rest = try missing(lost, places)
-        if !rest.isEmpty, !recording.finished.sources.isEmpty || !recording.versions.isEmpty {
-            tell(
-                "bytes of \(recording.item.key)",
-                "An older version of \(recording.item.name) has lost bytes that were nowhere else "
-                    + "(\(rest.count) chunks): `fsctl doctor` names it.")
-        }
-    }
-
-    /// A file of the tree by its inode, if an item has it.
-    private func openInode(_ inode: UInt64) throws(VolumeError) -> Descriptor? {
-        let paths = try journal.read { reader in
-            try reader.items(inode: inode).compactMap { try reader.path(of: $0.key) }
-        }
-        for path in paths {
-            guard let file = try? openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME),
-                status(file.raw).inode == inode
-            else { continue }
-            return file
-        }
-        return nil
-    }
-
-    func status(_ descriptor: Int32) -> Trace {
-        var status = stat()
-        _ = cl_fstat(descriptor, &status)
-        return Trace(status)
-    }
+    private var nobody: Actor { Actor(process: 0, uid: 0, program: "") }
 
     func person(_ uid: UInt32) -> String {
         if let known = people[uid] { return known }
         let name = getpwuid(uid).map { String(cString: $0.pointee.pw_name) } ?? "uid \(uid)"
         people[uid] = name
         return name
-    }
-}
-
-extension ChunkPlace {
-    init(_ location: ChunkLocation) {
-        self.init(
-            pack: location.pack, offset: location.offset, storedLength: location.storedLength,
-            length: location.length)
-    }
-}
-
-extension ChunkLocation {
-    init(_ place: ChunkPlace) {
-        self.init(
-            pack: place.pack, offset: place.offset, storedLength: place.storedLength,
-            length: place.length)
     }
 }

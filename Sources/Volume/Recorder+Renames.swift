@@ -14,43 +14,38 @@ struct Move {
 
 // Renaming is how most programs save: the name keeps its document, whatever inode it shows.
 extension Recorder {
-    /// False when one of the directories is not known yet.
-    func renamed(_ move: Move, _ t: Transaction) throws -> Bool {
-        guard let origin = try location(of: move.from.directory, t),
-            let target = try location(of: move.to.directory, t)
-        else { return false }
-        switch (origin, target) {
-        case (.directory(let from), .directory(let to)):
-            try moved(move, from: from, to: to, t)
-        case (_, .directory(let to)):
+    func renamed(_ move: Move, _ t: Transaction) throws {
+        let origin = try location(of: move.from.directory, t)
+        let target = try location(of: move.to.directory, t)
+        var source: Item?
+        if case .directory(let from) = origin {
+            source = try t.item(parent: from, name: move.from.name)
+        } else {
             leave(origin, move)
-            try replacedBy(nil, move, to: to, t)
-        case (.directory(let from), _):
-            if let item = try t.item(parent: from, name: move.from.name) {
-                try swallow(item, t)
-            }
-            arrive(target, move)
-        default:
-            leave(origin, move)
-            arrive(target, move)
         }
-        return true
+        if case .directory(let to) = target {
+            try arrived(source, move, to: to, t)
+        } else {
+            if let source {
+                bury(source, at: move)
+                try swallow(source, move.trace, into: inside(target, move.to.name), t)
+            }
+            try arrive(target, move, t)
+        }
+        if memory.heirs[move.trace.inode] != nil { memory.strays[move.trace.inode] = move.to }
     }
 
-    private func moved(_ move: Move, from: Int64, to: Int64, _ t: Transaction) throws {
-        let source = try t.item(parent: from, name: move.from.name)
-        let hides = !move.trace.isDirectory && localNames().matches(move.to.name)
-        if hides {
-            // A document becomes a temporary file: its name is vacated, its bytes live on for now.
-            if let source {
-                need(move.trace.inode, for: source)
-                bury(source, at: move)
-                try vanish(source, t)
-            }
-            drop(move.stash)
+    private func arrived(_ source: Item?, _ move: Move, to: Int64, _ t: Transaction) throws {
+        guard !move.trace.isDirectory, try isLocal(move.to.name, in: to, t) else {
+            try replacedBy(source, move, to: to, t)
             return
         }
-        try replacedBy(source, move, to: to, t)
+        try bequeath(move.stash, inode: move.replaced?.inode ?? 0, to: [])
+        // A document becomes a temporary file: its name is vacated, its bytes live on there for now.
+        guard let source else { return }
+        if memory.works[source.key]?.save != nil || source.latest > 0 { need(source, move.trace) }
+        bury(source, at: move)
+        try vanish(source, t)
     }
 
     /// What stood at the target, if anything, gets the moved inode as its new contents; else the moved item moves.
@@ -60,27 +55,19 @@ extension Recorder {
             twin.inode == move.trace.inode, twin.latest == 0
         {
             // The scan saw the new name before this event was understood.
-            works[twin.key] = nil
-            try t.removeRow(twin.key)
+            try vanish(twin, t)
             target = nil
         }
-        if var target, target.key != source?.key, target.kind == .file, move.trace.isFile {
-            try putAside(&target, move, t)
-            try adopt(&target, from: source, move, t)
+        if let target, target.key != source?.key, target.kind == .file, move.trace.isFile {
+            try adopt(target, from: source, move, t)
             return
         }
-        if let target, target.key != source?.key { try vanish(target, t) }
-        if target == nil, move.trace.isFile, source.map({ isYoung($0) }) ?? true,
-            let tomb = takeTombstone(move.to, move.actor), tomb.item != source?.key,
-            var item = try t.item(tomb.item), item.kind == .file
-        {
-            let save = source.flatMap { works[$0.key]?.save }
-            try forget(source, t)
-            try returnHome(&item, to: to, move.to.name, inode: move.trace.inode, t)
-            note(save, move, on: item)
-            return
+        if let target, target.key != source?.key {
+            try bequeath(move.stash, inode: move.replaced?.inode ?? 0, to: [target])
+            try vanish(target, t)
         }
-        guard var source else {
+        if target == nil, try isReturning(source, move, t) { return }
+        guard let source else {
             let key = try insert(to, move.to.name, move.trace, t)
             if move.trace.isFile, let item = try t.item(key) {
                 try noteSave(item, by: move.actor, t)
@@ -90,127 +77,168 @@ extension Recorder {
             return
         }
         bury(source, at: move)
-        let before = source.kind
-        source.parent = to
-        source.name = move.to.name
-        if source.kind == .directory || source.kind == .package {
-            source.kind = try kindNow(source, t)
-        }
-        try t.update(source)
-        if source.kind != before { try convert(source, t) }
+        try relocate(source, to: to, move.to.name, t)
     }
 
-    /// The bytes that a document had until now, wherever they went.
-    private func putAside(_ target: inout Item, _ move: Move, _ t: Transaction) throws {
-        let old = target.inode
+    private func relocate(_ source: Item, to parent: Int64, _ name: Name, _ t: Transaction) throws {
+        var moved = source
+        moved.parent = parent
+        moved.name = name
+        if moved.kind == .directory || moved.kind == .package {
+            moved.kind = try kindNow(moved, t)
+        }
+        try t.update(moved)
+        if moved.kind != source.kind { try convert(moved, t) }
+        guard moved.kind == .directory else { return }
+        // What the ignore file says of it may depend on where it is.
+        let isIgnored = try isIgnored(moved, t)
+        if case .ignored? = memory.locations[moved.inode] {
+            if !isIgnored { rescan(moved.key) }
+        } else if isIgnored {
+            rescan(moved.key)
+        }
+    }
+
+    /// A temporary file takes the name that the same program has just vacated.
+    private func isReturning(_ source: Item?, _ move: Move, _ t: Transaction) throws -> Bool {
+        guard move.trace.isFile, source?.latest ?? 0 == 0,
+            let tomb = takeTombstone(move.to, move.actor), tomb.item != source?.key,
+            let item = try t.item(tomb.item), item.kind == .file,
+            case .directory(let to) = try location(of: move.to.directory, t)
+        else { return false }
+        let save = source.flatMap { memory.works[$0.key]?.save }
+        try retire(source, t)
+        try returnHome(
+            item, to: to, move.to.name, move.trace, tomb: tomb,
+            save: save ?? Work.Save(actor: move.actor, time: eventTime), t)
+        return true
+    }
+
+    private func adopt(_ target: Item, from source: Item?, _ move: Move, _ t: Transaction) throws {
+        var target = target
         if let stash = move.stash {
-            try bequeath(stash, inode: old, to: [target])
-        } else if let replaced = move.replaced, replaced.size > 0 {
-            need(old, for: target)
+            try bequeath(stash, inode: move.replaced?.inode ?? target.inode, to: [target])
+        } else if let replaced = move.replaced, replaced.inode != move.trace.inode {
+            try relinquish(target, replaced, t)
         }
+        let save = source.flatMap { memory.works[$0.key]?.save }
+        if let source, source.latest > 0 {
+            need(source, move.trace)
+            bury(source, at: move)
+        }
+        try retire(source, t)
+        try give(
+            &target, move.trace, save ?? Work.Save(actor: move.actor, time: eventTime), t)
     }
 
-    private func adopt(_ target: inout Item, from source: Item?, _ move: Move, _ t: Transaction)
-        throws
-    {
-        let save = source.flatMap { works[$0.key]?.save }
-        if let source, source.latest > 0 { need(move.trace.inode, for: source) }
-        try forget(source, t)
-        target.inode = move.trace.inode
-        target.changed = 0
-        try t.update(target)
-        note(save, move, on: target)
-    }
-
-    private func note(_ save: Work.Save?, _ move: Move, on item: Item) {
-        touch(item.key) { work in
-            work.save = save ?? Work.Save(actor: move.actor, time: cl_clock_realtime_ns())
-            work.isWriting = false
+    /// The document lost an inode that another hard link still has.
+    private func relinquish(_ item: Item, _ trace: Trace, _ t: Transaction) throws {
+        guard try t.items(inode: trace.inode).contains(where: { $0.key != item.key }) else {
+            return
         }
+        need(item, trace)
     }
 
     /// The item that a temporary file had while it was one. With versions of its own it stays, softly deleted.
-    private func forget(_ source: Item?, _ t: Transaction) throws {
+    private func retire(_ source: Item?, _ t: Transaction) throws {
         guard let source else { return }
-        if source.latest == 0, let work = works[source.key] {
-            for entry in work.stashes { drop(entry.file) }
-            works[source.key]?.stashes = []
-        }
+        if source.latest == 0 { forgetWork(source.key) }
         try vanish(source, t)
     }
 
-    private func isYoung(_ item: Item) -> Bool { item.latest == 0 }
-
     private func bury(_ item: Item, at move: Move) {
         guard item.kind == .file else { return }
-        tombstones[move.from] = Tombstone(
-            item: item.key, actor: move.actor, time: cl_clock_monotonic_ns())
+        memory.tombstones[move.from] = Tombstone(
+            item: item.key, actor: move.actor, time: eventTime, trace: move.trace)
     }
 
     func exchanged(
         _ a: Spot, _ traceA: Trace, _ b: Spot, _ traceB: Trace, by actor: Actor, _ t: Transaction
-    ) throws -> Bool {
-        guard let placeA = try location(of: a.directory, t),
-            let placeB = try location(of: b.directory, t)
-        else { return false }
+    ) throws {
+        let placeA = try location(of: a.directory, t)
+        let placeB = try location(of: b.directory, t)
         guard case .directory(let parentA) = placeA, case .directory(let parentB) = placeB,
-            var itemA = try t.item(parent: parentA, name: a.name),
-            var itemB = try t.item(parent: parentB, name: b.name)
+            let itemA = try t.item(parent: parentA, name: a.name),
+            let itemB = try t.item(parent: parentB, name: b.name)
         else {
-            let there = Move(from: a, to: b, trace: traceA, stash: nil, actor: actor)
-            let back = Move(from: b, to: a, trace: traceB, stash: nil, actor: actor)
-            leave(placeA, there)
-            leave(placeB, back)
-            try settle(placeA, at: a, traceB, by: actor, t)
-            try settle(placeB, at: b, traceA, by: actor, t)
-            return true
+            try exchangedWithStranger(a, traceA, placeA, b, traceB, placeB, by: actor, t)
+            return
         }
         if itemA.kind == itemB.kind, itemA.kind == .file || itemA.kind == .package {
             // A save by exchange: both names keep their documents, the contents change places.
-            try exchangeContents(&itemA, traceB, by: actor, t)
-            try exchangeContents(&itemB, traceA, by: actor, t)
-            return true
+            let saves = (memory.works[itemA.key]?.save, memory.works[itemB.key]?.save)
+            let now = Work.Save(actor: actor, time: eventTime)
+            if itemA.kind == .package {
+                needPackage(itemA, at: .package(itemB.key, []))
+                needPackage(itemB, at: .package(itemA.key, []))
+            }
+            try exchangeContents(itemA, traceA, traceB, saves.1 ?? now, t)
+            try exchangeContents(itemB, traceB, traceA, saves.0 ?? now, t)
+            return
         }
         // One of them is a directory: the items change places.
         var parked = itemA
         parked.name = Name("\u{1}exchange")
         try t.update(parked)
-        (itemB.parent, itemB.name) = (parentA, a.name)
-        try t.update(itemB)
-        (itemA.parent, itemA.name) = (parentB, b.name)
-        try t.update(itemA)
-        return true
+        try relocate(itemB, to: parentA, a.name, t)
+        try relocate(parked, to: parentB, b.name, t)
     }
 
-    private func exchangeContents(_ item: inout Item, _ trace: Trace, by actor: Actor, _ t: Transaction)
-        throws
-    {
+    private func exchangeContents(
+        _ item: Item, _ old: Trace, _ new: Trace, _ save: Work.Save, _ t: Transaction
+    ) throws {
+        var item = item
         if item.kind == .file {
-            need(item.inode, for: item)
-            item.inode = trace.inode
-            item.changed = 0
-            try t.update(item)
-            touch(item.key) { $0.save = .init(actor: actor, time: cl_clock_realtime_ns()) }
-        } else {
-            item.inode = trace.inode
-            item.changed = 0
-            try t.update(item)
-            locations[trace.inode] = .package(item.key, [])
-            packageCuts[item.key] = nil
-            touchPackage(item.key, by: actor)
+            need(item, old)
+            try give(&item, new, save, t)
+            return
+        }
+        item.inode = new.inode
+        item.changed = 0
+        try t.update(item)
+        memory.locations[new.inode] = .package(item.key, [])
+        packageCuts[item.key] = nil
+        touchPackage(item.key, by: save.actor)
+        rescan(item.key)
+    }
+
+    /// One of the two was no item: a temporary file's name, or something in a package or an ignored directory.
+    private func exchangedWithStranger(
+        _ a: Spot, _ traceA: Trace, _ placeA: Location, _ b: Spot, _ traceB: Trace,
+        _ placeB: Location, by actor: Actor, _ t: Transaction
+    ) throws {
+        let there = Move(from: a, to: b, trace: traceA, stash: nil, actor: actor)
+        let back = Move(from: b, to: a, trace: traceB, stash: nil, actor: actor)
+        leave(placeA, there)
+        leave(placeB, back)
+        try settle(placeA, at: a, old: traceA, traceB, by: actor, t)
+        try settle(placeB, at: b, old: traceB, traceA, by: actor, t)
+        for (trace, spot) in [(traceA, b), (traceB, a)] where memory.heirs[trace.inode] != nil {
+            memory.strays[trace.inode] = spot
         }
     }
 
-    private func settle(_ place: Location, at spot: Spot, _ trace: Trace, by actor: Actor, _ t: Transaction)
-        throws
-    {
-        switch place {
-        case .directory(let parent):
-            let key = try insert(parent, spot.name, trace, t)
-            if trace.isDirectory { rescan(key) }
-            if trace.isFile, let item = try t.item(key) { try noteSave(item, by: actor, t) }
-        case .package(let key, let path): enter(package: key, path + [spot.name], trace)
-        case .ignored: break
+    private func settle(
+        _ place: Location, at spot: Spot, old: Trace, _ trace: Trace, by actor: Actor,
+        _ t: Transaction
+    ) throws {
+        guard case .directory(let parent) = place else {
+            let move = Move(from: spot, to: spot, trace: trace, stash: nil, actor: actor)
+            try arrive(place, move, t)
+            return
         }
+        let save = Work.Save(actor: actor, time: eventTime)
+        if var item = try t.item(parent: parent, name: spot.name) {
+            if item.kind == .file, trace.isFile {
+                need(item, old)
+                try give(&item, trace, save, t)
+                return
+            }
+            try swallow(item, old, into: .unknown, t)
+        }
+        if trace.isFile, try isLocal(spot.name, in: parent, t) { return }
+        let key = try insert(parent, spot.name, trace, t)
+        if trace.isDirectory { rescan(key) }
+        if trace.isFile { touch(key) { $0.save = save } }
     }
 }

@@ -14,32 +14,37 @@ extension Recorder {
             try journal.write { t in
                 for entry in entries { try recover(entry, t) }
             }
+            removeDoomed()
         } catch {
+            memory = Memory()
             tell("stash", "What lies in the stash could not be looked through: \(error).")
         }
     }
 
     private func recover(_ entry: Stash.Entry, _ t: Transaction) throws {
-        if entry.kind == .displaced, try stillHasName(entry, t) {
+        if entry.kind == .displaced, stillHasName(entry) {
             // Killed between the second name and the replacing: nothing was displaced.
-            stash.remove(entry.file)
+            memory.doomed.append(entry.file)
             return
         }
+        eventTime = entry.saved
         var keys = try t.items(inode: entry.inode).filter { $0.kind == .file }.map(\.key)
         if keys.isEmpty, let spot = entry.spot { keys = try owner(of: spot, t).map { [$0] } ?? [] }
+        if keys.isEmpty, entry.kind == .undo { return }
         if keys.isEmpty { keys = [try makeOrphan(entry, t)] }
-        attach(entry.file, to: keys)
+        if keys.count > 1 { memory.stashUsers[entry.file] = keys.count }
         for key in keys {
-            works[key]?.isRecovered = true
-            works[key]?.due = 0
-            guard var item = try t.item(key), item.changed != 0 else { continue }
+            attach(entry, to: key, isRecovered: true)
+            guard var item = try t.item(key), item.changed != 0, item.deleted == nil else {
+                continue
+            }
             item.changed = 0
             try t.update(item)
         }
     }
 
     /// A link that was made before a rename that never happened.
-    private func stillHasName(_ entry: Stash.Entry, _ t: Reader) throws -> Bool {
+    private func stillHasName(_ entry: Stash.Entry) -> Bool {
         guard let found = try? stash.open(entry.file), let status = try? found.status() else {
             return false
         }
@@ -53,13 +58,13 @@ extension Recorder {
             if let item = try t.item(parent: parent, name: spot.name) { return item.key }
             return try t.deletedItem(parent: parent, name: spot.name)?.key
         case .package(let key, _): return key
-        case .ignored, nil: return nil
+        case .ignored, .unknown: return nil
         }
     }
 
     private func makeOrphan(_ entry: Stash.Entry, _ t: Transaction) throws -> Int64 {
         var parent = Item.root
-        if let spot = entry.spot, case .directory(let key)? = try location(of: spot.directory, t) {
+        if let spot = entry.spot, case .directory(let key) = try location(of: spot.directory, t) {
             parent = key
         }
         let name = entry.spot?.name ?? Name("recovered \(entry.sequence)")

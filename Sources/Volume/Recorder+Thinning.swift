@@ -8,7 +8,7 @@ extension Recorder {
     /// Once an hour, when there is nothing else to do. False when it is not yet time.
     func thin() -> Bool {
         let now = cl_clock_monotonic_ns()
-        guard scan == nil, works.isEmpty else { return false }
+        guard memory.scan == nil, backlog.isEmpty, !isPaused else { return false }
         let isAsked = takeSweep()
         guard isAsked || now >= nextThinning else { return false }
         do {
@@ -28,7 +28,9 @@ extension Recorder {
     private func thinVersions(at time: Int64) throws(VolumeError) -> Int {
         let all = try journal.read { reader in
             var keys: [(key: Int64, deleted: Int64?)] = []
-            try reader.forEachItem { if $0.latest > 1 || $0.deleted != nil { keys.append(($0.key, $0.deleted)) } }
+            try reader.forEachItem {
+                if $0.latest > 1 || $0.deleted != nil { keys.append(($0.key, $0.deleted)) }
+            }
             return keys
         }
         var removed = 0

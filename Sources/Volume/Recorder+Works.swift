@@ -10,9 +10,9 @@ extension Recorder {
     /// Cuts the documents whose time has come; false when there are none.
     func recordDue() -> Bool {
         let now = cl_clock_monotonic_ns()
-        guard now >= pausedUntil else { return false }
+        guard memory.scan == nil, backlog.isEmpty, !isPaused else { return false }
         var due: [Int64] = []
-        for (key, work) in works where work.due <= now {
+        for (key, work) in memory.works where work.due <= now {
             due.append(key)
             if due.count == Recorder.batchMax { break }
         }
@@ -26,19 +26,20 @@ extension Recorder {
         for path in paths {
             guard let item = try? journal.read({ try item(at: path, $0) }) else { continue }
             if item.kind == .directory {
-                recordAll(below: item.key)
-            } else if works[item.key] != nil || item.changed == 0 {
+                recordAll()
+            } else if memory.works[item.key] != nil || item.changed == 0 {
+                // Former contents need not wait for the writer of the current one.
+                memory.works[item.key]?.since = 0
                 recordNow([item.key])
             }
         }
     }
 
     /// Everything that can be recorded, in batches.
-    func recordAll(below directory: Int64? = nil) {
-        _ = directory
+    func recordAll() {
         var seen: Set<Int64> = []
         while true {
-            let batch = works.keys.filter { !seen.contains($0) }.prefix(Recorder.batchMax)
+            let batch = memory.works.keys.filter { !seen.contains($0) }.prefix(Recorder.batchMax)
             if batch.isEmpty { break }
             seen.formUnion(batch)
             recordNow(Array(batch))
@@ -46,15 +47,16 @@ extension Recorder {
     }
 
     private func recordNow(_ keys: [Int64]) {
-        for key in keys where works[key] == nil {
-            works[key] = Work(since: cl_clock_monotonic_ns(), due: 0)
+        for key in keys where memory.works[key] == nil {
+            memory.works[key] = Work(now: cl_clock_monotonic_ns())
+            memory.works[key]?.isFound = true
         }
         record(keys)
     }
 
     /// Items that the scan found new or changed, a few at a time; false when there are none.
     func recordPending() -> Bool {
-        guard let cursor = pendingCursor, scan == nil, cl_clock_monotonic_ns() >= pausedUntil
+        guard let cursor = pendingCursor, memory.scan == nil, !isPaused
         else { return false }
         guard let found = try? journal.read({ try $0.pendingItems(after: cursor, limit: 64) })
         else { return false }
@@ -63,28 +65,21 @@ extension Recorder {
             return false
         }
         pendingCursor = last
-        let keys = found.filter { works[$0] == nil }
+        let keys = found.filter { memory.works[$0] == nil }
         if !keys.isEmpty { recordNow(keys) }
         return true
     }
 
-    /// The item that a path leads to; nil when there is none.
-    func item(at path: [Name], _ t: Reader) throws -> Item? {
+    /// The item that a path leads to, or led to last; nil when there was none.
+    private func item(at path: [Name], _ t: Reader) throws -> Item? {
         var item = try t.item(Item.root)
         for name in path {
             guard let parent = item else { return nil }
             if parent.kind == .package { return parent }
-            item = try t.item(parent: parent.key, name: name)
+            item =
+                try t.item(parent: parent.key, name: name)
+                ?? t.deletedItem(parent: parent.key, name: name)
         }
         return item
-    }
-
-    /// Looks again later: after a second, then after two, at most after a minute.
-    func postpone(_ key: Int64) {
-        guard var work = works[key] else { return }
-        work.attempts += 1
-        let seconds = Double(min(60, 1 << min(work.attempts - 1, 6)))
-        work.due = cl_clock_monotonic_ns() + nanoseconds(seconds)
-        works[key] = work
     }
 }

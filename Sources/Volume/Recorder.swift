@@ -9,7 +9,7 @@ import SystemCalls
 /// Turns what programs did into documents and versions, behind their backs: one thread, the only writer of the journal.
 ///
 /// It waits until the volume is quiet for a moment, understands all events in the order in which they happened
-/// (`Recorder+Events`), commits that, and then cuts the documents that were saved (`Recorder+Cutting`). Between times it
+/// (`Recorder+Events`), commits that, and then cuts the documents that were saved (`Recorder+Recording`). Between times it
 /// compares the tree with the journal (`Recorder+Scan`) and thins old versions (`Recorder+Thinning`).
 final class Recorder: @unchecked Sendable {
     // Everything below is used by the recorder's thread alone, but for `signal` and what it guards.
@@ -21,28 +21,20 @@ final class Recorder: @unchecked Sendable {
     let settings: Settings
     let device: Device
     let log: Logger
-    let localNames: @Sendable () -> LocalNames
+    let ignoreFile: IgnoreFile
     let kept: KeptContents
 
-    var locations: [UInt64: Location] = [:]
-    /// Files in packages by inode.
-    var packaged: [UInt64: Int64] = [:]
-    var works: [Int64: Work] = [:]
-    var tombstones: [Spot: Tombstone] = [:]
-    /// An inode that left its document (for a backup's name) with bytes that the document's history needs.
-    var heirs: [UInt64: Int64] = [:]
-    /// Inodes in the stash that programs may still write, with their document.
-    var displaced: [UInt64: (item: Int64, stash: String)] = [:]
-    /// How many works still need a stash file, where more than one does.
-    var stashUsers: [String: Int] = [:]
-    /// Events in directories that the scan has not reached.
-    var deferred: [TreeEvent] = []
-    var scan: Scan?
+    var memory = Memory()
+    /// Events that are not understood yet, in their order.
+    var backlog: [NotedEvent] = []
+    /// When the event happened that is being understood (nanoseconds since 1970).
+    var eventTime: Int64 = 0
     var packageCuts: [Int64: [[UInt8]: PackageFile]] = [:]
     var people: [UInt32: String] = [:]
     var nextThinning: Int64 = 0
     /// The last key up to which items without a recorded trace were looked for.
     var pendingCursor: Int64? = 0
+    /// Monotonic nanoseconds: the disk was full, or the like.
     var pausedUntil: Int64 = 0
 
     let signal = Signal()
@@ -72,8 +64,7 @@ final class Recorder: @unchecked Sendable {
 
     init(
         tree: Int32, stash: Stash, journal: Journal, packs: PackStore, events: EventQueue,
-        settings: Settings, device: Device, kept: KeptContents, log: Logger,
-        localNames: @escaping @Sendable () -> LocalNames
+        settings: Settings, device: Device, kept: KeptContents, log: Logger, ignoreFile: IgnoreFile
     ) {
         self.tree = tree
         self.stash = stash
@@ -84,7 +75,7 @@ final class Recorder: @unchecked Sendable {
         self.device = device
         self.kept = kept
         self.log = log
-        self.localNames = localNames
+        self.ignoreFile = ignoreFile
     }
 
     func start() {
@@ -132,56 +123,74 @@ final class Recorder: @unchecked Sendable {
             let isAsked = asked.tickets > ticketsDone
             understand(now: asked.stop || isAsked)
             if asked.stop { break }
-            if isAsked {
+            if isAsked, isUnderstood {
                 record(paths: asked.focus)
+                publish()
                 signal.change {
                     ticketsDone = asked.tickets
                     focus.removeFirst(asked.focus.count)
                 }
                 continue
             }
-            if recordDue() || scanStep() || recordPending() || thin() {
+            if scanStep() || settleMissing() || recordDue() || recordPending() || thin() {
                 publish()
                 continue
             }
             publish()
             sleep()
         }
-        recordAll()
+        if memory.scan == nil { recordAll() }
         publish()
         signal.change { hasStopped = true }
     }
 
+    /// Whether all that happened up to now is understood, as far as it can be for now.
+    private var isUnderstood: Bool {
+        if isPaused { return true }
+        return backlog.isEmpty && (memory.scan == nil || events.waiting.count == 0)
+    }
+
+    var isPaused: Bool { cl_clock_monotonic_ns() < pausedUntil }
+
+    func pause(seconds: Double) { pausedUntil = cl_clock_monotonic_ns() + nanoseconds(seconds) }
+
     /// Until an event, a question or the time of the next work.
     private func sleep() {
         let now = cl_clock_monotonic_ns()
-        var deadline = min(nextThinning, works.values.lazy.map(\.due).min() ?? .max)
+        var deadline = min(nextThinning, memory.works.values.lazy.map(\.due).min() ?? .max)
         let waiting = events.waiting
         if waiting.count > 0 {
             deadline = min(deadline, waiting.newest + nanoseconds(settings.settleSeconds))
         }
-        deadline = max(deadline, now + 2_000_000)
+        if !backlog.isEmpty || memory.scan != nil { deadline = now }
+        deadline = max(deadline, now + 2_000_000, pausedUntil)
         _ = signal.wait(until: min(deadline, now + 3_600_000_000_000)) {
             hasNews || isStopping || ticketsGiven > ticketsDone
         }
         signal.look { hasNews = false }
     }
 
-    /// Takes the events once the volume has been quiet for a moment, or has not been for long.
+    /// Takes the events once the volume has been quiet for a moment, or has not been for long. While the tree is compared
+    /// with the journal they wait: directories may not be known yet.
     private func understand(now isUrgent: Bool) {
+        guard memory.scan == nil, !isPaused else { return }
         let waiting = events.waiting
-        guard waiting.count > 0 else { return }
         let now = cl_clock_monotonic_ns()
-        guard
+        if waiting.count > 0,
             isUrgent || waiting.count > 50_000
                 || now - waiting.newest >= nanoseconds(settings.settleSeconds)
                 || now - waiting.oldest >= nanoseconds(settings.patienceSeconds)
-        else { return }
-        apply(events.takeAll())
+        {
+            backlog += events.takeAll()
+        }
+        applyBacklog()
     }
 
     private func publish() {
-        let report = (works.count + (pendingCursor == nil ? 0 : 1), scan != nil, scan?.items ?? 0)
+        let report = (
+            memory.works.count + (pendingCursor == nil ? 0 : 1) + backlog.count, memory.scan != nil,
+            memory.scan?.items ?? 0
+        )
         signal.change {
             self.report.works = report.0
             self.report.isScanning = report.1
@@ -215,5 +224,12 @@ final class KeptContents: Sendable {
         }
     }
 
-    func set(_ trace: Trace) { traces.withLock { $0[trace.inode] = trace } }
+    func set(_ trace: Trace) {
+        traces.withLock { traces in
+            if traces.count >= KeptContents.countMax { traces.removeAll() }
+            traces[trace.inode] = trace
+        }
+    }
+
+    private static let countMax = 10_000
 }

@@ -29,6 +29,14 @@ package struct Settings: Sendable {
     package var tombstoneSeconds = 10.0
     /// Seconds without a change before a package is taken to be saved.
     package var packageQuietSeconds = 1.0
+    /// Seconds after which a document that could not be recorded is looked at again; twice as many the next time.
+    package var postponeSeconds = 0.5
+    /// Seconds for which former contents wait for a program to close what replaces them, so that both are compared.
+    package var busySeconds = 30.0
+    /// Seconds after which the journal is tried again when the disk was full.
+    package var retrySeconds = 5.0
+    /// So many documents may be missing at the start before the brake is thought of, which asks for half of all.
+    package var missingMax = 20
 
     package init() {}
 }

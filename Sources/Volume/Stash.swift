@@ -1,11 +1,11 @@
 import CLinux
 import Glibc
 import Model
-import SystemCalls
 import Synchronization
+import SystemCalls
 
 /// The directory of contents moved aside, waiting to be cut into chunks. A file's name says all that is needed to find
-/// its document after a crash: `SEQUENCE-KIND-INODE-DIRECTORY-SAVED-UID-PROGRAM-NAME`, numbers in hexadecimal.
+/// its document after a crash: `SEQUENCE-KIND-INODE-DIRECTORY-SAVED-MODIFIED-UID-PROGRAM-NAME`, numbers in hexadecimal.
 final class Stash: Sendable {
     /// O_PATH.
     let directory: Int32
@@ -26,14 +26,15 @@ final class Stash: Sendable {
     }
 
     /// A name that was never given before.
-    func newName(_ kind: Kind, inode: UInt64, spot: Spot?, actor: Actor) -> String {
+    func newName(_ kind: Kind, _ trace: Trace, spot: Spot?, actor: Actor) -> String {
         let number = sequence.wrappingAdd(1, ordering: .relaxed).oldValue
         let program = actor.program.utf8.map { byte in
             byte == UInt8(ascii: "-") || byte == UInt8(ascii: "/") ? UInt8(ascii: "_") : byte
         }
         var text = hexadecimal(number: number)
         text += "-\(Character(UnicodeScalar(kind.rawValue)))"
-        for value in [inode, spot?.directory ?? 0, UInt64(cl_clock_realtime_ns())] {
+        let times = [cl_clock_realtime_ns(), trace.modified].map { UInt64(bitPattern: $0) }
+        for value in [trace.inode, spot?.directory ?? 0] + times {
             text += "-" + hexadecimal(number: value)
         }
         text += "-" + hexadecimal(number: UInt64(actor.uid))
@@ -49,16 +50,18 @@ final class Stash: Sendable {
 
     /// What a name says; nil for a file that is none of ours.
     static func parse(_ name: String) -> Entry? {
-        let parts = name.split(separator: "-", maxSplits: 7, omittingEmptySubsequences: false)
-        guard parts.count == 8, let sequence = UInt64(parts[0], radix: 16),
+        let parts = name.split(separator: "-", maxSplits: 8, omittingEmptySubsequences: false)
+        guard parts.count == 9, let sequence = UInt64(parts[0], radix: 16),
             let letter = parts[1].utf8.first, let kind = Kind(rawValue: letter),
             let inode = UInt64(parts[2], radix: 16), let directory = UInt64(parts[3], radix: 16),
-            let saved = UInt64(parts[4], radix: 16), let uid = UInt32(parts[5], radix: 16)
+            let saved = UInt64(parts[4], radix: 16),
+            let modified = UInt64(parts[5], radix: 16), let uid = UInt32(parts[6], radix: 16)
         else { return nil }
-        let spot = directory == 0 ? nil : Spot(directory: directory, name: Name(parts[7]))
+        let spot = directory == 0 ? nil : Spot(directory: directory, name: Name(parts[8]))
         return Entry(
             file: name, sequence: sequence, kind: kind, inode: inode, spot: spot,
-            saved: Int64(saved), actor: Actor(process: 0, uid: uid, program: String(parts[6])))
+            saved: Int64(bitPattern: saved), modified: Int64(bitPattern: modified),
+            actor: Actor(process: 0, uid: uid, program: String(parts[7])))
     }
 
     struct Entry: Hashable, Sendable {
@@ -70,6 +73,8 @@ final class Stash: Sendable {
         var spot: Spot?
         /// Nanoseconds since 1970.
         var saved: Int64
+        /// When the contents were last changed, nanoseconds since 1970.
+        var modified: Int64
         var actor: Actor
     }
 
@@ -89,24 +94,28 @@ final class Stash: Sendable {
     func remove(_ name: String) { _ = cl_unlinkat(directory, name, 0) }
 
     /// Copies what an O_PATH descriptor refers to, cloned where the file system can.
-    func copy(of file: Int32, size: Int64, into name: String) throws(Errno) {
+    func copy(of file: Int32, _ trace: Trace, into name: String) throws(Errno) {
         let source = Descriptor(owning: try check(cl_reopen(file, O_RDONLY | O_NOATIME)))
         let copy = try Descriptor(
             opening: name, in: directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
-        let result = cl_copy_file(source.raw, copy.raw, size)
+        let result = cl_copy_file(source.raw, copy.raw, trace.size)
         if result < 0 {
             remove(name)
             throw Errno(-result)
         }
+        _ = cl_chmod_fd(copy.raw, mode_t(trace.permissions))
     }
 
     /// Whether this file system clones files at no cost.
-    func clones(_ file: Int32, into name: String) -> Bool {
+    func clones(_ file: Int32, _ trace: Trace, into name: String) -> Bool {
         guard let source = try? Descriptor(owning: check(cl_reopen(file, O_RDONLY))),
             let copy = try? Descriptor(
                 opening: name, in: directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
         else { return false }
-        if cl_clone_file(source.raw, copy.raw) == 0 { return true }
+        if cl_clone_file(source.raw, copy.raw) == 0 {
+            _ = cl_chmod_fd(copy.raw, mode_t(trace.permissions))
+            return true
+        }
         remove(name)
         return false
     }

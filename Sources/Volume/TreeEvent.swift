@@ -52,6 +52,14 @@ package struct Trace: Hashable, Sendable {
         changed = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
     }
 
+    init(inode: UInt64, mode: UInt32, size: Int64, modified: Int64, changed: Int64) {
+        self.inode = inode
+        self.mode = mode
+        self.size = size
+        self.modified = modified
+        self.changed = changed
+    }
+
     package var isDirectory: Bool { mode & 0o170000 == 0o040000 }
     package var isFile: Bool { mode & 0o170000 == 0o100000 }
     package var isSymlink: Bool { mode & 0o170000 == 0o120000 }

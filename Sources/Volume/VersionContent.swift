@@ -1,7 +1,7 @@
-import ChunkStore
 import CLinux
-import Journal
+import ChunkStore
 import Glibc
+import Journal
 import Model
 import Synchronization
 import SystemCalls
@@ -157,7 +157,9 @@ extension Volume {
                 }
             } else if let live = try? Volume.openTree(path, root),
                 let bytes = verified(
-                    chunk, OverlayContent(undo: file.raw, file: live.raw), at: offset)
+                    chunk,
+                    OverlayContent(
+                        undo: file.raw, base: .file(FileContent(descriptor: live.raw))), at: offset)
             {
                 return bytes
             }

@@ -30,7 +30,9 @@ extension Volume {
     {
         try catchUp(with: path, timeoutSeconds: timeoutSeconds)
         return try journal.read { reader in
-            guard let item = try self.item(at: path, includesDeleted: true, reader) else { return nil }
+            guard let item = try self.item(at: path, includesDeleted: true, reader) else {
+                return nil
+            }
             return try self.history(of: item, reader)
         }
     }

@@ -25,7 +25,7 @@ extension Volume {
             return false
         }
         // One rename takes the name away and keeps the bytes: at every instant they have exactly one name.
-        let aside = stash.newName(.displaced, inode: trace.inode, spot: spot, actor: actor)
+        let aside = stash.newName(.displaced, trace, spot: spot, actor: actor)
         try check(cl_renameat2(place.descriptor, place.name, stash.directory, aside, 0))
         events.append(.removed(spot, trace, stash: aside, by: actor))
         return true
@@ -80,15 +80,15 @@ extension Volume {
             holdsBytes(trace, links: status.st_nlink)
                 || traits.contains(.unsaved) && trace.isFile && status.st_nlink == 1
         else { return nil }
-        let aside = stash.newName(.displaced, inode: trace.inode, spot: place.spot, actor: actor)
+        let aside = stash.newName(.displaced, trace, spot: place.spot, actor: actor)
         let result = cl_linkat(place.descriptor, place.name, stash.directory, aside, 0)
         if result == 0 { return aside }
         guard [EPERM, EMLINK, EOPNOTSUPP, EXDEV].contains(-result) else { throw Errno(-result) }
         // A file of somebody else that may not be linked (protected_hardlinks): its bytes are copied.
         let file = Descriptor(
             owning: try check(cl_openat(place.descriptor, place.name, O_PATH | O_NOFOLLOW, 0)))
-        let copy = stash.newName(.copied, inode: trace.inode, spot: place.spot, actor: actor)
-        try stash.copy(of: file.raw, size: trace.size, into: copy)
+        let copy = stash.newName(.copied, trace, spot: place.spot, actor: actor)
+        try stash.copy(of: file.raw, trace, into: copy)
         return copy
     }
 
@@ -110,7 +110,7 @@ extension Volume {
     package func isLocal(_ name: UnsafePointer<CChar>) -> Bool {
         let length = strlen(name)
         return name.withMemoryRebound(to: UInt8.self, capacity: length) { bytes in
-            localNames.withLock { $0.matches(UnsafeBufferPointer(start: bytes, count: length)) }
+            ignoreFile.current.matches(UnsafeBufferPointer(start: bytes, count: length))
         }
     }
 }

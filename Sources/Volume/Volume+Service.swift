@@ -1,5 +1,5 @@
-import ChunkStore
 import CLinux
+import ChunkStore
 import Glibc
 import Journal
 import Model
@@ -63,7 +63,8 @@ extension Volume {
             scanning: report.isScanning, scanned: report.scannedItems, items: counts.items,
             documents: counts.documents, versions: counts.versions,
             pendingEvents: events.waiting.count, waitingToBeCut: report.works,
-            storeBytes: storeBytes, problems: report.problems.sorted { $0.key < $1.key }.map(\.value))
+            storeBytes: storeBytes,
+            problems: report.problems.sorted { $0.key < $1.key }.map(\.value))
     }
 
     private var storeBytes: Int64 {
@@ -155,7 +156,8 @@ extension Volume {
 
     private func version(_ number: Int, at path: [Name], _ reader: Reader) throws -> Version {
         let found = try item(at: path, includesDeleted: true, reader)
-        guard let item = found, let version = try reader.version(of: item.key, number: number) else {
+        guard let item = found, let version = try reader.version(of: item.key, number: number)
+        else {
             throw VolumeError(
                 .notFound,
                 "\(path.last?.text ?? "/") has no version \(number): "
@@ -182,7 +184,8 @@ extension Volume {
             guard cl_clock_monotonic_ns() < deadline else {
                 let what = try waitsFor(path) ?? path.map(\.text).joined(separator: "/")
                 throw VolumeError(
-                    .timeout, "Not yet safe on this disk: \(what.isEmpty ? "recent changes" : what).")
+                    .timeout,
+                    "Not yet safe on this disk: \(what.isEmpty ? "recent changes" : what).")
             }
             usleep(pause)
             pause = min(pause * 2, 50_000)

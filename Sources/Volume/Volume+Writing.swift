@@ -98,16 +98,17 @@ extension Volume {
         guard trace.size > 0, !traits.contains(.local), !isKept(trace) else { return true }
         let isSmall = trace.size <= settings.copiedSizeMax
         let name = stash.newName(
-            isSmall || whole ? .copied : .undo, inode: trace.inode, spot: nil, actor: actor)
+            isSmall || whole ? .copied : .undo, trace, spot: nil, actor: actor)
         if isSmall || whole && mayBlock {
-            try stash.copy(of: file, size: trace.size, into: name)
-        } else if stash.clones(file, into: name) {
+            try stash.copy(of: file, trace, into: name)
+        } else if stash.clones(file, trace, into: name) {
             // Cloned: as good as a copy, and free.
         } else if whole {
             return false
         } else {
             let copy = try Descriptor(
                 opening: name, in: stash.directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
+            _ = cl_chmod_fd(copy.raw, mode_t(trace.permissions))
             writing.undo = try Undo(name: name, copy: copy, size: trace.size)
         }
         writing.isSecured = true
@@ -128,8 +129,8 @@ extension Volume {
         guard writing.boundary == nil, trace.size > 0, trace.size <= settings.copiedSizeMax,
             !traits.contains(.local), writing.baseline.map({ trace.differs(from: $0) }) ?? true
         else { return }
-        let name = stash.newName(.copied, inode: trace.inode, spot: nil, actor: writing.actor)
-        try stash.copy(of: file, size: trace.size, into: name)
+        let name = stash.newName(.copied, trace, spot: nil, actor: writing.actor)
+        try stash.copy(of: file, trace, into: name)
         writing.boundary = Writing.Boundary(
             unique: unique, stash: name, actor: writing.actor, earlier: writing.writers)
     }

@@ -23,7 +23,7 @@ package final class Volume: Sendable {
     let journal: Journal
     let packs: PackStore
     let kept = KeptContents()
-    let localNames: Mutex<LocalNames>
+    let ignoreFile: IgnoreFile
     let recorder: Recorder
     let log: Logger
 
@@ -39,14 +39,14 @@ package final class Volume: Sendable {
         root = store.tree.raw
         let names = IgnoreFile(tree: store.tree.raw)
         stash = Stash(directory: store.stash.raw, firstSequence: firstSequence)
-        localNames = Mutex(names.read())
+        ignoreFile = names
         let wake = WakeUp()
         events = EventQueue(onFirst: { wake.call() })
         recorder = Recorder(
             tree: store.tree.raw, stash: stash, journal: journal, packs: packs, events: events,
             settings: settings,
             device: Recorder.Device(id: identity.device, name: identity.deviceName), kept: kept,
-            log: log, localNames: { names.current })
+            log: log, ignoreFile: names)
         self.store = store
         wake.set { [weak recorder] in recorder?.wake() }
     }
@@ -55,7 +55,8 @@ package final class Volume: Sendable {
     ///
     /// - Throws: `.busy`, `.damaged`, `.newer`, `.denied`, `.full`, `.notFound`: nothing was changed then.
     package static func open(
-        store path: String, name: String? = nil, owner: String? = nil, settings: Settings, log: Logger
+        store path: String, name: String? = nil, owner: String? = nil, settings: Settings,
+        log: Logger
     ) throws(VolumeError) -> Volume {
         _ = cl_ignore_signals()
         let store = try Store(

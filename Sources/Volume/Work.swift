@@ -2,18 +2,18 @@ import Model
 
 /// What the recorder still has to do for one document.
 struct Work {
-    /// Contents older than what the tree holds, oldest first.
-    var stashes: [Stash.Entry] = []
-    /// Who saved what the tree holds, and when (nanoseconds since 1970); nil when that is not a new save.
+    /// Contents that it had before the one that the tree holds, oldest first.
+    var formers: [Former] = []
+    /// Who saved what the tree holds, and when; nil when that is not a new save.
     var save: Save?
+    /// Who made the file, where nobody saved it under this name.
+    var author: Save?
     /// Whether a program has it open for writing.
     var isWriting = false
-    /// Inodes elsewhere in the tree that hold what was its contents (a backup made by renaming, another hard link).
-    var sources: Set<UInt64> = []
-    /// Stash files whose bytes were written after they had been replaced.
-    var superseded: Set<String> = []
-    /// Found in the stash when the volume was opened: perhaps recorded already.
-    var isRecovered = false
+    /// Found by comparing the tree with the journal: nobody kept what it was before.
+    var isFound = false
+    /// Counts the changes of this work, so that a recording notices those made while it read.
+    var revision: UInt64 = 0
     /// Monotonic nanoseconds: when it came, and when to look at it next.
     var since: Int64
     var due: Int64
@@ -21,7 +21,42 @@ struct Work {
 
     struct Save: Hashable {
         var actor: Actor
+        /// Nanoseconds since 1970.
         var time: Int64
+    }
+
+    init(now: Int64) { (since, due) = (now, now) }
+}
+
+/// A content that a document had before what the tree shows under its name.
+struct Former: Hashable {
+    enum Place: Hashable {
+        case stash(Stash.Entry)
+        /// In a file that the tree has under another name (a backup made by renaming, another hard link).
+        case elsewhere(Trace)
+    }
+
+    var place: Place
+    /// Who saved it; nil when it had been recorded then, or nobody saw the save.
+    var save: Work.Save?
+    /// A program saved it after it had been replaced: a conflict version.
+    var isSuperseded = false
+    /// Found in the stash when the volume was opened: perhaps it was recorded before.
+    var isRecovered = false
+    /// What was current before it, when it was left for later because a program still had it open.
+    var base: Identifier?
+    var isLate = false
+
+    var entry: Stash.Entry? {
+        guard case .stash(let entry) = place else { return nil }
+        return entry
+    }
+
+    var inode: UInt64 {
+        switch place {
+        case .stash(let entry): entry.inode
+        case .elsewhere(let trace): trace.inode
+        }
     }
 }
 
@@ -29,8 +64,10 @@ struct Work {
 struct Tombstone {
     var item: Int64
     var actor: Actor
-    /// Monotonic nanoseconds.
+    /// Nanoseconds since 1970.
     var time: Int64
+    /// The file that had the name, as it was then.
+    var trace: Trace
 }
 
 /// What a directory of the tree is to the recorder.
@@ -39,6 +76,32 @@ enum Location: Hashable {
     case directory(Int64)
     /// A package, or a directory in one: with its path from the package.
     case package(Int64, [Name])
-    /// The ignore file names it: nothing below it is an item.
-    case ignored
+    /// One that the ignore file names, or below that: nothing in it is an item.
+    case ignored(Int64, [Name])
+    /// One that was gone before the recorder came by.
+    case unknown
+}
+
+/// What the recorder remembers between transactions. A transaction that fails gives back what it was before.
+struct Memory {
+    var locations: [UInt64: Location] = [:]
+    /// Files in packages by inode.
+    var packaged: [UInt64: Int64] = [:]
+    var works: [Int64: Work] = [:]
+    var tombstones: [Spot: Tombstone] = [:]
+    /// Documents that need a content of an inode that is elsewhere in the tree now.
+    var heirs: [UInt64: Set<Int64>] = [:]
+    /// Where an inode with heirs is, when no item says so.
+    var strays: [UInt64: Spot] = [:]
+    /// Where the files of a former package are.
+    var remains: [Int64: Location] = [:]
+    /// Documents by the inodes of theirs that are in the stash, and that programs may still write.
+    var displaced: [UInt64: Set<Int64>] = [:]
+    /// How many works need a stash file, where more than one does.
+    var stashUsers: [String: Int] = [:]
+    /// Stash files that nobody needs once the transaction is committed.
+    var doomed: [String] = []
+    var scan: Scan?
+    /// Items that the last whole scan did not find.
+    var missing: [Int64] = []
 }

@@ -1,0 +1,167 @@
+import CLinux
+import ChunkStore
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+/// What an attempt to read a former content came to.
+private enum Opening {
+    case found(CutFormer)
+    /// It was recorded before, has no byte, or never was a content of its own.
+    case nothing
+    /// A program has it open for writing.
+    case busy
+    case notYet
+}
+
+// Reading what a document held before: from the stash, or where the tree has it under another name.
+extension Recorder {
+    /// Cuts the former contents, oldest first; those still being written become the recording's rest. Nil: not yet.
+    func openFormers(_ recording: inout Recording, _ live: LiveFile?) throws(VolumeError)
+        -> [CutFormer]?
+    {
+        var found: [CutFormer] = []
+        // What an inode held after the content that is looked at, newest first.
+        var bases: [UInt64: AnySource] = [:]
+        if let live { bases[live.trace.inode] = .file(live.content) }
+        var borrowed: [CutFormer] = []
+        for former in recording.work.formers.reversed() {
+            switch try open(former, recording, live, &bases, &borrowed) {
+            case .found(let cut):
+                bases[former.inode] = cut.source
+                found.append(cut)
+            case .nothing: break
+            case .busy: recording.rest.insert(former, at: 0)
+            case .notYet: return nil
+            }
+        }
+        return found.reversed()
+    }
+
+    private func open(
+        _ former: Former, _ recording: Recording, _ live: LiveFile?,
+        _ bases: inout [UInt64: AnySource],
+        _ borrowed: inout [CutFormer]
+    ) throws(VolumeError) -> Opening {
+        guard case .stash(let entry) = former.place else {
+            return try openElsewhere(former, attempts: recording.work.attempts)
+        }
+        let descriptor: Descriptor
+        do throws(Errno) {
+            descriptor = try stash.open(entry.file)
+        } catch {
+            if error == .notFound { return .nothing }
+            throw VolumeError(.system, "\(entry.file) in the stash cannot be read: \(error).")
+        }
+        var trace = status(descriptor.raw)
+        guard trace.size > 0 else { return .nothing }
+        if entry.kind == .displaced {
+            if cl_probe_writers(descriptor.raw) == -EAGAIN { return .busy }
+            let file = AnySource.file(FileContent(descriptor: descriptor.raw))
+            return .found(try CutFormer(former, descriptor, trace, file))
+        }
+        trace.modified = entry.modified
+        if entry.kind == .copied {
+            let file = AnySource.file(FileContent(descriptor: descriptor.raw))
+            return .found(try CutFormer(former, descriptor, trace, file))
+        }
+        return try openUndo(former, entry, descriptor, trace, recording, live, bases, &borrowed)
+    }
+
+    /// Old blocks: what lies between them is what the file held next.
+    private func openUndo(
+        _ former: Former, _ entry: Stash.Entry, _ descriptor: consuming Descriptor, _ trace: Trace,
+        _ recording: Recording, _ live: LiveFile?, _ bases: [UInt64: AnySource],
+        _ borrowed: inout [CutFormer]
+    ) throws(VolumeError) -> Opening {
+        var base = bases[entry.inode]
+        var isGuess = false
+        if base == nil {
+            if recording.isLiveLeft || recording.rest.contains(where: { $0.inode == entry.inode }) {
+                return .notYet
+            }
+            if let file = try openInode(entry.inode) {
+                if cl_probe_writers(file.raw) == -EAGAIN { return .notYet }
+                let elsewhere = status(file.raw)
+                let source = AnySource.file(FileContent(descriptor: file.raw))
+                borrowed.append(
+                    try CutFormer(Former(place: .elsewhere(elsewhere)), file, elsewhere, source))
+                base = source
+            } else if let live {
+                // The store was copied: the file has another inode.
+                base = .file(live.content)
+                isGuess = true
+            }
+        }
+        guard let base else { return .nothing }
+        let overlay = AnySource.overlay(OverlayContent(undo: descriptor.raw, base: base))
+        let cut: CutFormer
+        do throws(VolumeError) {
+            cut = try CutFormer(former, descriptor, trace, overlay)
+        } catch {
+            // The file is shorter than the blocks say: nobody can tell any more what it held.
+            if error.code == .busy, former.isRecovered { return .nothing }
+            throw error
+        }
+        guard isGuess else { return .found(cut) }
+        let key = recording.item.key
+        let known = try journal.read { try $0.versions(of: key) }
+        return known.contains { $0.content == cut.cut.digest } ? .found(cut) : .nothing
+    }
+
+    private func openElsewhere(_ former: Former, attempts: Int) throws(VolumeError) -> Opening {
+        guard case .elsewhere(let trace) = former.place else { return .nothing }
+        guard let file = try openInode(trace.inode) else {
+            return attempts < 4 ? .notYet : .nothing
+        }
+        if cl_probe_writers(file.raw) == -EAGAIN { return attempts < 4 ? .notYet : .nothing }
+        let now = status(file.raw)
+        guard trace.size < 0 || now.size == trace.size && now.modified == trace.modified else {
+            // It was changed as another document: what it held before is in the stash, or was recorded.
+            return .nothing
+        }
+        guard now.size > 0 else { return .nothing }
+        if cl_fsync(file.raw, 0) < 0 {
+            throw VolumeError(.system, "A former content cannot be synced to the disk.")
+        }
+        let source = AnySource.file(FileContent(descriptor: file.raw))
+        let cut = try CutFormer(former, file, now, source)
+        guard !status(cut.descriptor.raw).differs(from: now) else { return .notYet }
+        return .found(cut)
+    }
+
+    /// A file of the tree by its inode, if it is known where that is.
+    private func openInode(_ inode: UInt64) throws(VolumeError) -> Descriptor? {
+        var paths = try journal.read { reader in
+            try reader.items(inode: inode).compactMap { try reader.path(of: $0.key) }
+        }
+        if let stray = memory.strays[inode], let path = try path(of: stray) { paths.append(path) }
+        if let package = memory.packaged[inode],
+            let inner = packageCuts[package]?.first(where: { $0.value.trace.inode == inode })?.key,
+            let path = try journal.read({ try $0.path(of: package) })
+        {
+            paths.append(path + Manifest.Entry(path: inner).names)
+        }
+        for path in paths {
+            guard
+                let file = try? openBeneath(
+                    path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK),
+                status(file.raw).inode == inode
+            else { continue }
+            return file
+        }
+        return nil
+    }
+
+    private func path(of spot: Spot) throws(VolumeError) -> [Name]? {
+        try journal.read { reader in
+            switch try location(of: spot.directory, reader) {
+            case .directory(let key): try reader.path(of: key).map { $0 + [spot.name] }
+            case .package(let key, let inner), .ignored(let key, let inner):
+                try reader.path(of: key).map { $0 + inner + [spot.name] }
+            case .unknown: nil
+            }
+        }
+    }
+}

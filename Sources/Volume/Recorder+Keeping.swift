@@ -1,0 +1,112 @@
+import CLinux
+import ChunkStore
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+// Bytes are stored once: only chunks that the tree no longer has go to the chunk store.
+extension Recorder {
+    /// Stores the chunks that only former contents have: of those in the stash, and of what was current, wherever its
+    /// bytes went.
+    func keepBytes(
+        _ recording: inout Recording, _ formers: [CutFormer], _ live: LiveFile?,
+        _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) {
+        let item = recording.item
+        let excess = live?.cut.manifest.chunkIDs ?? []
+        for former in formers {
+            try store(
+                former.cut.manifest.chunkIDs.subtracting(excess), from: former.source,
+                former.size, &places)
+        }
+        if let live, item.inPlace >= 2, live.trace.size > settings.copiedSizeMax {
+            // Written in place again and again: kept cut ahead of time, so that it may be written without waiting.
+            try store(excess, from: live.content, live.trace.size, &places)
+            recording.keptTrace = live.trace
+        }
+        guard !recording.isLiveLeft else { return }
+        try keepOlder(&recording, excess, places)
+    }
+
+    /// What was current, and with it all that shares its chunks, has lost what is in none of the contents at hand.
+    private func keepOlder(
+        _ recording: inout Recording, _ excess: Set<Digest>, _ places: [Digest: ChunkPlace]
+    ) throws(VolumeError) {
+        let key = recording.item.key
+        let known = try journal.read { reader in
+            try reader.item(key)?.current.flatMap { try reader.manifest(of: $0) }
+        }
+        guard let before = known.flatMap(Manifest.init(encoded:)) else { return }
+        try settleLost(&recording, try missing(before.chunkIDs.subtracting(excess), places))
+    }
+
+    /// Versions that need these chunks, which are nowhere, are lost. That is as it must be when the tree was edited while
+    /// nobody watched; else it is damage.
+    func settleLost(_ recording: inout Recording, _ lost: Set<Digest>) throws(VolumeError) {
+        guard !lost.isEmpty else { return }
+        let key = recording.item.key
+        let versions = try journal.read { reader in
+            try reader.versions(of: key).filter { version in
+                let manifest = try reader.manifest(of: version.id).flatMap(Manifest.init(encoded:))
+                return manifest.map { !$0.chunkIDs.isDisjoint(with: lost) } ?? false
+            }
+        }
+        guard !recording.work.isFound else {
+            recording.lost = versions
+            forgetLost(&recording)
+            return
+        }
+        tell(
+            "bytes of \(key)",
+            "Version \(versions.map { String($0.number) }.joined(separator: ", ")) of "
+                + "\(recording.item.name) has lost bytes that were nowhere else: "
+                + "`fsctl doctor` names it.")
+    }
+
+    private func forgetLost(_ recording: inout Recording) {
+        let ids = Set(recording.lost.map(\.id))
+        recording.outdated.removeAll { ids.contains($0) }
+        if let current = recording.item.current, ids.contains(current) {
+            recording.item.current = nil
+        }
+    }
+
+    /// Those of the chunks that are not in the chunk store.
+    func missing(_ ids: Set<Digest>, _ places: [Digest: ChunkPlace]) throws(VolumeError) -> Set<
+        Digest
+    > {
+        guard !ids.isEmpty else { return [] }
+        return try journal.read { reader in
+            try ids.filter { try places[$0] == nil && reader.place(of: $0) == nil }
+        }
+    }
+
+    func store(
+        _ ids: Set<Digest>, from source: some ContentSource, _ size: Int64,
+        _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) {
+        var wanted = try missing(ids, places)
+        guard !wanted.isEmpty else { return }
+        _ = try cutContent(of: source, size: UInt64(size)) { (chunk, bytes) throws(VolumeError) in
+            guard wanted.remove(chunk.id) != nil else { return }
+            places[chunk.id] = ChunkPlace(try packs.append(chunk.id, bytes))
+        }
+    }
+}
+
+extension ChunkPlace {
+    init(_ location: ChunkLocation) {
+        self.init(
+            pack: location.pack, offset: location.offset, storedLength: location.storedLength,
+            length: location.length)
+    }
+}
+
+extension ChunkLocation {
+    init(_ place: ChunkPlace) {
+        self.init(
+            pack: place.pack, offset: place.offset, storedLength: place.storedLength,
+            length: place.length)
+    }
+}

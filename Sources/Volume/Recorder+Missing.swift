@@ -1,0 +1,130 @@
+import CLinux
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+// What has lost its name while nobody watched was moved, or deleted; or the tree is not what it was, and nothing follows.
+extension Recorder {
+    /// Once the events of the meantime are understood. False when nothing is missing.
+    func settleMissing() -> Bool {
+        guard memory.scan == nil, backlog.isEmpty, !memory.missing.isEmpty, !isPaused else {
+            return false
+        }
+        let before = memory
+        eventTime = cl_clock_realtime_ns()
+        do {
+            try journal.write { t in
+                let missing = memory.missing
+                memory.missing = []
+                try settle(missing, t)
+            }
+        } catch {
+            memory = before
+            tell("scan", "Missing documents could not be looked for: \(error)")
+            pause(seconds: settings.retrySeconds)
+        }
+        removeDoomed()
+        return true
+    }
+
+    private func settle(_ missing: [Int64], _ t: Transaction) throws {
+        var gone: [Item] = []
+        for key in missing {
+            guard let item = try t.item(key), item.deleted == nil, try !isThere(item, t) else {
+                continue
+            }
+            if let place = try newPlace(of: item, t) {
+                try move(item, to: place, t)
+            } else {
+                gone.append(item)
+            }
+        }
+        guard !gone.isEmpty else { return }
+        let count = try gone.reduce(0) { try $0 + countDocuments(in: $1, t) }
+        let all = try t.documentCount()
+        if count > settings.missingMax, count > all / 2 {
+            tell(
+                "brake",
+                "\(count) of \(all) documents are missing from the working tree. Nothing is taken "
+                    + "for deleted. If that is right, delete them through the mount; if not, put "
+                    + "the tree back and mount again.")
+            return
+        }
+        untell("brake")
+        for item in gone { try lose(item, t) }
+    }
+
+    /// An event of the meantime may have brought it back.
+    private func isThere(_ item: Item, _ t: Reader) throws -> Bool {
+        guard let path = try t.path(of: item.key), let name = path.last,
+            let directory = try? openBeneath(
+                path.dropLast(), from: tree, flags: O_PATH | O_DIRECTORY)
+        else { return false }
+        return (try? entryStatus(name, in: directory.raw)) != nil
+    }
+
+    /// The item that the scan took a moved one for.
+    private func newPlace(of item: Item, _ t: Reader) throws -> Item? {
+        try t.items(inode: item.inode).first { found in
+            found.key > item.key && found.latest == 0 && found.kind == item.kind
+        }
+    }
+
+    private func countDocuments(in item: Item, _ t: Reader) throws -> Int {
+        guard item.kind == .directory else { return 1 }
+        var count = 0
+        try t.forEachChild(of: item.key) { count += try countDocuments(in: $0, t) }
+        return count
+    }
+
+    /// Moves a document, or a directory with all that the journal has below it.
+    private func move(_ item: Item, to place: Item, _ t: Transaction) throws {
+        try merge(place, into: item, t)
+        var moved = item
+        (moved.parent, moved.name) = (place.parent, place.name)
+        try settle(&moved, place, t)
+    }
+
+    /// What was below the directory before is found again by name, what is new there stays.
+    private func merge(_ place: Item, into item: Item, _ t: Transaction) throws {
+        for child in item.kind == .directory ? try t.children(of: place.key) : [] {
+            guard var known = try t.item(parent: item.key, name: child.name) else {
+                var child = child
+                child.parent = item.key
+                try t.update(child)
+                continue
+            }
+            try merge(child, into: known, t)
+            if known.kind == .directory { try settle(&known, child, t) }
+        }
+        forgetWork(place.key)
+        try t.removeRow(place.key)
+    }
+
+    private func settle(_ item: inout Item, _ place: Item, _ t: Transaction) throws {
+        item.inode = place.inode
+        if item.kind == .file || item.kind == .package { item.changed = 0 }
+        try t.update(item)
+        switch item.kind {
+        case .directory: memory.locations[item.inode] = .directory(item.key)
+        case .package: memory.locations[item.inode] = .package(item.key, [])
+        default: break
+        }
+        if item.kind == .directory || item.kind == .package { rescan(item.key) }
+        pendingCursor = 0
+    }
+
+    /// It was deleted while nobody watched.
+    private func lose(_ item: Item, _ t: Transaction) throws {
+        if item.kind == .directory {
+            for child in try t.children(of: item.key) { try lose(child, t) }
+        }
+        if item.kind == .file || item.kind == .package, item.latest > 0 {
+            // Its bytes may be under another name; else they went with it.
+            if item.kind == .file { need(item, Trace(item)) }
+            touch(item.key) { $0.isFound = true }
+        }
+        try vanish(item, t)
+    }
+}

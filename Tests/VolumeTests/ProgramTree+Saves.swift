@@ -1,0 +1,114 @@
+import Foundation
+import Glibc
+import Model
+import SystemCalls
+import Testing
+
+@testable import Volume
+
+// What programs are made of.
+extension ProgramTree {
+    /// Truncates and writes, or creates: shell redirection, nano.
+    func save(_ path: String, _ bytes: [UInt8], by program: Program) throws {
+        let handle = try open(path, O_WRONLY | O_CREAT | O_TRUNC, by: program)
+        try write(handle, bytes)
+        close(handle)
+    }
+
+    func save(_ path: String, _ text: String, by program: Program) throws {
+        try save(path, Array(text.utf8), by: program)
+    }
+
+    /// Writes to a new file and renames it over.
+    func replace(
+        _ path: String, _ bytes: [UInt8], temporary: String? = nil, by program: Program
+    ) throws {
+        let temporary = temporary ?? path + ".new"
+        try save(temporary, bytes, by: program)
+        try rename(temporary, path, by: program)
+    }
+
+    func writeInPlace(_ path: String, _ bytes: [UInt8], at offset: Int64, by program: Program)
+        throws
+    {
+        let handle = try open(path, O_RDWR, by: program)
+        try write(handle, bytes, at: offset)
+        close(handle)
+    }
+
+    func append(_ path: String, _ bytes: [UInt8], by program: Program) throws {
+        let handle = try open(path, O_WRONLY | O_APPEND, by: program)
+        try write(handle, bytes)
+        close(handle)
+    }
+
+    /// rm -r
+    func removeTree(_ path: String, by program: Program) throws {
+        for name in try FileManager.default.contentsOfDirectory(atPath: real(path)).sorted() {
+            let inner = path + "/" + name
+            var status = stat()
+            lstat(real(inner), &status)
+            if status.st_mode & S_IFMT == S_IFDIR {
+                try removeTree(inner, by: program)
+            } else {
+                try unlink(inner, by: program)
+            }
+        }
+        try rmdir(path, by: program)
+    }
+
+    func contents(_ path: String) -> [UInt8]? {
+        FileManager.default.contents(atPath: real(path)).map { Array($0) }
+    }
+
+    // MARK: History
+
+    /// The bytes of each version, oldest first.
+    func versions(_ path: String) throws -> [[UInt8]] {
+        guard let history = try volume.history(at: names(path)) else { return [] }
+        return try history.versions.map { try bytes(of: $0) }
+    }
+
+    func texts(_ path: String) throws -> [String] {
+        try versions(path).map { String(decoding: $0, as: UTF8.self) }
+    }
+
+    func bytes(of version: Version) throws -> [UInt8] {
+        let content = try volume.content(of: version.id)
+        return try bytes(content, entry: 0)
+    }
+
+    func bytes(_ content: VersionContent, entry: Int) throws -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: Int(content.manifest.entries[entry].size))
+        let count = try bytes.withUnsafeMutableBytes { try content.read(entry, into: $0, at: 0) }
+        #expect(count == bytes.count)
+        return bytes
+    }
+
+    /// Returns when nothing is left to do; false after `seconds`.
+    @discardableResult
+    func quiet(seconds: Double = 20) -> Bool {
+        let end = Date(timeIntervalSinceNow: seconds)
+        while Date() < end {
+            if volume.recorder.catchUp(with: nil, timeoutSeconds: 1) {
+                let report = volume.recorder.signal.look { volume.recorder.report }
+                if report.works == 0, !report.isScanning, volume.events.waiting.count == 0 {
+                    return true
+                }
+            }
+            usleep(2000)
+        }
+        return false
+    }
+
+    /// Every regular file and symlink of a version, by its path in the package.
+    func packageFiles(_ version: Version) throws -> [String: String] {
+        let content = try volume.content(of: version.id)
+        var files: [String: String] = [:]
+        for (index, entry) in content.manifest.entries.enumerated() where entry.kind == .file {
+            files[String(decoding: entry.path, as: UTF8.self)] = String(
+                decoding: try bytes(content, entry: index), as: UTF8.self)
+        }
+        return files
+    }
+}

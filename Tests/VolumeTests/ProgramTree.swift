@@ -1,0 +1,347 @@
+import CLinux
+import Foundation
+import Glibc
+import Journal
+import Logging
+import Model
+import SystemCalls
+import Testing
+
+@testable import Volume
+
+/// A program, as the kernel names it in requests.
+struct Program: Sendable {
+    var process: Int32
+    var name = "editor"
+    var uid: UInt32 = 0
+
+    var actor: Agent { Agent(process: process, uid: uid, program: name) }
+}
+
+typealias Agent = Model.Actor
+
+/// What module Mount does for programs, without a kernel: system calls in the tree, and the volume's verbs around them.
+/// One request at a time: the kernel serialises those on one directory and one inode.
+final class ProgramTree: @unchecked Sendable {
+    /// What the mount keeps of an inode.
+    final class Node {
+        var writing = Writing()
+        var traits: Traits = []
+        var handles = 0
+    }
+
+    final class Handle {
+        let node: Node
+        let descriptor: Int32
+        let path: Int32
+        let isWriter: Bool
+        var undo: Undo?
+        var offset: Int64 = 0
+
+        init(node: Node, descriptor: Int32, path: Int32, isWriter: Bool, undo: Undo?) {
+            (self.node, self.descriptor, self.path) = (node, descriptor, path)
+            (self.isWriter, self.undo) = (isWriter, undo)
+        }
+    }
+
+    let store: String
+    private(set) var volume: Volume!
+    let settings: Settings
+    private let scratch: Scratch?
+    private let lock = NSRecursiveLock()
+    private var nodes: [UInt64: Node] = [:]
+    private var unique: UInt64 = 2
+
+    static let fast: Settings = {
+        var settings = Settings()
+        settings.settleSeconds = 0.02
+        settings.patienceSeconds = 0.2
+        settings.packageQuietSeconds = 0.05
+        settings.postponeSeconds = 0.02
+        settings.busySeconds = 0.3
+        settings.retrySeconds = 0.2
+        return settings
+    }()
+
+    /// Without `store`, in a directory of its own.
+    init(store: String? = nil, settings: Settings = ProgramTree.fast, starts: Bool = true) throws {
+        let scratch = store == nil ? Scratch() : nil
+        self.scratch = scratch
+        self.store = store ?? scratch!.path + "/store"
+        self.settings = settings
+        var log = Logger(label: "test")
+        log.logLevel = .critical
+        volume = try Volume.open(store: self.store, settings: settings, log: log)
+        if starts { volume.start() }
+    }
+
+    func stop() { volume.stop() }
+
+    /// Closes the volume and opens it again; `between` may edit the tree directly.
+    func remount(settings: Settings? = nil, _ between: () throws -> Void = {}) throws {
+        volume.stop()
+        nodes = [:]
+        var log = Logger(label: "test")
+        log.logLevel = .critical
+        // The store's lock goes with the last reference to the volume.
+        volume = nil
+        try between()
+        volume = try Volume.open(store: store, settings: settings ?? self.settings, log: log)
+        volume.start()
+    }
+
+    /// An absolute path in the tree.
+    func real(_ path: String) -> String { store + "/tree/" + path }
+
+    func nextUnique() -> UInt64 {
+        unique += 2
+        return unique
+    }
+
+    // MARK: Requests
+
+    private func withPlace<T>(_ path: String, _ body: (Place) throws -> T) throws -> T {
+        let (directory, name) = split(path)
+        let descriptor = try Descriptor(
+            opening: "tree/" + directory, in: storeDescriptor(),
+            flags: O_PATH | O_DIRECTORY)
+        let status = try descriptor.status()
+        return try name.withCString { text in
+            try body(
+                Place(descriptor: descriptor.raw, inode: UInt64(status.st_ino), name: text))
+        }
+    }
+
+    private func storeDescriptor() throws -> Int32 {
+        if let opened { return opened }
+        let descriptor = try Descriptor(opening: store, flags: O_PATH | O_DIRECTORY).release()
+        opened = descriptor
+        return descriptor
+    }
+
+    private var opened: Int32?
+
+    deinit { if let opened { Glibc.close(opened) } }
+
+    private func split(_ path: String) -> (String, String) {
+        guard let slash = path.lastIndex(of: "/") else { return ("", path) }
+        return (String(path[..<slash]), String(path[path.index(after: slash)...]))
+    }
+
+    private func status(_ place: Place) -> stat? {
+        var status = stat()
+        let result = cl_fstatat(place.descriptor, place.name, &status, AT_SYMLINK_NOFOLLOW)
+        return result == 0 ? status : nil
+    }
+
+    private func node(_ status: stat) -> Node {
+        if let node = nodes[UInt64(status.st_ino)] { return node }
+        let node = Node()
+        nodes[UInt64(status.st_ino)] = node
+        return node
+    }
+
+    private func synchronized<T>(_ body: () throws -> T) rethrows -> T {
+        lock.lock()
+        defer { lock.unlock() }
+        return try body()
+    }
+
+    /// open(2); `flags` of O_CREAT, O_EXCL, O_TRUNC, O_APPEND and the access mode.
+    func open(
+        _ path: String, _ flags: Int32, by program: Program, unique: UInt64? = nil
+    ) throws -> Handle {
+        try synchronized {
+            try withPlace(path) { place in
+                if let status = status(place) {
+                    if flags & O_EXCL != 0 { throw Errno.exists }
+                    return try open(place, status, flags, program, unique)
+                }
+                guard flags & O_CREAT != 0 else { throw Errno.notFound }
+                return try create(place, program, unique)
+            }
+        }
+    }
+
+    private func create(_ place: Place, _ program: Program, _ unique: UInt64?) throws -> Handle {
+        let descriptor = try check(
+            cl_openat(place.descriptor, place.name, O_RDWR | O_CREAT | O_EXCL, 0o644))
+        var status = stat()
+        _ = cl_fstat(descriptor, &status)
+        let node = Node()
+        nodes[UInt64(status.st_ino)] = node
+        node.traits = .unsaved
+        if volume.isLocal(place.name) { node.traits.insert(.local) }
+        node.handles = 1
+        let path = try check(cl_openat(place.descriptor, place.name, O_PATH | O_NOFOLLOW, 0))
+        volume.created(place, status: status, by: program.actor)
+        _ = try volume.openForWriting(
+            &node.writing, file: path, status: status, truncates: false, isNew: true,
+            traits: node.traits, others: 0, unique: unique ?? nextUnique(), mayBlock: false,
+            by: program.actor)
+        return Handle(node: node, descriptor: descriptor, path: path, isWriter: true, undo: nil)
+    }
+
+    private func open(
+        _ place: Place, _ status: stat, _ flags: Int32, _ program: Program, _ unique: UInt64?
+    ) throws -> Handle {
+        let node = node(status)
+        let path = try check(cl_openat(place.descriptor, place.name, O_PATH | O_NOFOLLOW, 0))
+        let isWriter = flags & O_ACCMODE != O_RDONLY
+        var undo: Undo?
+        if isWriter {
+            let number = unique ?? nextUnique()
+            var access = WriteAccess.slow
+            for mayBlock in [false, true] {
+                if case .slow = access {
+                    access = try volume.openForWriting(
+                        &node.writing, file: path, status: status, truncates: flags & O_TRUNC != 0,
+                        isNew: false, traits: node.traits, others: node.handles, unique: number,
+                        mayBlock: mayBlock, by: program.actor)
+                }
+            }
+            if case .guarded(let guarding) = access { undo = guarding }
+            if case .slow = access { Issue.record("still slow when it may block") }
+        }
+        let descriptor = try check(cl_reopen(path, isWriter ? O_RDWR : O_RDONLY))
+        if isWriter, flags & O_TRUNC != 0 { try check(cl_ftruncate(descriptor, 0)) }
+        node.handles += 1
+        let handle = Handle(
+            node: node, descriptor: descriptor, path: path, isWriter: isWriter, undo: undo)
+        if flags & O_APPEND != 0 { handle.offset = Int64(status.st_size) }
+        return handle
+    }
+
+    func write(_ handle: Handle, _ bytes: [UInt8], at offset: Int64? = nil) throws {
+        try synchronized {
+            let start = offset ?? handle.offset
+            if let undo = handle.node.writing.undo ?? handle.undo {
+                try undo.willWrite(handle.descriptor, offset: start, length: Int64(bytes.count))
+            }
+            try bytes.withUnsafeBytes { try writeFully(handle.descriptor, $0, at: start) }
+            if offset == nil { handle.offset += Int64(bytes.count) }
+        }
+    }
+
+    func read(_ handle: Handle) throws -> [UInt8] {
+        var status = stat()
+        _ = cl_fstat(handle.descriptor, &status)
+        var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
+        let count = try bytes.withUnsafeMutableBytes {
+            try readFully(handle.descriptor, into: $0, at: 0)
+        }
+        return Array(bytes[..<count])
+    }
+
+    func close(_ handle: Handle, unique: UInt64? = nil) {
+        synchronized {
+            Glibc.close(handle.descriptor)
+            handle.node.handles -= 1
+            if handle.isWriter {
+                volume.closeWriter(
+                    &handle.node.writing, file: handle.path, traits: handle.node.traits,
+                    unique: unique ?? nextUnique())
+                if handle.node.writing.writers == 0 { handle.node.traits.remove(.unsaved) }
+            }
+            Glibc.close(handle.path)
+        }
+    }
+
+    func truncate(_ path: String, to size: Int64, by program: Program) throws {
+        try synchronized {
+            try withPlace(path) { place in
+                guard var status = status(place) else { throw Errno.notFound }
+                let node = node(status)
+                let file = Descriptor(
+                    owning: try check(cl_openat(place.descriptor, place.name, O_PATH, 0)))
+                var done = false
+                for mayBlock in [false, true] where !done {
+                    done = try volume.willTruncate(
+                        &node.writing, file: file.raw, status: status, to: size,
+                        traits: node.traits, mayBlock: mayBlock, by: program.actor)
+                }
+                #expect(done)
+                try check(cl_truncate_fd(file.raw, size))
+                _ = cl_fstat(file.raw, &status)
+                volume.didTruncate(
+                    &node.writing, file: file.raw, status: status, traits: node.traits,
+                    by: program.actor)
+            }
+        }
+    }
+
+    func unlink(_ path: String, by program: Program) throws {
+        try synchronized {
+            try withPlace(path) { place in
+                guard let status = status(place) else { throw Errno.notFound }
+                let node = nodes[UInt64(status.st_ino)]
+                _ = try volume.unlink(
+                    place, status: status, traits: node?.traits ?? [], by: program.actor)
+            }
+        }
+    }
+
+    func mkdir(_ path: String, by program: Program) throws {
+        try synchronized {
+            try withPlace(path) { place in
+                try check(cl_mkdirat(place.descriptor, place.name, 0o755))
+                volume.created(place, status: status(place)!, by: program.actor)
+            }
+        }
+    }
+
+    func symlink(_ target: String, _ path: String, by program: Program) throws {
+        try synchronized {
+            try withPlace(path) { place in
+                try check(cl_symlinkat(target, place.descriptor, place.name))
+                volume.created(place, status: status(place)!, by: program.actor)
+            }
+        }
+    }
+
+    func rmdir(_ path: String, by program: Program) throws {
+        try synchronized {
+            try withPlace(path) { place in
+                guard let status = status(place) else { throw Errno.notFound }
+                try volume.rmdir(place, status: status, by: program.actor)
+            }
+        }
+    }
+
+    func link(_ path: String, _ other: String, by program: Program) throws {
+        try synchronized {
+            try withPlace(path) { from in
+                try withPlace(other) { to in
+                    try check(
+                        cl_linkat(from.descriptor, from.name, to.descriptor, to.name, 0))
+                    let status = status(to)!
+                    node(status).traits.remove(.local)
+                    volume.linked(to, status: status, by: program.actor)
+                }
+            }
+        }
+    }
+
+    func rename(_ path: String, _ other: String, flags: Int32 = 0, by program: Program) throws {
+        try synchronized {
+            try withPlace(path) { from in
+                try withPlace(other) { to in
+                    guard let moved = status(from) else { throw Errno.notFound }
+                    let replaced = status(to)
+                    let movedNode = nodes[UInt64(moved.st_ino)]
+                    let replacedNode = replaced.flatMap { nodes[UInt64($0.st_ino)] }
+                    _ = try volume.rename(
+                        from: from, to: to, flags: UInt32(flags), moved: moved, replaced: replaced,
+                        movedTraits: movedNode?.traits ?? [],
+                        replacedTraits: replacedNode?.traits ?? [], by: program.actor)
+                    movedNode?.traits.remove(.local)
+                    if flags & RENAME_EXCHANGE != 0 { replacedNode?.traits.remove(.local) }
+                }
+            }
+        }
+    }
+
+    func exchange(_ path: String, _ other: String, by program: Program) throws {
+        try rename(path, other, flags: RENAME_EXCHANGE, by: program)
+    }
+}
