@@ -42,6 +42,14 @@ struct Holdings {
     }
 }
 
+/// Stands for the SHA-256 of the content form.
+func contentDigest(_ manifest: Manifest) -> Digest {
+    let sum = manifest.contentForm.reduce(UInt64(14_695_981_039_346_656_037)) {
+        ($0 ^ UInt64($1)) &* 1_099_511_628_211
+    }
+    return digest(sum)
+}
+
 /// A journal of about 5,000 items over more than a thousand pages, with some of each thing and some free pages.
 struct Specimen {
     struct Page {
@@ -57,7 +65,11 @@ struct Specimen {
     let pages: [Page]
     static let pageSize = 4096
 
-    init(_ scratch: Scratch, seed: UInt64) throws {
+    /// Made once for all tests.
+    static let shared = Result { try Specimen(seed: 5) }
+
+    private init(seed: UInt64) throws {
+        let scratch = try Scratch()
         let path = scratch.directory + "/specimen.sqlite"
         var random = Seeded(state: seed)
         let journal = try Journal.open(path: path, mayCreate: true)
@@ -106,7 +118,7 @@ struct Specimen {
     ) throws {
         var item = item
         for number in 1...count {
-            var row = version(number, content: random.next())
+            var row = version(number)
             row.kind = number == count ? .current : .history
             row.name = item.name
             row.label = random.next() % 9 == 0 ? "named" : nil
@@ -116,6 +128,7 @@ struct Specimen {
             }
             var list = Manifest(chunks: chunks, modified: Int64(number))
             if item.kind == .package { list.entries[0].path = Array("Contents/a".utf8) }
+            row.content = contentDigest(list)
             try t.insert(row, of: item.key, manifest: list.encoded)
             item.current = row.id
             item.latest = number

@@ -7,16 +7,19 @@ extension Journal {
     ///
     /// The damaged journal and its log are only read; nobody may have them open. All documents are marked as not
     /// recorded, so that all are compared with the working tree again. Schema.md says what survives which damage.
+    /// - Parameter isContent: Whether the digest is that of the manifest's content form. Without it, a bit flipped in a list
+    ///   of chunks goes unnoticed until that version is read.
     /// - Throws: `.notFound`; `.damaged` when nothing in the file is a journal's; `.newer`; `.invalid` when `fresh` exists;
     ///   `.full`, `.denied`, `.system`. There is nothing at `fresh` then.
     package static func salvage(
-        from damaged: String, into fresh: String
+        from damaged: String, into fresh: String,
+        isContent: (Digest, Manifest) -> Bool = { _, _ in true }
     ) throws(VolumeError) -> Salvage {
         let pages = try PageFile(damaged)
         try refuseNewer(pages)
         try reserve(fresh)
         do {
-            let salvage = try write(fresh, from: pages)
+            let salvage = try write(fresh, from: pages, isContent)
             try synchronize(fresh)
             return salvage
         } catch {
@@ -38,7 +41,9 @@ extension Journal {
                 + "knows \(Schema.version)): use that build; nothing was changed.")
     }
 
-    private static func write(_ fresh: String, from pages: PageFile) throws -> Salvage {
+    private static func write(
+        _ fresh: String, from pages: PageFile, _ isContent: (Digest, Manifest) -> Bool
+    ) throws -> Salvage {
         var configuration = configuration(readonly: false)
         // Rows come in no order; `Salvager` leaves none that refers to a missing one.
         configuration.foreignKeysEnabled = false
@@ -55,8 +60,9 @@ extension Journal {
             try database.inTransaction(.immediate) {
                 let target = try Transaction(database, path: fresh)
                 defer { target.close() }
-                let salvager = try Salvager(pages: pages, target: target)
-                salvage = try salvager.run()
+                salvage = try withoutActuallyEscaping(isContent) { isContent in
+                    try Salvager(pages: pages, target: target, isContent: isContent).run()
+                }
                 return .commit
             }
             return salvage!

@@ -4,10 +4,8 @@ import Model
 extension Salvager {
     func mend() throws(VolumeError) {
         try mendVersions()
-        if broken.contains("items") {
-            try mendParents()
-            try deleteBelowDeleted()
-        }
+        try mendParents()
+        try deleteBelowDeleted()
         try target.run(
             "UPDATE items SET changed = 0 WHERE deleted IS NULL AND kind IN (1, 3)", [])
         try raiseLastKey()

@@ -9,6 +9,7 @@ import Model
 final class Salvager {
     let pages: PageFile
     let target: Transaction
+    private let isContent: (Digest, Manifest) -> Bool
     /// Nanoseconds since 1970.
     let now: Int64
     var result = Salvage()
@@ -34,7 +35,10 @@ final class Salvager {
     /// The directory for what has none.
     var recovered: Int64?
 
-    init(pages: PageFile, target: Transaction) throws(VolumeError) {
+    init(
+        pages: PageFile, target: Transaction, isContent: @escaping (Digest, Manifest) -> Bool
+    ) throws(VolumeError) {
+        self.isContent = isContent
         self.pages = pages
         self.target = target
         var time = timespec()
@@ -209,6 +213,7 @@ final class Salvager {
         foundAnything = true
         switch layout.name {
         case "items": return try keepItem(row)
+        case "manifests" where !isWhole(manifest: row): return false
         case "sqlite_sequence":
             if row[0].text == "items" { lastKey = max(lastKey ?? 0, row[1].integer ?? 0) }
             return true
@@ -216,6 +221,13 @@ final class Salvager {
             try target.run(layout.insertion, row)
             return target.changeCount > 0
         }
+    }
+
+    private func isWhole(manifest row: [Value]) -> Bool {
+        guard let digest = row[1].bytes.flatMap({ Digest(bytes: $0) }),
+            let manifest = row[2].bytes.flatMap(Manifest.init(encoded:))
+        else { return false }
+        return isContent(digest, manifest)
     }
 
     /// An item whose name is taken is kept as a deleted one.

@@ -46,17 +46,13 @@ struct TableLayout {
     }
 
     private func isPossible(_ values: [Value]) -> Bool {
-        switch name {
-        case "items":
-            let isRoot = values[0].integer == Item.root
-            let name = values[3].bytes ?? []
-            guard isRoot == (values[2].integer == 0), isRoot == name.isEmpty,
-                !isRoot || values[10].isNull
-            else { return false }
-            return !name.contains(0) && !name.contains(UInt8(ascii: "/"))
-        case "manifests": return Manifest(encoded: values[2].bytes ?? []) != nil
-        default: return true
-        }
+        guard name == "items" else { return true }
+        let isRoot = values[0].integer == Item.root
+        let name = values[3].bytes ?? []
+        guard isRoot == (values[2].integer == 0), isRoot == name.isEmpty,
+            !isRoot || values[10].isNull
+        else { return false }
+        return !name.contains(0) && !name.contains(UInt8(ascii: "/"))
     }
 
     /// More items than any disk has; a key beyond them is a damaged one, and would leave no keys to give.
