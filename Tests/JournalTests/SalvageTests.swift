@@ -151,7 +151,7 @@ struct SalvageTests {
             #expect(loss.invented == 0, "\(what): \(loss)")
             #expect(loss.items.isDisjoint(with: specimen.holdings.needed), "\(what): \(loss)")
             #expect(page.name == "manifests" || loss.versions.isEmpty, "\(what): \(loss)")
-            #expect(loss.total > 0 || salvage.isIndexComplete || page.name == "chunks", "\(what)")
+            #expect(salvage.isIndexComplete || page.name == "chunks", "\(what)")
             #expect(loss.chunks == 0 || !salvage.isIndexComplete, "\(what)")
             if let lost = salvage.items.lost { #expect(lost == loss.items.count, "\(what)") }
             if let lost = salvage.versions.lost { #expect(lost == loss.versions.count, "\(what)") }
@@ -163,7 +163,7 @@ struct SalvageTests {
         let seed =
             ProcessInfo.processInfo.environment["SALVAGE_SEED"].flatMap(UInt64.init)
             ?? .random(in: 0...9_999)
-        let rounds = ProcessInfo.processInfo.environment["SALVAGE_ROUNDS"].flatMap(Int.init) ?? 40
+        let rounds = ProcessInfo.processInfo.environment["SALVAGE_ROUNDS"].flatMap(Int.init) ?? 32
         print("salvage: seed \(seed), \(rounds) rounds, \(specimen.pages.count) pages")
         var random = Seeded(state: seed)
         let kinds = Dictionary(grouping: specimen.pages) { "\($0.name) \($0.type)" }
