@@ -20,7 +20,8 @@ let words: [Target] = [
 
 // Keeping: where bytes and facts lie.
 let keeping: [Target] = [
-    .target(name: "ChunkStore", dependencies: ["Model", "SystemCalls", "CLinux", "CZstd", "CCrypto"]),
+    .target(
+        name: "ChunkStore", dependencies: ["Model", "SystemCalls", "CLinux", "CZstd", "CCrypto"]),
     .target(
         name: "Journal",
         dependencies: ["Model", .product(name: "GRDB", package: "GRDB.swift")]),
@@ -79,8 +80,15 @@ let tests: [Target] = [
         dependencies: ["Volume", "Journal", "ChunkStore", "Model", "SystemCalls", "Support"]),
     .testTarget(
         name: "MountTests",
-        dependencies: ["Control", "Model", "SystemCalls", "Support"]),
-    .testTarget(name: "CommandTests", dependencies: ["Control", "Model", "SystemCalls", "Support"]),
+        dependencies: [
+            "Mount", "Volume", "Control", "CFuse", "CLinux", "Model", "SystemCalls", "Support",
+        ]),
+    .testTarget(
+        name: "CommandTests",
+        dependencies: [
+            "concord", "fsctl", "Control", "Model", "SystemCalls", "CLinux", "Support",
+            .product(name: "Logging", package: "swift-log"),
+        ]),
     .testTarget(name: "TidyTests"),
 ]
 

@@ -38,6 +38,8 @@ struct cf_statx {
     uint32_t rdev_major, rdev_minor, dev_major, dev_minor; uint64_t spare2[14];
 };
 struct cf_statx_out { uint64_t attr_valid; uint32_t attr_valid_nsec, flags; uint64_t spare[2]; struct cf_statx stat; };
+struct cf_ext_header { uint32_t size, type; };
+enum { CF_EXT_GROUPS = 32 };
 struct cf_backing_map { int32_t fd; uint32_t flags; uint64_t padding; };
 
 enum { CF_FOPEN_DIRECT_IO = 1, CF_FOPEN_KEEP_CACHE = 2, CF_FOPEN_CACHE_DIR = 8, CF_FOPEN_NOFLUSH = 32,
@@ -45,7 +47,7 @@ enum { CF_FOPEN_DIRECT_IO = 1, CF_FOPEN_KEEP_CACHE = 2, CF_FOPEN_CACHE_DIR = 8, 
 
 static const uint64_t CF_PARALLEL_DIROPS = 1ull << 18, CF_ABORT_ERROR = 1ull << 21, CF_HANDLE_KILLPRIV_V2 = 1ull << 28,
     CF_INIT_EXT = 1ull << 30, CF_DIRECT_IO_ALLOW_MMAP = 1ull << 36, CF_PASSTHROUGH = 1ull << 37,
-    CF_NO_EXPORT_SUPPORT = 1ull << 38, CF_WRITEBACK_CACHE = 1ull << 16;
+    CF_NO_EXPORT_SUPPORT = 1ull << 38, CF_CREATE_SUPP_GROUP = 1ull << 34, CF_WRITEBACK_CACHE = 1ull << 16;
 
 /// Registers the file behind `fd` (O_PATH will do) for passthrough: an id above 0, or a negative errno.
 static inline int cf_backing_open(int device, int fd) {

@@ -2,10 +2,14 @@
 #include "CLinux.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/fs.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/fsuid.h>
@@ -15,6 +19,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
@@ -146,3 +151,48 @@ int cl_umount(const char *target, int lazily) { return RESULT(umount2(target, la
 static int64_t clock_ns(clockid_t clock) { struct timespec t; clock_gettime(clock, &t); return t.tv_sec * 1000000000ll + t.tv_nsec; }
 int64_t cl_clock_realtime_ns(void) { return clock_ns(CLOCK_REALTIME); }
 int64_t cl_clock_monotonic_ns(void) { return clock_ns(CLOCK_MONOTONIC); }
+ssize_t cl_getdents(int fd, void *buf, size_t size) { return RESULT((ssize_t)syscall(SYS_getdents64, fd, buf, size)); }
+int cl_statx_whole(int dir, const char *name, int flags, unsigned mask, void *out) {
+    return RESULT(statx(dir, name, flags, mask, (struct statx *)out));
+}
+int cl_ioctl(int fd, unsigned long command, void *argument) { return RESULT(ioctl(fd, command, argument)); }
+int cl_thread_become_in(uid_t uid, gid_t gid, gid_t group) {
+    if (syscall(SYS_setgroups, 1, &group) < 0) return -errno;
+    if (syscall(SYS_setresgid, -1, gid, -1) < 0) return -errno;
+    return RESULT((int)syscall(SYS_setresuid, -1, uid, -1));
+}
+int cl_thread_override(void) {
+    struct __user_cap_header_struct header = { _LINUX_CAPABILITY_VERSION_3, 0 };
+    struct __user_cap_data_struct data[2];
+    if (syscall(SYS_capget, &header, data) < 0) return -errno;
+    data[0].effective |= 1u << CAP_DAC_OVERRIDE | 1u << CAP_DAC_READ_SEARCH;
+    return RESULT((int)syscall(SYS_capset, &header, data));
+}
+static __thread struct cl_request serving;
+void cl_thread_serve(uint64_t unique, int64_t group) { serving = (struct cl_request){ unique, group }; }
+struct cl_request cl_thread_request(void) { return serving; }
+void *cl_thread_buffer(size_t size) {
+    static __thread void *buffer;
+    static __thread size_t capacity;
+    if (size <= capacity) return buffer;
+    void *larger = NULL;
+    size_t rounded = (size + 4095) & ~(size_t)4095;
+    if (posix_memalign(&larger, 4096, rounded)) return NULL;
+    free(buffer);
+    capacity = rounded;
+    return buffer = larger;
+}
+static void nothing(int signal) { (void)signal; }
+int cl_wake_prepare(void) {
+    struct sigaction action = { .sa_handler = nothing };     /* no SA_RESTART: that is the point */
+    return RESULT(sigaction(SIGURG, &action, NULL));
+}
+int cl_wake(unsigned long thread) { return -pthread_kill((pthread_t)thread, SIGURG); }
+extern char **environ;
+int cl_run(const char *const arguments[]) {
+    pid_t pid;
+    int status, r = posix_spawnp(&pid, arguments[0], NULL, NULL, (char *const *)arguments, environ);
+    if (r) return -r;
+    while (waitpid(pid, &status, 0) < 0) if (errno != EINTR) return -errno;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}

@@ -1,11 +1,11 @@
 import Model
 
-/// Cuts content and hashes its chunks: each is given to `body` with its bytes, which are valid during
-/// the call only. No content, no chunks. Equal bytes give equal chunks, whether zeros are written
-/// or a hole; a chunk that lies in a hole altogether is not read.
+/// Cuts content and hashes its chunks: each is given to `body` with its bytes, which are valid
+/// during the call only. No content, no chunks. Equal bytes give equal chunks, whether zeros are
+/// written or a hole; a chunk that lies in a hole altogether is not read.
 ///
-/// Throws `.busy` when the content ends before `size` bytes (it is being changed), and what `source`
-/// and `body` throw.
+/// Throws `.busy` when the content ends before `size` bytes (it is being changed), and what
+/// `source` and `body` throw.
 package func cutContent<Source: ContentSource & ~Copyable>(
     of source: consuming Source, size: UInt64,
     _ body: (ChunkReference, UnsafeRawBufferPointer) throws(VolumeError) -> Void

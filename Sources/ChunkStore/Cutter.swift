@@ -1,9 +1,9 @@
-/// Finds where content is cut, from its bytes alone (FastCDC, normalised chunking level 2): a change
-/// moves the cuts beside it and no others.
+/// Finds where content is cut, from its bytes alone (FastCDC, normalised chunking level 2): a
+/// change moves the cuts beside it and no others.
 ///
 /// The hash at a length is a gear hash of the 64 bytes before it: each byte shifts it left by one
-/// and adds a number of the gear table. A cut lies where the upper bits of the hash are all zero, two
-/// bits more than the average asks for below the average and two bits fewer above it.
+/// and adds a number of the gear table. A cut lies where the upper bits of the hash are all zero,
+/// two bits more than the average asks for below the average and two bits fewer above it.
 // Unchecked: the gear table is written once, before anyone can see it, and never freed.
 package struct Cutter: @unchecked Sendable {
     package let sizes: CutSizes
@@ -57,8 +57,8 @@ package struct Cutter: @unchecked Sendable {
         return nil
     }
 
-    /// The hash four lanes further on, or nil when one of the hashes on the way cuts. A hash waits for
-    /// the one before it, so four that know nothing of each other take little longer than one.
+    /// The hash four lanes further on, or nil when one of the hashes on the way cuts. A hash waits
+    /// for the one before it, so four that know nothing of each other take little longer than one.
     @inline(__always)
     private func skip(_ bytes: UnsafePointer<UInt8>, _ hash: UInt64, below threshold: UInt64)
         -> UInt64?

@@ -2,7 +2,8 @@ import CCrypto
 import Model
 
 extension Digest {
-    /// libcrypto's one-shot SHA-256, which uses the processor's instructions for it: about 1.5 GB/s.
+    /// libcrypto's one-shot SHA-256, which uses the processor's instructions for it: about 1.5
+    /// GB/s.
     package static func sha256(_ bytes: UnsafeRawBufferPointer) -> Digest {
         var hash: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
         withUnsafeMutableBytes(of: &hash) { hash in

@@ -36,7 +36,8 @@ package struct FileContent: ContentSource {
         return .data(until: hole > offset ? hole : .max)
     }
 
-    /// The kernel gives one answer for a hole up to the end of the file and for an offset behind it.
+    /// The kernel gives one answer for a hole up to the end of the file and for an offset behind
+    /// it.
     private func lastHole(at offset: Int64) -> ContentExtent {
         var status = stat()
         guard cl_fstat(descriptor, &status) == 0 else { return .data(until: .max) }

@@ -37,8 +37,9 @@ struct PackScanner {
         case damage(Digest?, RecordFault, next: UInt64)
     }
 
-    /// A record whose successor was written right behind it by the same run is whole. Any other may be
-    /// torn, with the records of a later run where its payload should be: its payload has to tell.
+    /// A record whose successor was written right behind it by the same run is whole. Any other may
+    /// be torn, with the records of a later run where its payload should be: its payload has to
+    /// tell.
     private func find(at offset: UInt64) -> Find {
         let header: RecordHeader
         do throws(RecordFault) {
@@ -69,7 +70,8 @@ struct PackScanner {
         return header
     }
 
-    /// Where the next header lies that checks, or the end. Bytes that cannot be read are passed over.
+    /// Where the next header lies that checks, or the end. Bytes that cannot be read are passed
+    /// over.
     private func nextRecord(from start: UInt64) -> UInt64 {
         let block = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
         defer { block.deallocate() }

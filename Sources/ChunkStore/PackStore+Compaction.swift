@@ -41,7 +41,8 @@ extension PackStore {
         return try writer.withLock { writer throws(VolumeError) in try writer.append(record) }
     }
 
-    /// Deletes a pack. A reader that still has an old place gets `.damaged`, and looks up the new one.
+    /// Deletes a pack. A reader that still has an old place gets `.damaged`, and looks up the new
+    /// one.
     package func remove(pack: UInt32) throws(VolumeError) {
         try writer.withLock { writer throws(VolumeError) in try writer.leave(pack) }
         try directory.remove(pack)

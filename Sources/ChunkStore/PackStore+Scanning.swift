@@ -1,10 +1,10 @@
 import Model
 
 extension PackStore {
-    /// Every record that can be found, pack by pack, and what lies between that is none. Only headers
-    /// are checked, and a payload where nothing behind it vouches for its end. Who rebuilds an index
-    /// from this calls `verify` too, and leaves out the chunks that it names: else a damaged chunk
-    /// would pass for stored when the same bytes come again.
+    /// Every record that can be found, pack by pack, and what lies between that is none. Only
+    /// headers are checked, and a payload where nothing behind it vouches for its end. Who rebuilds
+    /// an index from this calls `verify` too, and leaves out the chunks that it names: else a
+    /// damaged chunk would pass for stored when the same bytes come again.
     package func scan<Failure: Error>(
         _ body: (Digest, ChunkLocation) throws(Failure) -> Void
     ) throws(Failure) -> [PackDamage] {
@@ -15,8 +15,8 @@ extension PackStore {
         return damages
     }
 
-    /// Reads and hashes every record. `progress` hears after each pack how many bytes are done, of how
-    /// many. What no record tells of (a pack that is gone) only an index can miss.
+    /// Reads and hashes every record. `progress` hears after each pack how many bytes are done, of
+    /// how many. What no record tells of (a pack that is gone) only an index can miss.
     package func verify(progress: (_ done: UInt64, _ total: UInt64) -> Void = { _, _ in })
         -> [PackDamage]
     {

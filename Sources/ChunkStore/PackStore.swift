@@ -4,9 +4,9 @@ import Synchronization
 /// Chunks on the local disk, in append-only packs of self-describing records: what an index says
 /// about them can be found out again from them (`scan`). ChunkStore.docc/Format.md has the format.
 ///
-/// One thread at a time appends, syncs and compacts, any number read meanwhile. One process at a time
-/// uses a directory: the lock is the caller's. Chunks appended since the last `sync` may be lost
-/// with the power, so an index names them only after it.
+/// One thread at a time appends, syncs and compacts, any number read meanwhile. One process at a
+/// time uses a directory: the lock is the caller's. Chunks appended since the last `sync` may be
+/// lost with the power, so an index names them only after it.
 package final class PackStore: Sendable {
     let directory: PackDirectory
     let decoder = RecordDecoder()
@@ -33,8 +33,9 @@ package final class PackStore: Sendable {
         try writer.withLock { writer throws(VolumeError) in try writer.append(id, plain) }
     }
 
-    /// Makes everything appended so far outlive a loss of power. When that fails once, it and `append`
-    /// fail until the store is opened again: the bytes may be gone, whatever a second try says.
+    /// Makes everything appended so far outlive a loss of power. When that fails once, it and
+    /// `append` fail until the store is opened again: the bytes may be gone, whatever a second try
+    /// says.
     package func sync() throws(VolumeError) {
         try writer.withLock { writer throws(VolumeError) in try writer.sync() }
     }

@@ -70,7 +70,8 @@ struct PackWriter: ~Copyable {
             length: header.length)
     }
 
-    /// Cuts off what a failed write has left; where even that fails, the next record goes behind it.
+    /// Cuts off what a failed write has left; where even that fails, the next record goes behind
+    /// it.
     private mutating func takeBack(_ current: Current) {
         var current = current
         do throws(Errno) {

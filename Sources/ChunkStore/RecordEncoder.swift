@@ -54,8 +54,8 @@ final class RecordEncoder: @unchecked Sendable {
         UnsafeMutableRawBufferPointer(rebasing: buffer[RecordHeader.byteCount...])
     }
 
-    /// The length of the payload, or nil when less than a twentieth would be saved: of the beginning,
-    /// and so presumably of the rest, or of all of it.
+    /// The length of the payload, or nil when less than a twentieth would be saved: of the
+    /// beginning, and so presumably of the rest, or of all of it.
     private func compress(_ plain: UnsafeRawBufferPointer) -> Int? {
         if plain.count > RecordEncoder.trial {
             let trial = UnsafeRawBufferPointer(rebasing: plain[..<RecordEncoder.trial])

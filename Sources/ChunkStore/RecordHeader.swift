@@ -18,8 +18,8 @@ struct RecordHeader: Hashable {
     var length: UInt32
     /// Of the payload.
     var storedLength: UInt32
-    /// The bytes of the whole record before this one, which its writer knows to be complete; 0 at the
-    /// start of a pack, and where a writer went on behind an end that another one had left.
+    /// The bytes of the whole record before this one, which its writer knows to be complete; 0 at
+    /// the start of a pack, and where a writer went on behind an end that another one had left.
     var back: UInt32 = 0
 
     /// The bytes of header and payload.

@@ -23,7 +23,8 @@ package struct Item: Hashable, Sendable {
     package var kind: Kind
     /// Of the working tree's file; 0 unknown.
     package var inode: UInt64
-    /// The birth time of statx(2) in nanoseconds, which stands for the inode's generation; 0 unknown.
+    /// The birth time of statx(2) in nanoseconds, which stands for the inode's generation; 0
+    /// unknown.
     package var birth: Int64
     /// Bytes as last seen; with `modified` and `changed` it tells edits made while nobody watched.
     package var size: UInt64

@@ -5,11 +5,13 @@ import Model
 extension Journal {
     /// Opens the journal at `path`.
     ///
-    /// Nothing is written before the file has been found to be a journal that this build understands.
+    /// Nothing is written before the file has been found to be a journal that this build
+    /// understands.
     /// - Parameters:
     ///   - mayCreate: Makes a new journal, with a root, where there is no file or an empty one.
     ///   - checked: Looks through all pages first (after an unclean end): about a second for 1 GB.
-    /// - Throws: `.notFound`; `.newer`; `.damaged` for what is no journal or fails the check; `.denied`; `.full`.
+    /// - Throws: `.notFound`; `.newer`; `.damaged` for what is no journal or fails the check;
+    ///   `.denied`; `.full`.
     package static func open(
         path: String, mayCreate: Bool = false, checked: Bool = false
     ) throws(VolumeError) -> Journal {
@@ -28,7 +30,8 @@ extension Journal {
         }
     }
 
-    /// Looks at the file alone: SQLite would take one of a few bytes for new, and throw away the log of a lost one.
+    /// Looks at the file alone: SQLite would take one of a few bytes for new, and throw away the
+    /// log of a lost one.
     ///
     /// - Returns: False for what may be made: a file that is not there, or an empty one.
     private static func isDatabase(_ path: String, mayCreate: Bool) throws(VolumeError) -> Bool {
@@ -112,8 +115,8 @@ extension Journal {
         return configuration
     }
 
-    /// Has to come after the pool has been made: it sets NORMAL on its writer, with which a loss of power may undo
-    /// transactions that were committed.
+    /// Has to come after the pool has been made: it sets NORMAL on its writer, with which a loss of
+    /// power may undo transactions that were committed.
     private static func synchronizeFully(_ database: Database) throws {
         try database.execute(sql: "PRAGMA synchronous = FULL")
     }

@@ -3,11 +3,13 @@ import Glibc
 import Model
 
 extension Journal {
-    /// What SQLite finds wrong with the whole file, a line each; empty when it is sound. Reads everything.
+    /// What SQLite finds wrong with the whole file, a line each; empty when it is sound. Reads
+    /// everything.
     package func integrityProblems() -> [String] {
         do {
             try pool.read { _ in }  // Closed journals have nothing to say.
-            // A connection that may write, though it does not: one that may not forgets the CHECK constraints.
+            // A connection that may write, though it does not: one that may not forgets the CHECK
+            // constraints.
             let queue = try DatabaseQueue(
                 path: path, configuration: Journal.configuration(readonly: false))
             defer { try? queue.close() }
@@ -47,7 +49,8 @@ extension Journal {
     /// Closes all connections and leaves one file without a log. Waits for reads under way.
     package func close() throws(VolumeError) {
         do {
-            // SQLite removes the log with the last connection, if that one may write: the readers go first.
+            // SQLite removes the log with the last connection, if that one may write: the readers
+            // go first.
             pool.releaseMemory()
             try pool.close()
         } catch {
@@ -55,7 +58,8 @@ extension Journal {
         }
     }
 
-    /// Writes a compact copy of the journal as it is now, synced to disk, beside readers and the writer.
+    /// Writes a compact copy of the journal as it is now, synced to disk, beside readers and the
+    /// writer.
     ///
     /// - Throws: `.invalid` when `target` exists; `.full`; `.denied`.
     package func backup(to target: String) throws(VolumeError) {

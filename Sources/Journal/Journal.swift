@@ -2,7 +2,8 @@ internal import GRDB
 import Model
 import Synchronization
 
-/// A device's journal: which items, versions and chunks there are. One process has it open; one thread of it writes.
+/// A device's journal: which items, versions and chunks there are. One process has it open; one
+/// thread of it writes.
 ///
 /// After `write` has returned, a loss of power does not undo it.
 package final class Journal: Sendable {
@@ -18,9 +19,11 @@ package final class Journal: Sendable {
     /// How many writing transactions were committed since opening; each costs a sync of the disk.
     package var transactionCount: Int { transactions.load(ordering: .relaxed) }
 
-    /// Runs `body` in one transaction, which is rolled back when `body` throws. Not to be called inside another.
+    /// Runs `body` in one transaction, which is rolled back when `body` throws. Not to be called
+    /// inside another.
     ///
-    /// - Throws: What `body` threw (an error that is no `VolumeError` becomes `.system`); `.full`, `.damaged`.
+    /// - Throws: What `body` threw (an error that is no `VolumeError` becomes `.system`); `.full`,
+    ///   `.damaged`.
     @discardableResult
     package func write<T>(_ body: (Transaction) throws -> T) throws(VolumeError) -> T {
         do {
@@ -36,7 +39,8 @@ package final class Journal: Sendable {
 
     /// Runs `body` on a consistent snapshot, on any thread, beside a writer.
     ///
-    /// - Throws: What `body` threw (an error that is no `VolumeError` becomes `.system`); `.damaged`.
+    /// - Throws: What `body` threw (an error that is no `VolumeError` becomes `.system`);
+    ///   `.damaged`.
     package func read<T>(_ body: (Reader) throws -> T) throws(VolumeError) -> T {
         do {
             return try pool.read { database in

@@ -32,8 +32,8 @@ extension Reader {
         try all(Select.children, [.integer(key)], Item.init(columns:))
     }
 
-    /// Like `children`, with at most some hundred of them in memory; `body` may write. What it renames to a later
-    /// name comes again.
+    /// Like `children`, with at most some hundred of them in memory; `body` may write. What it
+    /// renames to a later name comes again.
     package func forEachChild(of key: Int64, _ body: (Item) throws -> Void) throws {
         try forEachPage(
             Select.childrenPage, [.integer(key)], from: .bytes([]),
@@ -104,14 +104,16 @@ private enum Select {
         all + "WHERE parent = ? AND deleted IS NOT NULL ORDER BY deleted DESC, key DESC"
     static let deletedName =
         all
-        + "WHERE parent = ? AND name = ? AND deleted IS NOT NULL ORDER BY deleted DESC, key DESC LIMIT 1"
+        + "WHERE parent = ? AND name = ? AND deleted IS NOT NULL "
+        + "ORDER BY deleted DESC, key DESC LIMIT 1"
     static let deletedBefore = all + "WHERE deleted < ? ORDER BY deleted, key"
     static let page = all + "WHERE key > ? ORDER BY key LIMIT ?"
     static let step = "SELECT parent, name FROM items WHERE key = ?"
 }
 
 extension Reader {
-    /// Alive documents whose contents as they are now have not been recorded (`changed` is 0), by key.
+    /// Alive documents whose contents as they are now have not been recorded (`changed` is 0), by
+    /// key.
     package func pendingItems(after key: Int64, limit: Int) throws(VolumeError) -> [Int64] {
         try all(
             """

@@ -27,7 +27,8 @@ extension Reader {
         try first(Select.manifest, [.identifier(version)]) { $0.bytes(0) }
     }
 
-    /// Every version with its item's key and its encoded manifest, those of deleted items too; `body` may write.
+    /// Every version with its item's key and its encoded manifest, those of deleted items too;
+    /// `body` may write.
     ///
     /// Versions that share a manifest are each given it.
     package func forEachManifest(_ body: (Int64, Identifier, [UInt8]) throws -> Void) throws {

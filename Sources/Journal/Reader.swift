@@ -2,10 +2,12 @@ internal import GRDB
 internal import GRDBSQLite
 import Model
 
-/// One consistent snapshot of the journal, valid inside the closure it was given to and nowhere else.
+/// One consistent snapshot of the journal, valid inside the closure it was given to and nowhere
+/// else.
 ///
-/// Statements are prepared once a connection and bound and stepped by SQLite's own functions: a row through GRDB's
-/// boxed arguments costs about twice as much, and the recorder writes thousands in a transaction.
+/// Statements are prepared once a connection and bound and stepped by SQLite's own functions: a row
+/// through GRDB's boxed arguments costs about twice as much, and the recorder writes thousands in a
+/// transaction.
 package class Reader {
     let path: String
     private let database: Database
@@ -48,8 +50,9 @@ package class Reader {
         try rows(sql, values, atMost: .max, decode)
     }
 
-    /// Calls `body` with every row in the order of a cursor, a page at a time: no statement is open meanwhile, so
-    /// `body` may read and write what it likes. `sql` ends in a LIMIT whose value is added here.
+    /// Calls `body` with every row in the order of a cursor, a page at a time: no statement is open
+    /// meanwhile, so `body` may read and write what it likes. `sql` ends in a LIMIT whose value is
+    /// added here.
     func forEachPage<T>(
         _ sql: String, _ values: [Value], from first: Value, cursor: (T) -> Value,
         _ decode: (Columns) throws(VolumeError) -> T, _ body: (T) throws -> Void
@@ -104,7 +107,8 @@ package class Reader {
         let error = VolumeError(
             result: code, systemError: sqlite3_system_errno(connection),
             detail: String(cString: sqlite3_errmsg(connection)), journal: path)
-        // SQLite rolls back by itself when the disk is full, say; statements after that would each commit alone.
+        // SQLite rolls back by itself when the disk is full, say; statements after that would each
+        // commit alone.
         if sqlite3_get_autocommit(connection) != 0 { end = error }
         return error
     }

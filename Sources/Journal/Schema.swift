@@ -1,4 +1,5 @@
-/// The tables, as steps from one `user_version` to the next. Journal.docc/Schema.md says what they mean.
+/// The tables, as steps from one `user_version` to the next. Journal.docc/Schema.md says what they
+/// mean.
 enum Schema {
     /// "Cncd", which file(1) and the opening can tell from other people's databases.
     static let applicationID: Int32 = 0x436E_6364
@@ -8,8 +9,9 @@ enum Schema {
 
     static var version: Int32 { Int32(steps.count) }
 
-    // Items have no foreign key on their parent: SQLite would look for the children of every removed row in an index
-    // over all items, alive and deleted, which nothing else needs. `removeRow` looks itself; the doctor finds orphans.
+    // Items have no foreign key on their parent: SQLite would look for the children of every
+    // removed row in an index over all items, alive and deleted, which nothing else needs.
+    // `removeRow` looks itself; the doctor finds orphans.
     private static let first = """
         CREATE TABLE meta (
             key TEXT PRIMARY KEY NOT NULL,
@@ -34,7 +36,8 @@ enum Schema {
         ) STRICT;
         CREATE UNIQUE INDEX items_alive ON items (parent, name) WHERE deleted IS NULL;
         CREATE INDEX items_inode ON items (inode) WHERE deleted IS NULL AND inode <> 0;
-        CREATE INDEX items_pending ON items (key) WHERE changed = 0 AND deleted IS NULL AND kind IN (1, 3);
+        CREATE INDEX items_pending ON items (key)
+            WHERE changed = 0 AND deleted IS NULL AND kind IN (1, 3);
         CREATE INDEX items_deleted ON items (parent, name, deleted) WHERE deleted IS NOT NULL;
         CREATE INDEX items_deletion ON items (deleted) WHERE deleted IS NOT NULL;
         INSERT INTO items VALUES (1, randomblob(16), 0, x'', 2, 0, 0, 0, 0, 0, NULL, 0, NULL, 0);

@@ -12,7 +12,8 @@ extension Transaction {
 
     /// Gives the item a key (its own is not looked at) and returns that.
     ///
-    /// - Throws: `.invalid` when the directory has an alive item of that name, or for a second root.
+    /// - Throws: `.invalid` when the directory has an alive item of that name, or for a second
+    ///   root.
     @discardableResult
     package func insert(_ item: Item) throws(VolumeError) -> Int64 {
         guard item.parent != 0 else {
@@ -27,7 +28,8 @@ extension Transaction {
     /// - Throws: `.notFound`; `.invalid` when the directory has another alive item of that name.
     package func update(_ item: Item) throws(VolumeError) {
         let key = Value.integer(item.key)
-        // SQLite rewrites the index of every column that is set, changed or not. Most updates change a size and times.
+        // SQLite rewrites the index of every column that is set, changed or not. Most updates
+        // change a size and times.
         try run(Change.updatePlain, item.plainValues + [key] + item.indexedValues)
         guard changeCount == 0 else { return }
         try run(Change.update, item.values + [key])
@@ -36,7 +38,8 @@ extension Transaction {
 
     /// Forgets an item for ever. Its key is not given again.
     ///
-    /// - Throws: `.notFound`; `.invalid` for the root and while it has versions or is anybody's parent.
+    /// - Throws: `.notFound`; `.invalid` for the root and while it has versions or is anybody's
+    ///   parent.
     package func removeRow(_ key: Int64) throws(VolumeError) {
         guard key != Item.root else {
             throw VolumeError(.invalid, "The root of the journal \(path) cannot be removed.")

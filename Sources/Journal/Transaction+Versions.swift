@@ -1,7 +1,8 @@
 import Model
 
 extension Transaction {
-    /// Adds a version to an item; the item's own row (`latest`, `current`) is the caller's to update.
+    /// Adds a version to an item; the item's own row (`latest`, `current`) is the caller's to
+    /// update.
     ///
     /// - Throws: `.invalid` when the item is missing, or the id or the item's number is taken.
     package func insert(
@@ -41,8 +42,8 @@ extension Transaction {
         try run(Change.dropManifest, [.integer(manifest), .integer(manifest)])
     }
 
-    /// The key of the row with exactly these bytes. The content's digest leaves out times and permissions, so
-    /// several manifests can have the same.
+    /// The key of the row with exactly these bytes. The content's digest leaves out times and
+    /// permissions, so several manifests can have the same.
     private func store(_ manifest: [UInt8], content: Digest) throws(VolumeError) -> Int64 {
         let values: [Value] = [.digest(content), .bytes(manifest)]
         if let found = try first(Change.findManifest, values, { $0.integer(0) }) { return found }

@@ -18,8 +18,8 @@ extension Version {
             label: columns.isNull(14) ? nil : columns.text(14))
     }
 
-    // The parents are one blob of 16 bytes each: they are written and read with their version and never searched for,
-    // and a table of them would cost a row and an index entry at every save.
+    // The parents are one blob of 16 bytes each: they are written and read with their version and
+    // never searched for, and a table of them would cost a row and an index entry at every save.
     var values: [Value] {
         [
             .identifier(id), .integer(Int64(number)), .bytes(parents.flatMap(\.bytes)),

@@ -1,4 +1,5 @@
-/// The random 128-bit id of an item, a version, a device or a volume. It never changes and is never given twice.
+/// The random 128-bit id of an item, a version, a device or a volume. It never changes and is never
+/// given twice.
 package struct Identifier: Hashable, Sendable {
     package let high: UInt64
     package let low: UInt64

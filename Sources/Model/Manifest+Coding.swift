@@ -8,7 +8,8 @@ extension Manifest {
 
     package var encoded: [UInt8] { encoded(withTimes: true) }
 
-    /// What equality of contents looks at: everything but times and permissions, which alone never make a version.
+    /// What equality of contents looks at: everything but times and permissions, which alone never
+    /// make a version.
     package var contentForm: [UInt8] { encoded(withTimes: false) }
 
     private func encoded(withTimes: Bool) -> [UInt8] {

@@ -9,8 +9,9 @@ package struct ChunkReference: Hashable, Sendable {
     }
 }
 
-/// A whole content as a list of chunks: what a version is made of. A file has one entry with an empty path;
-/// a package has one for each file, directory and symlink in it, sorted by path, `/` between components.
+/// A whole content as a list of chunks: what a version is made of. A file has one entry with an
+/// empty path; a package has one for each file, directory and symlink in it, sorted by path, `/`
+/// between components.
 package struct Manifest: Hashable, Sendable {
     package enum Kind: UInt8, Sendable {
         case file = 1

@@ -1,4 +1,5 @@
-/// One component of a path: bytes as POSIX has them, 1 to 255 of them, no `/` and no NUL; not always UTF-8.
+/// One component of a path: bytes as POSIX has them, 1 to 255 of them, no `/` and no NUL; not
+/// always UTF-8.
 package struct Name: Hashable, Sendable, Comparable {
     package let bytes: [UInt8]
 
@@ -19,7 +20,8 @@ package struct Name: Hashable, Sendable, Comparable {
 
     package static func < (a: Name, b: Name) -> Bool { a.bytes.lexicographicallyPrecedes(b.bytes) }
 
-    /// The bytes behind the last dot, or nothing: `report.tar.gz` gives `gz`, `.profile` gives nothing.
+    /// The bytes behind the last dot, or nothing: `report.tar.gz` gives `gz`, `.profile` gives
+    /// nothing.
     package var fileExtension: [UInt8] {
         guard let dot = bytes.lastIndex(of: UInt8(ascii: ".")), dot > 0 else { return [] }
         return Array(bytes[(dot + 1)...])

@@ -13,7 +13,8 @@ package struct Timestamp: Hashable, Sendable {
         let days = Int((Double(seconds) / 86_400).rounded(.down))
         let rest = seconds - days * 86_400
         (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60)
-        // Days since 0000-03-01, in eras of 400 years (Howard Hinnant, "chrono-compatible low-level date algorithms").
+        // Days since 0000-03-01, in eras of 400 years (Howard Hinnant, "chrono-compatible low-level
+        // date algorithms").
         let shifted = days + 719_468
         let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
         let dayOfEra = shifted - era * 146_097
@@ -26,7 +27,8 @@ package struct Timestamp: Hashable, Sendable {
         year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
     }
 
-    /// `2026-11-21 08.15.30`: sorts by time, and no colon, which other systems' file names cannot hold.
+    /// `2026-11-21 08.15.30`: sorts by time, and no colon, which other systems' file names cannot
+    /// hold.
     package var fileName: String {
         "\(year)-\(two(month))-\(two(day)) \(two(hour)).\(two(minute)).\(two(second))"
     }

@@ -1,4 +1,5 @@
-/// The one error vocabulary of the domain: what went wrong, of which thing, and what to do, in one sentence.
+/// The one error vocabulary of the domain: what went wrong, of which thing, and what to do, in one
+/// sentence.
 package struct VolumeError: Error, Hashable, Sendable {
     package enum Code: String, Sendable {
         /// A mount point, store, document or version that is not there.

@@ -1,3 +1,4 @@
+// swift-format-ignore-file: AlwaysUseLowerCamelCase
 // Flags that the C headers show only under _GNU_SOURCE, which Swift's importer does not set.
 
 package let O_PATH: Int32 = 0o10_000_000

@@ -1,1 +1,58 @@
-@main struct Fsctl { static func main() {} }
+import ArgumentParser
+import Control
+import Glibc
+import Model
+
+@main
+struct Fsctl: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "fsctl",
+        abstract: "Shows and settles what a Concord volume knows of its documents.",
+        discussion: """
+            VERSION is a number (fsctl versions lists them), an offset (-1 is the one before \
+            the current), or a label.
+
+            EXAMPLES
+              fsctl versions letter.odt
+              fsctl diff notes.txt -1
+              fsctl restore notes.txt 3
+              fsctl undelete old/notes.txt
+            """,
+        version: "fsctl 0.1",
+        subcommands: [
+            StatusCommand.self, VersionsCommand.self, ShowCommand.self, DiffCommand.self,
+            RestoreCommand.self, UndeleteCommand.self, NameCommand.self, ForgetCommand.self,
+            WaitCommand.self, DoctorCommand.self, StatisticsCommand.self,
+        ])
+
+    static func main() {
+        do {
+            let arguments = Designator.shielded(Array(CommandLine.arguments.dropFirst()))
+            var command = try parseAsRoot(arguments)
+            try command.run()
+        } catch let error as VolumeError {
+            Terminal.clearProgress()
+            Terminal.complain("fsctl: \(error.message)")
+            Glibc.exit(Control.ExitCode(error.code).rawValue)
+        } catch let code as ArgumentParser.ExitCode {
+            Glibc.exit(code.rawValue)
+        } catch {
+            guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
+            Terminal.complain(fullMessage(for: error))
+            Glibc.exit(Control.ExitCode.usage.rawValue)
+        }
+    }
+}
+
+/// What every subcommand takes.
+struct OutputOptions: ParsableArguments {
+    @Flag(help: "Print JSON, with the keys of the control protocol.")
+    var json = false
+
+    /// Prints one of the two.
+    func show(_ value: some Encodable, text: () -> String) {
+        Terminal.clearProgress()
+        let text = json ? String(decoding: Control.json(value), as: UTF8.self) : text()
+        if !text.isEmpty { print(text) }
+    }
+}

@@ -3,7 +3,8 @@ import Foundation
 import Model
 import Testing
 
-/// Whatever happens to a pack: a read gives the right bytes or `.damaged`, and the rest stays found.
+/// Whatever happens to a pack: a read gives the right bytes or `.damaged`, and the rest stays
+/// found.
 @Suite struct PackDamageTests {
     /// Three chunks in one pack, and what may be done to it.
     private struct Sample {
@@ -179,8 +180,8 @@ import Testing
         #expect(store.found().chunks.count == 2)
     }
 
-    /// Seeded noise over a random stretch, 300 times: no wrong bytes, and no chunk lost that the noise
-    /// has not touched.
+    /// Seeded noise over a random stretch, 300 times: no wrong bytes, and no chunk lost that the
+    /// noise has not touched.
     @Test func randomDamage() throws {
         let sample = try Sample()
         let seed: UInt64 = 8_128

@@ -39,8 +39,8 @@ import Testing
         }
     }
 
-    /// The torn record claims bytes up to exactly where a later record begins: who trusted its header
-    /// would pass over the one between. The `back` field tells.
+    /// The torn record claims bytes up to exactly where a later record begins: who trusted its
+    /// header would pass over the one between. The `back` field tells.
     @Test func aTornRecordThatEndsWhereALaterOneBegins() throws {
         var noise = Noise(seed: 13)
         let first = try tear(second: noise.bytes(40_000), keeping: 55 + 1_000)

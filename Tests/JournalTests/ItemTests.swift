@@ -128,7 +128,8 @@ struct ItemTests {
             failure(naming: scratch.path) { () throws(VolumeError) in
                 try journal.write { try $0.insert(twin) }
             } == .invalid)
-        // Coming back to life beside an alive twin is refused too, and the transaction can go on after it.
+        // Coming back to life beside an alive twin is refused too, and the transaction can go on
+        // after it.
         try journal.write { transaction in
             var dead = try #require(
                 try transaction.deletedItem(parent: Item.root, name: Name("a")))

@@ -119,7 +119,8 @@ struct OpeningTests {
     }
 
     @Test func aCreationCutShortIsTakenUpAgain() throws {
-        // The states between making the file and making the tables: an empty file, a database without tables.
+        // The states between making the file and making the tables: an empty file, a database
+        // without tables.
         #expect(FileManager.default.createFile(atPath: scratch.path, contents: nil))
         for round in 0..<2 {
             #expect(

@@ -140,6 +140,15 @@ struct TransactionTests {
             }
             #expect(visited == count)
         }
+        try updatesOfAHundredThousandRows(keys)
+        try versionsAndChunks(of: keys)
+        #expect(try journal.read { try $0.itemCount() } == count + 1)
+        #expect(try journal.read { try $0.versionCount() } == count)
+        #expect(journal.integrityProblems().isEmpty)
+    }
+
+    private func updatesOfAHundredThousandRows(_ keys: [Int64]) throws {
+        let count = keys.count
         let seen = try journal.read { try $0.children(of: Item.root) }
         try measured("update of size and times", count) {
             try journal.write { transaction in
@@ -159,6 +168,10 @@ struct TransactionTests {
                 }
             }
         }
+    }
+
+    private func versionsAndChunks(of keys: [Int64]) throws {
+        let count = keys.count
         try measured("insert of a version", count) {
             try journal.write { transaction in
                 for (index, key) in keys.enumerated() {
@@ -182,14 +195,6 @@ struct TransactionTests {
         try measured("read of one item, a snapshot each", 10_000) {
             for key in keys.prefix(10_000) { _ = try journal.read { try $0.item(key) } }
         }
-        try measured("transaction of one insert", 1000) {
-            for index in 0..<1000 {
-                try journal.write { _ = try $0.insert(file("single \(index)")) }
-            }
-        }
-        #expect(try journal.read { try $0.itemCount() } == count + 1001)
-        #expect(try journal.read { try $0.versionCount() } == count)
-        #expect(journal.integrityProblems().isEmpty)
     }
 
     private func measured<T>(_ what: String, _ count: Int, _ body: () throws -> T) rethrows -> T {

@@ -6,6 +6,9 @@
 #include <sys/statvfs.h>
 #include <sys/types.h>
 #include <dirent.h>
+#include "Paths.h"
+#include "Processes.h"
+#include "Sockets.h"
 
 /// Every cl_ function returns a result of 0 or more, or a negative errno.
 
@@ -74,3 +77,24 @@ int cl_umount(const char *target, int lazily);
 int64_t cl_clock_realtime_ns(void);
 int64_t cl_clock_monotonic_ns(void);
 int cl_errno(void);
+/// Directory entries as the kernel keeps them (struct linux_dirent64), each with the offset behind it.
+ssize_t cl_getdents(int fd, void *buf, size_t size);
+/// statx(2) as it is: 256 bytes, the layout that FUSE_STATX replies have too.
+int cl_statx_whole(int dir, const char *name, int flags, unsigned mask, void *out);
+/// ioctl(2) with a pointer.
+int cl_ioctl(int fd, unsigned long command, void *argument);
+/// Like cl_thread_become, with one supplementary group.
+int cl_thread_become_in(uid_t uid, gid_t gid, gid_t group);
+/// After cl_thread_become: lets this thread pass permission checks that the kernel has made already. Undone by cl_thread_return.
+int cl_thread_override(void);
+/// What this thread is serving: the kernel's number of the request, and a supplementary group of its caller (-1: none).
+struct cl_request { uint64_t unique; int64_t group; };
+void cl_thread_serve(uint64_t unique, int64_t group);
+struct cl_request cl_thread_request(void);
+/// A buffer of this thread's own, aligned to a page; NULL when there is no memory.
+void *cl_thread_buffer(size_t size);
+/// A thread in a system call is woken (EINTR) by cl_wake, once cl_wake_prepare was called.
+int cl_wake_prepare(void);
+int cl_wake(unsigned long thread);
+/// Runs a program found in PATH, waits for it: its exit status, or a negative errno.
+int cl_run(const char *const arguments[]);

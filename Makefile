@@ -1,0 +1,60 @@
+# Concord's front door. `make run` on a fresh clone mounts a volume; `make test` is what CI runs.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+SBINDIR ?= /sbin
+UNITDIR ?= /lib/systemd/system
+SOAK_MINUTES ?= 60
+MOUNTPOINT ?= $(HOME)/Concord
+STORE ?= $(HOME)/.local/share/concord/demo
+
+BUILD_DEPS = libfuse3-dev fuse3 libzstd-dev libssl-dev libsqlite3-dev pkgconf gcc
+TEST_DEPS = acl attr emacs-nox git nano python3-minimal rsync sqlite3 tmux util-linux vim
+RELEASE = swift build -c release --static-swift-stdlib
+BIN = .build/release
+
+.PHONY: help run deps test-deps build test bench bench-million soak check format install uninstall clean
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
+
+run: build ## build, and mount a demo volume at ~/Concord
+	@Packaging/demo $(BIN)/concord "$(STORE)" "$(MOUNTPOINT)"
+
+deps: ## install what building needs
+	@Packaging/install-missing $(BUILD_DEPS)
+
+test-deps: deps ## install what the tests drive: editors, rsync, SQLite, …
+	@Packaging/install-missing $(TEST_DEPS)
+
+build: deps ## the release programs, in .build/release
+	$(RELEASE) --product concord
+	$(RELEASE) --product fsctl
+
+test: test-deps ## every test; fails also when one leaves a mount, process or file behind
+	Tests/run
+
+soak: test-deps ## random operations and kill -9 for SOAK_MINUTES (60)
+	CONCORD_SOAK_MINUTES=$(SOAK_MINUTES) Tests/run --filter Soak
+
+bench: build test-deps ## this mount beside the disk and a bare FUSE mirror, as ratios
+	Tests/Bench/bench --concord $(BIN)/concord
+
+bench-million: build test-deps ## the same, with 100,000 and 1,000,000 items
+	BENCH_MILLION=1 Tests/Bench/bench --concord $(BIN)/concord
+
+check: ## format and house rules, without building the programs' tests
+	swift format lint --strict --recursive Package.swift Sources Tests
+	swift test --filter TidyTests
+
+format: ## put every Swift file into the house format
+	swift format --in-place --recursive Package.swift Sources Tests
+
+install: build ## programs, mount helper, systemd unit and completions, under PREFIX
+	Packaging/install $(BIN) "$(DESTDIR)" "$(PREFIX)" "$(SBINDIR)" "$(UNITDIR)"
+
+uninstall: ## remove what install put there; stores and documents stay
+	Packaging/install --remove "$(DESTDIR)" "$(PREFIX)" "$(SBINDIR)" "$(UNITDIR)"
+
+clean: ## remove what was built
+	rm -rf .build

@@ -1,0 +1,182 @@
+import CLinux
+import Glibc
+import Logging
+import Model
+import SystemCalls
+
+/// The clients of a server, and the loop that serves them. Used by the polling thread alone.
+struct ClientTable {
+    private let server: ControlServer
+    private var clients: [Int32: Client] = [:]
+    /// No more is accepted before this time (monotonic nanoseconds): the process is out of
+    /// descriptors.
+    private var acceptAfter: Int64 = 0
+
+    private struct Client {
+        let connection: Connection
+        var line = LineBuffer()
+        /// Monotonic nanoseconds: the last answer, or the first byte of an unfinished line.
+        var since: Int64
+        var isBusy = false
+        /// The client will send nothing more.
+        var ended = false
+    }
+
+    init(_ server: ControlServer) { self.server = server }
+
+    consuming func run() {
+        while !server.isStopping { step() }
+        finish()
+    }
+
+    /// One poll(2): at most a second, so that limits of time are kept.
+    private mutating func step() {
+        let now = cl_clock_monotonic_ns()
+        dropHalfLines(now)
+        let order = clients.filter { !($0.value.isBusy && $0.value.connection.isGone) }.map(\.key)
+        let accepting = now >= acceptAfter
+        let descriptors =
+            [server.descriptors.wake, accepting ? server.descriptors.listener : -1] + order
+        let idle = Int16(POLLIN)
+        let wanted = [idle, idle] + order.map { clients[$0]!.isBusy ? 0 : idle }
+        var ready = [Int16](repeating: 0, count: descriptors.count)
+        guard cl_poll(descriptors, wanted, &ready, Int32(descriptors.count), 1000) > 0 else {
+            return
+        }
+        if ready[0] != 0 { resume(server.takeAnswered()) }
+        for (index, socket) in order.enumerated() where ready[index + 2] != 0 {
+            // One that was just evicted or closed is not there any more.
+            if clients[socket] != nil { hear(socket, ready[index + 2]) }
+        }
+        if ready[1] != 0 { accept() }
+    }
+
+    private mutating func hear(_ socket: Int32, _ events: Int16) {
+        guard let client = clients[socket] else { return }
+        if client.isBusy || events & Int16(POLLIN) == 0 {
+            if events & Int16(POLLHUP | POLLERR | POLLNVAL) != 0 { hangUp(socket) }
+            return
+        }
+        receive(socket)
+    }
+
+    private mutating func receive(_ socket: Int32) {
+        var piece = [UInt8](repeating: 0, count: 1 << 16)
+        let count = cl_receive(socket, &piece, piece.count)
+        if count == -Int(EAGAIN) || count == -Int(EINTR) { return }
+        guard count >= 0 else { return hangUp(socket) }
+        if count == 0 {
+            clients[socket]!.ended = true
+        } else {
+            if clients[socket]!.line.isEmpty { clients[socket]!.since = cl_clock_monotonic_ns() }
+            clients[socket]!.line.append(piece[..<count])
+        }
+        proceed(socket)
+    }
+
+    /// Starts on the client's next line, if it is whole.
+    private mutating func proceed(_ socket: Int32) {
+        guard let client = clients[socket], !client.isBusy else { return }
+        let line = clients[socket]!.line.next()
+        if (line?.count ?? clients[socket]!.line.count) > server.limits.lineBytesMax {
+            return dismiss(
+                socket, .invalid,
+                "the line is longer than \(server.limits.lineBytesMax) bytes; a request is one line"
+            )
+        }
+        if let line {
+            clients[socket]!.isBusy = true
+            server.answer(line, to: client.connection)
+        } else if client.ended {
+            hangUp(socket)
+        }
+    }
+
+    private mutating func resume(_ answered: [Int32]) {
+        for socket in answered {
+            clients[socket]!.isBusy = false
+            clients[socket]!.since = cl_clock_monotonic_ns()
+            if clients[socket]!.connection.isGone { hangUp(socket) } else { proceed(socket) }
+        }
+    }
+
+    private mutating func hangUp(_ socket: Int32) {
+        guard let client = clients[socket] else { return }
+        client.connection.isGone = true
+        if client.isBusy { return }
+        clients[socket] = nil
+        _ = cl_close(socket)
+    }
+
+    /// Says why, if the client can take it at once, and closes.
+    private mutating func dismiss(_ socket: Int32, _ code: VolumeError.Code, _ message: String) {
+        let line = ControlServer.refusal(VolumeError(code, message), id: nil)
+        _ = line.withUnsafeBytes { cl_send(socket, $0.baseAddress!, $0.count) }
+        // Unread input would turn the close into a reset that takes our sentence with it.
+        var rest = [UInt8](repeating: 0, count: 1 << 16)
+        for _ in 0..<16 where cl_receive(socket, &rest, rest.count) <= 0 { break }
+        hangUp(socket)
+    }
+
+    private mutating func dropHalfLines(_ now: Int64) {
+        let limit = Int64(server.limits.halfLineSeconds * 1e9)
+        for (socket, client) in clients where !client.isBusy && !client.line.isEmpty {
+            guard now - client.since > limit else { continue }
+            dismiss(
+                socket, .timeout, "half a line came and then nothing; a request ends with a newline"
+            )
+        }
+    }
+}
+
+// Accepting.
+extension ClientTable {
+    private mutating func accept() {
+        let socket = cl_accept(server.descriptors.listener)
+        if socket == -EMFILE || socket == -ENFILE || socket == -ENOMEM {
+            acceptAfter = cl_clock_monotonic_ns() + 500_000_000
+            server.log.warning(
+                "cannot take another client of the control socket: \(Errno(-socket))")
+        }
+        guard socket >= 0 else { return }
+        guard let peer = Peer(socket: socket) else {
+            _ = cl_close(socket)
+            return
+        }
+        let connection = Connection(
+            socket: socket, peer: peer, stallSeconds: server.limits.stallSeconds)
+        clients[socket] = Client(connection: connection, since: cl_clock_monotonic_ns())
+        let theirs = clients.values.count { $0.connection.peer.uid == peer.uid }
+        if !server.isOwner(peer), theirs > server.limits.clientsPerUserMax {
+            dismiss(socket, .busy, "you have too many connections to this volume; close some")
+        } else if clients.count > server.limits.clientsMax, !evict(for: peer, except: socket) {
+            dismiss(socket, .busy, "the volume answers as many clients as it can; try again")
+        }
+    }
+
+    /// Makes room by dropping the client that has been silent the longest.
+    private mutating func evict(for peer: Peer, except newcomer: Int32) -> Bool {
+        let oldest = clients.filter { $0.key != newcomer && !$0.value.isBusy }
+            .min { $0.value.since < $1.value.since }
+        guard let oldest else { return false }
+        let silence = Double(cl_clock_monotonic_ns() - oldest.value.since) / 1e9
+        guard silence > server.limits.idleSeconds else { return false }
+        hangUp(oldest.key)
+        return true
+    }
+
+    /// The server stops: waits for the answers being made; who asked for more than takes a second
+    /// counts as gone.
+    private mutating func finish() {
+        let patience = cl_clock_monotonic_ns() + 1_000_000_000
+        while clients.values.contains(where: \.isBusy) {
+            if cl_clock_monotonic_ns() > patience {
+                for client in clients.values { client.connection.isGone = true }
+            }
+            var (descriptor, wanted, ready) = (server.descriptors.wake, Int16(POLLIN), Int16(0))
+            guard cl_poll(&descriptor, &wanted, &ready, 1, 200) > 0 else { continue }
+            for socket in server.takeAnswered() { clients[socket]!.isBusy = false }
+        }
+        for socket in clients.keys { hangUp(socket) }
+    }
+}

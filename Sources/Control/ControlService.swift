@@ -1,0 +1,65 @@
+import CLinux
+import Model
+
+/// What stands behind the socket: the volume and its mount, in the program that serves them.
+package protocol ControlService: Sendable {
+    /// Called on a thread that may block. `progress` tells whether the asker is still there: long
+    /// work ends when it is not.
+    func answer(_ request: Request, from peer: Peer, progress: @escaping (Progress) -> Bool)
+        throws(VolumeError) -> Answer
+}
+
+/// A result of one of the verbs.
+package enum Answer: Sendable {
+    case done
+    case volume(VolumeReport)
+    case document(DocumentReport)
+    case history(HistoryReport)
+    case deleted(DeletedReport)
+    case contents(ContentsReport)
+    case piece(PieceReport)
+    case doctor(DoctorReport)
+    case statistics(StatisticsReport)
+
+    /// The whole line of the reply, its end included.
+    func line(id: Int?) -> [UInt8] {
+        func line(_ value: some Codable & Sendable) -> [UInt8] {
+            json(Reply(id: id, result: value)) + [UInt8(ascii: "\n")]
+        }
+        return switch self {
+        case .done: line(Nothing())
+        case .volume(let report): line(report)
+        case .document(let report): line(report)
+        case .history(let report): line(report)
+        case .deleted(let report): line(report)
+        case .contents(let report): line(report)
+        case .piece(let report): line(report)
+        case .doctor(let report): line(report)
+        case .statistics(let report): line(report)
+        }
+    }
+}
+
+/// The process at the other end of a socket, as the kernel saw it when it connected.
+package struct Peer: Hashable, Sendable {
+    package var process: Int32
+    package var uid: UInt32
+    package var gid: UInt32
+    package var groups: [UInt32]
+
+    package init(process: Int32, uid: UInt32, gid: UInt32, groups: [UInt32] = []) {
+        self.process = process
+        self.uid = uid
+        self.gid = gid
+        self.groups = groups
+    }
+
+    /// Nil when the kernel does not tell.
+    init?(socket: Int32) {
+        var (uid, gid, process) = (uid_t(0), gid_t(0), pid_t(0))
+        guard cl_peer(socket, &uid, &gid, &process) >= 0 else { return nil }
+        var groups = [gid_t](repeating: 0, count: 1024)
+        let count = max(0, Int(cl_peer_groups(socket, &groups, Int32(groups.count))))
+        self.init(process: process, uid: uid, gid: gid, groups: Array(groups.prefix(count)))
+    }
+}

@@ -1,0 +1,34 @@
+import Model
+
+/// What `concord` and `fsctl` end with. Scripts rely on these numbers.
+package enum ExitCode: Int32, Sendable, CaseIterable {
+    case good = 0
+    /// It was done, and the answer is no: contents differ, a store is not sound.
+    case notGood = 1
+    /// The command line makes no sense.
+    case usage = 2
+    case notFound = 3
+    case busy = 4
+    case invalid = 5
+    case denied = 6
+    case damaged = 7
+    case full = 8
+    case newer = 9
+    case timeout = 10
+    case system = 11
+
+    package init(_ code: VolumeError.Code) {
+        self =
+            switch code {
+            case .notFound: .notFound
+            case .busy: .busy
+            case .invalid: .invalid
+            case .denied: .denied
+            case .damaged: .damaged
+            case .full: .full
+            case .newer: .newer
+            case .timeout: .timeout
+            case .system: .system
+            }
+    }
+}

@@ -1,0 +1,100 @@
+import CLinux
+import Glibc
+import Model
+import SystemCalls
+
+/// A path of the machine, as the bytes it is.
+package struct FilePath: Hashable, Sendable, CustomStringConvertible {
+    package var bytes: [UInt8]
+
+    package init(bytes: [UInt8]) { self.bytes = bytes }
+    package init(_ text: String) { bytes = Array(text.utf8) }
+    package init(cString: UnsafePointer<CChar>) { bytes = Name(cString: cString).bytes }
+
+    /// For people.
+    package var description: String { String(decoding: bytes, as: UTF8.self) }
+
+    package var isAbsolute: Bool { bytes.first == UInt8(ascii: "/") }
+    package var name: Name { Name(bytes: Array(bytes[(lastSlash + 1)...])) }
+
+    /// `/` for what lies in the root, and for the root itself; `.` for a lone name.
+    package var parent: FilePath {
+        switch lastSlash {
+        case -1: FilePath(".")
+        case 0: FilePath("/")
+        default: FilePath(bytes: Array(bytes[..<lastSlash]))
+        }
+    }
+
+    package func appending(_ name: Name) -> FilePath {
+        if bytes.isEmpty { return FilePath(bytes: name.bytes) }
+        let separator: [UInt8] = bytes.last == UInt8(ascii: "/") ? [] : [UInt8(ascii: "/")]
+        return FilePath(bytes: bytes + separator + name.bytes)
+    }
+
+    package func appending(_ names: [Name]) -> FilePath { names.reduce(self) { $0.appending($1) } }
+    package func appending(_ text: String) -> FilePath { appending(Name(text)) }
+
+    package func withCString<Result, Failure: Error>(
+        _ body: (UnsafePointer<CChar>) throws(Failure) -> Result
+    ) throws(Failure) -> Result { try Name(bytes: bytes).withCString(body) }
+
+    private var lastSlash: Int { bytes.lastIndex(of: UInt8(ascii: "/")) ?? -1 }
+}
+
+// Asking the file system.
+extension FilePath {
+    /// Absolute, by the working directory of now; symlinks stay.
+    package var absolute: FilePath {
+        if isAbsolute { return self }
+        guard let here = getcwd(nil, 0) else { return self }
+        defer { free(here) }
+        return FilePath(cString: here).appending(Name(bytes: bytes))
+    }
+
+    /// realpath(3).
+    package func resolved() throws(Errno) -> FilePath {
+        let pointer = withCString { realpath($0, nil) }
+        guard let pointer else { throw Errno(errno) }
+        defer { free(pointer) }
+        return FilePath(cString: pointer)
+    }
+
+    /// Of the thing itself (lstat) or, for a symlink when `following`, of what it points to.
+    package func status(following: Bool = false) throws(Errno) -> stat {
+        var status = stat()
+        let result = withCString { following ? stat($0, &status) : lstat($0, &status) }
+        if result < 0 { throw Errno(errno) }
+        return status
+    }
+
+    /// Nil when there is nothing, or it cannot be looked at.
+    package var kind: FileKind? { (try? status()).map(FileKind.init) }
+
+    /// Everything up to the last component resolved, the last as it is, so that a symlink stays
+    /// one. The thing itself need not exist.
+    package func resolvedParent() throws(Errno) -> FilePath {
+        var trimmed = self
+        while trimmed.bytes.count > 1, trimmed.bytes.last == UInt8(ascii: "/") {
+            trimmed.bytes.removeLast()
+        }
+        let last = trimmed.name.bytes
+        if last.isEmpty || last == [0x2E] || last == [0x2E, 0x2E] { return try resolved() }
+        return try trimmed.parent.resolved().appending(trimmed.name)
+    }
+}
+
+/// What a status says that something is.
+package enum FileKind: Sendable {
+    case file, directory, symlink, other
+
+    package init(_ status: stat) {
+        self =
+            switch status.st_mode & S_IFMT {
+            case S_IFREG: .file
+            case S_IFDIR: .directory
+            case S_IFLNK: .symlink
+            default: .other
+            }
+    }
+}

@@ -1,0 +1,34 @@
+/// Bytes as they come, lines as they go. Each byte is looked at and moved a bounded number of
+/// times, however small the pieces and the lines are.
+struct LineBuffer {
+    private var bytes: [UInt8] = []
+    /// What lies before it has been taken.
+    private var start = 0
+    /// No newline between `start` and this index.
+    private var scanned = 0
+
+    var isEmpty: Bool { count == 0 }
+    var count: Int { bytes.count - start }
+
+    mutating func append(_ piece: some Collection<UInt8>) {
+        if start > bytes.count / 2 {
+            bytes.removeFirst(start)
+            scanned -= start
+            start = 0
+        }
+        bytes.append(contentsOf: piece)
+    }
+
+    /// The first whole line without its end; empty lines are passed over.
+    mutating func next() -> [UInt8]? {
+        while let end = bytes[scanned...].firstIndex(of: UInt8(ascii: "\n")) {
+            var line = bytes[start..<end]
+            (start, scanned) = (end + 1, end + 1)
+            if line.last == UInt8(ascii: "\r") { line.removeLast() }
+            if !line.isEmpty { return Array(line) }
+        }
+        scanned = bytes.count
+        if isEmpty { self = LineBuffer() }
+        return nil
+    }
+}

@@ -1,0 +1,62 @@
+import Model
+
+/// A name or a path on the wire. POSIX names are bytes: what is UTF-8 travels as a JSON string,
+/// anything else as `{"hex": "…"}`, so that no name is ever unreachable.
+package struct RawText: Hashable, Sendable {
+    package var bytes: [UInt8]
+
+    package init(bytes: [UInt8]) { self.bytes = bytes }
+    package init(_ name: Name) { bytes = name.bytes }
+    package init(_ text: String) { bytes = Array(text.utf8) }
+
+    /// A path inside the volume; the root is empty.
+    package init(path: [Name]) {
+        bytes = Array(path.map(\.bytes).joined(separator: [UInt8(ascii: "/")]))
+    }
+
+    /// The components; nil when one is empty, `.`, `..`, too long or holds a NUL.
+    package var path: [Name]? {
+        if bytes.isEmpty { return [] }
+        let names = bytes.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
+            .map { Name(bytes: Array($0)) }
+        return names.allSatisfy(\.isOrdinary) ? names : nil
+    }
+
+    /// For people: bytes that are not UTF-8 become replacement characters.
+    package var text: String { String(decoding: bytes, as: UTF8.self) }
+}
+
+extension Name {
+    fileprivate var isOrdinary: Bool {
+        !bytes.isEmpty && bytes.count <= 255 && bytes != [0x2E] && bytes != [0x2E, 0x2E]
+            && !bytes.contains(0)
+    }
+}
+
+extension RawText: Codable {
+    private enum CodingKeys: String, CodingKey { case hex }
+
+    package init(from decoder: any Decoder) throws {
+        if let text = try? decoder.singleValueContainer().decode(String.self) {
+            self.init(text)
+            return
+        }
+        let container = try decoder.container(keyedBy: CodingKeys.self)
+        let digits = try container.decode(String.self, forKey: .hex)
+        guard let bytes = bytesOf(hexadecimal: digits) else {
+            throw DecodingError.dataCorruptedError(
+                forKey: .hex, in: container, debugDescription: "not hexadecimal digits")
+        }
+        self.init(bytes: bytes)
+    }
+
+    package func encode(to encoder: any Encoder) throws {
+        if let text = String(validating: bytes, as: UTF8.self) {
+            var container = encoder.singleValueContainer()
+            try container.encode(text)
+        } else {
+            var container = encoder.container(keyedBy: CodingKeys.self)
+            try container.encode(hexadecimal(bytes), forKey: .hex)
+        }
+    }
+}

@@ -1,0 +1,95 @@
+import Model
+
+/// What can be asked on the control socket. Protocol.md says which fields each takes and what it
+/// answers.
+package enum Verb: String, Sendable, CaseIterable {
+    case status, versions, contents, extract, name, forget, wait, doctor, statistics, stop
+
+    /// Whose business a verb is, where the socket is open to all users.
+    package enum Reach: Sendable { case everyone, reader, writer, owner }
+
+    package func reach(of request: Request) -> Reach {
+        switch self {
+        case .status where request.path == nil: .everyone
+        // A document known by its id alone may be one that the asker could not read.
+        case .versions where request.document != nil, .contents where request.document != nil:
+            .owner
+        case .status, .versions, .contents, .wait: .reader
+        case .name, .forget: .writer
+        case .extract, .doctor, .statistics, .stop: .owner
+        }
+    }
+}
+
+/// One line from a program to the daemon.
+package struct Request: Codable, Hashable, Sendable {
+    /// Chosen by the asker; every line of the answer carries it.
+    package var id: Int
+    /// A `Verb`; text, because a newer program may know more of them.
+    package var verb: String
+    /// From the volume's root, no `/` in front; the root itself is the empty text.
+    package var path: RawText?
+    /// A document's id, where it has no path any more.
+    package var document: String?
+    /// Of a version.
+    package var number: Int?
+    package var label: String?
+    package var durability: String?
+    package var timeoutSeconds: Double?
+    /// Ask for the deleted documents of the directory at `path`.
+    package var deleted: Bool?
+    package var repair: Bool?
+    /// An entry of a version's contents, counted from 0; for `contents`, the first one wanted.
+    package var entry: Int?
+    /// Bytes.
+    package var offset: Int64?
+    /// Bytes; an answer holds at most `Limits.pieceBytesMax`.
+    package var length: Int?
+
+    package init(_ verb: Verb, id: Int = 0, path: [Name]? = nil, document: Identifier? = nil) {
+        self.id = id
+        self.verb = verb.rawValue
+        self.path = path.map(RawText.init(path:))
+        self.document = document?.description
+    }
+}
+
+// What a verb needs, or the sentence that says what is missing.
+extension Request {
+    package func known() throws(VolumeError) -> Verb {
+        if let verb = Verb(rawValue: verb) { return verb }
+        let all = Verb.allCases.map(\.rawValue).joined(separator: ", ")
+        throw VolumeError(.invalid, "there is no verb \"\(verb)\"; this daemon knows \(all)")
+    }
+
+    package func components() throws(VolumeError) -> [Name] {
+        guard let path else { throw missing("path") }
+        guard let names = path.path else {
+            throw VolumeError(
+                .invalid,
+                "\"\(path.text)\" is not a path inside a volume: it starts without /, and has "
+                    + "no empty, . or .. component"
+            )
+        }
+        return names
+    }
+
+    /// The document named by its id; nil when it is named by its path.
+    package func identifier() throws(VolumeError) -> Identifier? {
+        guard let document else { return nil }
+        guard let id = Identifier(document) else {
+            throw VolumeError(
+                .invalid, "\"\(document)\" is not a document's id: 32 hexadecimal digits")
+        }
+        return id
+    }
+
+    package func versionNumber() throws(VolumeError) -> Int {
+        guard let number else { throw missing("number") }
+        return number
+    }
+
+    package func missing(_ field: String) -> VolumeError {
+        VolumeError(.invalid, "\"\(verb)\" needs the field \"\(field)\"")
+    }
+}

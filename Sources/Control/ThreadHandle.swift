@@ -1,0 +1,38 @@
+import CLinux
+import Glibc
+
+/// A plain thread: control work blocks, and must not hold up anything of Swift's own pool.
+package struct ThreadHandle: Sendable {
+    private let thread: pthread_t
+
+    private final class Body: Sendable {
+        let name: String
+        let run: @Sendable () -> Void
+        init(name: String, run: @escaping @Sendable () -> Void) {
+            self.name = name
+            self.run = run
+        }
+    }
+
+    /// Nil when the system has no more threads to give.
+    package init?(_ name: String, _ run: @escaping @Sendable () -> Void) {
+        let body = Unmanaged.passRetained(Body(name: name, run: run))
+        var thread = pthread_t()
+        let result = pthread_create(
+            &thread, nil,
+            { pointer in
+                let body = Unmanaged<Body>.fromOpaque(pointer!).takeRetainedValue()
+                cl_thread_name(body.name)
+                body.run()
+                return nil
+            }, body.toOpaque())
+        guard result == 0 else {
+            body.release()
+            return nil
+        }
+        self.thread = thread
+    }
+
+    package func join() { pthread_join(thread, nil) }
+    package func detach() { pthread_detach(thread) }
+}

@@ -1,0 +1,60 @@
+import Glibc
+
+/// First in, first out, between threads; the taker sleeps while it is empty.
+final class BlockingQueue<Element>: @unchecked Sendable {
+    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+    private let filled = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+    // Guarded by the mutex.
+    private var elements: [Element] = []
+    private var next = 0
+    private var isClosed = false
+
+    init() {
+        mutex.initialize(to: pthread_mutex_t())
+        filled.initialize(to: pthread_cond_t())
+        pthread_mutex_init(mutex, nil)
+        pthread_cond_init(filled, nil)
+    }
+
+    deinit {
+        pthread_cond_destroy(filled)
+        pthread_mutex_destroy(mutex)
+        filled.deallocate()
+        mutex.deallocate()
+    }
+
+    /// False once it is closed.
+    @discardableResult
+    func put(_ element: Element) -> Bool {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        if isClosed { return false }
+        elements.append(element)
+        pthread_cond_signal(filled)
+        return true
+    }
+
+    /// The oldest element; nil when the queue is closed and empty.
+    func take() -> Element? {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        while next == elements.count {
+            if isClosed { return nil }
+            pthread_cond_wait(filled, mutex)
+        }
+        let element = elements[next]
+        next += 1
+        if next == elements.count || next >= 1024 {
+            elements.removeFirst(next)
+            next = 0
+        }
+        return element
+    }
+
+    func close() {
+        pthread_mutex_lock(mutex)
+        isClosed = true
+        pthread_cond_broadcast(filled)
+        pthread_mutex_unlock(mutex)
+    }
+}

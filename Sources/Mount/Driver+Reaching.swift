@@ -1,0 +1,81 @@
+import CFuse
+import CLinux
+import Glibc
+import SystemCalls
+
+// How a node is found in the tree again: by its descriptor, or by its name in its parent, and the inode verified.
+extension Driver {
+    /// A directory's descriptor, opened along its parents where the clock has taken it.
+    func directory(_ node: Node) throws(Errno) -> SharedDescriptor {
+        if let descriptor = nodes.descriptor(of: node) { return descriptor }
+        return try settled { () throws(Errno) in try openDirectory(node) }
+    }
+
+    /// What stat(2) tells, and for how many seconds the kernel may remember it.
+    func status(of node: Node) throws(Errno) -> (status: stat, seconds: Double) {
+        try settled { () throws(Errno) in
+            let position = nodes.position(of: node)
+            var status = stat()
+            if let descriptor = position.descriptor {
+                try check(cl_fstat(descriptor.raw, &status))
+            } else {
+                let parent = try directory(at: position)
+                try position.name.asCString { (name) throws(Errno) in
+                    _ = try check(cl_fstatat(parent.raw, name, &status, Flag.noFollow))
+                }
+                try verify(status, is: node)
+            }
+            if position.isStashed { status.st_nlink = 0 }
+            return (status, position.isVolatile ? 0 : Driver.cacheSeconds)
+        }
+    }
+
+    /// An O_PATH descriptor of any node.
+    func descriptor(_ node: Node) throws(Errno) -> SharedDescriptor {
+        try settled { () throws(Errno) in
+            let position = nodes.position(of: node)
+            if let descriptor = position.descriptor { return descriptor }
+            let parent = try directory(at: position)
+            return try position.name.asCString { (name) throws(Errno) in
+                let descriptor = try SharedDescriptor(pathOf: name, in: parent.raw)
+                try verify(try descriptor.status(), is: node)
+                return descriptor
+            }
+        }
+    }
+
+    /// Tries without locks; when the node was not there, once more while no name can move.
+    private func settled<Result>(_ body: () throws(Errno) -> Result) throws(Errno) -> Result {
+        do throws(Errno) {
+            return try body()
+        } catch {
+            guard [ENOENT, ENOTDIR, ESTALE, ELOOP].contains(error.code) else { throw error }
+        }
+        do throws(Errno) {
+            return try namespace.reading(body)
+        } catch {
+            throw error.code == ENOENT ? .stale : error
+        }
+    }
+
+    private func openDirectory(_ node: Node) throws(Errno) -> SharedDescriptor {
+        let position = nodes.position(of: node)
+        if let descriptor = position.descriptor { return descriptor }
+        let parent = try directory(at: position)
+        let opened = try position.name.asCString { (name) throws(Errno) in
+            try SharedDescriptor(pathOf: name, in: parent.raw, flags: O_DIRECTORY)
+        }
+        try verify(try opened.status(), is: node)
+        return nodes.keep(opened, ofDirectory: node)
+    }
+
+    private func directory(at position: NodeTable.Position) throws(Errno) -> SharedDescriptor {
+        if let descriptor = position.parentDescriptor { return descriptor }
+        guard let parent = position.parent else { throw .stale }
+        return try openDirectory(parent)
+    }
+
+    private func verify(_ status: stat, is node: Node) throws(Errno) {
+        guard UInt64(status.st_ino) == node.inode, status.st_dev == device else { throw .stale }
+    }
+}

@@ -1,0 +1,123 @@
+import CFuse
+import CLinux
+import Glibc
+import Logging
+import Synchronization
+import SystemCalls
+import Volume
+
+// What a session asks of the driver besides the handlers.
+extension Driver {
+    /// Called by libfuse while it answers INIT.
+    func negotiate(_ connection: UnsafeMutablePointer<fuse_conn_info>) {
+        var wanted = connection.pointee.want
+        let offered = connection.pointee.capable
+        // Splicing gains nothing where the kernel reads and writes by itself; killpriv comes in its second version.
+        wanted &= ~UInt32(
+            FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE
+                | FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_HANDLE_KILLPRIV)
+        let useful =
+            FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_DIO
+            | FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO
+            | FUSE_CAP_IOCTL_DIR | FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK | FUSE_CAP_CACHE_SYMLINKS
+        wanted |= UInt32(useful) & offered
+        connection.pointee.want = wanted
+        connection.pointee.max_background = 128
+        connection.pointee.congestion_threshold = 96
+        if !negotiation.isOffered(CF_PASSTHROUGH) {
+            giveUpPassthrough("this kernel does not offer it (6.9 and later do)")
+        }
+    }
+
+    /// Serves what libfuse 3.14 does not know. False: it is libfuse's.
+    func intercept(_ message: UnsafeRawBufferPointer) -> Bool {
+        let header = message.loadUnaligned(as: cf_in_header.self)
+        requests.count(header.opcode)
+        cl_thread_serve(header.unique, group(header, message))
+        let body = UnsafeRawBufferPointer(rebasing: message[MemoryLayout<cf_in_header>.size...])
+        switch header.opcode {
+        case UInt32(CF_OP_TMPFILE): serveTemporary(header, body)
+        case UInt32(CF_OP_STATX): serveStatx(header, body)
+        case UInt32(CF_OP_SYNCFS): serveSync(header)
+        default: return false
+        }
+        return true
+    }
+
+    private func serveTemporary(_ header: cf_in_header, _ body: UnsafeRawBufferPointer) {
+        let caller = Caller(
+            uid: header.uid, gid: header.gid, process: Int32(bitPattern: header.pid), umask: 0,
+            unique: header.unique, group: cl_thread_request().group)
+        do throws(Errno) {
+            let made = try temporary(
+                header.nodeid, body.loadUnaligned(as: cf_create_in.self), caller)
+            if !send(header.unique, made.reply) { made.undo() }
+        } catch {
+            send(header.unique, error: error.code)
+        }
+    }
+
+    private func serveStatx(_ header: cf_in_header, _ body: UnsafeRawBufferPointer) {
+        do throws(Errno) {
+            send(
+                header.unique,
+                try statx(header.nodeid, body.loadUnaligned(as: cf_statx_in.self)))
+        } catch {
+            send(header.unique, error: error.code)
+        }
+    }
+
+    private func serveSync(_ header: cf_in_header) {
+        let descriptor = cl_openat(volume.root, ".", O_RDONLY | O_DIRECTORY, 0)
+        guard descriptor >= 0 else { return send(header.unique, error: -descriptor) }
+        send(header.unique, error: -cl_syncfs(descriptor))
+        _ = cl_close(descriptor)
+    }
+
+    /// The group that the kernel adds to a request that makes something, or -1.
+    private func group(_ header: cf_in_header, _ message: UnsafeRawBufferPointer) -> Int64 {
+        let length = Int(header.extlen) * 8
+        let start = message.count - length
+        // struct fuse_ext_header, the number of groups, the first group.
+        guard length >= 16, start >= MemoryLayout<cf_in_header>.size,
+            message.loadUnaligned(fromByteOffset: start + 4, as: UInt32.self)
+                == UInt32(CF_EXT_GROUPS),
+            message.loadUnaligned(fromByteOffset: start + 8, as: UInt32.self) > 0
+        else { return -1 }
+        return Int64(message.loadUnaligned(fromByteOffset: start + 12, as: UInt32.self))
+    }
+
+    // MARK: Replies past libfuse
+
+    @discardableResult
+    private func send<Wire: BitwiseCopyable>(_ unique: UInt64, _ wire: Wire) -> Bool {
+        var header = cf_out_header()
+        header.len = UInt32(MemoryLayout<cf_out_header>.size + MemoryLayout<Wire>.size)
+        header.unique = unique
+        var wire = wire
+        return withUnsafeMutableBytes(of: &header) { header in
+            withUnsafeMutableBytes(of: &wire) { wire in
+                var pieces = [
+                    iovec(iov_base: header.baseAddress, iov_len: header.count),
+                    iovec(iov_base: wire.baseAddress, iov_len: wire.count),
+                ]
+                return writev(kernel, &pieces, 2) >= 0
+            }
+        }
+    }
+
+    private func send(_ unique: UInt64, error: Int32) {
+        var header = cf_out_header()
+        header.len = UInt32(MemoryLayout<cf_out_header>.size)
+        header.error = -error
+        header.unique = unique
+        _ = withUnsafeBytes(of: &header) { Glibc.write(kernel, $0.baseAddress, $0.count) }
+    }
+
+    /// The kernel has no passthrough for us: from now on contents pass through this process.
+    func giveUpPassthrough(_ reason: String) {
+        guard passthrough.exchange(false, ordering: .relaxed) else { return }
+        whyNotPassthrough.withLock { $0 = reason }
+        log.notice("No passthrough: \(reason). Reads and writes pass through this process.")
+    }
+}

@@ -1,0 +1,65 @@
+import CFuse
+import CLinux
+import Glibc
+import Logging
+import Model
+import Synchronization
+import SystemCalls
+import Volume
+
+/// Everything that answers the kernel's requests. The handlers are in `Operations+*.swift`, a file a family; each runs
+/// on a worker thread, answers exactly once, and never waits: what must wait is parked (`Parking`).
+final class Driver: @unchecked Sendable {
+    let volume: Volume
+    let log: Logger
+    let nodes: NodeTable
+    let namespace = NamespaceLock()
+    let handles = HandleTable<Handle>()
+    let streams = HandleTable<DirectoryStream>()
+    let versions: VersionNodes
+    let programs = Programs()
+    let parking = Parking()
+    let notifier = Notifier()
+    let requests = RequestCounters()
+    /// The file system the tree is on; nothing below it may be on another.
+    let device: dev_t
+    /// What `user.concord.socket` of the root tells.
+    let socketPath: String
+    /// Whether this process may act as other users (root).
+    let actsAsCaller: Bool
+
+    /// Kernel passthrough: wished by the options, settled by INIT before the first other request, and given up for files that
+    /// the kernel refuses.
+    let passthrough: Atomic<Bool>
+    /// Why not, if not.
+    let whyNotPassthrough: Mutex<String?>
+    let negotiation = Negotiation()
+    /// /dev/fuse, for replies that libfuse does not know. Set once, before workers start.
+    var kernel: Int32 = -1
+
+    init(volume: Volume, options: MountOptions, socketPath: String, log: Logger) throws(Errno) {
+        self.volume = volume
+        self.log = log
+        self.socketPath = socketPath
+        let root = SharedDescriptor(owning: try check(cl_openat(volume.root, ".", Flag.path, 0)))
+        let status = try root.status()
+        device = status.st_dev
+        nodes = NodeTable(root: root, inode: UInt64(status.st_ino))
+        versions = VersionNodes()
+        actsAsCaller = geteuid() == 0
+        passthrough = Atomic(options.passthrough && actsAsCaller)
+        let why = !options.passthrough ? "the mount option nopassthrough" : "only root may"
+        whyNotPassthrough = Mutex(passthrough.load(ordering: .relaxed) ? nil : why)
+    }
+
+    /// Names and attributes change only through us, and then the kernel knows: seconds it may remember them.
+    static let cacheSeconds = 86400.0
+
+    /// A node by the kernel's number.
+    func node(_ id: UInt64) throws(Errno) -> Node {
+        guard let node = nodes[id] else {
+            throw VersionNodes.isVirtual(id) ? Errno.readOnly : Errno.stale
+        }
+        return node
+    }
+}

@@ -1,0 +1,18 @@
+import Glibc
+
+/// Open flags and bits as numbers: several are macros that Swift does not see.
+enum Flag {
+    static let path: Int32 = 0o10000000 | O_NOFOLLOW  // O_PATH
+    static let direct: Int32 = 0o40000  // O_DIRECT
+    static let temporary: Int32 = 0o20000000 | O_DIRECTORY  // O_TMPFILE
+    static let noAccessTime: Int32 = 0o1000000  // O_NOATIME
+    static let emptyPath: Int32 = 0x1000  // AT_EMPTY_PATH
+    static let noFollow: Int32 = 0x100  // AT_SYMLINK_NOFOLLOW
+    static let renameExchange: UInt32 = 2
+    static let renameNoReplace: UInt32 = 1
+    static let punchHole: Int32 = 2  // FALLOC_FL_PUNCH_HOLE
+
+    /// What a descriptor of ours must not inherit from a program's open: our buffers are not aligned, the file
+    /// was found and made already, and truncation has its own step.
+    static let notOurs = direct | O_NOFOLLOW | O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY
+}

@@ -1,0 +1,75 @@
+import CLinux
+import Glibc
+import Synchronization
+import SystemCalls
+import Volume
+
+/// One open of a file.
+final class Handle: Sendable {
+    let node: Node
+    let state: OpenState
+    /// The file, opened with O_PATH.
+    let file: SharedDescriptor
+    /// As open(2) was called.
+    let flags: Int32
+    let caller: Caller
+    /// Counted as a writer by the volume.
+    let writes: Bool
+    /// Reads and writes through the kernel.
+    let isShared: Bool
+    /// It made the file.
+    let isCreator: Bool
+    /// Old blocks are saved there before each write.
+    let undo: Undo?
+    /// A descriptor for reading and writing, opened when first needed; -1 before, and after the release.
+    private let real: Mutex<Int32>
+
+    init(
+        node: Node, state: OpenState, file: SharedDescriptor, flags: Int32, caller: Caller,
+        writes: Bool, isShared: Bool, isCreator: Bool, undo: Undo?, real: Int32
+    ) {
+        self.node = node
+        self.state = state
+        self.file = file
+        self.flags = flags
+        self.caller = caller
+        self.writes = writes
+        self.isShared = isShared
+        self.isCreator = isCreator
+        self.undo = undo
+        self.real = Mutex(real)
+    }
+
+    deinit { close() }
+
+    var isSharedWriter: Bool { isShared && flags & O_ACCMODE == O_RDWR }
+
+    /// The descriptor that the program's calls are carried out on.
+    func descriptor() throws(Errno) -> Int32 {
+        try real.withLock { (real) throws(Errno) in
+            if real < 0 { real = try Handle.reopen(file, flags, isGuarded: undo != nil) }
+            return real
+        }
+    }
+
+    /// Before the volume looks whether somebody still writes.
+    func close() {
+        real.withLock { real in
+            if real >= 0 { _ = cl_close(real) }
+            real = -1
+        }
+    }
+
+    /// Opens what `file` refers to as a program did. Old blocks can only be saved by who can read them.
+    static func reopen(_ file: SharedDescriptor, _ flags: Int32, isGuarded: Bool) throws(Errno)
+        -> Int32
+    {
+        var flags = flags & ~Flag.notOurs
+        if isGuarded { flags = flags & ~O_ACCMODE | O_RDWR }
+        let result = cl_reopen(file.raw, flags)
+        if result == -EPERM, flags & Flag.noAccessTime != 0 {
+            return try check(cl_reopen(file.raw, flags & ~Flag.noAccessTime))
+        }
+        return try check(result)
+    }
+}

@@ -1,0 +1,92 @@
+import CFuse
+import CLinux
+import Glibc
+import Model
+import SystemCalls
+
+/// Whether something can be mounted at a place, and why it failed if it did.
+enum MountPoint {
+    /// The absolute path of a directory that is fit to be mounted on.
+    static func check(_ path: String, tree: Int32) throws(VolumeError) -> String {
+        guard let resolved = realpath(path, nil) else {
+            throw errno == ENOENT
+                ? VolumeError(
+                    .notFound, "There is no mount point \(path). Make it with: mkdir -p \(path)")
+                : VolumeError(.system, "Cannot use the mount point \(path): \(Errno(errno)).")
+        }
+        defer { free(resolved) }
+        let absolute = String(cString: resolved)
+        var status = stat()
+        guard lstat(absolute, &status) == 0 else {
+            throw VolumeError(.system, "Cannot use the mount point \(path): \(Errno(errno)).")
+        }
+        guard status.st_mode & S_IFMT == S_IFDIR else {
+            throw VolumeError(.invalid, "The mount point \(path) is not a directory.")
+        }
+        if isInside(absolute, tree) {
+            throw VolumeError(
+                .invalid, "The mount point \(path) is inside the store; choose one outside.")
+        }
+        guard isEmpty(absolute) else {
+            throw VolumeError(
+                .busy, "The mount point \(path) is not empty; choose an empty directory.")
+        }
+        return absolute
+    }
+
+    private static func isEmpty(_ path: String) -> Bool {
+        guard let directory = opendir(path) else { return false }
+        defer { closedir(directory) }
+        var names = 0
+        while readdir(directory) != nil { names += 1 }
+        return names <= 2
+    }
+
+    /// Whether a path is the tree or below it: climbs to the root and compares.
+    private static func isInside(_ path: String, _ tree: Int32) -> Bool {
+        var root = stat()
+        guard cl_fstat(tree, &root) == 0 else { return false }
+        var ancestor = path
+        while !ancestor.isEmpty {
+            var status = stat()
+            if lstat(ancestor, &status) == 0, status.st_ino == root.st_ino,
+                status.st_dev == root.st_dev
+            {
+                return true
+            }
+            ancestor = String(ancestor[..<(ancestor.lastIndex(of: "/") ?? ancestor.startIndex)])
+        }
+        return false
+    }
+
+    /// The reason for a mount that libfuse refused; it has printed its own line by then.
+    static func failure(_ path: String, _ options: MountOptions) -> VolumeError {
+        let device = cl_openat(AT_FDCWD, "/dev/fuse", O_RDWR, 0)
+        if device >= 0 { _ = cl_close(device) }
+        if device == -ENOENT || device == -ENODEV {
+            return VolumeError(
+                .notFound, "There is no /dev/fuse: load the module with 'modprobe fuse'.")
+        }
+        if device == -EACCES || device == -EPERM {
+            return VolumeError(.denied, "This user may not open /dev/fuse.")
+        }
+        let hint =
+            geteuid() != 0 && options.allowOther
+            ? " allow_other needs 'user_allow_other' in /etc/fuse.conf." : ""
+        return VolumeError(.denied, "Cannot mount on \(path).\(hint)")
+    }
+
+    /// umount(2), or fusermount3 for who may not. True when it is unmounted.
+    @discardableResult
+    static func unmount(_ path: String, lazily: Bool) -> Bool {
+        let result = cl_umount(path, lazily ? 1 : 0)
+        if result != -EPERM { return result == 0 || result == -EINVAL }
+        return run(["fusermount3", "-u", "-q"] + (lazily ? ["-z"] : []) + ["--", path]) == 0
+    }
+
+    private static func run(_ words: [String]) -> Int32 {
+        let copies = words.map { strdup($0) }
+        defer { for copy in copies { free(copy) } }
+        return cl_run(copies.map { UnsafePointer($0) } + [nil])
+    }
+}

@@ -1,0 +1,194 @@
+import CFuse
+import CLinux
+import Glibc
+import Logging
+import Model
+import Synchronization
+import SystemCalls
+import Volume
+
+/// A volume at a mount point: from `init`, when programs see it, to the end of `run`.
+package final class MountSession: @unchecked Sendable {
+    /// As the kernel names it: absolute, without symlinks.
+    package let mountPoint: String
+    private let driver: Driver
+    private let session: OpaquePointer
+    private let workerCount: Int
+    private let log: Logger
+    /// Set when the session was told to end; workers leave.
+    private let isStopping = Atomic(false)
+    private let running = Mutex<[Thread]>([])
+
+    /// Mounts. `source` is what mount(8) shows as the device: the store. `socketPath` is told by an attribute of the root.
+    package init(
+        volume: Volume, source: String, mountPoint: String, options: MountOptions,
+        socketPath: String = "", workers: Int = 4, log: Logger = Logger(label: "concord.mount")
+    ) throws(VolumeError) {
+        self.log = log
+        workerCount = workers
+        _ = cl_raise_descriptor_limit()
+        _ = cl_wake_prepare()
+        self.mountPoint = try MountPoint.check(mountPoint, tree: volume.root)
+        do throws(Errno) {
+            driver = try Driver(
+                volume: volume, options: options, socketPath: socketPath, log: log)
+        } catch {
+            throw VolumeError(.system, "Cannot open the working tree of \(source): \(error).")
+        }
+        session = try MountSession.open(driver, source: source, options: options)
+        guard fuse_session_mount(session, self.mountPoint) == 0 else {
+            fuse_session_destroy(session)
+            throw MountPoint.failure(self.mountPoint, options)
+        }
+        driver.kernel = fuse_session_fd(session)
+        var hooks = MountSession.hooks
+        guard fuse_session_custom_io(session, &hooks, driver.kernel) == 0 else {
+            fuse_session_unmount(session)
+            fuse_session_destroy(session)
+            throw VolumeError(.system, "libfuse refuses our input and output on /dev/fuse.")
+        }
+    }
+
+    private static func open(_ driver: Driver, source: String, options: MountOptions)
+        throws(VolumeError) -> OpaquePointer
+    {
+        var words = [
+            "default_permissions", "fsname=\(source.filter { $0 != "," })", "subtype=concord",
+        ]
+        if options.allowOther { words.append("allow_other") }
+        if driver.actsAsCaller {
+            words += ["suid", "dev"].filter { !options.kernel.contains("no" + $0) }
+        }
+        words += options.kernel.filter { !words.contains($0) }
+        var arguments = fuse_args()
+        for word in ["concord", "-o", words.joined(separator: ",")] {
+            fuse_opt_add_arg(&arguments, word)
+        }
+        defer { fuse_opt_free_args(&arguments) }
+        var table = operations()
+        let owner = Unmanaged.passUnretained(driver).toOpaque()
+        guard
+            let session = fuse_session_new(
+                &arguments, &table, MemoryLayout<fuse_lowlevel_ops>.size, owner)
+        else {
+            throw VolumeError(.invalid, "libfuse does not take the mount options \(words).")
+        }
+        return session
+    }
+
+    /// Everything between libfuse and the kernel passes here, and INIT is completed on the way.
+    private static var hooks: fuse_custom_io {
+        var hooks = fuse_custom_io()
+        hooks.read = { descriptor, buffer, size, owner in
+            let count = Glibc.read(descriptor, buffer, size)
+            let driver = Unmanaged<Driver>.fromOpaque(owner!).takeUnretainedValue()
+            if count > 0, !driver.negotiation.isDone {
+                driver.negotiation.received(buffer!, count: count)
+            }
+            return count
+        }
+        hooks.writev = { descriptor, pieces, count, owner in
+            let driver = Unmanaged<Driver>.fromOpaque(owner!).takeUnretainedValue()
+            if !driver.negotiation.isDone {
+                driver.negotiation.sending(
+                    pieces!, count: count,
+                    passthrough: driver.passthrough.load(ordering: .relaxed))
+            }
+            return Glibc.writev(descriptor, pieces, count)
+        }
+        return hooks
+    }
+
+    // MARK: Serving
+
+    /// Serves until the volume is unmounted, by anybody, or `stop` was called. Call it once.
+    package func run() {
+        let notifier = Thread("notifier") { self.driver.notifier.run(self.session) }
+        let parked = (0..<Parking.threads).map { number in
+            Thread("parking \(number)") {
+                _ = cl_thread_unshare()
+                self.driver.parking.run()
+            }
+        }
+        let workers = (0..<workerCount).map { number in
+            Thread("fuse \(number)") { self.serve() }
+        }
+        running.withLock { $0 = workers }
+        for worker in workers { worker.join() }
+        running.withLock { $0 = [] }
+        driver.parking.stop()
+        for thread in parked { thread.join() }
+        driver.notifier.stop()
+        notifier.join()
+        // Closes /dev/fuse: who still waits for an answer gets ECONNABORTED.
+        fuse_session_unmount(session)
+        fuse_session_destroy(session)
+    }
+
+    private func serve() {
+        let result = cl_thread_unshare()
+        guard result >= 0 else {
+            log.critical("No umask of a thread's own: \(Errno(-result)). Nothing is served.")
+            return
+        }
+        var buffer = fuse_buf()
+        while fuse_session_exited(session) == 0 {
+            let count = fuse_session_receive_buf(session, &buffer)
+            if count == -EINTR || count == -EAGAIN { continue }
+            guard count > 0 else { break }
+            if !driver.intercept(UnsafeRawBufferPointer(start: buffer.mem, count: Int(count))) {
+                fuse_session_process_buf(session, &buffer)
+            }
+        }
+        free(buffer.mem)
+        fuse_session_exit(session)
+    }
+
+    /// Ends the session from another thread; `run` returns soon after. Open files of programs fail from then on.
+    package func stop() {
+        guard !isStopping.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        // While it is still served, so that mapped pages are written back.
+        let isUnmounted = MountPoint.unmount(mountPoint, lazily: false)
+        if !isUnmounted { MountPoint.unmount(mountPoint, lazily: true) }
+        // A busy one is gone from the tree of names; programs that write through us get a moment to end.
+        if isUnmounted || !isPassthrough { awaitEnd(milliseconds: 2000) }
+        fuse_session_exit(session)
+        while true {
+            let sleepers = running.withLock { $0 }
+            if sleepers.isEmpty { return }
+            for worker in sleepers { worker.wake() }
+            usleep(10_000)
+        }
+    }
+
+    private func awaitEnd(milliseconds: Int) {
+        for _ in 0..<(milliseconds / 10) where !running.withLock({ $0.isEmpty }) { usleep(10_000) }
+    }
+
+    // MARK: Facts
+
+    /// Whether reads and writes go from the kernel straight to the files.
+    package var isPassthrough: Bool {
+        driver.passthrough.load(ordering: .relaxed) && driver.negotiation.has(CF_PASSTHROUGH)
+    }
+
+    /// The same, and why not; no reason before the kernel has sent its first request.
+    package var facts: (passthrough: Bool, reason: String) {
+        guard driver.negotiation.isDone else { return (false, "") }
+        if isPassthrough { return (true, "") }
+        return (false, whyNotPassthrough ?? "the kernel has none")
+    }
+    /// Why they do not, in a few words; nil when they do.
+    package var whyNotPassthrough: String? { driver.whyNotPassthrough.withLock { $0 } }
+
+    /// Requests of the kernel since the mount, by name.
+    package var requestCounts: [String: Int] { driver.requests.byName }
+
+    /// Files and directories that the kernel knows.
+    package var nodeCount: Int { driver.nodes.count }
+
+    /// Descriptors held for nodes and open files.
+    package var descriptorCount: Int {
+        driver.nodes.descriptorCount + driver.handles.count + driver.streams.count
+    }
+}

@@ -1,0 +1,35 @@
+import Synchronization
+
+// Nodes in use: open, or being truncated.
+extension NodeTable {
+    /// Begins a use of a node, which keeps `descriptor` (unless it has one) and its open state until the last use ends.
+    func use(_ node: Node, _ descriptor: SharedDescriptor) -> (OpenState, SharedDescriptor) {
+        locked {
+            let state = node.opened ?? OpenState()
+            node.opened = state
+            state.users += 1
+            let kept = node.descriptor ?? descriptor
+            node.descriptor = kept
+            return (state, kept)
+        }
+    }
+
+    /// A handle that reads and writes through the kernel was opened, or released.
+    func countSharedWriter(_ state: OpenState, by change: Int) {
+        locked { state.sharedWriters += change }
+    }
+
+    /// Ends a use. A file that has a name is found by it again, and needs no descriptor.
+    func endUse(of node: Node, _ state: OpenState) {
+        let spare = collecting(node) { _ -> SharedDescriptor? in
+            state.users -= 1
+            guard state.users == 0 else { return nil }
+            node.opened = nil
+            guard node.parent != nil, node.flags.isDisjoint(with: [.directory, .orphan]) else {
+                return nil
+            }
+            return node.descriptor.take()
+        }
+        withExtendedLifetime(spare) {}
+    }
+}

@@ -1,0 +1,257 @@
+import CFuse
+import CLinux
+import Glibc
+import Model
+import Synchronization
+import SystemCalls
+
+/// All nodes that the kernel knows, by number and by inode.
+///
+/// Locks are taken in this order: the namespace (`Driver.namespace`), an `OpenState.life`, the table. No system call is
+/// made under the table's lock; descriptors that nobody needs any more are handed out and closed after it.
+final class NodeTable: Sendable {
+    /// A class only because nodes and descriptors are handed in and out of the lock; nobody else refers to it.
+    private final class Contents: @unchecked Sendable {
+        var nodes: Slab<Node>
+        var index: InodeIndex
+        var clock: DirectoryClock
+
+        init(nodes: Slab<Node>, index: InodeIndex, clock: DirectoryClock) {
+            self.nodes = nodes
+            self.index = index
+            self.clock = clock
+        }
+    }
+
+    private let contents: Mutex<Contents>
+    let root: Node
+
+    init(root descriptor: SharedDescriptor, inode: UInt64, directoriesMax: Int = 2048) {
+        var nodes = Slab<Node>()
+        let root = nodes.insert {
+            Node(id: $0, inode: inode, parent: nil, name: [0], flags: .directory)
+        }
+        root.lookups = 1
+        root.descriptor = descriptor
+        var index = InodeIndex()
+        index.set(inode, to: root.id)
+        self.root = root
+        contents = Mutex(
+            Contents(nodes: nodes, index: index, clock: DirectoryClock(capacity: directoriesMax)))
+    }
+
+    var count: Int { contents.withLock { $0.nodes.count } }
+
+    subscript(id: UInt64) -> Node? { contents.withLock { $0.nodes[id] } }
+
+    // MARK: Names that were seen or made
+
+    struct Entered: Sendable {
+        let node: Node
+        /// Its attributes must not be cached.
+        let isVolatile: Bool
+        let isStashed: Bool
+    }
+
+    /// A name was found: counts a lookup of its node, which is made when the inode is new. `fresh`: a program has
+    /// just made it, and these are its flags.
+    func enter(
+        _ name: UnsafePointer<CChar>, in parent: Node, status: stat, fresh: Node.Flags? = nil
+    ) -> Entered {
+        var spare: SharedDescriptor?
+        let entered = contents.withLock { contents -> Entered in
+            let inode = UInt64(status.st_ino)
+            let isDirectory = status.st_mode & S_IFMT == S_IFDIR
+            if let id = contents.index[inode], let node = contents.nodes[id] {
+                if fresh == nil, node.flags.contains(.directory) == isDirectory {
+                    node.lookups += 1
+                    if node !== root { spare = relocate(node, to: parent, name) }
+                    return Entered(
+                        node: node, isVolatile: node.isVolatile,
+                        isStashed: node.flags.contains(.stashed))
+                }
+                // The tree was changed behind our back and the number given to something else.
+                contents.index.remove(inode)
+                node.flags.insert(.orphan)
+            }
+            var flags = fresh ?? []
+            if isDirectory { flags.insert(.directory) }
+            let node = contents.nodes.insert {
+                Node(id: $0, inode: inode, parent: parent, name: terminated(name), flags: flags)
+            }
+            node.lookups = 1
+            parent.children += 1
+            contents.index.set(inode, to: node.id)
+            return Entered(node: node, isVolatile: false, isStashed: false)
+        }
+        _ = spare
+        return entered
+    }
+
+    /// A file without any name (O_TMPFILE).
+    func enterOrphan(_ descriptor: SharedDescriptor, status: stat, fresh: Node.Flags) -> Node {
+        contents.withLock { contents in
+            let node = contents.nodes.insert {
+                Node(
+                    id: $0, inode: UInt64(status.st_ino), parent: nil, name: [0],
+                    flags: fresh.union(.orphan))
+            }
+            node.lookups = 1
+            node.descriptor = descriptor
+            return node
+        }
+    }
+
+    /// Says where a node is now. A descriptor that it no longer needs is given back, to be closed outside the lock.
+    private func relocate(_ node: Node, to parent: Node, _ name: UnsafePointer<CChar>)
+        -> SharedDescriptor?
+    {
+        if node.parent !== parent {
+            node.parent?.children -= 1
+            parent.children += 1
+            node.parent = parent
+            node.name = terminated(name)
+        } else if !node.isNamed(name) {
+            node.name = terminated(name)
+        }
+        guard node.opened == nil, node.descriptor != nil,
+            node.flags.isDisjoint(with: [.directory, .orphan])
+        else { return nil }
+        return node.descriptor.take()
+    }
+
+    /// The kernel forgets nodes it looked up.
+    func forget(_ forgotten: UnsafeBufferPointer<(id: UInt64, count: UInt64)>) {
+        var gone: [AnyObject] = []
+        contents.withLock { contents in
+            for (id, count) in forgotten {
+                guard let node = contents.nodes[id], node !== root else { continue }
+                node.lookups -= min(node.lookups, count)
+                Self.collect(node, from: contents, into: &gone)
+            }
+        }
+        withExtendedLifetime(gone) {}
+    }
+
+    func forget(_ id: UInt64, count: UInt64 = 1) {
+        var one = (id: id, count: count)
+        withUnsafePointer(to: &one) { forget(UnsafeBufferPointer(start: $0, count: 1)) }
+    }
+
+    /// Removes a node that nobody needs, and ancestors that were known for its sake alone.
+    private static func collect(
+        _ start: Node, from contents: Contents, into gone: inout [AnyObject]
+    ) {
+        var next: Node? = start
+        while let node = next, node.id != 1, node.lookups == 0, node.children == 0,
+            node.opened == nil, contents.nodes.remove(node.id) != nil
+        {
+            if contents.index[node.inode] == node.id { contents.index.remove(node.inode) }
+            gone.append(node)
+            // The clock may still hold the node, but must not hold its descriptor.
+            if let descriptor = node.descriptor.take() { gone.append(descriptor) }
+            next = node.parent
+            next?.children -= 1
+            node.parent = nil
+        }
+    }
+
+    // MARK: For the other aspects of the table
+
+    func locked<Result: Sendable>(_ body: () -> Result) -> Result {
+        contents.withLock { _ in body() }
+    }
+
+    func find(_ inode: UInt64) -> Node? {
+        contents.withLock { contents in contents.index[inode].flatMap { contents.nodes[$0] } }
+    }
+
+    /// Does something to a node under the lock, and removes it if nobody needs it after that.
+    func collecting<Result: Sendable>(_ node: Node, _ body: (inout InodeIndex) -> Result) -> Result
+    {
+        var gone: [AnyObject] = []
+        let result = contents.withLock { contents in
+            let result = body(&contents.index)
+            Self.collect(node, from: contents, into: &gone)
+            return result
+        }
+        withExtendedLifetime(gone) {}
+        return result
+    }
+
+    // MARK: Where a node is
+
+    struct Position: Sendable {
+        var descriptor: SharedDescriptor?
+        var parent: Node?
+        var parentDescriptor: SharedDescriptor?
+        var name: [UInt8]
+        var isVolatile: Bool
+        var isStashed: Bool
+    }
+
+    func position(of node: Node) -> Position {
+        contents.withLock { _ in
+            node.flags.insert(.used)
+            node.parent?.flags.insert(.used)
+            return Position(
+                descriptor: node.descriptor, parent: node.parent,
+                parentDescriptor: node.parent?.descriptor, name: node.name,
+                isVolatile: node.isVolatile,
+                isStashed: node.flags.contains(.stashed))
+        }
+    }
+
+    /// A descriptor the node has already.
+    func descriptor(of node: Node) -> SharedDescriptor? {
+        contents.withLock { _ in
+            node.flags.insert(.used)
+            return node.descriptor
+        }
+    }
+
+    /// Keeps a directory's descriptor until the clock's hand takes it; gives back the one that is kept.
+    func keep(_ descriptor: SharedDescriptor, ofDirectory node: Node) -> SharedDescriptor {
+        var spare: SharedDescriptor?
+        let kept = contents.withLock { contents in
+            if let already = node.descriptor { return already }
+            node.descriptor = descriptor
+            node.flags.insert(.used)
+            spare = contents.clock.insert(node)
+            return descriptor
+        }
+        withExtendedLifetime(spare) {}
+        return kept
+    }
+
+    /// The names from the root to a node; nil for one without a name.
+    func path(of node: Node) -> [Name]? {
+        contents.withLock { _ in
+            var path: [Name] = []
+            var next = node
+            while next !== root {
+                guard let parent = next.parent, !next.flags.contains(.orphan) else { return nil }
+                path.append(Name(bytes: Array(next.name.dropLast())))
+                next = parent
+            }
+            return path.reversed()
+        }
+    }
+
+    func flags(of node: Node) -> Node.Flags { contents.withLock { _ in node.flags } }
+
+    func insert(_ flag: Node.Flags, into node: Node) {
+        contents.withLock { _ in node.flags.formUnion(flag) }
+    }
+
+    func remove(_ flag: Node.Flags, from node: Node) {
+        contents.withLock { _ in node.flags.subtract(flag) }
+    }
+
+    /// Descriptors that nodes hold.
+    var descriptorCount: Int {
+        contents.withLock { contents in
+            contents.nodes.reduce(0) { $0 + ($1.descriptor == nil ? 0 : 1) }
+        }
+    }
+}

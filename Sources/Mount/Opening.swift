@@ -1,0 +1,182 @@
+import CFuse
+import CLinux
+import Glibc
+import Model
+import Synchronization
+import SystemCalls
+import Volume
+
+/// One open in progress, from the descriptor to the reply. It may need a second try on a parking thread.
+final class Opening: @unchecked Sendable {
+    /// What an open has become.
+    struct Opened: Sendable {
+        let handle: Handle
+        let number: UInt64
+        let reply: cf_open_out
+    }
+
+    private let driver: Driver
+    private let node: Node
+    private let state: OpenState
+    private let file: SharedDescriptor
+    private let flags: Int32
+    private let caller: Caller
+    private let isNew: Bool
+    /// A descriptor that the making of the file has left, or -1.
+    private var real: Int32
+    /// A handle has taken over, or it was given up.
+    private var isSettled = false
+
+    init(
+        _ driver: Driver, _ node: Node, _ file: SharedDescriptor, flags: Int32, caller: Caller,
+        isNew: Bool = false, real: Int32 = -1
+    ) throws(Errno) {
+        self.driver = driver
+        self.node = node
+        self.flags = flags
+        self.caller = caller
+        self.isNew = isNew
+        self.real = real
+        (state, self.file) = driver.nodes.use(node, file)
+    }
+
+    private var truncates: Bool { flags & O_TRUNC != 0 && !isNew }
+    private var writes: Bool { flags & O_ACCMODE != O_RDONLY || truncates }
+
+    /// Ends an open that has come to nothing; nothing happens when it has become a handle.
+    func abandon() {
+        guard !isSettled else { return }
+        isSettled = true
+        if real >= 0 { _ = cl_close(real) }
+        real = -1
+        driver.nodes.endUse(of: node, state)
+    }
+
+    /// For a file that was just made, which nothing has to be saved of.
+    func finish() throws(Errno) -> Opened {
+        do throws(Errno) {
+            guard let opened = try proceed(mayBlock: true) else { throw Errno.io }
+            return opened
+        } catch {
+            abandon()
+            throw error
+        }
+    }
+
+    /// Parked opens of one file take turns.
+    var line: Line { state.line }
+
+    /// Nil: to be called again from a parking thread, with `mayBlock`.
+    func proceed(mayBlock: Bool) throws(Errno) -> Opened? {
+        guard writes else { return try open(nil) }
+        let opened = try state.withContent(mayBlock: mayBlock) {
+            (content) throws(Errno) -> Opened? in
+            let others = self.state.life.withLock { $0.handles }
+            let access = try self.driver.volume.openForWriting(
+                &content.writing, file: self.file.raw, status: try self.file.status(),
+                truncates: self.truncates, isNew: self.isNew,
+                traits: self.driver.traits(self.node), others: others, unique: self.caller.unique,
+                mayBlock: mayBlock, by: self.driver.actor(self.caller))
+            do throws(Errno) {
+                switch access {
+                case .slow: return nil
+                case .direct: return try self.open(nil)
+                case .guarded(let undo):
+                    content.undo = undo
+                    return try self.open(undo)
+                }
+            } catch {
+                self.driver.volume.closeWriter(
+                    &content.writing, file: self.file.raw,
+                    traits: self.driver.traits(self.node), unique: self.caller.unique)
+                throw error
+            }
+        }
+        return opened ?? nil
+    }
+
+    private func open(_ undo: Undo?) throws(Errno) -> Opened {
+        try state.life.withLock { (life) throws(Errno) in try open(&life, undo) }
+    }
+
+    private func open(_ life: inout OpenState.Life, _ undo: Undo?) throws(Errno) -> Opened {
+        let mode = mode(life.mode, undo)
+        var reply = cf_open_out()
+        var throughUs = true
+        switch mode {
+        case .passthrough(let backing):
+            throughUs = undo != nil
+            if !throughUs, writes, !isNew { throughUs = try isPrivileged() }
+            let how = UInt32(CF_FOPEN_PASSTHROUGH) | (throughUs ? UInt32(CF_FOPEN_DIRECT_IO) : 0)
+            reply.open_flags = how
+            reply.backing_id = Int32(bitPattern: backing)
+        default:
+            // Without passthrough all that changes a file passes through the kernel's cache.
+            let isCacheTrue = !driver.passthrough.load(ordering: .relaxed)
+            reply.open_flags = isCacheTrue ? UInt32(CF_FOPEN_KEEP_CACHE) : 0
+        }
+        reply.open_flags |= UInt32(CF_FOPEN_NOFLUSH)
+        do throws(Errno) {
+            if throughUs, real < 0 || undo != nil {
+                if real >= 0 { _ = cl_close(real) }
+                real = -1
+                real = try Handle.reopen(file, flags, isGuarded: undo != nil)
+            }
+            if truncates { try truncate() }
+        } catch {
+            release(mode, life)
+            throw error
+        }
+        if !throughUs, real >= 0 {
+            _ = cl_close(real)
+            real = -1
+        }
+        life.mode = mode
+        life.handles += 1
+        return register(&reply, isShared: !throughUs, undo)
+    }
+
+    private func register(_ reply: inout cf_open_out, isShared: Bool, _ undo: Undo?) -> Opened {
+        let handle = Handle(
+            node: node, state: state, file: file, flags: flags, caller: caller, writes: writes,
+            isShared: isShared, isCreator: isNew, undo: undo, real: real)
+        real = -1
+        isSettled = true
+        if handle.isSharedWriter { driver.nodes.countSharedWriter(state, by: 1) }
+        let number = driver.handles.insert(handle)
+        reply.fh = number
+        return Opened(handle: handle, number: number, reply: reply)
+    }
+
+    /// The first open decides how all handles read and write, until the last is closed.
+    private func mode(_ current: OpenState.Mode, _ undo: Undo?) -> OpenState.Mode {
+        guard case .closed = current else { return current }
+        guard undo == nil, driver.passthrough.load(ordering: .relaxed) else { return .daemon }
+        let backing = cf_backing_open(driver.kernel, file.raw)
+        if backing > 0 { return .passthrough(backing: UInt32(backing)) }
+        if backing == -EPERM || backing == -ENOTTY || backing == -EOPNOTSUPP {
+            driver.giveUpPassthrough("the kernel refuses it (\(Errno(-backing)))")
+        }
+        return .daemon
+    }
+
+    /// After a failure: a backing file that was registered for this open alone.
+    private func release(_ mode: OpenState.Mode, _ life: OpenState.Life) {
+        guard case .closed = life.mode, case .passthrough(let backing) = mode else { return }
+        cf_backing_close(driver.kernel, backing)
+    }
+
+    private func truncate() throws(Errno) {
+        let target = SharedDescriptor(
+            owning: real >= 0 && flags & O_ACCMODE != O_RDONLY
+                ? try check(dup(real)) : try check(cl_reopen(file.raw, O_WRONLY | O_NONBLOCK)))
+        _ = try driver.change(for: caller) { Int64(cl_ftruncate(target.raw, 0)) }
+    }
+
+    /// Set-id bits and capabilities must be cleared by a write, and the kernel leaves that to us.
+    private func isPrivileged() throws(Errno) -> Bool {
+        guard driver.negotiation.has(CF_HANDLE_KILLPRIV_V2) else { return false }
+        return try file.status().st_mode & (S_ISUID | S_ISGID) != 0
+            || cl_getxattr_fd(file.raw, "security.capability", nil, 0) > 0
+    }
+}

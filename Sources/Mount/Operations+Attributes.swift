@@ -1,0 +1,160 @@
+import CFuse
+import CLinux
+import Glibc
+import Model
+import Synchronization
+import SystemCalls
+import Volume
+
+// Attributes. The kernel asks when it has not been told, or when a write or read through it made them stale.
+extension Driver {
+    func getattr(_ request: Request, _ id: UInt64) {
+        request.answer { () throws(Errno) in
+            if VersionNodes.isVirtual(id) {
+                return request.reply(try versions.find(id).status, seconds: Driver.cacheSeconds)
+            }
+            let node = try node(id)
+            if nodes.flags(of: node).contains(.mapped), !isMapped(try descriptor(node)) {
+                nodes.remove(.mapped, from: node)
+            }
+            let (status, seconds) = try status(of: node)
+            request.reply(status, seconds: seconds)
+        }
+    }
+
+    func setattr(
+        _ request: Request, _ id: UInt64, _ values: stat, which: Int32, handle: UInt64?
+    ) {
+        request.answer { () throws(Errno) in
+            let node = try node(id)
+            let found = try descriptor(node)
+            let caller = request.caller
+            guard which & FUSE_SET_ATTR_SIZE != 0 else {
+                return try finishSetattr(request, node, found, values, which)
+            }
+            let size = Int64(values.st_size)
+            let (state, file) = nodes.use(node, found)
+            defer { nodes.endUse(of: node, state) }
+            if try truncate(node, state, file, size, handle, caller, mayBlock: false) {
+                return try finishSetattr(request, node, file, values, which)
+            }
+            // Counted once more until the parked half is done.
+            _ = nodes.use(node, file)
+            parking.park(
+                request, inLine: state.line,
+                { () throws(Errno) in
+                    _ = try self.truncate(node, state, file, size, handle, caller, mayBlock: true)
+                },
+                finally: { self.nodes.endUse(of: node, state) },
+                answer: { request, _ in
+                    request.answer { () throws(Errno) in
+                        try self.finishSetattr(request, node, file, values, which)
+                    }
+                })
+        }
+    }
+
+    private func finishSetattr(
+        _ request: Request, _ node: Node, _ file: SharedDescriptor, _ values: stat, _ which: Int32
+    ) throws(Errno) {
+        // The kernel has checked that the caller may; owner before mode, because a change of owner clears bits.
+        if which & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) != 0 {
+            try check(
+                cl_chown_fd(
+                    file.raw, which & FUSE_SET_ATTR_UID != 0 ? values.st_uid : uid_t.max,
+                    which & FUSE_SET_ATTR_GID != 0 ? values.st_gid : gid_t.max))
+        }
+        if which & FUSE_SET_ATTR_MODE != 0 { try check(cl_chmod_fd(file.raw, values.st_mode)) }
+        if which & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME) != 0 {
+            var times = [values.st_atim, values.st_mtim]
+            times[0].tv_nsec = nanoseconds(
+                times[0], which, set: FUSE_SET_ATTR_ATIME, now: FUSE_SET_ATTR_ATIME_NOW)
+            times[1].tv_nsec = nanoseconds(
+                times[1], which, set: FUSE_SET_ATTR_MTIME, now: FUSE_SET_ATTR_MTIME_NOW)
+            try check(cl_utimens_fd(file.raw, times))
+        }
+        var status = try file.status()
+        let position = nodes.position(of: node)
+        if position.isStashed { status.st_nlink = 0 }
+        request.reply(status, seconds: position.isVolatile ? 0 : Driver.cacheSeconds)
+    }
+
+    private func nanoseconds(_ time: timespec, _ which: Int32, set: Int32, now: Int32) -> Int {
+        if which & now != 0 { return 0x3fff_ffff }  // UTIME_NOW
+        return which & set != 0 ? time.tv_nsec : 0x3fff_fffe  // UTIME_OMIT
+    }
+
+    /// truncate(2) and ftruncate(2). False: to be called again with `mayBlock` from a parking thread.
+    private func truncate(
+        _ node: Node, _ state: OpenState, _ file: SharedDescriptor, _ size: Int64,
+        _ handle: UInt64?, _ caller: Caller, mayBlock: Bool
+    ) throws(Errno) -> Bool {
+        try state.withContent(mayBlock: mayBlock) { (content) throws(Errno) -> Bool in
+            let actor = self.actor(caller)
+            let before = try file.status()
+            let isReady = try self.volume.willTruncate(
+                &content.writing, file: file.raw, status: before, to: size,
+                traits: self.traits(node), mayBlock: mayBlock, by: actor)
+            guard isReady else { return false }
+            let open = handle.flatMap { try? self.handles.find($0) }
+            let descriptor = try self.writable(file, open, isGuarded: content.undo != nil)
+            _ = try self.change(for: caller) { Int64(cl_ftruncate(descriptor.raw, size)) }
+            self.volume.didTruncate(
+                &content.writing, file: file.raw, status: try file.status(),
+                traits: self.traits(node), by: actor)
+            return true
+        } ?? false
+    }
+
+    /// A descriptor to truncate by. What a program has opened for writing may be read-only by now, and then only its own
+    /// handle can write (we are root, or we are not).
+    private func writable(_ file: SharedDescriptor, _ handle: Handle?, isGuarded: Bool)
+        throws(Errno) -> SharedDescriptor
+    {
+        if !actsAsCaller, let handle, handle.writes {
+            return SharedDescriptor(owning: try check(dup(try handle.descriptor())))
+        }
+        let access = (isGuarded ? O_RDWR : O_WRONLY) | O_NONBLOCK
+        return SharedDescriptor(owning: try check(cl_reopen(file.raw, access)))
+    }
+
+    func readlink(_ request: Request, _ id: UInt64) {
+        request.answer { () throws(Errno) in
+            var target = [CChar](repeating: 0, count: Int(PATH_MAX) + 1)
+            if VersionNodes.isVirtual(id) {
+                let link = try versions.find(id).linkTarget()
+                for (index, byte) in link.prefix(Int(PATH_MAX)).enumerated() {
+                    target[index] = CChar(bitPattern: byte)
+                }
+            } else {
+                let file = try descriptor(try node(id))
+                try check(cl_readlinkat(file.raw, "", &target, Int(PATH_MAX)))
+            }
+            fuse_reply_readlink(request.raw, target)
+        }
+    }
+
+    func statfs(_ request: Request) {
+        request.answer { () throws(Errno) in
+            var status = statvfs()
+            guard fstatvfs(volume.root, &status) == 0 else { throw Errno(errno) }
+            _ = withUnsafePointer(to: status) { fuse_reply_statfs(request.raw, $0) }
+        }
+    }
+
+    /// FUSE_STATX, which libfuse does not know: statx(2) with the time of birth. Replies with the wire's structure.
+    func statx(_ id: UInt64, _ message: cf_statx_in) throws(Errno) -> cf_statx_out {
+        let node = try node(id)
+        let position = nodes.position(of: node)
+        let file = try descriptor(node)
+        var reply = cf_statx_out()
+        let flags = Flag.emptyPath | Flag.noFollow | Int32(bitPattern: message.sx_flags) & 0x6000
+        try check(cl_statx_whole(file.raw, "", flags, message.sx_mask | 0x7ff, &reply.stat))
+        reply.stat.mask &= 0xfff
+        if position.isStashed { reply.stat.nlink = 0 }
+        // What follows in statx(2) is about mounts and direct I/O of the tree, not of this file system.
+        reply.stat.spare2 = cf_statx().spare2
+        reply.attr_valid = position.isVolatile ? 0 : UInt64(Driver.cacheSeconds)
+        return reply
+    }
+}

@@ -1,0 +1,112 @@
+import CFuse
+import CLinux
+import Glibc
+import SystemCalls
+import Volume
+
+// Contents. With passthrough most reads and writes never come here; the rest of the calls on open files always do.
+extension Driver {
+    func read(
+        _ request: Request, _ id: UInt64, _ number: UInt64, size: Int, offset: Int64
+    ) {
+        if VersionNodes.isVirtual(id) {
+            return readVersion(request, id, size: size, offset: offset)
+        }
+        request.answer { () throws(Errno) in
+            let handle = try handles.find(number)
+            guard let buffer = cl_thread_buffer(size) else { throw Errno(ENOMEM) }
+            let bytes = UnsafeMutableRawBufferPointer(start: buffer, count: size)
+            let count = try readFully(try handle.descriptor(), into: bytes, at: offset)
+            request.reply(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+        }
+    }
+
+    func write(
+        _ request: Request, _ number: UInt64, _ bytes: UnsafeRawBufferPointer, offset: Int64
+    ) {
+        request.answer { () throws(Errno) in
+            let handle = try handles.find(number)
+            let descriptor = try handle.descriptor()
+            try willWrite(handle, offset: offset, length: bytes.count)
+            let count = try change(for: request.caller) {
+                Int64(cl_pwrite(descriptor, bytes.baseAddress, bytes.count, offset))
+            }
+            fuse_reply_write(request.raw, Int(count))
+        }
+    }
+
+    func fsync(_ request: Request, _ number: UInt64, dataOnly: Int32) {
+        request.answer { () throws(Errno) in
+            let handle = try handles.find(number)
+            try check(cl_fsync(try handle.descriptor(), dataOnly))
+            request.done()
+        }
+    }
+
+    func fallocate(
+        _ request: Request, _ number: UInt64, mode: Int32, offset: Int64, length: Int64
+    ) {
+        request.answer { () throws(Errno) in
+            let handle = try handles.find(number)
+            let descriptor = try handle.descriptor()
+            try willWrite(handle, offset: offset, length: Int(length))
+            _ = try change(for: request.caller) {
+                Int64(cl_fallocate(descriptor, mode, offset, length))
+            }
+            request.done()
+        }
+    }
+
+    func lseek(_ request: Request, _ number: UInt64, offset: Int64, whence: Int32) {
+        request.answer { () throws(Errno) in
+            let handle = try handles.find(number)
+            let found = try check(cl_lseek(try handle.descriptor(), offset, whence))
+            fuse_reply_lseek(request.raw, off_t(found))
+        }
+    }
+
+    func copy(
+        _ request: Request, _ from: (number: UInt64, offset: Int64),
+        _ to: (number: UInt64, offset: Int64), length: Int
+    ) {
+        request.answer { () throws(Errno) in
+            // The reply has 32 bits for the length; the caller comes again for the rest.
+            let length = min(length, 0x7fff_f000)
+            let source = try handles.find(from.number)
+            let target = try handles.find(to.number)
+            let descriptor = try target.descriptor()
+            try willWrite(target, offset: to.offset, length: length)
+            let count = try change(for: request.caller) {
+                cl_copy_file_range(
+                    (try? source.descriptor()) ?? -1, from.offset, descriptor, to.offset, length)
+            }
+            fuse_reply_write(request.raw, Int(count))
+        }
+    }
+
+    /// Old blocks are put in safety before they are overwritten, where the volume has asked for it.
+    private func willWrite(_ handle: Handle, offset: Int64, length: Int) throws(Errno) {
+        guard let undo = handle.undo else { return }
+        try undo.willWrite(try handle.descriptor(), offset: offset, length: Int64(length))
+    }
+
+    /// The attribute bits of chattr(1) and of FS_IOC_FSGETXATTR; nothing else is a file's.
+    func ioctl(
+        _ request: Request, _ id: UInt64, command: UInt32, _ input: UnsafeRawBufferPointer,
+        outCount: Int
+    ) {
+        request.answer { () throws(Errno) in
+            let known: [UInt32] = [0x8008_6601, 0x4008_6602, 0x801c_581f, 0x401c_5820]
+            guard known.contains(command), !VersionNodes.isVirtual(id) else { throw Errno(ENOTTY) }
+            let file = try descriptor(try node(id))
+            let real = SharedDescriptor(
+                owning: try check(cl_reopen(file.raw, O_RDONLY | O_NONBLOCK)))
+            var argument = [UInt8](repeating: 0, count: 64)
+            for (index, byte) in input.prefix(64).enumerated() { argument[index] = byte }
+            _ = try change(for: request.caller) {
+                Int64(cl_ioctl(real.raw, UInt(command), &argument))
+            }
+            fuse_reply_ioctl(request.raw, 0, argument, min(outCount, argument.count))
+        }
+    }
+}

@@ -1,0 +1,120 @@
+import CFuse
+import CLinux
+import Glibc
+import SystemCalls
+
+// Reading directories.
+extension Driver {
+    func opendir(_ request: Request, _ id: UInt64, _ open: UnsafeMutablePointer<fuse_file_info>) {
+        request.answer { () throws(Errno) in
+            if VersionNodes.isVirtual(id) {
+                return try openVersions(request, id) { request, node in
+                    var open = fuse_file_info()
+                    self.answerOpendir(request, DirectoryStream(virtual: node), &open)
+                }
+            }
+            let node = try node(id)
+            let directory = try directory(node)
+            let descriptor = try check(cl_openat(directory.raw, ".", O_RDONLY | O_DIRECTORY, 0))
+            // The kernel drops what it remembers of a directory when a name in it changes through us.
+            open.pointee.cache_readdir = 1
+            open.pointee.keep_cache = 1
+            answerOpendir(request, DirectoryStream(node: node, descriptor: descriptor), open)
+        }
+    }
+
+    private func answerOpendir(
+        _ request: Request, _ stream: DirectoryStream, _ open: UnsafeMutablePointer<fuse_file_info>
+    ) {
+        open.pointee.fh = streams.insert(stream)
+        if fuse_reply_open(request.raw, open) != 0 { _ = streams.remove(open.pointee.fh) }
+    }
+
+    /// Fills a buffer of the kernel's with entries; with `plus`, each with its node and attributes, as a lookup.
+    func readdir(
+        _ request: Request, _ number: UInt64, size: Int, offset: Int64, plus: Bool
+    ) {
+        request.answer { () throws(Errno) in
+            let stream = try streams.find(number)
+            guard let buffer = cl_thread_buffer(size) else { throw Errno(ENOMEM) }
+            var page = DirectoryPage(
+                request: request,
+                buffer: UnsafeMutableRawBufferPointer(start: buffer, count: size), plus: plus)
+            if let virtual = stream.virtual {
+                try list(virtual, from: offset, into: &page)
+            } else {
+                try stream.forEach(from: offset) { entry in self.add(entry, of: stream, to: &page) }
+            }
+            request.reply(UnsafeRawBufferPointer(start: buffer, count: page.used))
+        }
+    }
+
+    /// False: no room left. An entry that vanished meanwhile is passed over; one that cannot be told about is told by name alone.
+    private func add(
+        _ entry: DirectoryStream.Entry, of stream: DirectoryStream, to page: inout DirectoryPage
+    ) -> Bool {
+        guard let parent = stream.node else { return true }
+        // A real file of that name is from before the tree was a volume's; it cannot be reached.
+        if VersionNodes.isReserved(entry.name) { return true }
+        var parameters = fuse_entry_param()
+        parameters.attr.st_ino = ino_t(entry.inode)
+        parameters.attr.st_mode = mode_t(entry.kind) << 12
+        guard page.plus, !entry.isDots else {
+            return page.add(entry.name, parameters, next: entry.offset)
+        }
+        var status = stat()
+        let result = cl_fstatat(stream.descriptor, entry.name, &status, Flag.noFollow)
+        if result == -ENOENT { return true }
+        guard result == 0, status.st_dev == device else {
+            return page.add(entry.name, parameters, next: entry.offset)
+        }
+        let entered = nodes.enter(entry.name, in: parent, status: status)
+        if page.add(entry.name, fuse_entry_param(entered, status), next: entry.offset) {
+            return true
+        }
+        nodes.forget(entered.node.id)
+        return false
+    }
+
+    func fsyncdir(_ request: Request, _ number: UInt64, dataOnly: Int32) {
+        request.answer { () throws(Errno) in
+            let stream = try streams.find(number)
+            if stream.descriptor >= 0 { try check(cl_fsync(stream.descriptor, dataOnly)) }
+            request.done()
+        }
+    }
+}
+
+/// A reply to READDIR that is being filled.
+struct DirectoryPage {
+    let request: Request
+    let buffer: UnsafeMutableRawBufferPointer
+    let plus: Bool
+    private(set) var used = 0
+
+    init(request: Request, buffer: UnsafeMutableRawBufferPointer, plus: Bool) {
+        self.request = request
+        self.buffer = buffer
+        self.plus = plus
+    }
+
+    /// False when it does not fit; nothing was added then.
+    mutating func add(
+        _ name: UnsafePointer<CChar>, _ parameters: fuse_entry_param, next offset: Int64
+    ) -> Bool {
+        let place = (buffer.baseAddress! + used).assumingMemoryBound(to: CChar.self)
+        let room = buffer.count - used
+        let needed = withUnsafePointer(to: parameters) { parameters in
+            guard !plus else {
+                return fuse_add_direntry_plus(
+                    request.raw, place, room, name, parameters, off_t(offset))
+            }
+            return withUnsafePointer(to: parameters.pointee.attr) {
+                fuse_add_direntry(request.raw, place, room, name, $0, off_t(offset))
+            }
+        }
+        guard needed <= room else { return false }
+        used += needed
+        return true
+    }
+}

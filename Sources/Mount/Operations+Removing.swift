@@ -1,0 +1,144 @@
+import CFuse
+import CLinux
+import Glibc
+import Model
+import SystemCalls
+import Volume
+
+// Names that go away or move. The namespace is locked for writing around the system call and what it means for nodes.
+extension Driver {
+    func unlink(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
+        request.answer { () throws(Errno) in
+            let parent = try node(parent)
+            try refuseReserved(name)
+            let directory = try directory(parent)
+            let actor = actor(request.caller)
+            try namespace.writing { () throws(Errno) in
+                let file = try victim(name, in: directory)
+                let isStashed = try volume.unlink(
+                    Place(descriptor: directory.raw, inode: parent.inode, name: name),
+                    status: file.status, traits: traits(file.node), by: actor)
+                vanished(file, name, in: parent, isStashed: isStashed)
+            }
+            request.done()
+        }
+    }
+
+    func rmdir(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
+        request.answer { () throws(Errno) in
+            let parent = try node(parent)
+            try refuseReserved(name)
+            let directory = try directory(parent)
+            let actor = actor(request.caller)
+            try namespace.writing { () throws(Errno) in
+                let file = try victim(name, in: directory)
+                try volume.rmdir(
+                    Place(descriptor: directory.raw, inode: parent.inode, name: name),
+                    status: file.status, by: actor)
+                vanished(file, name, in: parent, isStashed: false)
+            }
+            request.done()
+        }
+    }
+
+    func rename(
+        _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32
+    ) {
+        request.answer { () throws(Errno) in
+            let source = try node(from.parent)
+            let target = try node(to.parent)
+            try refuseReserved(from.name)
+            try refuseReserved(to.name)
+            let sourceDirectory = try directory(source)
+            let targetDirectory = try directory(target)
+            let actor = actor(request.caller)
+            try namespace.writing { () throws(Errno) in
+                let moved = try present(from.name, in: sourceDirectory)
+                let replaced: Victim?
+                do throws(Errno) { replaced = try victim(to.name, in: targetDirectory) } catch {
+                    guard error == .notFound else { throw error }
+                    replaced = nil
+                }
+                let isStashed = try volume.rename(
+                    from: Place(
+                        descriptor: sourceDirectory.raw, inode: source.inode, name: from.name),
+                    to: Place(
+                        descriptor: targetDirectory.raw, inode: target.inode, name: to.name),
+                    flags: flags, moved: moved.status, replaced: replaced?.status,
+                    movedTraits: traits(moved.node), replacedTraits: traits(replaced?.node),
+                    by: actor)
+                settle(
+                    moved, replaced, (source, from.name), (target, to.name),
+                    isExchange: flags & Flag.renameExchange != 0, isStashed: isStashed)
+            }
+            request.done()
+        }
+    }
+
+    /// What a rename that has been done means for nodes.
+    private func settle(
+        _ moved: Victim, _ replaced: Victim?,
+        _ from: (parent: Node, name: UnsafePointer<CChar>),
+        _ to: (parent: Node, name: UnsafePointer<CChar>), isExchange: Bool, isStashed: Bool
+    ) {
+        // Two names of one file: rename(2) does nothing.
+        if let replaced, replaced.status.st_ino == moved.status.st_ino { return }
+        if let replaced, !isExchange {
+            vanished(replaced, to.name, in: to.parent, isStashed: isStashed)
+        }
+        if let node = moved.node {
+            nodes.renamed(node, to: to.name, in: to.parent, isLocal: volume.isLocal(to.name))
+        }
+        if isExchange, let node = replaced?.node {
+            nodes.renamed(node, to: from.name, in: from.parent, isLocal: volume.isLocal(from.name))
+        }
+    }
+
+    // MARK: What stands at a name
+
+    struct Victim {
+        var status: stat
+        var node: Node?
+    }
+
+    private func present(_ name: UnsafePointer<CChar>, in directory: SharedDescriptor)
+        throws(Errno) -> Victim
+    {
+        var status = stat()
+        try check(cl_fstatat(directory.raw, name, &status, Flag.noFollow))
+        return Victim(status: status, node: nodes.known(UInt64(status.st_ino)))
+    }
+
+    /// What is about to lose its name: a node gets a descriptor to live by. It also keeps the file system from giving the
+    /// inode's number to another file before the kernel has forgotten this one.
+    private func victim(_ name: UnsafePointer<CChar>, in directory: SharedDescriptor)
+        throws(Errno) -> Victim
+    {
+        let victim = try present(name, in: directory)
+        if let node = victim.node, nodes.descriptor(of: node) == nil {
+            nodes.pin(node, try SharedDescriptor(pathOf: name, in: directory.raw))
+        }
+        return victim
+    }
+
+    private func vanished(
+        _ file: Victim, _ name: UnsafePointer<CChar>, in parent: Node, isStashed: Bool
+    ) {
+        guard let node = file.node else { return }
+        let isDirectory = file.status.st_mode & S_IFMT == S_IFDIR
+        nodes.unnamed(
+            node, name, in: parent,
+            isGone: isStashed || isDirectory || file.status.st_nlink <= 1, isStashed: isStashed)
+    }
+
+    /// What the table knows of a file's past that matters to history.
+    func traits(_ node: Node?) -> Traits {
+        guard let node else { return [] }
+        let flags = nodes.flags(of: node)
+        var traits: Traits = []
+        if flags.contains(.local) { traits.insert(.local) }
+        if flags.contains(.unsaved) { traits.insert(.unsaved) }
+        return traits
+    }
+}

@@ -1,0 +1,162 @@
+import CFuse
+import CLinux
+import Glibc
+import Model
+import SystemCalls
+import Volume
+
+// Extended attributes: the file's own, and those that tell about a document. The latter are read by name and never
+// listed, so that no copy carries them along.
+extension Driver {
+    func getxattr(_ request: Request, _ id: UInt64, _ name: UnsafePointer<CChar>, size: Int) {
+        if let attribute = DocumentAttribute(name) {
+            return answer(request, id, attribute, size: size)
+        }
+        request.answer { () throws(Errno) in
+            if VersionNodes.isVirtual(id) { throw Errno(ENODATA) }
+            let file = try descriptor(try node(id))
+            try replyXattr(request, size: size) { cl_getxattr_fd(file.raw, name, $0, size) }
+        }
+    }
+
+    func listxattr(_ request: Request, _ id: UInt64, size: Int) {
+        request.answer { () throws(Errno) in
+            if VersionNodes.isVirtual(id) { return try replyXattr(request, size: size) { _ in 0 } }
+            let file = try descriptor(try node(id))
+            try replyXattr(request, size: size) {
+                cl_listxattr_fd(file.raw, $0?.assumingMemoryBound(to: CChar.self), size)
+            }
+        }
+    }
+
+    func setxattr(
+        _ request: Request, _ id: UInt64, _ name: UnsafePointer<CChar>,
+        _ value: UnsafeRawBufferPointer, flags: Int32
+    ) {
+        request.answer { () throws(Errno) in
+            if DocumentAttribute(name) != nil { throw Errno(EPERM) }
+            let node = try node(id)
+            let file = try descriptor(node)
+            // Setting an ACL may clear the set-group-id bit, by the rights of who sets it.
+            let isACL = strcmp(name, "system.posix_acl_access") == 0
+            let set = {
+                Int64(cl_setxattr_fd(file.raw, name, value.baseAddress, value.count, flags))
+            }
+            if isACL { _ = try change(for: request.caller, set) } else { try check(set()) }
+            noteAttribute(name, of: node)
+            request.done()
+        }
+    }
+
+    func removexattr(_ request: Request, _ id: UInt64, _ name: UnsafePointer<CChar>) {
+        request.answer { () throws(Errno) in
+            if DocumentAttribute(name) != nil { throw Errno(EPERM) }
+            let node = try node(id)
+            let file = try descriptor(node)
+            try check(cl_removexattr_fd(file.raw, name))
+            noteAttribute(name, of: node)
+            request.done()
+        }
+    }
+
+    private func noteAttribute(_ name: UnsafePointer<CChar>, of node: Node) {
+        if strcmp(name, "user.concord.package") == 0 {
+            volume.packageAttributeChanged(inode: node.inode)
+        }
+    }
+
+    /// A size of 0 asks how long the value is.
+    private func replyXattr(
+        _ request: Request, size: Int, _ read: (UnsafeMutableRawPointer?) -> Int
+    ) throws(Errno) {
+        guard size > 0 else {
+            fuse_reply_xattr(request.raw, try check(read(nil)))
+            return
+        }
+        guard let buffer = cl_thread_buffer(size) else { throw Errno(ENOMEM) }
+        let count = try check(read(buffer))
+        request.reply(UnsafeRawBufferPointer(start: buffer, count: count))
+    }
+
+    // MARK: About documents
+
+    private func answer(
+        _ request: Request, _ id: UInt64, _ attribute: DocumentAttribute, size: Int
+    ) {
+        request.answer { () throws(Errno) in
+            if VersionNodes.isVirtual(id) { throw Errno(ENODATA) }
+            let node = try node(id)
+            if attribute == .socket {
+                guard node === nodes.root, !socketPath.isEmpty else { throw Errno(ENODATA) }
+                return try replyValue(request, Array(socketPath.utf8), size: size)
+            }
+            guard let path = nodes.path(of: node), !path.isEmpty else { throw Errno(ENODATA) }
+            parking.park(
+                request,
+                { () throws(Errno) in
+                    guard let history = try self.history(at: path),
+                        let value = attribute.value(of: history)
+                    else { throw Errno(ENODATA) }
+                    return Array(value.utf8)
+                },
+                answer: { request, value in
+                    request.answer { () throws(Errno) in
+                        try self.replyValue(request, value, size: size)
+                    }
+                })
+        }
+    }
+
+    private func replyValue(_ request: Request, _ value: [UInt8], size: Int) throws(Errno) {
+        guard size > 0 else {
+            fuse_reply_xattr(request.raw, value.count)
+            return
+        }
+        guard value.count <= size else { throw Errno(ERANGE) }
+        value.withUnsafeBytes { request.reply($0) }
+    }
+
+    /// The volume's answer in the kernel's words.
+    func history(at path: [Name]) throws(Errno) -> DocumentHistory? {
+        do throws(VolumeError) { return try volume.history(at: path) } catch { throw Errno(error) }
+    }
+}
+
+/// What is told about a document by name.
+enum DocumentAttribute: String, CaseIterable {
+    case id, version, state, durability, conflicts, socket
+
+    /// Nil for any other attribute, `user.concord.package` included, which is a real one.
+    init?(_ name: UnsafePointer<CChar>) {
+        let prefix = "user.concord."
+        guard strncmp(name, prefix, prefix.utf8.count) == 0 else { return nil }
+        self.init(rawValue: String(cString: name + prefix.utf8.count))
+    }
+
+    func value(of history: DocumentHistory) -> String? {
+        switch self {
+        case .id: history.id.description
+        case .version: history.versions.last { $0.kind == .current }.map { String($0.number) }
+        case .state: history.state.rawValue
+        case .durability:
+            history.versions.last { $0.kind == .current }.map { "\($0.durability)" }
+        case .conflicts: String(history.versions.count { $0.kind == .conflict })
+        case .socket: nil
+        }
+    }
+}
+
+extension Errno {
+    /// What a program is told of a failure of the volume.
+    init(_ error: VolumeError) {
+        switch error.code {
+        case .notFound: self = .notFound
+        case .busy: self.init(EBUSY)
+        case .invalid: self = .invalid
+        case .denied: self = .denied
+        case .full: self = .noSpace
+        case .timeout: self.init(ETIMEDOUT)
+        case .damaged, .newer, .system: self = .io
+        }
+    }
+}

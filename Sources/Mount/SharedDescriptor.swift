@@ -1,0 +1,26 @@
+import CFuse
+import CLinux
+import SystemCalls
+
+/// A file descriptor that several threads may use at once: the last one to let go closes it, so its number
+/// is never given to another file while a system call may still name it.
+final class SharedDescriptor: Sendable {
+    let raw: Int32
+
+    init(owning raw: Int32) { self.raw = raw }
+
+    /// Refers to a name without following a symlink or opening the file (O_PATH).
+    convenience init(pathOf name: UnsafePointer<CChar>, in directory: Int32, flags: Int32 = 0)
+        throws(Errno)
+    {
+        self.init(owning: try check(cl_openat(directory, name, Flag.path | flags, 0)))
+    }
+
+    deinit { _ = cl_close(raw) }
+
+    func status() throws(Errno) -> stat {
+        var status = stat()
+        try check(cl_fstat(raw, &status))
+        return status
+    }
+}

@@ -1,0 +1,44 @@
+/// Objects under numbers that are never given twice: generation << 32 | index + 1. The first one gets the number 1.
+struct Slab<Element: AnyObject> {
+    private var slots: ContiguousArray<Element?> = []
+    private var generations: ContiguousArray<UInt32> = []
+    private var free: ContiguousArray<UInt32> = []
+
+    var count: Int { slots.count - free.count }
+
+    /// Keeps what `make` builds for the number it is given.
+    mutating func insert(_ make: (UInt64) -> Element) -> Element {
+        let index: Int
+        if let vacant = free.popLast() {
+            index = Int(vacant)
+        } else {
+            index = slots.count
+            slots.append(nil)
+            generations.append(0)
+        }
+        let element = make(UInt64(generations[index]) << 32 | UInt64(index + 1))
+        slots[index] = element
+        return element
+    }
+
+    func reduce<Result>(_ initial: Result, _ next: (Result, Element) -> Result) -> Result {
+        slots.reduce(initial) { result, slot in slot.map { next(result, $0) } ?? result }
+    }
+
+    subscript(number: UInt64) -> Element? {
+        let index = Int(truncatingIfNeeded: number & 0xffff_ffff) - 1
+        guard index >= 0, index < slots.count, generations[index] == UInt32(number >> 32) else {
+            return nil
+        }
+        return slots[index]
+    }
+
+    mutating func remove(_ number: UInt64) -> Element? {
+        guard let element = self[number] else { return nil }
+        let index = Int(number & 0xffff_ffff) - 1
+        slots[index] = nil
+        generations[index] &+= 1
+        free.append(UInt32(index))
+        return element
+    }
+}

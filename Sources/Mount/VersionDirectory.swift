@@ -1,0 +1,229 @@
+import CFuse
+import CLinux
+import Glibc
+import Model
+import Synchronization
+import SystemCalls
+import Volume
+
+// `.versions/NAME/`: the history of NAME as read-only files. Lookups below may wait for the recorder, so they are parked.
+// Who may read the document now may read its versions.
+extension Driver {
+    func lookupVersions(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
+        request.answer { () throws(Errno) in
+            guard VersionNodes.isVirtual(parent) else {
+                let directory = try node(parent)
+                let state = VersionNode.State(status: readOnly(try status(of: directory).status))
+                return answerVersion(
+                    request, versions.enter(.directory(directory.id), of: directory, state))
+            }
+            let parent = try versions.find(parent)
+            let name = Name(cString: name)
+            parking.park(
+                request, { () throws(Errno) in try self.find(name, in: parent) },
+                undo: { self.versions.forget($0.id, 1) },
+                answer: { self.answerVersion($0, $1) })
+        }
+    }
+
+    /// Names here are asked for anew each time: a new version may have come.
+    private func answerVersion(_ request: Request, _ node: VersionNode) {
+        var parameters = fuse_entry_param()
+        parameters.ino = node.id
+        parameters.attr = node.status
+        parameters.attr_timeout = Driver.cacheSeconds
+        if !request.reply(parameters) { versions.forget(node.id, 1) }
+    }
+
+    private func find(_ name: Name, in parent: VersionNode) throws(Errno) -> VersionNode {
+        switch parent.place {
+        case .directory:
+            let state = try document(name, in: parent.directory)
+            return versions.enter(
+                .document(parent.directory.id, name), of: parent.directory, state)
+        case .document(_, let document):
+            return try findVersion(name, of: document, in: parent)
+        case .version(let id):
+            return try findEntry(name.bytes, below: [], of: id, in: parent)
+        case .entry(let id, let index):
+            let path = parent.content?.manifest.entries[index].path ?? []
+            return try findEntry(name.bytes, below: path, of: id, in: parent)
+        }
+    }
+
+    private func document(_ name: Name, in directory: Node) throws(Errno) -> VersionNode.State {
+        guard let path = nodes.path(of: directory) else { throw .notFound }
+        guard let history = try history(at: path + [name]), !history.versions.isEmpty else {
+            throw .notFound
+        }
+        // Permissions are the document's own; of one that is no more, its directory's owner's.
+        let above = try self.directory(directory)
+        var status = stat()
+        let result = name.withCString { cl_fstatat(above.raw, $0, &status, Flag.noFollow) }
+        if result < 0 || status.st_mode & S_IFMT == S_IFLNK {
+            status = try above.status()
+            status.st_mode &= S_IFMT | 0o500
+        }
+        status.st_mtim = timespec(nanoseconds: history.versions.last?.saved ?? 0)
+        return VersionNode.State(status: readOnly(status, isDirectory: true), history: history)
+    }
+
+    private func findVersion(_ name: Name, of document: Name, in parent: VersionNode)
+        throws(Errno) -> VersionNode
+    {
+        var found = parent.history.flatMap { history in
+            history.fileNames.firstIndex(of: name).map { history.versions[$0] }
+        }
+        if found == nil {
+            let state = try self.document(document, in: parent.directory)
+            parent.update(state)
+            let index = state.history?.fileNames.firstIndex(of: name)
+            found = index.flatMap { state.history?.versions[$0] }
+        }
+        guard let version = found else { throw .notFound }
+        var state = VersionNode.State(
+            status: readOnly(parent.status, isDirectory: parent.history?.isPackage == true))
+        state.status.st_size = Int(version.size)
+        state.status.st_blocks = Int(version.size + 511) / 512
+        state.status.st_mtim = timespec(nanoseconds: version.modified)
+        state.status.st_ctim = timespec(nanoseconds: version.saved)
+        if parent.history?.isPackage == true { state.content = try content(of: version.id) }
+        return versions.enter(.version(version.id), of: parent.directory, state)
+    }
+
+    private func findEntry(
+        _ name: [UInt8], below path: [UInt8], of version: Identifier, in parent: VersionNode
+    ) throws(Errno) -> VersionNode {
+        let wanted = path.isEmpty ? name : path + [UInt8(ascii: "/")] + name
+        guard let content = parent.content,
+            let index = content.manifest.entries.firstIndex(where: { $0.path == wanted })
+        else { throw .notFound }
+        let entry = content.manifest.entries[index]
+        var status = readOnly(parent.status, isDirectory: entry.kind == .directory)
+        status.st_mode |= mode_t(entry.mode) & 0o111 & status.st_mode >> 2
+        if entry.kind == .symlink { status.st_mode = S_IFLNK | 0o777 }
+        status.st_size = Int(entry.size)
+        status.st_blocks = Int(entry.size + 511) / 512
+        status.st_mtim = timespec(nanoseconds: entry.modified)
+        return versions.enter(
+            .entry(version, index), of: parent.directory,
+            VersionNode.State(status: status, content: content))
+    }
+
+    private func content(of version: Identifier) throws(Errno) -> VersionContent {
+        do throws(VolumeError) { return try volume.content(of: version) } catch {
+            throw Errno(error)
+        }
+    }
+
+    /// Attributes of something read-only that whoever may read the original may read.
+    private func readOnly(_ original: stat, isDirectory: Bool = true) -> stat {
+        var status = original
+        let readable = original.st_mode & 0o444
+        status.st_mode = isDirectory ? S_IFDIR | readable | readable >> 2 : S_IFREG | readable
+        status.st_nlink = isDirectory ? 2 : 1
+        if isDirectory { (status.st_size, status.st_blocks) = (0, 0) }
+        return status
+    }
+
+    // MARK: Listing
+
+    func openVersions(
+        _ request: Request, _ id: UInt64, _ fill: @escaping @Sendable (Request, VersionNode) -> Void
+    )
+        throws(Errno)
+    {
+        let node = try versions.find(id)
+        guard case .document(_, let name) = node.place else { return fill(request, node) }
+        parking.park(
+            request,
+            { () throws(Errno) in node.update(try self.document(name, in: node.directory)) },
+            answer: { request, _ in fill(request, node) })
+    }
+
+    func list(_ node: VersionNode, from offset: Int64, into page: inout DirectoryPage)
+        throws(Errno)
+    {
+        let names = [Name("."), Name("..")] + names(in: node)
+        for (index, name) in names.enumerated().dropFirst(Int(offset)) {
+            var parameters = fuse_entry_param()
+            parameters.attr.st_ino = ino_t(UInt32.max)  // Not known before it is looked up.
+            let fits = name.withCString { page.add($0, parameters, next: Int64(index + 1)) }
+            if !fits { return }
+        }
+    }
+
+    private func names(in node: VersionNode) -> [Name] {
+        switch node.place {
+        case .directory: []
+        case .document: node.history?.fileNames ?? []
+        case .version: children(of: [], in: node)
+        case .entry(_, let index):
+            children(of: node.content?.manifest.entries[index].path ?? [], in: node)
+        }
+    }
+
+    private func children(of path: [UInt8], in node: VersionNode) -> [Name] {
+        let slash = UInt8(ascii: "/")
+        let prefix = path.isEmpty ? [] : path + [slash]
+        return (node.content?.manifest.entries ?? []).compactMap { entry in
+            guard entry.path.count > prefix.count, entry.path.starts(with: prefix) else {
+                return nil
+            }
+            let rest = entry.path.dropFirst(prefix.count)
+            return rest.contains(slash) ? nil : Name(bytes: Array(rest))
+        }
+    }
+
+    // MARK: Reading
+
+    func openVersion(_ request: Request, _ id: UInt64, flags: Int32) throws(Errno) {
+        guard flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 else { throw .readOnly }
+        let node = try versions.find(id)
+        parking.park(
+            request,
+            { () throws(Errno) in
+                guard case .version(let version) = node.place, node.content == nil else { return }
+                let content = try self.content(of: version)
+                node.state.withLock { $0.content = content }
+            },
+            answer: { request, _ in
+                var reply = cf_open_out()
+                reply.fh = VersionNodes.mark
+                // A version never changes, and its number is never another's.
+                reply.open_flags = UInt32(CF_FOPEN_KEEP_CACHE) | UInt32(CF_FOPEN_NOFLUSH)
+                _ = request.reply(wire: reply)
+            })
+    }
+
+    func readVersion(_ request: Request, _ id: UInt64, size: Int, offset: Int64) {
+        parking.park(
+            request,
+            { () throws(Errno) -> [UInt8] in
+                let node = try self.versions.find(id)
+                guard let content = node.content else { throw .io }
+                var bytes = [UInt8](repeating: 0, count: size)
+                let result = bytes.withUnsafeMutableBytes { buffer -> Result<Int, VolumeError> in
+                    do throws(VolumeError) {
+                        return .success(
+                            try content.read(node.entryIndex, into: buffer, at: offset))
+                    } catch {
+                        return .failure(error)
+                    }
+                }
+                switch result {
+                case .success(let count): return Array(bytes[..<count])
+                case .failure(let error): throw Errno(error)
+                }
+            },
+            answer: { request, bytes in bytes.withUnsafeBytes { request.reply($0) } })
+    }
+}
+
+extension timespec {
+    init(nanoseconds: Int64) {
+        self.init()
+        tv_sec = Int(nanoseconds / 1_000_000_000)
+        tv_nsec = Int(nanoseconds % 1_000_000_000)
+    }
+}

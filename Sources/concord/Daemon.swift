@@ -1,0 +1,132 @@
+import CLinux
+import Control
+import Glibc
+import Logging
+import Model
+import Mount
+import Synchronization
+import Volume
+
+/// One mount, from its checks to its clean end, in this process.
+struct Daemon {
+    let mountPoint: FilePath
+    let store: FilePath
+    /// The store was not named: directories above it may be made.
+    let isUsualStore: Bool
+    let options: MountOptions
+    let announcement: Announcement
+
+    /// Returns when the volume has been unmounted and its journal closed.
+    func run() throws(VolumeError) {
+        // Before there is a thread: those to come inherit what is held back.
+        cl_hold_signals()
+        cl_raise_descriptor_limit()
+        let (place, point) = try checked()
+        try place.makeParents()
+        guard chdir("/") == 0 else {
+            throw VolumeError(.system, "cannot change to the directory /")
+        }
+        let file = LogFile(path: announcement.isForeground ? nil : place.text + "/log")
+        let log = file.logger("concord")
+
+        let volume = try Volume.open(
+            store: place.text, name: options.name,
+            owner: "process \(getpid()), mounted at \(point.path)", settings: settings,
+            log: file.logger("volume"))
+        do throws(VolumeError) {
+            try serve(volume, at: point, file)
+        } catch {
+            volume.stop()
+            throw error
+        }
+        volume.stop()
+        log.info("unmounted \(point.path)")
+    }
+
+    private func checked() throws(VolumeError) -> (StorePlace, MountPoint) {
+        let place = try StorePlace(store, mayMakeParents: isUsualStore)
+        let point = try MountPoint(mountPoint, store: place.path)
+        try place.check(against: point.path)
+        try FuseDevice.check(allowOther: options.allowOther)
+        return (place, point)
+    }
+
+    private var settings: Settings {
+        var settings = Settings()
+        settings.listConflicts = options.listConflicts
+        return settings
+    }
+
+    private func serve(_ volume: Volume, at point: MountPoint, _ file: LogFile) throws(VolumeError)
+    {
+        let log = file.logger("concord")
+        let servesAll = options.allowOther && geteuid() == 0
+        let socket = try ControlSocket(
+            volume: volume.identity.volume, audience: servesAll ? .everyone : .owner)
+        let session = try MountSession(
+            volume: volume, source: volume.identity.store, mountPoint: point.text,
+            options: Mount.MountOptions(options), socketPath: socket.path,
+            log: file.logger("mount"))
+        let server: ControlServer
+        do throws(VolumeError) {
+            server = try ControlServer(
+                at: socket,
+                service: Service(volume: volume, session: session, mountPoint: point.path),
+                log: file.logger("control")
+            ) { volume.mayAccess($0, $1, write: $2) }
+        } catch {
+            session.stop()
+            throw error
+        }
+        volume.start()
+        server.start()
+        endOnSignals(session, log)
+        announce(session, volume, point, log)
+        session.run()
+        server.stop()
+    }
+
+    private func endOnSignals(_ session: MountSession, _ log: Logger) {
+        let thread = ThreadHandle("signals") {
+            while true {
+                let number = cl_await_end()
+                log.info("ending on \(number == SIGTERM ? "SIGTERM" : "SIGINT")")
+                session.stop()
+            }
+        }
+        thread?.detach()
+    }
+
+    /// When the kernel's first request has been answered, which tells whether there is passthrough.
+    private func announce(
+        _ session: MountSession, _ volume: Volume, _ point: MountPoint, _ log: Logger
+    ) {
+        let thread = ThreadHandle("announce") {
+            var tries = 0
+            while !session.facts.passthrough, session.facts.reason.isEmpty, tries < 1000 {
+                usleep(10_000)
+                tries += 1
+            }
+            let facts = session.facts
+            let reason = facts.reason.isEmpty ? "" : ": \(facts.reason)"
+            let line = """
+                mounted volume \(volume.identity.name) at \(point.path) \
+                (store \(volume.identity.store), \
+                passthrough \(facts.passthrough ? "on" : "off\(reason)"))
+                """
+            log.info("\(line)")
+            // Who started us has been interrupted: it does not want the mount any more.
+            if !announcement.succeed(line) { session.stop() }
+        }
+        thread?.detach()
+    }
+}
+
+extension Mount.MountOptions {
+    init(_ options: MountOptions) {
+        self.init()
+        allowOther = options.allowOther
+        passthrough = options.passthrough
+        kernel = options.generic
+    }
+}

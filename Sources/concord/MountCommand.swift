@@ -1,0 +1,67 @@
+import ArgumentParser
+import Control
+import Model
+
+struct MountCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "mount",
+        abstract: "Mount a volume on an empty directory.",
+        discussion: """
+            Returns when the volume is there, and says in one line what was mounted; the \
+            daemon goes on in the background until the volume is unmounted (concord unmount, \
+            umount) or it gets SIGTERM. It writes STORE/log.
+
+            OPTIONS OF -o
+              allow_other          all users may enter, not only you
+              default_permissions  the kernel judges permissions by mode bits
+              nopassthrough        all reads and writes go through the daemon (slower)
+              list_conflicts       .conflicts is listed while it is not empty
+              name=NAME            the volume's name, when its store is made
+              ro, nosuid, nodev, noexec, noatime, sync, … as for mount(8)
+            """)
+
+    @Option(
+        help:
+            """
+            The directory that keeps the volume; made if it is not there. Default: \
+            ~/.local/share/concord/NAME, NAME being the mount point's.
+            """,
+        completion: .directory)
+    var store: String?
+
+    @Option(name: .customShort("o"), help: "Mount options between commas; may be repeated.")
+    var options: [String] = []
+
+    @Flag(help: "Stay in the foreground, and log on standard error.")
+    var foreground = false
+
+    @Option(help: .hidden)
+    var readyDescriptor: Int32?
+
+    @Argument(help: "An empty directory.", completion: .directory)
+    var mountPoint: String
+
+    func run() throws {
+        let options = try MountOptions(self.options.joined(separator: ","))
+        let point = RawArgument.path(mountPoint).absolute
+        let store =
+            try self.store.map { RawArgument.path($0).absolute } ?? StorePlace.usual(for: point)
+        guard foreground else {
+            let arguments =
+                ["mount", "--foreground", "--ready-descriptor", "3"].map(FilePath.init(_:))
+                + (self.store == nil ? [] : [FilePath("--store"), store])
+                + self.options.flatMap { [FilePath("-o"), FilePath($0)] } + [FilePath("--"), point]
+            let sentence = try Background.start(arguments: arguments, store: store)
+            print("concord: \(sentence)")
+            return
+        }
+        let announcement = Announcement(descriptor: readyDescriptor)
+        let daemon = Daemon(
+            mountPoint: point, store: store, isUsualStore: self.store == nil, options: options,
+            announcement: announcement)
+        do throws(VolumeError) { try daemon.run() } catch {
+            announcement.fail(error)
+            throw error
+        }
+    }
+}

@@ -1,0 +1,79 @@
+import Model
+
+/// What stands behind `-o`: words between commas, as mount(8) and /etc/fstab have them.
+package struct MountOptions: Hashable, Sendable {
+    /// All users may enter, not only the one who mounts.
+    package var allowOther = false
+    /// The kernel judges permissions by mode bits.
+    package var defaultPermissions = false
+    package var passthrough = true
+    package var listConflicts = false
+    /// The volume's name, given when its store is made.
+    package var name: String?
+    /// For the kernel: ro, nosuid, nodev, noexec, noatime, …; the later of two that contradict each
+    /// other.
+    package var generic: [String] = []
+
+    package init() {}
+
+    package init(_ text: String) throws(VolumeError) {
+        for word in text.split(separator: ",") { try take(String(word)) }
+    }
+
+    private mutating func take(_ word: String) throws(VolumeError) {
+        switch word {
+        case "allow_other": allowOther = true
+        case "default_permissions": defaultPermissions = true
+        case "passthrough": passthrough = true
+        case "nopassthrough": passthrough = false
+        case "list_conflicts": listConflicts = true
+        case _ where word.hasPrefix("name="): name = try MountOptions.name(word.dropFirst(5))
+        case _ where MountOptions.pairs.contains { $0.contains(word) }: replace(word)
+        case _ where MountOptions.isForOthers(word): return
+        default:
+            throw VolumeError(
+                .invalid,
+                "there is no mount option \"\(word)\"; Concord's are "
+                    + "\(MountOptions.own.joined(separator: ", ")), and of mount(8) ro, "
+                    + "nosuid, nodev, noexec, noatime, sync and their opposites"
+            )
+        }
+    }
+
+    private mutating func replace(_ word: String) {
+        let rivals = MountOptions.pairs.first { $0.contains(word) } ?? []
+        generic.removeAll { rivals.contains($0) }
+        generic.append(word)
+    }
+
+    private static func name(_ text: some StringProtocol) throws(VolumeError) -> String {
+        guard !text.isEmpty, text.utf8.count <= 255, !text.utf8.contains(where: { $0 < 0x20 })
+        else {
+            throw VolumeError(
+                .invalid, "name= needs a volume's name: 1 to 255 bytes, no control characters")
+        }
+        return String(text)
+    }
+
+    static let own = [
+        "allow_other", "default_permissions", "passthrough", "nopassthrough", "list_conflicts",
+        "name=NAME",
+    ]
+
+    /// Each the opposite of the others in its row.
+    private static let pairs = [
+        ["ro", "rw"], ["suid", "nosuid"], ["dev", "nodev"], ["exec", "noexec"],
+        ["atime", "noatime", "relatime", "norelatime", "strictatime"],
+        ["diratime", "nodiratime"], ["sync", "async"], ["dirsync"],
+    ]
+
+    /// What mount(8), systemd and fstab keep for themselves and may hand on.
+    private static func isForOthers(_ word: String) -> Bool {
+        let words = [
+            "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail",
+            "_netdev", "silent", "loud", "lazytime", "nolazytime", "_rnetdev",
+        ]
+        let prefixes = ["x-", "X-", "comment=", "user="]
+        return words.contains(word) || prefixes.contains { word.hasPrefix($0) }
+    }
+}

@@ -1,0 +1,63 @@
+import Control
+import Model
+import Volume
+
+// The volume's words in those of the wire.
+
+extension VolumeReport {
+    mutating func take(_ status: VolumeStatus) {
+        scanning = status.scanning
+        scanned = status.scanned
+        (items, documents, versions) = (status.items, status.documents, status.versions)
+        pendingEvents = status.pendingEvents
+        waitingToBeCut = status.waitingToBeCut
+        storeBytes = status.storeBytes
+        problems = status.problems
+    }
+}
+
+extension DocumentReport {
+    init(_ status: DocumentStatus) {
+        self.init(
+            id: status.id.description, kind: "\(status.kind)", state: status.state.rawValue,
+            durability: "\(status.durability)", versions: status.versions, size: status.size,
+            current: status.currentVersion)
+    }
+}
+
+extension HistoryReport {
+    init(_ history: DocumentHistory) {
+        self.init(
+            id: history.id.description, package: history.isPackage, state: history.state.rawValue,
+            versions: zip(history.versions, history.fileNames).map {
+                VersionReport($0, fileName: $1)
+            })
+    }
+}
+
+extension DeletedReport.Document {
+    init(_ document: DeletedDocument) {
+        self.init(
+            id: document.id.description, name: RawText(document.name), deleted: document.deletedAt,
+            versions: document.versions, size: document.size)
+    }
+}
+
+extension DoctorReport.Finding {
+    init(_ finding: Finding) {
+        self.init(
+            severity: finding.severity.rawValue, subject: finding.subject, message: finding.message)
+    }
+}
+
+extension Version.Durability {
+    init(named name: String) throws(VolumeError) {
+        switch name {
+        case "memory": self = .memory
+        case "disk": self = .disk
+        default:
+            throw VolumeError(
+                .invalid, "there is no durability \"\(name)\"; there are memory and disk")
+        }
+    }
+}

@@ -1,0 +1,163 @@
+import Control
+import Glibc
+import Model
+import Mount
+import Volume
+
+/// What the control socket's verbs do: a volume and its mount, asked.
+struct Service: ControlService {
+    let volume: Volume
+    let session: MountSession
+    let mountPoint: FilePath
+
+    func answer(_ request: Request, from peer: Peer, progress: @escaping (Progress) -> Bool)
+        throws(VolumeError) -> Answer
+    {
+        switch try request.known() {
+        case .status:
+            if request.path == nil { return .volume(try report()) }
+            return .document(DocumentReport(try volume.status(at: request.components())))
+        case .versions where request.deleted == true:
+            let documents = try volume.deletedDocuments(in: request.components())
+            return .deleted(DeletedReport(documents: documents.map(DeletedReport.Document.init)))
+        case .versions: return .history(HistoryReport(try history(request)))
+        case .contents: return .contents(try contents(request))
+        case .extract: return .piece(try piece(request))
+        case .name:
+            try name(request)
+            return .done
+        case .forget:
+            try volume.forget(version: request.versionNumber(), at: request.components())
+            return .done
+        case .wait:
+            try wait(request, progress)
+            return .done
+        case .doctor:
+            let findings = volume.examine(repair: request.repair ?? true) { text, fraction in
+                _ = progress(Progress(text, fraction: fraction))
+            }
+            return .doctor(DoctorReport(findings: findings.map(DoctorReport.Finding.init)))
+        case .statistics:
+            return .statistics(
+                StatisticsReport(requests: session.requestCounts, volume: volume.statistics))
+        case .stop:
+            session.stop()
+            return .done
+        }
+    }
+
+    private func history(_ request: Request) throws(VolumeError) -> DocumentHistory {
+        if let id = try request.identifier() {
+            if let history = try volume.history(of: id) { return history }
+            throw VolumeError(.notFound, "there is no document with the id \(id) on this volume")
+        }
+        let path = try request.components()
+        guard let history = try volume.history(at: path) else {
+            throw VolumeError(
+                .notFound,
+                "no document \(RawText(path: path).text) is known: it is a local file, or not there"
+            )
+        }
+        if history.versions.isEmpty {
+            let kind = "\(try volume.status(at: path).kind)"
+            guard kind == "file" || kind == "package" else {
+                throw VolumeError(
+                    .invalid,
+                    "\(RawText(path: path).text) is a \(kind): only files and packages have "
+                        + "versions"
+                )
+            }
+        }
+        return history
+    }
+
+    private func content(_ request: Request) throws(VolumeError) -> VersionContent {
+        let number = try request.versionNumber()
+        guard let version = try history(request).versions.first(where: { $0.number == number })
+        else {
+            throw VolumeError(
+                .notFound, "there is no version \(number) of it; fsctl versions lists them")
+        }
+        return try volume.content(of: version.id)
+    }
+
+    private func contents(_ request: Request) throws(VolumeError) -> ContentsReport {
+        let manifest = try content(request).manifest
+        let start = min(max(0, request.entry ?? 0), manifest.entries.count)
+        let entries = manifest.entries[start...].prefix(Limits.entriesMax)
+        return ContentsReport(
+            package: manifest.isPackage, entries: entries.map(ContentsReport.Entry.init),
+            next: entries.endIndex < manifest.entries.count ? entries.endIndex : nil)
+    }
+
+    private func piece(_ request: Request) throws(VolumeError) -> PieceReport {
+        let content = try content(request)
+        let entry = request.entry ?? 0
+        let (offset, length) = (request.offset ?? 0, request.length ?? Limits.pieceBytesMax)
+        guard content.manifest.entries.indices.contains(entry), offset >= 0, length >= 0 else {
+            throw VolumeError(.invalid, "that version has no such entry or offset")
+        }
+        var bytes = [UInt8](repeating: 0, count: min(length, Limits.pieceBytesMax))
+        var count = 0
+        // A typed throw cannot leave withUnsafeMutableBytes of the standard library as it is.
+        var failure: VolumeError?
+        bytes.withUnsafeMutableBytes { buffer in
+            do throws(VolumeError) {
+                count = try content.read(entry, into: buffer, at: offset)
+            } catch {
+                failure = error
+            }
+        }
+        if let failure { throw failure }
+        return PieceReport(data: base64(Array(bytes[..<count])))
+    }
+
+    private func name(_ request: Request) throws(VolumeError) {
+        let (path, number) = (try request.components(), try request.versionNumber())
+        if let label = request.label {
+            try Label.check(label)
+            let other = try history(request).versions.first {
+                $0.label == label && $0.number != number
+            }
+            if let other {
+                throw VolumeError(
+                    .busy,
+                    "version \(other.number) has the label \"\(label)\" already; choose another one"
+                )
+            }
+        }
+        try volume.setLabel(request.label, version: number, at: path)
+    }
+
+    /// In slices, so that an asker who went away is noticed.
+    private func wait(_ request: Request, _ progress: (Progress) -> Bool) throws(VolumeError) {
+        let path = try request.components()
+        let durability = try Version.Durability(named: request.durability ?? "disk")
+        let total = min(max(0, request.timeoutSeconds ?? 30), 7 * 24 * 3600)
+        var waited = 0.0
+        while true {
+            let slice = min(1, total - waited)
+            do throws(VolumeError) {
+                return try volume.wait(for: durability, at: path, timeoutSeconds: slice)
+            } catch  where error.code == .timeout {
+                waited += slice
+                let text = "waiting until it is durable (\(request.durability ?? "disk"))"
+                if waited >= total || !progress(Progress(text, fraction: waited / total)) {
+                    throw error
+                }
+            } catch { throw error }
+        }
+    }
+
+    private func report() throws(VolumeError) -> VolumeReport {
+        let (identity, status, facts) = (volume.identity, try volume.status(), session.facts)
+        var report = VolumeReport(
+            volume: identity.volume.description, device: identity.device.description,
+            name: identity.name, store: RawText(identity.store), tree: RawText(status.tree))
+        report.mountPoint = RawText(bytes: mountPoint.bytes)
+        report.process = getpid()
+        (report.passthrough, report.passthroughReason) = (facts.passthrough, facts.reason)
+        report.take(status)
+        return report
+    }
+}

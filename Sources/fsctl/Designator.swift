@@ -1,0 +1,75 @@
+import ArgumentParser
+import Control
+import Model
+
+/// How a person tells one version of a document from the others.
+package enum Designator: Hashable, Sendable {
+    case number(Int)
+    /// Below zero: so many before the current one.
+    case offset(Int)
+    case label(String)
+
+    package init(_ text: String) {
+        let plain = text.hasPrefix(Designator.shield + "-") ? text.dropFirst(1) : text[...]
+        switch Int(plain) {
+        case .some(let value) where value < 0: self = .offset(value)
+        case .some(let value) where value > 0 && !plain.hasPrefix("+"): self = .number(value)
+        default: self = .label(String(plain))
+        }
+    }
+
+    /// The one meant, among the versions of a document, oldest first.
+    package func find(in versions: [VersionReport], of document: String) throws(VolumeError)
+        -> VersionReport
+    {
+        switch self {
+        case .number(let number):
+            if let version = versions.first(where: { $0.number == number }) { return version }
+            throw VolumeError(
+                .notFound,
+                "\(document) has no version \(number); it has \(Designator.span(versions))")
+        case .label(let label):
+            if let version = versions.first(where: { $0.label == label }) { return version }
+            throw VolumeError(
+                .notFound,
+                "no version of \(document) has the label \"\(label)\"; fsctl versions lists them")
+        case .offset(let offset):
+            // Conflict versions are beside the line of the others, not before any of them.
+            let line = versions.filter { $0.kind != "conflict" }
+            let now = line.firstIndex { $0.kind == "current" } ?? line.count
+            if line.indices.contains(now + offset) { return line[now + offset] }
+            throw VolumeError(
+                .notFound,
+                "\(document) has no version \(-offset) before the current one; it has "
+                    + "\(Designator.span(versions))"
+            )
+        }
+    }
+
+    private static func span(_ versions: [VersionReport]) -> String {
+        guard let first = versions.first, let last = versions.last else { return "none" }
+        return first.number == last.number
+            ? "only version \(first.number)"
+            : "\(Amount.count(versions.count, "version")), \(first.number) to \(last.number)"
+    }
+
+    private static let shield = "@"
+
+    /// Lets offsets through the parser, which would take `-1` for an option.
+    package static func shielded(_ arguments: [String]) -> [String] {
+        arguments.map { argument in
+            let digits = argument.dropFirst()
+            let isOffset =
+                argument.hasPrefix("-") && !digits.isEmpty
+                && digits.utf8.allSatisfy { (0x30...0x39).contains($0) }
+            return isOffset ? shield + argument : argument
+        }
+    }
+}
+
+extension Designator: ExpressibleByArgument {
+    package init?(argument: String) {
+        guard !argument.isEmpty else { return nil }
+        self.init(argument)
+    }
+}

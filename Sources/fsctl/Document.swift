@@ -1,0 +1,48 @@
+import ArgumentParser
+import Control
+import Glibc
+import Model
+import SystemCalls
+
+/// A document on a mounted volume, found by a path, and its daemon.
+struct Document {
+    let place: MountedPath
+    let client: ControlClient
+    /// As the user wrote it.
+    let given: FilePath
+
+    init(_ argument: String) throws(VolumeError) {
+        given = RawArgument.path(argument)
+        place = try MountedPath(given)
+        client = try ControlClient(socket: place.socket)
+    }
+
+    var path: FilePath { place.path }
+
+    func ask<Value: Codable & Sendable>(
+        _ verb: Verb, as type: Value.Type, _ fill: (inout Request) -> Void = { _ in }
+    ) throws(VolumeError) -> Value {
+        var request = Request(verb, path: place.components)
+        fill(&request)
+        return try client.ask(request, as: type)
+    }
+
+    func history() throws(VolumeError) -> HistoryReport {
+        try ask(.versions, as: HistoryReport.self)
+    }
+
+    func version(_ designator: Designator) throws(VolumeError) -> VersionReport {
+        try designator.find(in: history().versions, of: "\(given)")
+    }
+
+    /// Where the mount shows a version's contents.
+    func hiddenPath(of version: VersionReport) -> FilePath {
+        path.parent.appending(".versions").appending(path.name)
+            .appending(Name(bytes: version.fileName.bytes))
+    }
+}
+
+extension VersionReport {
+    /// `version 3, today 14:03`
+    var title: String { "version \(number), \(Moment.text(saved))" }
+}

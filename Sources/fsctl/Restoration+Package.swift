@@ -1,0 +1,115 @@
+import CLinux
+import Control
+import Glibc
+import Model
+import SystemCalls
+
+// A package: the whole tree beside it, then both change places in one step.
+extension Restoration {
+    func restorePackage(_ part: FilePath, exists: Bool) throws(VolumeError) {
+        remove(part)
+        do throws(VolumeError) {
+            try make(part, mode: 0o700)
+            for index in contents.entries.indices { try make(entry: index, in: part) }
+            try finishDirectories(in: part)
+            sync(part)
+            try settle(part, flags: exists ? 2 : 1)
+        } catch {
+            remove(part)
+            throw error
+        }
+        // Now the old tree, which history has.
+        if exists { remove(part) }
+    }
+
+    private func make(_ directory: FilePath, mode: mode_t) throws(VolumeError) {
+        let result = directory.withCString { cl_mkdirat(AT_FDCWD, $0, mode) }
+        if result < 0 { throw failure("make", directory, Errno(-result)) }
+    }
+
+    private func make(entry index: Int, in part: FilePath) throws(VolumeError) {
+        let entry = contents.entries[index]
+        guard let inside = entry.path.path else {
+            throw VolumeError(
+                .damaged, "that version has an entry with an impossible path; run fsctl doctor")
+        }
+        if inside.isEmpty { return }
+        let path = part.appending(inside)
+        switch entry.kind {
+        case "directory": try make(path, mode: 0o700)
+        case "symlink":
+            let target = Name(bytes: entry.target?.bytes ?? [])
+            let result = path.withCString { path in
+                target.withCString { cl_symlinkat($0, AT_FDCWD, path) }
+            }
+            if result < 0 { throw failure("make", path, Errno(-result)) }
+        default: try makeFile(index, path, entry)
+        }
+    }
+
+    private func makeFile(_ index: Int, _ path: FilePath, _ entry: ContentsReport.Entry)
+        throws(VolumeError)
+    {
+        let descriptor = path.withCString {
+            cl_openat(AT_FDCWD, $0, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
+        }
+        guard descriptor >= 0 else { throw failure("make", path, Errno(-descriptor)) }
+        let file = Descriptor(owning: descriptor)
+        try write(index, into: file.raw, at: path)
+        let modified = timespec(
+            tv_sec: Int(entry.modified / 1_000_000_000),
+            tv_nsec: Int(entry.modified % 1_000_000_000))
+        _ = cl_utimens_fd(file.raw, [modified, modified])
+        let result = cl_chmod_fd(file.raw, mode_t(entry.mode & 0o7777))
+        if result < 0 { throw failure("set the mode of", path, Errno(-result)) }
+    }
+
+    /// Modes last and from the inside out: a directory may not be writable.
+    private func finishDirectories(in part: FilePath) throws(VolumeError) {
+        let root = contents.entries.first { $0.path.bytes.isEmpty }
+        var directories = contents.entries.filter {
+            $0.kind == "directory" && !$0.path.bytes.isEmpty
+        }
+        .map { (part.appending($0.path.path ?? []), mode_t($0.mode & 0o7777)) }
+        let standing = (try? target.status()).map { mode_t($0.st_mode & 0o7777) }
+        directories.insert(
+            (part, root.map { mode_t($0.mode & 0o7777) } ?? standing ?? 0o755), at: 0)
+        for (path, mode) in directories.reversed() {
+            let result = path.withCString { chmod($0, mode) }
+            if result < 0 { throw failure("set the mode of", path, Errno(errno)) }
+        }
+    }
+
+    private func sync(_ directory: FilePath) {
+        let descriptor = directory.withCString {
+            cl_openat(AT_FDCWD, $0, O_RDONLY | O_DIRECTORY, 0)
+        }
+        guard descriptor >= 0 else { return }
+        _ = cl_syncfs(descriptor)
+        _ = cl_close(descriptor)
+    }
+
+    /// A tree of ours, symlinks not followed; what cannot be removed stays.
+    private func remove(_ path: FilePath) {
+        guard path.kind == .directory else {
+            _ = path.withCString { unlink($0) }
+            return
+        }
+        _ = path.withCString { chmod($0, 0o700) }
+        for name in names(in: path) { remove(path.appending(name)) }
+        _ = path.withCString { rmdir($0) }
+    }
+
+    private func names(in directory: FilePath) -> [Name] {
+        guard let stream = directory.withCString({ opendir($0) }) else { return [] }
+        defer { closedir(stream) }
+        var names: [Name] = []
+        while let entry = readdir(stream) {
+            let name = withUnsafePointer(to: &entry.pointee.d_name) {
+                $0.withMemoryRebound(to: CChar.self, capacity: 256) { Name(cString: $0) }
+            }
+            if name.bytes != [0x2E], name.bytes != [0x2E, 0x2E] { names.append(name) }
+        }
+        return names
+    }
+}

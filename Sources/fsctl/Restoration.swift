@@ -1,0 +1,135 @@
+import CLinux
+import Control
+import Glibc
+import Model
+import SystemCalls
+
+/// Puts a version's contents under a name, whole or not at all: written beside it, then renamed, so
+/// that it is a save as any other and watchers hear of it.
+struct Restoration {
+    let contents: VersionContents
+    let target: FilePath
+    /// Whether what stands at the target may be replaced.
+    let replaces: Bool
+
+    func run() throws(VolumeError) {
+        let standing = target.kind
+        if standing != nil, !replaces {
+            throw VolumeError(.busy, "\(target) is there already; choose another name with --as")
+        }
+        let fitting: FileKind = contents.isPackage ? .directory : .file
+        if let standing, standing != fitting {
+            let (theirs, ours) =
+                contents.isPackage ? ("not a directory", "a package") : ("not a file", "a file")
+            throw VolumeError(
+                .invalid,
+                "\(target) is \(theirs) now and that version is \(ours); restore it with --as OTHER"
+            )
+        }
+        cl_remember_interrupts()
+        let part = target.parent.appending(Restoration.partName(target.name))
+        if contents.isPackage {
+            try restorePackage(part, exists: standing != nil)
+        } else {
+            try restoreFile(part, exists: standing != nil)
+        }
+    }
+
+    /// A local name, never a version itself: `.NAME.concord-restore.part`, NAME cut where 255 bytes
+    /// would not do.
+    static func partName(_ name: Name) -> Name {
+        let end = Array(".concord-restore.part".utf8)
+        return Name(bytes: [UInt8(ascii: ".")] + name.bytes.prefix(254 - end.count) + end)
+    }
+
+    func failure(_ doing: String, _ path: FilePath, _ error: Errno) -> VolumeError {
+        switch error {
+        case .noSpace:
+            VolumeError(.full, "no space is left to \(doing) \(path); nothing was changed")
+        case .denied, Errno(EPERM): VolumeError(.denied, "you may not \(doing) \(path)")
+        case .exists: VolumeError(.busy, "\(path) is there already; choose another name with --as")
+        default: VolumeError(.system, "cannot \(doing) \(path): \(error)")
+        }
+    }
+
+    /// Moves the finished part to its place.
+    func settle(_ part: FilePath, flags: UInt32) throws(VolumeError) {
+        let result = part.withCString { from in
+            target.withCString { cl_renameat2(AT_FDCWD, from, AT_FDCWD, $0, flags) }
+        }
+        if result < 0 { throw failure("replace", target, Errno(-result)) }
+        let directory = target.parent.withCString { cl_openat(AT_FDCWD, $0, O_RDONLY, 0) }
+        guard directory >= 0 else { return }
+        _ = cl_fsync(directory, 0)
+        _ = cl_close(directory)
+    }
+
+    func write(_ index: Int, into file: Int32, at path: FilePath) throws(VolumeError) {
+        var offset: Int64 = 0
+        try contents.read(index) { (piece) throws(VolumeError) in
+            guard cl_interrupted() == 0 else {
+                throw VolumeError(.timeout, "interrupted; nothing was changed")
+            }
+            let result = piece.withUnsafeBytes { bytes in
+                Result { () throws(Errno) in try writeFully(file, bytes, at: offset) }
+            }
+            if case .failure(let error) = result { throw failure("write", path, error) }
+            offset += Int64(piece.count)
+        }
+    }
+}
+
+// A file document.
+extension Restoration {
+    private func restoreFile(_ part: FilePath, exists: Bool) throws(VolumeError) {
+        let file = try claim(part)
+        do throws(VolumeError) {
+            try write(0, into: file.raw, at: part)
+            if exists { likenToTarget(file.raw) }
+            let result = cl_chmod_fd(file.raw, mode_t(contents.entries[0].mode & 0o7777))
+            if result < 0 { throw failure("set the mode of", part, Errno(-result)) }
+            do throws(Errno) { try file.sync(dataOnly: false) } catch {
+                throw failure("write", part, error)
+            }
+            try settle(part, flags: replaces ? 0 : 1)
+        } catch {
+            _ = part.withCString { unlink($0) }
+            throw error
+        }
+    }
+
+    /// Makes the part, or takes over one that an interrupted restore left; its lock tells whether
+    /// one is still at it.
+    private func claim(_ part: FilePath) throws(VolumeError) -> Descriptor {
+        let descriptor = part.withCString {
+            cl_openat(AT_FDCWD, $0, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)
+        }
+        guard descriptor >= 0 else { throw failure("write", part, Errno(-descriptor)) }
+        let file = Descriptor(owning: descriptor)
+        guard cl_lock(file.raw) >= 0 else {
+            throw VolumeError(.busy, "another restore of \(target) is at work; wait for it")
+        }
+        let result = cl_ftruncate(file.raw, 0)
+        if result < 0 { throw failure("write", part, Errno(-result)) }
+        return file
+    }
+
+    /// Owner, user attributes and access list are those of the file that is replaced: a version has
+    /// contents and a mode only.
+    private func likenToTarget(_ file: Int32) {
+        guard let status = try? target.status() else { return }
+        _ = cl_chown_fd(file, status.st_uid, status.st_gid)
+        let old = target.withCString { cl_open_path($0) }
+        guard old >= 0 else { return }
+        defer { _ = cl_close(old) }
+        var list = [CChar](repeating: 0, count: 1 << 16)
+        let count = max(0, cl_listxattr_fd(old, &list, list.count))
+        for word in list[..<count].split(separator: 0) {
+            let name = String(decoding: word.map(UInt8.init(bitPattern:)), as: UTF8.self)
+            guard name.hasPrefix("user.") || name == "system.posix_acl_access" else { continue }
+            var value = [UInt8](repeating: 0, count: 1 << 16)
+            let size = cl_getxattr_fd(old, name, &value, value.count)
+            if size >= 0 { _ = cl_setxattr_fd(file, name, value, size, 0) }
+        }
+    }
+}

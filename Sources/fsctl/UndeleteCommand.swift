@@ -1,0 +1,87 @@
+import ArgumentParser
+import Control
+import Model
+
+struct UndeleteCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "undelete",
+        abstract: "Bring a deleted document back.",
+        discussion: """
+            Without a name: lists what was deleted from the working directory. A document \
+            is named by its path, or by its id (fsctl versions --deleted DIR tells it), then the \
+            working directory must be on its volume.
+            """)
+
+    @OptionGroup var output: OutputOptions
+
+    @Option(
+        name: .customLong("as"), help: "Another name for it; it must not exist.",
+        completion: .file())
+    var other: String?
+
+    @Argument(help: "Where it was, or its id.", completion: .file())
+    var document: String?
+
+    private struct Report: Encodable {
+        let undeleted: String
+        let version: Int
+        let path: RawText
+    }
+
+    func run() throws {
+        guard let document else {
+            return try VersionsCommand.listDeleted(Document("."), output)
+        }
+        let other = self.other.map { RawArgument.path($0).absolute }
+        if Identifier(document) != nil, RawArgument.path(document).kind == nil {
+            let here = try Document(".")
+            try bringBack(document, here.client, to: other) { here.path.appending($0) }
+        } else {
+            let place = try Document(document)
+            if other == nil, place.path.kind != nil {
+                throw VolumeError(
+                    .busy,
+                    "\(document) is there; --as OTHER brings a deleted one of that name back "
+                        + "beside it"
+                )
+            }
+            let id = try newest(named: place).id
+            try bringBack(id, place.client, to: other) { _ in place.path }
+        }
+    }
+
+    private func newest(named place: Document) throws(VolumeError) -> DeletedReport.Document {
+        var request = Request(.versions, path: place.place.components.dropLast())
+        request.deleted = true
+        let report = try place.client.ask(request, as: DeletedReport.self)
+        let name = place.path.name.bytes
+        let found = report.documents.filter { $0.name.bytes == name }.max {
+            $0.deleted < $1.deleted
+        }
+        if let found { return found }
+        throw VolumeError(
+            .notFound,
+            "no deleted document \(place.given) is known; fsctl versions --deleted "
+                + "\(place.path.parent) lists those that are"
+        )
+    }
+
+    private func bringBack(
+        _ id: String, _ client: ControlClient, to other: FilePath?, usual: (Name) -> FilePath
+    ) throws(VolumeError) {
+        var request = Request(.versions)
+        request.document = id
+        let history = try client.ask(request, as: HistoryReport.self)
+        let line = history.versions.filter { $0.kind != "conflict" }
+        guard let last = line.last else {
+            throw VolumeError(.notFound, "no version of document \(id) is left")
+        }
+        let target = other ?? usual(Name(bytes: last.name.bytes))
+        let contents = try VersionContents(of: last, ofDeleted: id, from: client)
+        try Restoration(contents: contents, target: target, replaces: false).run()
+        output.show(Report(undeleted: id, version: last.number, path: RawText(bytes: target.bytes)))
+        {
+            "\(target) is back (\(last.title))."
+        }
+    }
+}

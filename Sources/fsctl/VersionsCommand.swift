@@ -1,0 +1,69 @@
+import ArgumentParser
+import Control
+import Model
+
+struct VersionsCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "versions",
+        abstract:
+            "List the versions of a document, oldest first, or what was deleted from a directory.")
+
+    @OptionGroup var output: OutputOptions
+
+    @Flag(help: "List the deleted documents of a directory instead.")
+    var deleted = false
+
+    @Argument(help: "A document; with --deleted, a directory.", completion: .file())
+    var file: String
+
+    func run() throws {
+        let document = try Document(file)
+        guard !deleted else { return try VersionsCommand.listDeleted(document, output) }
+        let history = try document.history()
+        output.show(history) {
+            history.versions.isEmpty
+                ? "No version of \(file) has been recorded yet."
+                : VersionsCommand.table(history.versions)
+        }
+    }
+
+    private static func table(_ versions: [VersionReport]) -> String {
+        var table = Table([
+            .init("VERSION", .right), .init("SAVED"), .init("SIZE", .right),
+            .init("BY", isFlexible: true), .init("DEVICE", isFlexible: true), .init("STATE"),
+            .init("LABEL", isFlexible: true),
+        ])
+        for version in versions {
+            let state = [
+                version.kind == "history" ? nil : version.kind,
+                version.durability == "disk" ? nil : "in \(version.durability)",
+            ].compactMap(\.self).joined(separator: ", ")
+            table.add([
+                "\(version.number)", Moment.text(version.saved), Amount.size(version.size),
+                [version.person, version.program].filter { !$0.isEmpty }.joined(separator: ", "),
+                version.deviceName, state, version.label ?? "",
+            ])
+        }
+        return table.text(width: Terminal.width, heading: Terminal.bold)
+    }
+
+    static func listDeleted(_ directory: Document, _ output: OutputOptions) throws(VolumeError) {
+        let report = try directory.ask(.versions, as: DeletedReport.self) { $0.deleted = true }
+        output.show(report) {
+            if report.documents.isEmpty {
+                return "No deleted document is known in \(directory.path)."
+            }
+            var table = Table([
+                .init("DELETED"), .init("VERSIONS", .right), .init("SIZE", .right), .init("ID"),
+                .init("NAME", isFlexible: true),
+            ])
+            for document in report.documents {
+                table.add([
+                    Moment.text(document.deleted), "\(document.versions)",
+                    Amount.size(document.size), document.id, document.name.text,
+                ])
+            }
+            return table.text(width: Terminal.width, heading: Terminal.bold)
+        }
+    }
+}

@@ -1,0 +1,38 @@
+import ArgumentParser
+import Control
+import Model
+
+struct WaitCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "wait",
+        abstract: "Wait until a document, or all in a directory, is safe.",
+        discussion: "Durable on disk means: bytes, name and history outlive a loss of power.")
+
+    enum Durability: String, ExpressibleByArgument, CaseIterable { case memory, disk }
+
+    @OptionGroup var output: OutputOptions
+
+    @Option(help: "How safe: memory or disk.")
+    var durable: Durability = .disk
+
+    @Option(help: "Seconds after which to give up.")
+    var timeout: Double = 300
+
+    @Argument(help: "A document or directory.", completion: .file())
+    var path: String
+
+    func validate() throws {
+        guard timeout.isFinite, timeout >= 0 else {
+            throw ValidationError("The timeout is a number of seconds, 0 or more.")
+        }
+    }
+
+    func run() throws {
+        let document = try Document(path)
+        var request = Request(.wait, path: document.place.components)
+        request.durability = durable.rawValue
+        request.timeoutSeconds = timeout
+        let done = try document.client.ask(request, as: Nothing.self, progress: Terminal.show)
+        output.show(done) { "" }
+    }
+}

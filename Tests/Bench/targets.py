@@ -1,0 +1,117 @@
+"""What is measured: each target shows a directory to write in, and goes away without a trace."""
+
+import os
+import shutil
+import subprocess
+import time
+
+
+def mounted(path):
+    with open("/proc/self/mountinfo") as table:
+        return any(unescape(line.split()[4]) == path for line in table)
+
+
+def unescape(text):
+    return text.replace("\\040", " ").replace("\\011", "\t").replace("\\134", "\\")
+
+
+class Target:
+    """A directory on some medium, shown by a program in the foreground, or bare."""
+
+    def __init__(self, name, base, command=None):
+        self.name, self.base, self.command = name, base, command
+        # What a user would pick instead takes minutes a round: once is enough to see that.
+        self.once = name in ("bindfs", "rclone")
+        self.store = os.path.join(base, name)
+        self.path = os.path.join(base, name + ".mount") if command else self.store
+        self.process = None
+        self.seconds_to_mount = 0.0
+
+    def start(self):
+        os.makedirs(self.store, exist_ok=True)
+        if not self.command:
+            return
+        os.makedirs(self.path, exist_ok=True)
+        log = open(os.path.join(self.base, self.name + ".log"), "ab")
+        began = time.monotonic()
+        self.process = subprocess.Popen(
+            self.command(self.store, self.path),
+            stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+        log.close()
+        while not mounted(self.path):
+            if self.process.poll() is not None or time.monotonic() > began + 120:
+                raise RuntimeError(f"{self.name} did not mount {self.path}:\n{self.said()}")
+            time.sleep(0.001)
+        os.listdir(self.path)
+        self.seconds_to_mount = time.monotonic() - began
+
+    def said(self):
+        with open(os.path.join(self.base, self.name + ".log"), errors="replace") as log:
+            return log.read()[-2000:]
+
+    def resident_megabytes(self):
+        with open(f"/proc/{self.process.pid}/status") as status:
+            for line in status:
+                if line.startswith("VmRSS:"):
+                    return int(line.split()[1]) / 1024
+        return 0.0
+
+    def stop(self):
+        """Unmounts exactly this mount, and ends exactly this process."""
+        if self.command and mounted(self.path):
+            if subprocess.run(["umount", self.path], stderr=subprocess.DEVNULL).returncode:
+                subprocess.run(["umount", "--lazy", self.path])
+        if not self.process:
+            return
+        try:
+            self.process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            print(f"{self.name} did not end within a minute of its unmounting: killed")
+            self.process.kill()
+            self.process.wait()
+        self.process = None
+
+
+def catalogue(tools, concord):
+    """The targets there can be here, by name: how each is started."""
+    mirror = os.path.join(tools, "mirror")
+    known = {
+        "disk": None,
+        "mirror": lambda store, path: [mirror, store, path],
+        "mirror-xattr": lambda store, path: [mirror, store, path, "xattr"],
+    }
+    if concord:
+        known["concord"] = lambda store, path: [
+            concord, "mount", "--foreground", "--store", store, path]
+    if shutil.which("bindfs"):
+        known["bindfs"] = lambda store, path: ["bindfs", "-f", store, path]
+    if shutil.which("rclone"):
+        known["rclone"] = lambda store, path: [
+            "rclone", "mount", "--vfs-cache-mode", "writes", "--cache-dir", path + ".cache",
+            store, path]
+    return known
+
+
+class Medium:
+    """A directory of its own for the targets: on the disk, or on a fresh tmpfs (root only)."""
+
+    def __init__(self, path, fresh):
+        self.path, self.fresh = path, fresh
+
+    def __enter__(self):
+        os.makedirs(self.path)
+        if self.fresh:
+            subprocess.run(
+                ["mount", "-t", "tmpfs", "-o", "size=75%", "concord-bench", self.path], check=True)
+        return self
+
+    def __exit__(self, *_):
+        if self.fresh:
+            for _ in range(50):
+                if subprocess.run(
+                        ["umount", self.path], stderr=subprocess.DEVNULL).returncode == 0:
+                    break
+                time.sleep(0.1)
+            else:
+                subprocess.run(["umount", "--lazy", self.path])
+        shutil.rmtree(self.path)

@@ -1,0 +1,136 @@
+"""What is done on each target: each workload gives back {what: time}, lower is better."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import tarfile
+import time
+
+
+def quiet(*command, **options):
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, **options)
+
+
+def figures(text):
+    words = text.split()
+    return dict(zip(words[::2], map(float, words[1::2])))
+
+
+def timed(action):
+    """Milliseconds."""
+    began = time.monotonic()
+    action()
+    return (time.monotonic() - began) * 1e3
+
+
+class Names:
+    """Operations on names and small files, one program alone and two at once."""
+
+    def __init__(self, tools, count):
+        self.program, self.count = os.path.join(tools, "names"), count
+
+    def run(self, path):
+        command = [self.program, path, str(self.count), "1"]
+        alone = figures(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        command[2] = str(max(1, self.count // 5))
+        both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+        texts = [process.communicate()[0] for process in both]
+        if any(process.returncode for process in both):
+            raise RuntimeError(f"names failed in {path}")
+        pair = [figures(text) for text in texts]
+        for what in ("create", "open-read-close", "rename"):
+            alone[f"two at once: {what}"] = sum(result[what] for result in pair) / 2
+        return alone
+
+
+class Data:
+    """The bytes of one large file."""
+
+    def __init__(self, tools, megabytes):
+        self.program, self.megabytes = os.path.join(tools, "data"), str(megabytes)
+
+    def run(self, path):
+        quiet("sync")
+        command = [self.program, path, self.megabytes]
+        return figures(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+class Git:
+    """Clone, status and checkout of a repository of `files` files, made once beside the targets."""
+
+    def __init__(self, scratch, files=2000):
+        self.origin = os.path.join(scratch, "origin")
+        self.environment = {**os.environ, "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_SYSTEM": "/dev/null"}
+        self.git("init", "-q", "-b", "main", self.origin)
+        for commit in range(2):
+            for number in range(files):
+                if commit and number % 4:
+                    continue
+                name = os.path.join(self.origin, f"module{number % 40}", f"source{number}.txt")
+                os.makedirs(os.path.dirname(name), exist_ok=True)
+                with open(name, "w") as file:
+                    file.writelines(f"{commit} {number} {line * number}\n" for line in range(60))
+            self.git("-C", self.origin, "add", "-A")
+            self.git("-C", self.origin, "-c", "user.name=b", "-c", "user.email=b@localhost",
+                     "commit", "-q", "-m", f"commit {commit}")
+
+    def git(self, *arguments):
+        quiet("git", "-c", "gc.auto=0", *arguments, env=self.environment)
+
+    def run(self, path):
+        copy = os.path.join(path, "clone")
+        result = {
+            "git clone": timed(lambda: self.git("clone", "-q", "--no-local", self.origin, copy)),
+            "git status": timed(lambda: self.git("-C", copy, "status")),
+            "git checkout": timed(lambda: self.git("-C", copy, "checkout", "-q", "HEAD~1")),
+        }
+        self.git("-C", copy, "fsck")
+        result["rm -r of the clone"] = timed(lambda: shutil.rmtree(copy))
+        return result
+
+
+class Tar:
+    """Unpacking a source tree: this machine's C headers, at most `files` of them."""
+
+    def __init__(self, scratch, files=3000):
+        self.archive, self.files = os.path.join(scratch, "tree.tar"), 0
+        with tarfile.open(self.archive, "w") as archive:
+            for directory, _, names in os.walk("/usr/include"):
+                for name in names:
+                    source = os.path.join(directory, name)
+                    if self.files < files and os.path.isfile(source):
+                        archive.add(os.path.realpath(source), source.lstrip("/"))
+                        self.files += 1
+
+    def run(self, path):
+        tree = os.path.join(path, "unpacked")
+        os.mkdir(tree)
+        took = timed(lambda: quiet("tar", "-xf", self.archive, "-C", tree))
+        shutil.rmtree(tree)
+        return {"tar -x": took}
+
+
+class Sqlite:
+    """Inserts, a transaction each, in both journal modes; and whether the database is sound."""
+
+    INSERTS = {"WAL": 1000, "DELETE": 150}
+
+    def run(self, path):
+        result = {}
+        for mode, count in self.INSERTS.items():
+            name = os.path.join(path, f"bench-{mode}.db")
+            database = sqlite3.connect(name, isolation_level=None)
+            database.execute(f"PRAGMA journal_mode={mode}")
+            database.execute("CREATE TABLE row (id INTEGER PRIMARY KEY, text TEXT)")
+
+            def insert():
+                for number in range(count):
+                    database.execute("INSERT INTO row (text) VALUES (?)", (f"row {number}" * 20,))
+            result[f"sqlite insert, {mode}"] = timed(insert) * 1e3 / count
+            sound = database.execute("PRAGMA integrity_check").fetchone()[0]
+            if sound != "ok" or database.execute("SELECT count(*) FROM row").fetchone()[0] != count:
+                raise RuntimeError(f"{name}: {sound}")
+            database.close()
+            os.unlink(name)
+        return result

@@ -1,0 +1,52 @@
+import Control
+import Model
+import Testing
+
+@testable import concord
+
+@Suite struct MountOptionsTests {
+    @Test func ourOwn() throws {
+        let options = try MountOptions(
+            "allow_other,default_permissions,nopassthrough,list_conflicts,name=My Volume")
+        #expect(options.allowOther && options.defaultPermissions && options.listConflicts)
+        #expect(!options.passthrough && options.name == "My Volume" && options.generic == [])
+    }
+
+    @Test func theLaterOfTwoOppositesHolds() throws {
+        #expect(try MountOptions("rw,nosuid,noatime,ro,suid").generic == ["noatime", "ro", "suid"])
+        #expect(try MountOptions("nopassthrough,passthrough").passthrough)
+    }
+
+    @Test(arguments: [
+        "", "defaults", "rw,noauto,user,_netdev,nofail", "x-systemd.automount,x-gvfs-show",
+        "comment=hello,users,user=ann", ",,",
+    ])
+    func whatIsForOthersIsPassedOver(text: String) throws {
+        var options = try MountOptions(text)
+        options.generic.removeAll { $0 == "rw" }
+        #expect(options == MountOptions())
+    }
+
+    @Test(arguments: ["allowother", "name=", "uid=0", "fsname=x", "ro=1", "name=a\u{7}b"])
+    func theUnknownIsNamed(text: String) throws {
+        let error = #expect(throws: VolumeError.self) { try MountOptions(text) }
+        #expect(error?.code == .invalid)
+        #expect(error?.message.contains(text.hasPrefix("name=") ? "name=" : "\"\(text)\"") == true)
+    }
+
+    @Test func mountinfoAsTheKernelWritesIt() {
+        let text = """
+            22 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw
+            40 22 0:55 / /mnt/with\\040space rw,nosuid - fuse.concord concord rw,user_id=0
+            41 22 0:56 / /mnt/with\\040space rw master:3 propagate_from:2 - tmpfs tmp rw
+            garbage
+            42 22 259:300 / /b\\134n rw - xfs /dev/x rw
+            """
+        let table = MountTable(text: Array(text.utf8))
+        #expect(table.entries.map(\.type) == ["ext4", "fuse.concord", "tmpfs", "xfs"])
+        #expect(table.entries.map(\.isConcord) == [false, true, false, false])
+        #expect(table.top(at: FilePath("/mnt/with space"))?.type == "tmpfs")
+        #expect(table.top(at: FilePath("/b\\n"))?.device == 259 << 8 | 300 & 0xFF | 256 << 12)
+        #expect(table.top(at: FilePath("/mnt")) == nil)
+    }
+}

@@ -1,0 +1,57 @@
+import Foundation
+import Support
+import Testing
+
+/// Packaging/mount.concord, as mount(8) calls it, with a `concord` that only says how it was
+/// called.
+@Suite("mount -t concord")
+struct MountCommandTests {
+    private static let script = URL(filePath: #filePath)
+        .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        .appending(path: "Packaging/mount.concord").path
+
+    private func call(_ arguments: [String], status: Int32 = 0) throws -> Command.Result {
+        let home = try TemporaryDirectory()
+        let fake = try home.write(
+            "#!/bin/sh\nprintf '<%s>' \"$@\" >&2\necho noise\nexit \(status)\n", to: "concord")
+        try Command("chmod", "+x", fake).succeed()
+        var command = Command("sh", arguments: [Self.script] + arguments)
+        command.environment = ["PATH": "\(home.path):/usr/bin:/bin"]
+        return try command.run()
+    }
+
+    @Test("what only mount(8) understands does not reach concord; the rest does, in order")
+    func options() throws {
+        let options = [
+            "rw", "defaults", "noauto", "user=ada", "nofail", "_netdev", "x-systemd.automount",
+            "comment=a b", "allow_other", "ro", "coordination_timeout=5",
+        ].joined(separator: ",")
+        let result = try call(["/the store", "/mnt/a b", "-n", "-o", options])
+        #expect(
+            result.errors == "<mount><--store></the store><-o>"
+                + "<allow_other,ro,coordination_timeout=5></mnt/a b>")
+        #expect(result.output == "", "standard output stays with nobody")
+        #expect(result.status == 0)
+    }
+
+    @Test("without options of its own concord gets none")
+    func bare() throws {
+        #expect(try call(["/s", "/m", "-o", "rw"]).errors == "<mount><--store></s></m>")
+        #expect(try call(["/s", "/m"]).errors == "<mount><--store></s></m>")
+    }
+
+    @Test("-f mounts nothing")
+    func fake() throws {
+        let result = try call(["/s", "/m", "-f"], status: 9)
+        #expect(result.status == 0)
+        #expect(result.errors == "")
+    }
+
+    @Test("a failure and a wrong call have mount(8)'s codes")
+    func codes() throws {
+        #expect(try call(["/s", "/m"], status: 3).status == 32)
+        #expect(try call(["/s"]).status == 1)
+        #expect(try call(["/s", "/m", "-q"]).status == 1)
+        #expect(try call(["/s", "/m", "-o", "rw", "more"]).status == 1)
+    }
+}

@@ -1,0 +1,32 @@
+import Model
+import Testing
+
+@testable import Mount
+
+@Suite struct MountOptionsTests {
+    @Test func wordsOfFstabAreUnderstood() throws {
+        let options = try MountOptions(
+            parsing: "defaults,_netdev,x-systemd.automount,nofail,ro,noexec,allow_other")
+        #expect(options.allowOther && options.passthrough)
+        #expect(options.kernel == ["ro", "noexec"])
+    }
+
+    @Test func anUnknownOptionIsNamed() {
+        let error = #expect(throws: VolumeError.self) {
+            try MountOptions(parsing: "rw,alow_other")
+        }
+        #expect(error?.code == .invalid)
+        #expect(error?.message.contains("'alow_other'") == true)
+    }
+
+    @Test func parkedWorkOfOneLineTakesTurns() {
+        let line = Line()
+        #expect(line.join {})
+        #expect(!line.join {})
+        #expect(!line.join {})
+        #expect(line.leave() != nil)
+        #expect(line.leave() != nil)
+        #expect(line.leave() == nil)
+        #expect(line.join {}, "The line is free again.")
+    }
+}

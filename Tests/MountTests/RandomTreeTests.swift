@@ -1,0 +1,34 @@
+import Foundation
+import Support
+import Testing
+
+/// Does random things to `volume` and to a plain directory beside it, until `enough`.
+func runRandomly(_ random: SeededRandom, until enough: (Int) -> Bool) throws {
+    let home = try TemporaryDirectory()
+    let model = "\(home.path)/model"
+    try FileManager.default.createDirectory(atPath: model, withIntermediateDirectories: false)
+    try MountedVolume.with { volume in
+        let tree = RandomTree(random: random, tested: volume.path, model: model) {
+            try volume.remount()
+        }
+        defer { tree.closeAll() }
+        var steps = 0
+        while !enough(steps) {
+            try tree.run(steps: 500)
+            steps += 500
+        }
+        tree.closeAll()
+        // What the mount showed is what lies in the tree, without Concord.
+        try volume.unmount()
+        let left = try Command("diff", "-r", "--no-dereference", volume.tree, model).run()
+        #expect(left.output == "", "the plain files differ")
+    }
+}
+
+@Suite("Random operations on the mount")
+struct RandomTreeTests {
+    @Test("do the same as on a plain directory")
+    func same() throws {
+        try runRandomly(SeededRandom(named: "RandomTree")) { $0 >= 40_000 }
+    }
+}

@@ -1,0 +1,23 @@
+import Foundation
+import Support
+import Testing
+
+private let soakMinutes = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"]
+    .flatMap { Double($0) }
+
+/// What takes an hour: `make soak`, and only there.
+@Suite("Soak", .enabled(if: soakMinutes != nil, "make soak"), .serialized)
+struct SoakTests {
+    @Test("random operations for CONCORD_SOAK_MINUTES, a new seed every 20,000 steps")
+    func random() throws {
+        let end = Date(timeIntervalSinceNow: (soakMinutes ?? 0) * 60)
+        while Date() < end {
+            try runRandomly(SeededRandom(named: "RandomTree")) { $0 >= 20_000 || Date() >= end }
+        }
+    }
+
+    @Test("200 rounds of kill -9 under load")
+    func kill() throws {
+        try runKillLoop(SeededRandom(named: "KillLoop"), rounds: 200)
+    }
+}

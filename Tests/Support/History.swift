@@ -1,0 +1,23 @@
+import Foundation
+
+/// What `fsctl versions --json` tells of a document.
+package struct History: Decodable, Sendable {
+    package struct Version: Decodable, Sendable {
+        package var number: Int
+        package var id: String
+        package var kind: String
+        package var program: String
+        package var size: Int
+        package var fileName: String
+        package var durability: String
+    }
+
+    package var id: String
+    package var state: String
+    package var versions: [Version]
+
+    package static func of(_ path: String) throws -> History {
+        let text = try Programs.fsctl("versions", path, "--json").succeed()
+        return try JSONDecoder().decode(History.self, from: Data(text.utf8))
+    }
+}

@@ -1,0 +1,143 @@
+import Foundation
+import Glibc
+import Synchronization
+import SystemCalls
+
+/// The load of one round: threads that save documents in every way, and one that moves files about,
+/// until they are told to stop or the mount dies under them.
+final class KillLoad: Sendable {
+    /// Set before the daemon is killed: an error is only then no surprise.
+    let dying = Atomic(false)
+    private let stopping = Atomic(false)
+    private let group = DispatchGroup()
+    let writers: [KillWriter]
+    let renamer: KillRenamer
+
+    init(directory: String, random: inout SeededRandom, writers count: Int = 4) {
+        writers = (0..<count).map {
+            KillWriter(directory: directory, name: "writer\($0)", random: random.fork())
+        }
+        renamer = KillRenamer(directory: directory, random: random.fork())
+    }
+
+    func start() {
+        for writer in writers { run(writer.step) }
+        run(renamer.step)
+    }
+
+    /// Steps on a thread of its own until told to stop, or refused.
+    private func run(_ step: @escaping @Sendable () throws -> Void) {
+        group.enter()
+        Thread { [self] in
+            defer { group.leave() }
+            while !stopping.load(ordering: .relaxed) {
+                do { try step() } catch {
+                    if dying.load(ordering: .acquiring) { return }
+                    return refusals.withLock { $0.append("\(error)") }
+                }
+            }
+        }.start()
+    }
+
+    /// What was refused while the daemon was alive: nothing should be.
+    let refusals = Mutex<[String]>([])
+
+    /// Waits for every thread: one that never ends hangs in a request nobody will answer.
+    func stop() throws {
+        stopping.store(true, ordering: .relaxed)
+        guard group.wait(timeout: .now() + 60) == .success else {
+            throw SupportError("a program hangs in the mount a minute after its daemon died")
+        }
+        if let refused = refusals.withLock({ $0.first }) {
+            throw SupportError("refused before the kill: \(refused)")
+        }
+    }
+}
+
+/// Saves a few documents, over and over, and remembers what it was promised. Its thread alone
+/// writes its state; others read it when the thread has ended.
+final class KillWriter: @unchecked Sendable {
+    struct Document {
+        var attempted = -1
+        var acknowledged = -1
+        /// Those that were synced, or reported to be on disk.
+        var durable: [Int] = []
+    }
+
+    let name: String
+    private let directory: String
+    private(set) var documents: [String: Document] = [:]
+    private var random: SeededRandom
+    private var sequence = 0
+
+    init(directory: String, name: String, random: SeededRandom) {
+        self.directory = directory
+        self.name = name
+        self.random = random
+    }
+
+    func path(_ document: String) -> String { "\(directory)/\(document)" }
+
+    func step() throws {
+        sequence += 1
+        let document = "\(name) document \(random.below(3)).txt"
+        let length = random.below(random.oneIn(5) ? 60_000 : 4_000)
+        let bytes = WholeContent(writer: name, sequence: sequence).bytes(length: length)
+        let synced = random.oneIn(4)
+        documents[document, default: Document()].attempted = sequence
+        try random.pick(SavePattern.allCases).save(bytes, to: path(document), synced: synced)
+        documents[document]?.acknowledged = sequence
+        if synced {
+            documents[document]?.durable.append(sequence)
+        } else if random.oneIn(20) {
+            let waited = try Programs.fsctl("wait", "--durable", "disk", path(document)).run()
+            guard waited.status == 0 else {
+                throw SupportError("fsctl wait --durable disk: \(waited.errors)")
+            }
+            documents[document]?.durable.append(sequence)
+        }
+    }
+}
+
+/// Moves files of known content between a few names, over one another and in exchange.
+final class KillRenamer: @unchecked Sendable {
+    private let directory: String
+    private var random: SeededRandom
+    private var sequence = 0
+    /// Which content each name holds, and what it would be after the move not yet answered.
+    private(set) var names: [String: Int] = [:]
+    private(set) var underWay: [String: Int]?
+
+    init(directory: String, random: SeededRandom) {
+        self.directory = directory
+        self.random = random
+    }
+
+    func path(_ name: String) -> String { "\(directory)/\(name)" }
+
+    func step() throws {
+        let from = "moved \(random.below(4))"
+        let to = "moved \(random.below(4))"
+        guard let content = names[from] else { return try make(from) }
+        if from == to { return }
+        var after = names
+        after[to] = content
+        after[from] = random.oneIn(3) ? names[to] : nil
+        let flags: UInt32 = after[from] == nil ? 0 : 2
+        underWay = after
+        guard renameat2(path(from), path(to), flags) == 0 else {
+            throw SupportError("renaming \(from) to \(to): \(String(cString: strerror(errno)))")
+        }
+        names = after
+        underWay = nil
+    }
+
+    private func make(_ name: String) throws {
+        sequence += 1
+        underWay = names.merging([name: sequence]) { $1 }
+        let bytes = WholeContent(writer: "renamer", sequence: sequence).bytes(length: 3_000)
+        try SavePattern.replace.save(bytes, to: path(name), synced: false)
+        names[name] = sequence
+        underWay = nil
+    }
+}

@@ -1,0 +1,35 @@
+import Foundation
+
+/// What is mounted, as the kernel says it. Asks no file system, so a dead mount does not hurt.
+package enum MountTable {
+    package struct Entry: Sendable {
+        package let mountPoint: String
+        package let type: String
+        package let source: String
+    }
+
+    package static func entries() throws -> [Entry] {
+        let table = try String(contentsOfFile: "/proc/self/mountinfo", encoding: .utf8)
+        return table.split(separator: "\n").compactMap { line in
+            let words = line.split(separator: " ")
+            guard words.count > 6, let dash = words.firstIndex(of: "-"), dash + 2 < words.count
+            else { return nil }
+            return Entry(
+                mountPoint: unescape(words[4]), type: String(words[dash + 1]),
+                source: unescape(words[dash + 2]))
+        }
+    }
+
+    package static func isMounted(_ path: String) throws -> Bool {
+        try entries().contains { $0.mountPoint == path }
+    }
+
+    /// Space, tab, newline and backslash are octal in the table.
+    private static func unescape(_ word: Substring) -> String {
+        var text = String(word)
+        for (code, plain) in [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")] {
+            text = text.replacingOccurrences(of: code, with: plain)
+        }
+        return text
+    }
+}

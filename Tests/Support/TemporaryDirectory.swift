@@ -1,0 +1,49 @@
+import Foundation
+import Glibc
+
+/// A directory that is removed with the last reference to it. Mounts below it are not entered.
+package final class TemporaryDirectory: Sendable {
+    package let path: String
+
+    package init(_ name: String = "concord") throws {
+        let base = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
+        var template = Array("\(base)/\(name).XXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else {
+            throw SupportError(
+                "cannot make a directory in \(base): \(String(cString: strerror(errno)))")
+        }
+        path = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+    }
+
+    deinit { _ = try? Command("rm", "-rf", "--one-file-system", path).run() }
+
+    /// Writes a file below this directory and gives its path.
+    @discardableResult
+    package func write(_ text: String, to name: String) throws -> String {
+        let file = "\(path)/\(name)"
+        try text.write(toFile: file, atomically: false, encoding: .utf8)
+        return file
+    }
+}
+
+/// What went wrong in the scaffolding of a test, in a sentence.
+package struct SupportError: Error, CustomStringConvertible {
+    package let description: String
+
+    package init(_ description: String) { self.description = description }
+}
+
+/// Asks again until the answer is there, or throws `message` when time is up.
+@discardableResult
+package func wait<Value>(
+    seconds: Double = 10, for message: @autoclosure () -> String, until answer: () throws -> Value?
+) throws -> Value {
+    let end = Date(timeIntervalSinceNow: seconds)
+    var pause: UInt32 = 1_000
+    while true {
+        if let value = try answer() { return value }
+        if Date() > end { throw SupportError("waited \(seconds) s for \(message())") }
+        usleep(pause)
+        pause = min(pause * 2, 50_000)
+    }
+}

@@ -1,0 +1,55 @@
+import Foundation
+
+/// A content that says of itself who wrote it and how long it is, so that half of one, or a mixture
+/// of two, is known at sight.
+package struct WholeContent: Hashable, Sendable {
+    package let writer: String
+    package let sequence: Int
+
+    package init(writer: String, sequence: Int) {
+        self.writer = writer
+        self.sequence = sequence
+    }
+
+    /// The bytes: a header line, then a body of as many bytes, that packs well every other time.
+    package func bytes(length: Int) -> Data {
+        var random = SeededRandom(seed: UInt64(sequence) &* 0x1_0000 &+ UInt64(length))
+        var body = Data(capacity: length + 8)
+        while body.count < length {
+            let word = sequence % 2 == 0 ? random.next() : UInt64(body.count / 64 + sequence << 32)
+            withUnsafeBytes(of: word) { body.append(contentsOf: $0) }
+        }
+        body = body.prefix(length)
+        let header = "whole \(writer) \(sequence) \(length) \(Self.hash(body))\n"
+        return Data(header.utf8) + body
+    }
+
+    /// What these bytes are a whole content of; nil when they are not whole.
+    package init?(_ bytes: Data) {
+        guard let end = bytes.firstIndex(of: UInt8(ascii: "\n")) else { return nil }
+        let words = String(decoding: bytes[..<end], as: UTF8.self).split(separator: " ")
+        guard words.count == 5, words[0] == "whole", let sequence = Int(words[2]) else {
+            return nil
+        }
+        let body = bytes[(end + 1)...]
+        guard Int(words[3]) == body.count, words[4] == Self.hash(body) else { return nil }
+        self.init(writer: String(words[1]), sequence: sequence)
+    }
+
+    private static func hash(_ body: Data) -> String {
+        var sum: UInt64 = 0xcbf2_9ce4_8422_2325
+        body.withUnsafeBytes { bytes in
+            var at = 0
+            while at + 8 <= bytes.count {
+                let word = bytes.loadUnaligned(fromByteOffset: at, as: UInt64.self)
+                sum = (sum ^ word) &* 0x100_0000_01b3
+                at += 8
+            }
+            while at < bytes.count {
+                sum = (sum ^ UInt64(bytes[at])) &* 0x100_0000_01b3
+                at += 1
+            }
+        }
+        return String(sum, radix: 16)
+    }
+}

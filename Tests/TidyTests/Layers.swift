@@ -1,0 +1,63 @@
+/// DESIGN.md 3: the modules in the order in which they may depend on each other. A module imports
+/// only what stands before it; the exceptions below are narrower still.
+struct Layers: Sendable {
+    static let order = [
+        "CFuse", "CLinux", "CZstd", "CCrypto", "SystemCalls",
+        "Model", "Reconcile", "Coordination",
+        "ChunkStore", "Journal",
+        "Volume",
+        "HubProtocol", "Hub", "Sync",
+        "Mount", "Control", "FileCoordination",
+        "concord", "fsctl",
+    ]
+
+    /// What each of these may import of ours, where the order alone would allow more.
+    static let only: [String: Set<String>] = [
+        "Model": [],
+        "Reconcile": ["Model"],
+        "Coordination": ["Model"],
+        "HubProtocol": ["Model"],
+        "Control": ["Model", "SystemCalls", "CLinux"],
+        "FileCoordination": ["Control", "Model"],
+    ]
+
+    /// Who alone may import these.
+    static let reserved: [String: Set<String>] = [
+        "CFuse": ["Mount"],
+        "CZstd": ["ChunkStore"],
+        "GRDB": ["Journal", "Hub"],
+        "ArgumentParser": ["concord", "fsctl"],
+        "Foundation": ["FileCoordination", "Hub", "Sync", "concord", "fsctl"],
+        "Volume": ["Sync", "Mount", "concord", "fsctl"],
+    ]
+
+    /// Why a module may not import another, or nil.
+    static func objection(to imported: String, in module: String) -> String? {
+        if let users = reserved[imported], !users.contains(module) {
+            return "\(module) imports \(imported), which only \(users.sorted()) may"
+        }
+        guard let there = order.firstIndex(of: imported) else { return nil }
+        guard let here = order.firstIndex(of: module) else {
+            return "\(module) is not among the layers of DESIGN.md 3: give it its place there"
+        }
+        if there >= here { return "\(module) imports \(imported), which stands above it" }
+        if let allowed = only[module], !allowed.contains(imported) {
+            return "\(module) imports \(imported), and may import only \(allowed.sorted())"
+        }
+        return nil
+    }
+
+    /// The module an import line names.
+    static func imported(by line: Substring) -> String? {
+        guard line.contains("import ") else { return nil }
+        let words = line.split(separator: " ")
+        guard let at = words.firstIndex(of: "import") else { return nil }
+        let access: Set<Substring> = ["package", "public", "internal", "fileprivate", "private"]
+        for word in words[..<at] where !access.contains(word) && !word.hasPrefix("@") {
+            return nil
+        }
+        let kinds: Set<Substring> = ["struct", "class", "enum", "func", "var", "typealias"]
+        let named = words[(at + 1)...].drop { kinds.contains($0) }.first
+        return named.map { String($0.prefix { $0 != "." }) }
+    }
+}

@@ -1,0 +1,162 @@
+import Foundation
+import Testing
+
+/// One thing that must hold of every file, and a text that breaks it.
+struct Rule: Sendable, CustomTestStringConvertible {
+    let title: String
+    /// Breaks the rule: proof that it can fail.
+    let planted: SourceText
+    let findings: @Sendable (SourceText) -> [Finding]
+
+    var testDescription: String { title }
+
+    init(
+        _ title: String, planted: SourceText,
+        _ findings: @escaping @Sendable (SourceText) -> [Finding]
+    ) {
+        self.title = title
+        self.planted = planted
+        self.findings = findings
+    }
+
+    /// A rule about single lines: the closure says what is wrong with one.
+    init(
+        _ title: String, planted: SourceText,
+        eachLine objection: @escaping @Sendable (SourceText, Substring) -> String?
+    ) {
+        self.init(title, planted: planted) { source in
+            source.lines.enumerated().compactMap { index, line in
+                objection(source, line).map {
+                    Finding(path: source.path, line: index + 1, message: $0)
+                }
+            }
+        }
+    }
+}
+
+private let code: Set<String> = ["swift", "c", "h", "py", "sh"]
+
+extension Rule {
+    static let all = [
+        arrows, columns, fileLength, functionLength, promises, names, leftovers, titles, topLevel,
+    ]
+
+    static let arrows = Rule(
+        "arrows between modules point one way",
+        planted: SourceText(path: "Sources/Volume/Bad.swift", text: "package import Mount\n")
+    ) { source, line in
+        guard source.isSwift, let module = source.module else { return nil }
+        return Layers.imported(by: line).flatMap { Layers.objection(to: $0, in: module) }
+    }
+
+    static let columns = Rule(
+        "a line of Swift has at most 100 columns",
+        planted: SourceText(
+            path: "Sources/Model/Bad.swift", text: "// " + String(repeating: "x", count: 98))
+    ) { source, line in
+        source.isSwift && line.utf8.count > 100 && line.count > 100
+            ? "\(line.count) columns, at most 100" : nil
+    }
+
+    static let fileLength = Rule(
+        "a file of code has at most 500 lines",
+        planted: SourceText(
+            path: "Tests/Bad.c", text: String(repeating: "\n", count: 501))
+    ) { source in
+        guard code.contains(source.type) || source.name == "Makefile" else { return [] }
+        guard source.lines.count > 500 else { return [] }
+        let message = "\(source.lines.count) lines, at most 500: split it"
+        return [Finding(path: source.path, line: source.lines.count, message: message)]
+    }
+
+    static let functionLength = Rule(
+        "a function has at most 70 lines",
+        planted: SourceText(
+            path: "Tests/Bad.swift",
+            text: "    func long() {\n" + String(repeating: "        step()\n", count: 69)
+                + "    }\n")
+    ) { source in
+        functions(of: source).filter { $0.count > 70 }.map {
+            let message = "a function of \($0.count) lines, at most 70"
+            return Finding(path: source.path, line: $0.lowerBound + 1, message: message)
+        }
+    }
+
+    /// Spelled in two halves, so that this file keeps its own rule.
+    static let promises = Rule(
+        "nothing is put off by a mark in the text",
+        planted: SourceText(path: "README.md", text: "# Title\n" + "TO" + "DO: later\n")
+    ) { _, line in
+        let marks: [Substring] = ["TO" + "DO", "FIX" + "ME", "XX" + "X"]
+        guard marks.contains(where: { line.contains($0) }) else { return nil }
+        let words = line.split { !$0.isLetter && !$0.isNumber }
+        return words.first { marks.contains($0) }.map { "\($0): do it, or open an issue" }
+    }
+
+    static let names = Rule(
+        "no type or file is a manager, helper, utility or implementation",
+        planted: SourceText(
+            path: "Sources/Model/Bad.swift", text: "package final class Chunk" + "Manager {")
+    ) { source in
+        var found: [Finding] = []
+        if isVague(source.name) {
+            let message = "this file's name does not say what it is"
+            found.append(Finding(path: source.path, line: 1, message: message))
+        }
+        guard source.isSwift else { return found }
+        let kinds: Set<Substring> = ["class", "struct", "enum", "actor", "protocol", "typealias"]
+        for (index, line) in source.lines.enumerated() {
+            let words = line.split { $0 == " " || $0 == ":" || $0 == "<" }
+            for (kind, name) in zip(words, words.dropFirst())
+            where kinds.contains(kind) && isVague(name) && !line.contains("//") {
+                let message = "\(name): name it after what it is"
+                found.append(Finding(path: source.path, line: index + 1, message: message))
+            }
+        }
+        return found
+    }
+
+    static let leftovers = Rule(
+        "no editor or merge leaves a file behind",
+        planted: SourceText(path: "Sources/Model/Version.swift.orig", text: "")
+    ) { source in
+        let leaves = [".orig", ".rej", "~", ".bak", ".swp", ".swo", ".tmp"]
+        guard let end = leaves.first(where: { source.path.hasSuffix($0) }) else { return [] }
+        return [Finding(path: source.path, line: 1, message: "a leftover (\(end)): remove it")]
+    }
+
+    static let titles = Rule(
+        "a document has one title",
+        planted: SourceText(path: "README.md", text: "# One\n\n# Two\n")
+    ) { source in
+        guard source.type == "md" else { return [] }
+        var fenced = false
+        var count = 0
+        for line in source.lines {
+            if line.hasPrefix("```") { fenced.toggle() }
+            if !fenced && line.hasPrefix("# ") { count += 1 }
+        }
+        if count == 1 { return [] }
+        return [Finding(path: source.path, line: 1, message: "\(count) titles, not one")]
+    }
+
+    static let topLevel = Rule(
+        "the top level holds only what a newcomer looks for",
+        planted: SourceText(path: "docs/plan.md", text: "# Plan\n")
+    ) { source in
+        let first = source.path.split(separator: "/").first ?? ""
+        let known = ["Package.swift", "Sources", "Tests", "Makefile", "README.md", "Packaging"]
+        if known.contains(String(first)) || first.hasPrefix(".") { return [] }
+        let message = "\(first) at the top level: put it in Sources, Tests or Packaging"
+        return [Finding(path: source.path, line: 1, message: message)]
+    }
+}
+
+/// "Implicit" and "ManagedDocument" are words of the domain; the bare endings are not.
+private func isVague(_ name: some StringProtocol) -> Bool {
+    for word in ["Manager", "Helper", "Utils", "Utilities", "Impl"] {
+        guard let at = name.range(of: word) else { continue }
+        if name[at.upperBound...].first?.isLowercase != true { return true }
+    }
+    return false
+}
