@@ -116,7 +116,8 @@ struct SalvageTests {
 
         var total: Int { items.count + versions.count + chunks + others }
         var description: String {
-            "lost \(items.count) items, \(versions.count) versions, \(chunks) chunks, \(others) others; "
+            "lost \(items.count) items, \(versions.count) versions, \(chunks) chunks, "
+                + "\(others) others; "
                 + "\(changed) in part, \(invented) invented"
         }
     }

@@ -50,7 +50,8 @@ func contentDigest(_ manifest: Manifest) -> Digest {
     return digest(sum)
 }
 
-/// A journal of about 5,000 items over more than a thousand pages, with some of each thing and some free pages.
+/// A journal of about 5,000 items over more than a thousand pages, with some of each thing and some
+/// free pages.
 struct Specimen {
     struct Page {
         var number: Int

@@ -5,12 +5,14 @@ import Model
 extension Journal {
     /// Makes a sound journal at `fresh` of what can be read of a damaged one, synced to disk.
     ///
-    /// The damaged journal and its log are only read; nobody may have them open. All documents are marked as not
-    /// recorded, so that all are compared with the working tree again. Schema.md says what survives which damage.
-    /// - Parameter isContent: Whether the digest is that of the manifest's content form. Without it, a bit flipped in a list
-    ///   of chunks goes unnoticed until that version is read.
-    /// - Throws: `.notFound`; `.damaged` when nothing in the file is a journal's; `.newer`; `.invalid` when `fresh` exists;
-    ///   `.full`, `.denied`, `.system`. There is nothing at `fresh` then.
+    /// The damaged journal and its log are only read; nobody may have them open. All documents are
+    /// marked as not recorded, so that all are compared with the working tree again. Schema.md says
+    /// what survives which damage.
+    /// - Parameter isContent: Whether the digest is that of the manifest's content form. Without
+    ///   it, a bit flipped in a list of chunks goes unnoticed until that version is read.
+    /// - Throws: `.notFound`; `.damaged` when nothing in the file is a journal's; `.newer`;
+    ///   `.invalid` when `fresh` exists; `.full`, `.denied`, `.system`. There is nothing at `fresh`
+    ///   then.
     package static func salvage(
         from damaged: String, into fresh: String,
         isContent: (Digest, Manifest) -> Bool = { _, _ in true }
@@ -52,8 +54,11 @@ extension Journal {
         return try queue.writeWithoutTransaction { database in
             // The file is nobody's until it is whole, and removed when it does not become so.
             try database.execute(
-                sql:
-                    "PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF; PRAGMA cache_size = -65536"
+                sql: """
+                    PRAGMA journal_mode = OFF;
+                    PRAGMA synchronous = OFF;
+                    PRAGMA cache_size = -65536;
+                    """
             )
             try migrate(database)
             var salvage: Salvage?

@@ -1,8 +1,8 @@
 import Glibc
 import Model
 
-/// The pages of a database as its file and its log hold them, read without SQLite and without a lock, so that nothing
-/// is written and one bad page stands in nobody's way.
+/// The pages of a database as its file and its log hold them, read without SQLite and without a
+/// lock, so that nothing is written and one bad page stands in nobody's way.
 final class PageFile {
     let path: String
     let pageSize: Int
@@ -15,7 +15,8 @@ final class PageFile {
     private let file: Int32
     private let log: PageLog?
 
-    /// - Throws: `.notFound`; `.denied`, `.system` when the file cannot be opened; `.damaged` when it is too short.
+    /// - Throws: `.notFound`; `.denied`, `.system` when the file cannot be opened; `.damaged` when
+    ///   it is too short.
     init(_ path: String) throws(VolumeError) {
         self.path = path
         file = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
@@ -44,7 +45,8 @@ final class PageFile {
 
     deinit { Glibc.close(file) }
 
-    /// Nil when the page is not there or the disk cannot read it. Of a page cut short, the rest is zeros.
+    /// Nil when the page is not there or the disk cannot read it. Of a page cut short, the rest is
+    /// zeros.
     func page(_ number: UInt32) -> [UInt8]? {
         guard number >= 1, number <= count else { return nil }
         if let page = log?.page(number) { return page }

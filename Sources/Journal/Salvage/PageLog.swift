@@ -1,6 +1,7 @@
 import Glibc
 
-/// A write-ahead log: the pages of all transactions whose checksums hold, as SQLite itself would take them.
+/// A write-ahead log: the pages of all transactions whose checksums hold, as SQLite itself would
+/// take them.
 final class PageLog {
     let pageSize: Int
     private(set) var lastPage: UInt32 = 0
@@ -10,7 +11,8 @@ final class PageLog {
     /// Where the newest committed content of a page begins.
     private var offsets: [UInt32: Int64] = [:]
 
-    /// Nil when there is no log or none whose beginning can be read; a damaged beginning makes SQLite drop all of it too.
+    /// Nil when there is no log or none whose beginning can be read; a damaged beginning makes
+    /// SQLite drop all of it too.
     init?(_ path: String) {
         file = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard file >= 0 else { return nil }

@@ -2,9 +2,11 @@
 struct Record {
     let values: [Value]
 
-    /// Nil unless header and values fit the payload to the byte; a page of noise has next to no such records.
+    /// Nil unless header and values fit the payload to the byte; a page of noise has next to no
+    /// such records.
     ///
-    /// - Parameter columns: How many values there have to be; looked at before pages of overflow are.
+    /// - Parameter columns: How many values there have to be; looked at before pages of overflow
+    ///   are.
     init?(_ cell: TreePage.Cell, on page: TreePage, columns: Int, of pages: PageFile) {
         guard
             let types = Record.types(

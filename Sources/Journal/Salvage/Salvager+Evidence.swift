@@ -84,8 +84,8 @@ extension Salvager {
         ) { $0.lostManifests.traces[$1, default: ManifestTrace()].content = $2[0].bytes }
     }
 
-    /// - Parameter known: Tells of a key (and an entry's first value, if it asks) whether the table has that row; 0 is
-    ///   another row under the key, so that the index is not to be trusted.
+    /// - Parameter known: Tells of a key (and an entry's first value, if it asks) whether the table
+    ///   has that row; 0 is another row under the key, so that the index is not to be trusted.
     /// - Returns: Whether the index is sound.
     private func gather(
         _ index: String, _ shapes: [TableLayout.Shape], known: String,

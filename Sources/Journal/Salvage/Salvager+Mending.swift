@@ -1,6 +1,7 @@
 import Model
 
-// What is left has to fit together: nothing refers to what is lost, and every item has a way to the root.
+// What is left has to fit together: nothing refers to what is lost, and every item has a way to the
+// root.
 extension Salvager {
     func mend() throws(VolumeError) {
         try mendVersions()
@@ -31,7 +32,8 @@ extension Salvager {
             """, [])
     }
 
-    /// Contents whose version is lost become deleted documents: nobody knows whose they were, but they are there.
+    /// Contents whose version is lost become deleted documents: nobody knows whose they were, but
+    /// they are there.
     private func adoptManifests() throws(VolumeError) {
         let keys = try target.all(
             "SELECT key FROM manifests WHERE key NOT IN (SELECT manifest FROM versions)", []
@@ -84,8 +86,9 @@ extension Salvager {
         for key in missing.sorted() { try replaceDirectory(key) }
     }
 
-    /// A directory that is lost is replaced by one named by its key, so that what was in it stays together and is found:
-    /// by the comparison with the working tree through its inodes, or by a person.
+    /// A directory that is lost is replaced by one named by its key, so that what was in it stays
+    /// together and is found: by the comparison with the working tree through its inodes, or by a
+    /// person.
     private func replaceDirectory(_ key: Int64) throws(VolumeError) {
         let row: [Value] = [.integer(key)]
         result.orphans +=
@@ -151,7 +154,8 @@ extension Salvager {
             try target.first(
                 """
                 SELECT max((SELECT max(key) FROM items), (SELECT max(parent) FROM items),
-                ifnull((SELECT max(item) FROM versions), 0), ifnull((SELECT max(item) FROM stash), 0))
+                ifnull((SELECT max(item) FROM versions), 0),
+                ifnull((SELECT max(item) FROM stash), 0))
                 """, []
             ) { $0.integer(0) } ?? 0
         let known = max(used, lostItems.traces.keys.max() ?? 0)

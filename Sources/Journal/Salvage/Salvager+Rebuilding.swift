@@ -19,8 +19,8 @@ extension Salvager {
         try add(Item.root, trace?.id, parent: 0, name: [], .directory, inode: trace?.inode ?? 0)
     }
 
-    /// What it was is told by what refers to it; what nothing refers to has nothing to lose, and the comparison with the
-    /// working tree finds it again.
+    /// What it was is told by what refers to it; what nothing refers to has nothing to lose, and
+    /// the comparison with the working tree finds it again.
     private func rebuildItem(_ key: Int64) throws(VolumeError) {
         guard let trace = lostItems.traces[key], let parent = trace.parent, let name = trace.name,
             try !exists("items", key)
@@ -76,7 +76,8 @@ extension Salvager {
         if try keep(row, .versions) { result.versions.rebuilt += 1 }
     }
 
-    /// Versions whose item is lost become those of a deleted document in the root, under the last name they know.
+    /// Versions whose item is lost become those of a deleted document in the root, under the last
+    /// name they know.
     func rebuildDocuments() throws(VolumeError) {
         let keys = try target.all(
             "SELECT DISTINCT item FROM versions WHERE item NOT IN (SELECT key FROM items)", []
@@ -130,7 +131,8 @@ extension Salvager {
     /// Of the newest version that has one, whether its own row was kept or not.
     private func lastManifest(of key: Int64) throws(VolumeError) -> Manifest? {
         let kept = try target.first(
-            "SELECT manifest FROM versions WHERE item = ? AND manifest IN (SELECT key FROM manifests) "
+            "SELECT manifest FROM versions WHERE item = ? "
+                + "AND manifest IN (SELECT key FROM manifests) "
                 + "ORDER BY number DESC LIMIT 1", [.integer(key)]
         ) { $0.integer(0) }
         for manifest in [kept].compactMap(\.self) + (manifestsOfLost[key] ?? []) {

@@ -3,9 +3,9 @@ import Model
 
 /// Copies the rows of a damaged journal into a new one, page by page.
 ///
-/// First come the rows that the trees lead to. Where a tree is broken, what its indexes know of missing rows is gathered,
-/// and then all pages that no tree led to are looked at: their rows are recognised by their shape. So the loss of a page
-/// costs the rows on it, and not those below it.
+/// First come the rows that the trees lead to. Where a tree is broken, what its indexes know of
+/// missing rows is gathered, and then all pages that no tree led to are looked at: their rows are
+/// recognised by their shape. So the loss of a page costs the rows on it, and not those below it.
 final class Salvager {
     let pages: PageFile
     let target: Transaction
@@ -21,7 +21,8 @@ final class Salvager {
     /// Pages without rows of anybody's, if the list of them is sound.
     private var free: Set<UInt32> = []
     private var foundAnything = false
-    /// The highest key that the damaged journal is known to have given; nil when its counter is lost.
+    /// The highest key that the damaged journal is known to have given; nil when its counter is
+    /// lost.
     var lastKey: Int64?
     var lostItems = Evidence<ItemTrace>()
     var lostVersions = Evidence<VersionTrace>()

@@ -1,6 +1,7 @@
 import Model
 
-/// What the rows of a table or the entries of an index look like, so that they are known wherever they are found.
+/// What the rows of a table or the entries of an index look like, so that they are known wherever
+/// they are found.
 struct TableLayout {
     enum Shape {
         /// The row id, which the record leaves out.
@@ -55,7 +56,8 @@ struct TableLayout {
         return !name.contains(0) && !name.contains(UInt8(ascii: "/"))
     }
 
-    /// More items than any disk has; a key beyond them is a damaged one, and would leave no keys to give.
+    /// More items than any disk has; a key beyond them is a damaged one, and would leave no keys to
+    /// give.
     static let keys: ClosedRange<Int64> = 1...1 << 48
 }
 
