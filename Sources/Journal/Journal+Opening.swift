@@ -121,7 +121,7 @@ extension Journal {
         try database.execute(sql: "PRAGMA synchronous = FULL")
     }
 
-    private static func migrate(_ database: Database) throws {
+    static func migrate(_ database: Database) throws {
         let version = try Int32.fetchOne(database, sql: "PRAGMA user_version") ?? 0
         guard version < Schema.version else { return }
         try database.inTransaction(.immediate) {

@@ -64,14 +64,12 @@ extension Journal {
     /// - Throws: `.invalid` when `target` exists; `.full`; `.denied`.
     package func backup(to target: String) throws(VolumeError) {
         // SQLite takes an empty file: this one is ours to remove again.
-        try reserve(target)
+        try Journal.reserve(target)
         do {
             try pool.unsafeRead { database in
                 try database.execute(sql: "VACUUM INTO ?", arguments: [target])
             }
-            try synchronize(target, for: target)
-            let directory = target.lastIndex(of: "/").map { String(target[...$0]) } ?? "."
-            try synchronize(directory, for: target)
+            try Journal.synchronize(target)
         } catch {
             unlink(target)
             let error = VolumeError(error, journal: path)
@@ -79,7 +77,8 @@ extension Journal {
         }
     }
 
-    private func reserve(_ target: String) throws(VolumeError) {
+    /// Makes an empty file that is the caller's to fill or to remove.
+    static func reserve(_ target: String) throws(VolumeError) {
         let descriptor = Glibc.open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor < 0 else {
             Glibc.close(descriptor)
@@ -91,7 +90,14 @@ extension Journal {
         throw .system(errno, detail: "the copy cannot be made", journal: target)
     }
 
-    private func synchronize(_ path: String, for target: String) throws(VolumeError) {
+    /// The file and its name.
+    static func synchronize(_ target: String) throws(VolumeError) {
+        try synchronize(target, for: target)
+        let directory = target.lastIndex(of: "/").map { String(target[...$0]) } ?? "."
+        try synchronize(directory, for: target)
+    }
+
+    private static func synchronize(_ path: String, for target: String) throws(VolumeError) {
         let descriptor = Glibc.open(path, O_RDONLY | O_CLOEXEC)
         defer { if descriptor >= 0 { Glibc.close(descriptor) } }
         guard descriptor >= 0, fsync(descriptor) == 0 else {

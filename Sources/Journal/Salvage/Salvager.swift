@@ -1,0 +1,246 @@
+import Glibc
+import Model
+
+/// Copies the rows of a damaged journal into a new one, page by page.
+///
+/// First come the rows that the trees lead to. Where a tree is broken, what its indexes know of
+/// missing rows is gathered, and then all pages that no tree led to are looked at: their rows are
+/// recognised by their shape. So the loss of a page costs the rows on it, and not those below it.
+final class Salvager {
+    let pages: PageFile
+    let target: Transaction
+    private let isContent: (Digest, Manifest) -> Bool
+    /// Nanoseconds since 1970.
+    let now: Int64
+    var result = Salvage()
+    var roots: [String: UInt32] = [:]
+    /// Tables of which rows may be missing.
+    var broken: Set<String> = []
+    /// Pages that are understood.
+    private var known: Set<UInt32> = []
+    /// Pages without rows of anybody's, if the list of them is sound.
+    private var free: Set<UInt32> = []
+    private var foundAnything = false
+    /// The highest key that the damaged journal is known to have given; nil when its counter is
+    /// lost.
+    var lastKey: Int64?
+    var lostItems = Evidence<ItemTrace>()
+    var lostVersions = Evidence<VersionTrace>()
+    var lostManifests = Evidence<ManifestTrace>()
+    /// Alive items that had to be deleted, since another one has their name.
+    var clashes = 0
+    var parentsOfLost: Set<Int64> = []
+    var manifestsOfLost: [Int64: [Int64]] = [:]
+    /// Versions whose manifest is lost.
+    var droppedVersions = 0
+    /// The directory for what has none.
+    var recovered: Int64?
+
+    init(
+        pages: PageFile, target: Transaction, isContent: @escaping (Digest, Manifest) -> Bool
+    ) throws(VolumeError) {
+        self.isContent = isContent
+        self.pages = pages
+        self.target = target
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        now = Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+        // The root that came with the schema gives way to the one that is to be found.
+        try target.run("DELETE FROM items", [])
+    }
+
+    func run() throws(VolumeError) -> Salvage {
+        try findRoots()
+        findFreePages()
+        for layout in TableLayout.all + [.sequence] { try copyTree(layout) }
+        if !broken.isEmpty {
+            try gatherEvidence()
+            try copyStrays()
+        }
+        guard foundAnything else {
+            throw .damagedJournal(pages.path, "nothing in it can be read as a journal's")
+        }
+        gatherReferences()
+        try rebuild()
+        try mend()
+        try countResult()
+        return result
+    }
+
+    func treePage(_ number: UInt32, as kind: TreePage.Kind? = nil) -> TreePage? {
+        pages.page(number).flatMap { TreePage($0, number: number, as: kind) }
+    }
+
+    // MARK: Trees
+
+    private func findRoots() throws(VolumeError) {
+        // Where the schema cannot be read, the trees begin where those of a new journal do.
+        let usual = try target.all("SELECT name, rootpage FROM sqlite_schema", []) {
+            ($0.text(0), UInt32(truncatingIfNeeded: $0.integer(1)))
+        }
+        roots = Dictionary(usual) { $1 }
+        let layout = TableLayout.schema
+        try walk(1, isTable: true) { (page, pages) throws(VolumeError) in
+            let rows = page.cells.compactMap { layout.row($0, on: page, of: pages) }
+            for row in rows {
+                guard let name = row[1].text, let root = row[3].integer, root > 1 else { continue }
+                if self.roots[name] != nil { self.roots[name] = UInt32(clamping: root) }
+            }
+            return !rows.isEmpty
+        }
+    }
+
+    /// Calls `body` with every page of a tree that has rows; it says whether they are the tree's.
+    ///
+    /// - Returns: Whether the whole tree was there and sound.
+    @discardableResult
+    func walk(
+        _ root: UInt32, isTable: Bool,
+        _ body: (TreePage, PageFile) throws(VolumeError) -> Bool
+    ) throws(VolumeError) -> Bool {
+        var isWhole = true
+        var seen: Set<UInt32> = []
+        var waiting = [(number: root, depth: 0)]
+        while let (number, depth) = waiting.popLast() {
+            // SQLite's own limit; a damaged page can point to itself.
+            guard depth < 20, !known.contains(number), seen.insert(number).inserted,
+                let page = treePage(number), page.kind.isTable == isTable
+            else {
+                isWhole = false
+                continue
+            }
+            if page.kind.isInterior {
+                let children = page.cells.map(\.child) + [page.lastChild]
+                waiting += children.reversed().map { ($0, depth + 1) }
+            }
+            guard page.isCoherent else {
+                isWhole = false
+                continue
+            }
+            if page.kind != .tableInterior, try !body(page, pages), !page.cells.isEmpty {
+                isWhole = false
+                continue
+            }
+            if page.kind != .tableInterior { known.insert(number) }
+        }
+        return isWhole
+    }
+
+    /// What is free may still hold rows that were deleted.
+    private func findFreePages() {
+        guard let header = pages.page(1) else { return }
+        var trunk = header.big32(32)
+        while trunk > 1, !free.contains(trunk), let page = pages.page(trunk) {
+            let count = Int(page.big32(4))
+            guard count <= page.count / 4 - 2 else { return }
+            free.insert(trunk)
+            for index in 0..<count { free.insert(page.big32(8 + 4 * index)) }
+            trunk = page.big32(0)
+        }
+    }
+
+    // MARK: Rows
+
+    private func copyTree(_ layout: TableLayout) throws(VolumeError) {
+        guard let root = roots[layout.name] else { return }
+        var isWhole = true
+        let reached = try walk(root, isTable: layout.hasKey) { (page, pages) throws(VolumeError) in
+            var fitting = 0
+            for cell in page.cells {
+                guard let row = layout.row(cell, on: page, of: pages) else { continue }
+                fitting += 1
+                if try !self.keep(row, layout) { isWhole = false }
+            }
+            if fitting < page.cells.count { isWhole = false }
+            return fitting > 0
+        }
+        if !reached || !isWhole { broken.insert(layout.name) }
+    }
+
+    /// Rows on pages that no tree led to, those of sound pages first.
+    private func copyStrays() throws(VolumeError) {
+        let layouts = (TableLayout.all + [.sequence]).filter { broken.contains($0.name) }
+        var doubtful: [UInt32] = []
+        for number in 1...pages.count where !known.contains(number) && !free.contains(number) {
+            if pages.overflowPages.contains(number) { continue }
+            guard let page = treePage(number), page.isCoherent else {
+                doubtful.append(number)
+                continue
+            }
+            _ = try copyStray(page, layouts)
+        }
+        for number in doubtful {
+            for kind in [nil, .tableLeaf, .indexLeaf] as [TreePage.Kind?] {
+                guard let page = treePage(number, as: kind) else { continue }
+                if try copyStray(page, layouts) { break }
+            }
+        }
+    }
+
+    private func matches(_ layout: TableLayout, _ page: TreePage) -> Bool {
+        layout.hasKey == (page.kind == .tableLeaf) && page.kind != .tableInterior
+    }
+
+    private func copyStray(
+        _ page: TreePage, _ layouts: [TableLayout]
+    ) throws(VolumeError) -> Bool {
+        let layouts = layouts.filter { matches($0, page) }
+        var fits = false
+        for cell in page.cells {
+            guard let count = Record.columnCount(cell, on: page) else { continue }
+            for layout in layouts where layout.shapes.count == count {
+                guard let row = layout.row(cell, on: page, of: pages), isExpected(row, layout)
+                else { continue }
+                fits = true
+                _ = try keep(row, layout)
+            }
+        }
+        return fits
+    }
+
+    /// A sound index knows all rows: what it does not know was deleted, or is noise.
+    private func isExpected(_ row: [Value], _ layout: TableLayout) -> Bool {
+        let key = row[0].integer ?? 0
+        switch layout.name {
+        case "items": return lostItems.admits(key) { $0.id == row[1].bytes }
+        case "versions": return lostVersions.admits(key) { $0.id == row[1].bytes }
+        case "manifests": return lostManifests.admits(key) { $0.content == row[1].bytes }
+        default: return true
+        }
+    }
+
+    /// False when another row has its key, or is in its way.
+    func keep(_ row: [Value], _ layout: TableLayout) throws(VolumeError) -> Bool {
+        foundAnything = true
+        switch layout.name {
+        case "items": return try keepItem(row)
+        case "manifests" where !isWhole(manifest: row): return false
+        case "sqlite_sequence":
+            if row[0].text == "items" { lastKey = max(lastKey ?? 0, row[1].integer ?? 0) }
+            return true
+        default:
+            try target.run(layout.insertion, row)
+            return target.changeCount > 0
+        }
+    }
+
+    private func isWhole(manifest row: [Value]) -> Bool {
+        guard let digest = row[1].bytes.flatMap({ Digest(bytes: $0) }),
+            let manifest = row[2].bytes.flatMap(Manifest.init(encoded:))
+        else { return false }
+        return isContent(digest, manifest)
+    }
+
+    /// An item whose name is taken is kept as a deleted one.
+    private func keepItem(_ row: [Value]) throws(VolumeError) -> Bool {
+        try target.run(TableLayout.items.insertion, row)
+        if target.changeCount > 0 { return true }
+        guard row[10].isNull, row[0].integer != Item.root else { return false }
+        var row = row
+        row[10] = .integer(now)
+        try target.run(TableLayout.items.insertion, row)
+        guard target.changeCount > 0 else { return false }
+        clashes += 1
+        return true
+    }
+}
