@@ -3,7 +3,7 @@
 package struct Name: Hashable, Sendable, Comparable {
     package let bytes: [UInt8]
 
-    package init(bytes: [UInt8]) { self.bytes = bytes }
+    package init(bytes: some Sequence<UInt8>) { self.bytes = Array(bytes) }
 
     package init(_ text: some StringProtocol) { bytes = Array(text.utf8) }
 

@@ -48,8 +48,17 @@ extension Recorder {
     /// The newest of a document's former contents.
     func attach(_ entry: Stash.Entry, to key: Int64, isRecovered: Bool = false) {
         touch(key) { work in
-            work.formers.append(
-                Former(place: .stash(entry), save: work.save, isRecovered: isRecovered))
+            guard !isRecovered else {
+                // Older than anything that was moved aside since the volume was opened.
+                let newer = work.formers.firstIndex { former in
+                    former.entry.map { $0.sequence > entry.sequence } ?? true
+                }
+                work.formers.insert(
+                    Former(place: .stash(entry), isRecovered: true),
+                    at: newer ?? work.formers.count)
+                return
+            }
+            work.formers.append(Former(place: .stash(entry), save: work.save))
             work.save = nil
         }
         note(entry, of: key)

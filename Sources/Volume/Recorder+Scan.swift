@@ -63,7 +63,7 @@ extension Recorder {
         memory.scan = nil
         memory.missing += finished.missing
         pendingCursor = 0
-        if !finished.isWhole { untell("scan") }
+        if finished.isWhole { recoverLeftovers() } else { untell("scan") }
     }
 
     private func compare(_ key: Int64, _ t: Transaction) throws {

@@ -5,14 +5,57 @@ import SystemCalls
 
 // What a daemon that was killed left in the stash: contents that were moved aside and not recorded.
 extension Recorder {
-    /// Gives each leftover to its document: by its inode, else by the name it had; else it becomes a deleted document of
-    /// that name, so that `fsctl versions --deleted` shows it.
+    /// Gives each leftover to the document that had its inode when the journal was written last. The others wait until
+    /// the scan has learnt the directories that came after that.
     func recoverStash() {
+        place { entry, t in
+            try t.items(inode: entry.inode).filter { $0.kind == .file }.map(\.key)
+        }
+    }
+
+    /// When the whole tree is known: by the name it had; else it becomes a deleted document of that name, so that
+    /// `fsctl versions --deleted` shows it.
+    func recoverLeftovers() {
+        guard !leftovers.isEmpty else { return }
+        // A copy has the inode of the file that it was taken from, and that one may be in the stash by now.
+        var owners: [UInt64: [Int64]] = [:]
+        let (displaced, copies) = (
+            leftovers.filter { $0.kind == .displaced }, leftovers.filter { $0.kind != .displaced }
+        )
+        place(displaced) { entry, t in
+            var keys = try entry.spot.flatMap { try owner(of: $0, t) }.map { [$0] } ?? []
+            if keys.isEmpty { keys = [try makeOrphan(entry, t)] }
+            owners[entry.inode] = keys
+            return keys
+        }
+        place(copies) { entry, t in
+            var keys = try t.items(inode: entry.inode).filter { $0.kind == .file }.map(\.key)
+            if keys.isEmpty { keys = owners[entry.inode] ?? [] }
+            if keys.isEmpty, entry.kind == .copied { keys = [try makeOrphan(entry, t)] }
+            return keys
+        }
+        leftovers = []
+    }
+
+    /// Without entries: all that the stash has. What nobody owns is left over.
+    private func place(
+        _ given: [Stash.Entry]? = nil, _ owners: (Stash.Entry, Transaction) throws -> [Int64]
+    ) {
         do {
-            let entries = try stash.entries()
+            let entries = try given ?? stash.entries()
             guard !entries.isEmpty else { return }
             try journal.write { t in
-                for entry in entries { try recover(entry, t) }
+                for entry in entries {
+                    if entry.kind == .displaced, stillHasName(entry) {
+                        // Killed between the second name and the replacing: nothing was displaced.
+                        memory.doomed.append(entry.file)
+                        continue
+                    }
+                    eventTime = entry.saved
+                    let keys = try owners(entry, t)
+                    if keys.isEmpty { leftovers.append(entry) }
+                    try give(entry, to: keys, t)
+                }
             }
             removeDoomed()
         } catch {
@@ -21,17 +64,7 @@ extension Recorder {
         }
     }
 
-    private func recover(_ entry: Stash.Entry, _ t: Transaction) throws {
-        if entry.kind == .displaced, stillHasName(entry) {
-            // Killed between the second name and the replacing: nothing was displaced.
-            memory.doomed.append(entry.file)
-            return
-        }
-        eventTime = entry.saved
-        var keys = try t.items(inode: entry.inode).filter { $0.kind == .file }.map(\.key)
-        if keys.isEmpty, let spot = entry.spot { keys = try owner(of: spot, t).map { [$0] } ?? [] }
-        if keys.isEmpty, entry.kind == .undo { return }
-        if keys.isEmpty { keys = [try makeOrphan(entry, t)] }
+    private func give(_ entry: Stash.Entry, to keys: [Int64], _ t: Transaction) throws {
         if keys.count > 1 { memory.stashUsers[entry.file] = keys.count }
         for key in keys {
             attach(entry, to: key, isRecovered: true)
@@ -56,6 +89,13 @@ extension Recorder {
         switch try location(of: spot.directory, t) {
         case .directory(let parent):
             if let item = try t.item(parent: parent, name: spot.name) { return item.key }
+            // What an editor removed as its backup was the document a moment before.
+            if spot.name.bytes.last == UInt8(ascii: "~"),
+                let item = try t.item(
+                    parent: parent, name: Name(bytes: spot.name.bytes.dropLast()))
+            {
+                return item.key
+            }
             return try t.deletedItem(parent: parent, name: spot.name)?.key
         case .package(let key, _): return key
         case .ignored, .unknown: return nil

@@ -25,6 +25,8 @@ final class Recorder: @unchecked Sendable {
     let kept: KeptContents
 
     var memory = Memory()
+    /// What was found in the stash and belongs to documents that the journal did not know.
+    var leftovers: [Stash.Entry] = []
     /// Events that are not understood yet, in their order.
     var backlog: [NotedEvent] = []
     /// When the event happened that is being understood (nanoseconds since 1970).
