@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/fs.h>
+#include <mntent.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -195,4 +196,15 @@ int cl_run(const char *const arguments[]) {
     if (r) return -r;
     while (waitpid(pid, &status, 0) < 0) if (errno != EINTR) return -errno;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+int cl_is_mounted(const char *path, const char *type) {
+    FILE *mounts = setmntent("/proc/self/mounts", "re");
+    struct mntent entry;
+    char text[8192];
+    int found = 0;
+    if (!mounts) return -errno;
+    while (!found && getmntent_r(mounts, &entry, text, sizeof text))
+        found = !strcmp(entry.mnt_dir, path) && !strcmp(entry.mnt_type, type);
+    endmntent(mounts);
+    return found;
 }

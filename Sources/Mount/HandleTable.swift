@@ -23,5 +23,7 @@ final class HandleTable<Element: AnyObject & Sendable>: Sendable {
 
     func remove(_ number: UInt64) -> Element? { slab.withLock { $0.remove(number) } }
 
+    var numbers: [UInt64] { slab.withLock { $0.numbers } }
+
     var count: Int { slab.withLock { $0.count } }
 }

@@ -8,6 +8,7 @@ import SystemCalls
 enum MountPoint {
     /// The absolute path of a directory that is fit to be mounted on.
     static func check(_ path: String, tree: Int32) throws(VolumeError) -> String {
+        clearDead(path)
         guard let resolved = realpath(path, nil) else {
             throw errno == ENOENT
                 ? VolumeError(
@@ -32,6 +33,22 @@ enum MountPoint {
                 .busy, "The mount point \(path) is not empty; choose an empty directory.")
         }
         return absolute
+    }
+
+    /// A daemon that was killed leaves a mount that answers ENOTCONN to everything; ours is taken away.
+    private static func clearDead(_ path: String) {
+        // Its attributes may still be remembered: what fails for sure is opening it.
+        let probe = cl_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0)
+        if probe >= 0 { _ = cl_close(probe) }
+        guard probe == -ENOTCONN else { return }
+        let components = path.split(separator: "/")
+        let above = (path.hasPrefix("/") ? "/" : "") + components.dropLast().joined(separator: "/")
+        guard let last = components.last, let resolved = realpath(above.isEmpty ? "." : above, nil)
+        else { return }
+        defer { free(resolved) }
+        let absolute =
+            (String(cString: resolved) == "/" ? "" : String(cString: resolved)) + "/" + last
+        if cl_is_mounted(absolute, "fuse.concord") > 0 { unmount(absolute, lazily: true) }
     }
 
     private static func isEmpty(_ path: String) -> Bool {

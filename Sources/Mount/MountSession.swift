@@ -118,6 +118,7 @@ package final class MountSession: @unchecked Sendable {
         running.withLock { $0 = [] }
         driver.parking.stop()
         for thread in parked { thread.join() }
+        driver.closeRemaining()
         driver.notifier.stop()
         notifier.join()
         // Closes /dev/fuse: who still waits for an answer gets ECONNABORTED.
@@ -159,6 +160,21 @@ package final class MountSession: @unchecked Sendable {
             for worker in sleepers { worker.wake() }
             usleep(10_000)
         }
+    }
+
+    // MARK: Changes that do not come through the mount
+
+    /// What stands at a name was changed in the tree: programs are to see it from now on. Never call it while a request
+    /// waits for the caller. Returns at once; the kernel hears of it a little later.
+    package func changed(_ spot: Spot) {
+        guard let directory = driver.nodes.known(spot.directory) else { return }
+        driver.notifier.tell(.name(spot.name.bytes + [0], in: directory.id))
+    }
+
+    /// The contents or attributes of a file were changed in the tree.
+    package func changed(inode: UInt64) {
+        guard let node = driver.nodes.known(inode) else { return }
+        driver.notifier.tell(.contents(node.id))
     }
 
     private func awaitEnd(milliseconds: Int) {

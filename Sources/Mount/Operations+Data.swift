@@ -74,11 +74,11 @@ extension Driver {
             let length = min(length, 0x7fff_f000)
             let source = try handles.find(from.number)
             let target = try handles.find(to.number)
-            let descriptor = try target.descriptor()
+            let (input, descriptor) = (try source.descriptor(), try target.descriptor())
             try willWrite(target, offset: to.offset, length: length)
             let count = try change(for: request.caller) {
                 cl_copy_file_range(
-                    (try? source.descriptor()) ?? -1, from.offset, descriptor, to.offset, length)
+                    input, from.offset, descriptor, to.offset, length)
             }
             fuse_reply_write(request.raw, Int(count))
         }

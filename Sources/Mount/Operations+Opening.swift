@@ -190,6 +190,11 @@ extension Driver {
         }
     }
 
+    /// The kernel does not promise a release for every open once the volume is unmounted, and a save ends with it.
+    func closeRemaining() {
+        for number in handles.numbers { closeHandle(number, unique: UInt64.max) }
+    }
+
     private func end(_ handle: Handle, unique: UInt64, mayBlock: Bool) -> Bool {
         if handle.writes {
             let told: Void? = try? handle.state.withContent(mayBlock: mayBlock) {

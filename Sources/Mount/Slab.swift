@@ -21,6 +21,11 @@ struct Slab<Element: AnyObject> {
         return element
     }
 
+    var numbers: [UInt64] {
+        slots.indices.filter { slots[$0] != nil }
+            .map { UInt64(generations[$0]) << 32 | UInt64($0 + 1) }
+    }
+
     func reduce<Result>(_ initial: Result, _ next: (Result, Element) -> Result) -> Result {
         slots.reduce(initial) { result, slot in slot.map { next(result, $0) } ?? result }
     }

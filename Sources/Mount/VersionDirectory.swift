@@ -62,7 +62,7 @@ extension Driver {
         let result = name.withCString { cl_fstatat(above.raw, $0, &status, Flag.noFollow) }
         if result < 0 || status.st_mode & S_IFMT == S_IFLNK {
             status = try above.status()
-            status.st_mode &= S_IFMT | 0o500
+            status.st_mode &= S_IFMT | 0o700
         }
         status.st_mtim = timespec(nanoseconds: history.versions.last?.saved ?? 0)
         return VersionNode.State(status: readOnly(status, isDirectory: true), history: history)
@@ -116,13 +116,17 @@ extension Driver {
         }
     }
 
-    /// Attributes of something read-only that whoever may read the original may read.
+    /// Attributes of something read-only that whoever may read the original may read. Directories keep their write bits,
+    /// so that the kernel lets writers come as far as us, who say EROFS, and copies of them can be filled.
     private func readOnly(_ original: stat, isDirectory: Bool = true) -> stat {
         var status = original
         let readable = original.st_mode & 0o444
-        status.st_mode = isDirectory ? S_IFDIR | readable | readable >> 2 : S_IFREG | readable
+        status.st_mode = S_IFREG | readable
         status.st_nlink = isDirectory ? 2 : 1
-        if isDirectory { (status.st_size, status.st_blocks) = (0, 0) }
+        if isDirectory {
+            status.st_mode = S_IFDIR | original.st_mode & 0o222 | readable | readable >> 2
+            (status.st_size, status.st_blocks) = (0, 0)
+        }
         return status
     }
 

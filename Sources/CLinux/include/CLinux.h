@@ -98,3 +98,5 @@ int cl_wake_prepare(void);
 int cl_wake(unsigned long thread);
 /// Runs a program found in PATH, waits for it: its exit status, or a negative errno.
 int cl_run(const char *const arguments[]);
+/// Whether a file system of that type is mounted at that very path.
+int cl_is_mounted(const char *path, const char *type);
