@@ -18,6 +18,7 @@ extension Recorder {
                     done += 1
                     if memory.scan != nil { break }
                 }
+                try persist(transaction, upTo: done > 0 ? backlog[done - 1].sequence : nil)
             }
         } catch {
             memory = before
@@ -25,6 +26,7 @@ extension Recorder {
             return
         }
         backlog.removeFirst(done)
+        if backlog.isEmpty { events.forgetTaken() }
         removeDoomed()
         untell("journal")
         forgetOldTombstones()
@@ -41,7 +43,10 @@ extension Recorder {
         while let noted = backlog.first, memory.scan == nil {
             let before = memory
             do {
-                try journal.write { try apply(noted, $0) }
+                try journal.write { t in
+                    try apply(noted, t)
+                    try persist(t, upTo: noted.sequence)
+                }
             } catch {
                 memory = before
                 guard error.code != .full, error.code != .busy else { return }

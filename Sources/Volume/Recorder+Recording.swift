@@ -82,6 +82,7 @@ extension Recorder {
 
     private func commit(_ recording: Recording, _ t: Transaction) throws {
         let item = recording.item
+        try persist(recording.rest, of: item.key, t)
         for id in recording.outdated { try t.setKind(id, .history) }
         for version in recording.lost { try t.remove(version: version.id) }
         for (version, manifest) in recording.versions {

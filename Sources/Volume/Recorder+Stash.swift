@@ -42,7 +42,8 @@ extension Recorder {
         _ given: [Stash.Entry]? = nil, _ owners: (Stash.Entry, Transaction) throws -> [Int64]
     ) {
         do {
-            let entries = try given ?? stash.entries()
+            let owned = Set(memory.works.values.flatMap { $0.formers.compactMap(\.entry?.file) })
+            let entries = try given ?? stash.entries().filter { !owned.contains($0.file) }
             guard !entries.isEmpty else { return }
             try journal.write { t in
                 for entry in entries {
@@ -56,6 +57,7 @@ extension Recorder {
                     if keys.isEmpty { leftovers.append(entry) }
                     try give(entry, to: keys, t)
                 }
+                try persist(t)
             }
             removeDoomed()
         } catch {

@@ -80,8 +80,9 @@ final class Recorder: @unchecked Sendable {
         self.ignoreFile = ignoreFile
     }
 
-    func start() {
-        startThread(named: "recorder") { self.run() }
+    /// `logged`: what the last daemon had noted and perhaps not understood.
+    func start(_ logged: [NotedEvent]) {
+        startThread(named: "recorder") { self.run(logged) }
     }
 
     /// Records what can be recorded now, and ends the thread.
@@ -116,8 +117,10 @@ final class Recorder: @unchecked Sendable {
         return signal.wait(until: deadline) { ticketsDone >= ticket || hasStopped }
     }
 
-    private func run() {
+    private func run(_ logged: [NotedEvent]) {
         cl_thread_background()
+        restore(logged)
+        applyBacklog()
         recoverStash()
         startScan()
         while true {

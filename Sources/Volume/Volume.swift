@@ -25,11 +25,14 @@ package final class Volume: Sendable {
     let kept = KeptContents()
     let ignoreFile: IgnoreFile
     let recorder: Recorder
+    /// What a daemon that was killed had noted.
+    private let logged: [NotedEvent]
     let log: Logger
 
     private init(
         store: Store, identity: VolumeIdentity, settings: Settings, journal: Journal,
-        packs: PackStore, firstSequence: UInt64, log: Logger
+        packs: PackStore, firstSequence: UInt64, logged: [NotedEvent], lastEvent: UInt64,
+        log: Logger
     ) {
         self.log = log
         self.identity = identity
@@ -41,7 +44,9 @@ package final class Volume: Sendable {
         stash = Stash(directory: store.stash.raw, firstSequence: firstSequence)
         ignoreFile = names
         let wake = WakeUp()
-        events = EventQueue(onFirst: { wake.call() })
+        events = EventQueue(
+            directory: store.directory.raw, last: lastEvent, onFirst: { wake.call() })
+        self.logged = logged
         recorder = Recorder(
             tree: store.tree.raw, stash: stash, journal: journal, packs: packs, events: events,
             settings: settings,
@@ -68,13 +73,15 @@ package final class Volume: Sendable {
         let identity = try VolumeIdentity(journal, store: path, name: name)
         let stash = Stash(directory: store.stash.raw, firstSequence: 0)
         let last = (try? stash.entries())?.last?.sequence ?? 0
+        let logged = EventLog.leftovers(in: store.directory.raw)
         return Volume(
             store: store, identity: identity, settings: settings, journal: journal, packs: packs,
-            firstSequence: last + 1, log: log)
+            firstSequence: last + 1, logged: logged,
+            lastEvent: try Recorder.lastSequence(journal, logged), log: log)
     }
 
     /// Starts the recorder, which first compares the tree with the journal while requests are served already.
-    package func start() { recorder.start() }
+    package func start() { recorder.start(logged) }
 
     /// Records what can be recorded and closes the journal.
     package func stop() {
