@@ -209,10 +209,9 @@ extension Recorder {
     @discardableResult
     func insert(_ parent: Int64, _ name: Name, _ trace: Trace, _ t: Transaction) throws -> Int64 {
         if var old = try t.item(parent: parent, name: name) {
-            // The scan was here before the event.
+            // The scan was here before the event: what it saw is what later events are going to bring.
             if old.inode == trace.inode { return old.key }
             if old.kind == .file, trace.isFile {
-                need(old, Trace(old))
                 try give(&old, trace, nil, t)
                 return old.key
             }

@@ -20,6 +20,8 @@ struct Recording {
     var rest: [Former] = []
     var isLiveLeft = false
     var keptTrace: Trace?
+    /// What a person should know once this is committed: before, a change of the meantime may be behind it.
+    var problem: String?
 }
 
 // Recording: contents that lie in the stash and in the tree become versions, oldest first; then those bytes of older
@@ -117,6 +119,7 @@ extension Recorder {
                 was not mounted, so it is no longer among its versions.
                 """)
         }
+        if let problem = recording.problem { tell("bytes of \(key)", problem) }
         if let trace = recording.keptTrace { kept.set(trace) }
     }
 

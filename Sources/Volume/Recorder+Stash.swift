@@ -7,10 +7,9 @@ import SystemCalls
 extension Recorder {
     /// Gives each leftover to its document: by its inode, else by the name it had; else it becomes a deleted document of
     /// that name, so that `fsctl versions --deleted` shows it.
-    func recoverStash() {
+    func recoverStash(_ entries: [Stash.Entry]) {
+        guard !entries.isEmpty else { return }
         do {
-            let entries = try stash.entries()
-            guard !entries.isEmpty else { return }
             try journal.write { t in
                 for entry in entries { try recover(entry, t) }
             }
