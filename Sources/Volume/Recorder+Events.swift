@@ -293,7 +293,7 @@ extension Recorder {
         if memory.works[item.key] != nil { touch(item.key) { $0.isWriting = false } }
     }
 
-    private func isParent(_ item: Item, _ t: Reader) throws -> Bool {
+    func isParent(_ item: Item, _ t: Reader) throws -> Bool {
         guard item.kind == .directory || item.kind == .package else { return false }
         if try !t.deletedItems(in: item.key).isEmpty { return true }
         return try !t.children(of: item.key).isEmpty

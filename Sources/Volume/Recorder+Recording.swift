@@ -89,8 +89,8 @@ extension Recorder {
         for (version, manifest) in recording.versions {
             try t.insert(version, of: item.key, manifest: manifest)
         }
-        if item.deleted != nil, item.current == nil, item.kind == .file, recording.rest.isEmpty,
-            recording.versions.isEmpty, try t.versions(of: item.key).isEmpty
+        if item.deleted != nil, item.current == nil, recording.rest.isEmpty,
+            recording.versions.isEmpty, try t.versions(of: item.key).isEmpty, try !isParent(item, t)
         {
             // Nothing was worth keeping.
             try t.removeRow(item.key)

@@ -82,7 +82,9 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test(arguments: Pace.allCases) func unlinkAndCreateByAnotherIsAnotherDocument(pace: Pace) throws {
+    @Test(arguments: Pace.allCases) func unlinkAndCreateByAnotherIsAnotherDocument(pace: Pace)
+        throws
+    {
         let tree = try ProgramTree()
         try tree.save("a", "mine", by: program)
         let id = try #require(try tree.volume.history(at: names("a"))).id
