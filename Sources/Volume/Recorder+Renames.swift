@@ -139,10 +139,10 @@ extension Recorder {
         need(item, trace)
     }
 
-    /// The item that a temporary file had while it was one. With versions of its own it stays, softly deleted.
+    /// The item that a temporary file had while it was one. What was saved in it before stays, as a deleted document.
     private func retire(_ source: Item?, _ t: Transaction) throws {
         guard let source else { return }
-        if source.latest == 0 { forgetWork(source.key) }
+        memory.works[source.key]?.save = nil
         try vanish(source, t)
     }
 
