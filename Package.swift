@@ -77,7 +77,7 @@ let tests: [Target] = [
     .testTarget(name: "JournalTests", dependencies: ["Journal", "Model", "Support"]),
     .testTarget(
         name: "VolumeTests",
-        dependencies: ["Volume", "Journal", "ChunkStore", "Model", "SystemCalls", "Support"]),
+        dependencies: ["Volume", "CLinux", "Journal", "ChunkStore", "Model", "SystemCalls", "Support"]),
     .testTarget(
         name: "MountTests",
         dependencies: [

@@ -27,6 +27,13 @@ package struct Name: Hashable, Sendable, Comparable {
         return Array(bytes[(dot + 1)...])
     }
 
+    /// Whether the other's bytes stand in it: `report.txt~` and `#report.txt#` contain `report.txt`.
+    package func contains(_ other: Name) -> Bool {
+        let (count, all) = (other.bytes.count, bytes.count)
+        guard count <= all else { return false }
+        return (0...(all - count)).contains { bytes[$0..<$0 + count].elementsEqual(other.bytes) }
+    }
+
     /// Calls `body` with the name as C wants it, ended by NUL.
     package func withCString<Result, Failure: Error>(
         _ body: (UnsafePointer<CChar>) throws(Failure) -> Result

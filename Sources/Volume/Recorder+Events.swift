@@ -214,10 +214,9 @@ extension Recorder {
     @discardableResult
     func insert(_ parent: Int64, _ name: Name, _ trace: Trace, _ t: Transaction) throws -> Int64 {
         if var old = try t.item(parent: parent, name: name) {
-            // The scan was here before the event.
+            // The scan was here before the event: what it saw is what later events are going to bring.
             if old.inode == trace.inode { return old.key }
             if old.kind == .file, trace.isFile {
-                need(old, Trace(old))
                 try give(&old, trace, nil, t)
                 return old.key
             }
@@ -299,7 +298,7 @@ extension Recorder {
         if memory.works[item.key] != nil { touch(item.key) { $0.isWriting = false } }
     }
 
-    private func isParent(_ item: Item, _ t: Reader) throws -> Bool {
+    func isParent(_ item: Item, _ t: Reader) throws -> Bool {
         guard item.kind == .directory || item.kind == .package else { return false }
         if try !t.deletedItems(in: item.key).isEmpty { return true }
         return try !t.children(of: item.key).isEmpty

@@ -31,7 +31,7 @@ package final class Volume: Sendable {
 
     private init(
         store: Store, identity: VolumeIdentity, settings: Settings, journal: Journal,
-        packs: PackStore, firstSequence: UInt64, logged: [NotedEvent], lastEvent: UInt64,
+        packs: PackStore, leftovers: [Stash.Entry], logged: [NotedEvent], lastEvent: UInt64,
         log: Logger
     ) {
         self.log = log
@@ -41,7 +41,8 @@ package final class Volume: Sendable {
         self.packs = packs
         root = store.tree.raw
         let names = IgnoreFile(tree: store.tree.raw)
-        stash = Stash(directory: store.stash.raw, firstSequence: firstSequence)
+        stash = Stash(
+            directory: store.stash.raw, firstSequence: (leftovers.last?.sequence ?? 0) + 1)
         ignoreFile = names
         let wake = WakeUp()
         events = EventQueue(
@@ -51,7 +52,7 @@ package final class Volume: Sendable {
             tree: store.tree.raw, stash: stash, journal: journal, packs: packs, events: events,
             settings: settings,
             device: Recorder.Device(id: identity.device, name: identity.deviceName), kept: kept,
-            log: log, ignoreFile: names)
+            log: log, ignoreFile: names, leftovers: leftovers)
         self.store = store
         wake.set { [weak recorder] in recorder?.wake() }
     }
@@ -72,11 +73,16 @@ package final class Volume: Sendable {
         let packs = try PackStore(directory: store.chunksPath)
         let identity = try VolumeIdentity(journal, store: path, name: name)
         let stash = Stash(directory: store.stash.raw, firstSequence: 0)
-        let last = (try? stash.entries())?.last?.sequence ?? 0
+        let leftovers: [Stash.Entry]
+        do throws(Errno) {
+            leftovers = try stash.entries()
+        } catch {
+            throw VolumeError(.system, "The stash of \(path) cannot be read: \(error).")
+        }
         let logged = EventLog.leftovers(in: store.directory.raw)
         return Volume(
             store: store, identity: identity, settings: settings, journal: journal, packs: packs,
-            firstSequence: last + 1, logged: logged,
+            leftovers: leftovers, logged: logged,
             lastEvent: try Recorder.lastSequence(journal, logged), log: log)
     }
 
