@@ -151,7 +151,7 @@ extension Recorder {
     /// may use the same name for the next one.
     private func bury(_ item: Item, at move: Move) {
         guard item.kind == .file,
-            item.latest > 1 || move.to.name.contains(move.from.name)
+            item.latest > 1 || move.to.name.isBackup(of: move.from.name)
                 || ignoreFile.current.matches(move.to.name)
         else { return }
         memory.tombstones[move.from] = Tombstone(
