@@ -122,7 +122,8 @@ extension Recorder {
             try relinquish(target, replaced, t)
         }
         let save = source.flatMap { memory.works[$0.key]?.save }
-        if let source, source.latest > 0 {
+        let isSaved = source.map { $0.latest > 0 || memory.works[$0.key]?.save != nil } ?? false
+        if let source, source.latest > 0 || isSaved && move.to.name.isBackup(of: move.from.name) {
             need(source, move.trace)
             bury(source, at: move)
         }
