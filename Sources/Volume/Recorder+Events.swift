@@ -163,9 +163,11 @@ extension Recorder {
         save: Work.Save?, _ t: Transaction
     ) throws {
         var home = item
-        if item.deleted == nil, item.inode != trace.inode {
+        if item.deleted == nil {
             // Its old bytes live on under the name it was moved to: a document of its own from now on.
-            need(item, tomb.trace.inode == item.inode ? tomb.trace : Trace(item))
+            if item.inode != trace.inode {
+                need(item, tomb.trace.inode == item.inode ? tomb.trace : Trace(item))
+            }
             let backup = Item(parent: item.parent, name: item.name, kind: .file, inode: item.inode)
             home.parent = parent
             home.name = name

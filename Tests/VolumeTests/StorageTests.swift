@@ -1,4 +1,5 @@
 import ChunkStore
+import CLinux
 import Foundation
 import Glibc
 import Journal
