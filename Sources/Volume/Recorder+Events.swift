@@ -184,6 +184,7 @@ extension Recorder {
 
     /// The document shows another inode from now on.
     func give(_ item: inout Item, _ trace: Trace, _ save: Work.Save?, _ t: Transaction) throws {
+        if item.inode != trace.inode { follow(item) }
         item.inode = trace.inode
         item.size = UInt64(max(0, trace.size))
         item.modified = trace.modified
@@ -277,6 +278,7 @@ extension Recorder {
     /// An item without a name: kept, softly deleted, while it has versions or will have; else its row goes.
     func vanish(_ item: Item, _ t: Transaction) throws {
         noticeIgnoreFile(item)
+        follow(item)
         let formers = memory.works[item.key]?.formers ?? []
         let isEmpty = try formers.allSatisfy { former in
             // A temporary file whose bytes went to a document: they are that document's.
