@@ -1,5 +1,6 @@
 import CLinux
 import ChunkStore
+import CLinux
 import Foundation
 import Glibc
 import Journal
