@@ -36,7 +36,7 @@ extension Recorder {
     }
 
     /// The past of a document that lay in another file of the tree lies in the stash now. How many of its formers that is.
-    private func inherit(_ entry: Stash.Entry, _ heir: Int64) -> Int {
+    func inherit(_ entry: Stash.Entry, _ heir: Int64) -> Int {
         guard let formers = memory.works[heir]?.formers else { return 0 }
         var changed: [Former] = []
         var count = 0
