@@ -46,7 +46,7 @@ extension Recorder {
         _ bases: inout [UInt64: AnySource]
     ) throws(VolumeError) -> Opening {
         guard case .stash(let entry) = former.place else {
-            return try openElsewhere(former, attempts: recording.work.attempts)
+            return try openElsewhere(former, recording.work)
         }
         let descriptor: Descriptor
         do throws(Errno) {
@@ -126,12 +126,17 @@ extension Recorder {
         return nil
     }
 
-    private func openElsewhere(_ former: Former, attempts: Int) throws(VolumeError) -> Opening {
+    private func openElsewhere(_ former: Former, _ work: Work) throws(VolumeError) -> Opening {
         guard case .elsewhere(let trace) = former.place else { return .nothing }
         guard let file = try openInode(trace.inode) ?? openDisplaced(trace.inode) else {
-            return attempts < 4 ? .notYet : .nothing
+            return work.attempts < 4 ? .notYet : .nothing
         }
-        if cl_probe_writers(file.raw) == -EAGAIN { return .notYet }
+        if cl_probe_writers(file.raw) == -EAGAIN {
+            let isNeeded = work.formers.contains {
+                $0.inode == trace.inode && $0.entry?.kind == .undo
+            }
+            return isNeeded || work.attempts < 4 ? .notYet : .nothing
+        }
         let now = status(file.raw)
         guard now.size > 0 else { return .empty }
         var former = former

@@ -19,8 +19,13 @@ extension Recorder {
     /// only a backup's), those whose past lies in that inode, and the package it was in.
     func bequeath(_ stash: String?, inode: UInt64, to items: [Item], package: Int64? = nil) throws {
         guard let stash, let entry = Stash.parse(stash) else { return }
-        var users = 0
-        for heir in memory.heirs[inode] ?? [] { users += inherit(entry, heir) }
+        // Former contents that it is, and those that are read through it.
+        var (users, bases) = (0, 0)
+        for heir in memory.heirs[inode] ?? [] {
+            let count = inherit(entry, heir)
+            users += count.contents
+            bases += count.bases
+        }
         if entry.kind == .displaced { memory.strays[inode] = nil }
         for item in items
         where users == 0 || item.latest > 0 || memory.works[item.key]?.save != nil {
@@ -31,24 +36,26 @@ extension Recorder {
             attach(entry, to: package)
             users += 1
         }
-        if users == 0 { memory.doomed.append(stash) }
-        if users > 1 { memory.stashUsers[stash] = users }
+        if users + bases == 0 { memory.doomed.append(stash) }
+        if users + bases > 1 { memory.stashUsers[stash] = users + bases }
     }
 
     /// The past of a document that lay in another file of the tree lies in the stash now. How many of its formers that is.
-    func inherit(_ entry: Stash.Entry, _ heir: Int64) -> Int {
-        guard let formers = memory.works[heir]?.formers else { return 0 }
+    func inherit(_ entry: Stash.Entry, _ heir: Int64) -> (contents: Int, bases: Int) {
+        guard let formers = memory.works[heir]?.formers else { return (0, 0) }
         var changed: [Former] = []
-        var count = 0
+        var count = (contents: 0, bases: 0)
         for former in formers {
-            guard former.entry == nil, former.inode == entry.inode else {
+            guard case .elsewhere(let trace) = former.place, trace.inode == entry.inode else {
                 changed.append(former)
                 continue
             }
             var moved = former
             moved.place = .stash(entry)
+            // It was written there after it had left the document.
+            if trace.size >= 0, trace.modified != entry.modified { moved.isBase = true }
             changed.append(moved)
-            count += 1
+            if moved.isBase { count.bases += 1 } else { count.contents += 1 }
             // Old blocks alone do not tell all: what lies between them is still there, and may be overwritten next.
             if entry.kind == .undo { changed.append(.base(entry.inode)) }
         }

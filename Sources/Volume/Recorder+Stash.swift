@@ -69,8 +69,11 @@ extension Recorder {
 
     private func give(_ entry: Stash.Entry, to keys: [Int64], _ t: Transaction) throws {
         // Killed after the bytes were moved aside and before that was noted: others may have their past in them.
-        let heirs = memory.heirs.removeValue(forKey: entry.inode) ?? []
-        let users = keys.count + heirs.filter { inherit(entry, $0) }.count
+        var users = keys.count
+        for heir in memory.heirs[entry.inode] ?? [] {
+            let count = inherit(entry, heir)
+            users += count.contents + count.bases
+        }
         if users > 1 { memory.stashUsers[entry.file] = users }
         for key in keys {
             attach(entry, to: key, isRecovered: true)
