@@ -104,6 +104,11 @@ package final class MountedVolume {
         if try MountTable.isMounted(path) { throw SupportError("\(path) is still mounted") }
     }
 
+    /// Returns when all that was saved is recorded and on the disk.
+    package func waitForDisk() throws {
+        try Programs.fsctl("wait", "--durable", "disk", path).succeed()
+    }
+
     package func remount() throws {
         try unmount()
         try mount()
