@@ -71,13 +71,13 @@ let programs: [Target] = [
 
 let tests: [Target] = [
     .target(
-        name: "Support", dependencies: ["SystemCalls", "CLinux", "Model"], path: "Tests/Support"),
+        name: "Support", dependencies: ["Control", "SystemCalls", "CLinux", "Model"], path: "Tests/Support"),
     .testTarget(name: "ModelTests", dependencies: ["Model"]),
     .testTarget(name: "ChunkStoreTests", dependencies: ["ChunkStore", "Model", "Support"]),
     .testTarget(name: "JournalTests", dependencies: ["Journal", "Model", "Support"]),
     .testTarget(
         name: "VolumeTests",
-        dependencies: ["Volume", "Journal", "ChunkStore", "Model", "SystemCalls", "Support"]),
+        dependencies: ["Volume", "CLinux", "Journal", "ChunkStore", "Model", "SystemCalls", "Support"]),
     .testTarget(
         name: "MountTests",
         dependencies: [

@@ -27,6 +27,27 @@ package struct Name: Hashable, Sendable, Comparable {
         return Array(bytes[(dot + 1)...])
     }
 
+    /// Whether programs call a backup of `document` so: `report.txt~`, `#report.txt#`, `report.bak`.
+    package func isBackup(of document: Name) -> Bool {
+        let (count, all) = (document.bytes.count, bytes.count)
+        if count < all, (0...(all - count)).contains(where: {
+            bytes[$0..<$0 + count].elementsEqual(document.bytes)
+        }) {
+            return true
+        }
+        let endings: [StaticString] = ["bak", "backup", "old", "orig", "sav"]
+        let mine = fileExtension
+        guard endings.contains(where: { mine.elementsEqual(Array("\($0)".utf8)) }) else {
+            return false
+        }
+        return stem == document.stem
+    }
+
+    /// Without the extension and its dot.
+    private var stem: ArraySlice<UInt8> {
+        fileExtension.isEmpty ? bytes[...] : bytes.dropLast(fileExtension.count + 1)
+    }
+
     /// Calls `body` with the name as C wants it, ended by NUL.
     package func withCString<Result, Failure: Error>(
         _ body: (UnsafePointer<CChar>) throws(Failure) -> Result

@@ -2,38 +2,52 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// An event, and when it happened.
+/// An event, when it happened and which one it was.
 struct NotedEvent: Sendable {
     var event: TreeEvent
     /// Nanoseconds since 1970.
     var time: Int64
+    /// Grows by one with each event of a store, also over restarts.
+    var sequence: UInt64 = 0
 }
 
 /// What happened in the tree and has not been understood yet. Many threads append, one takes all.
 final class EventQueue: Sendable {
-    private struct State {
+    private struct State: ~Copyable {
         var events: [NotedEvent] = []
+        var log: EventLog
         /// Monotonic nanoseconds of the oldest and the newest event.
         var oldest: Int64 = 0
         var newest: Int64 = 0
-        /// Events ever appended.
+        /// Of the last event.
+        var sequence: UInt64
+        /// Events appended since the volume was opened.
         var count: UInt64 = 0
     }
 
-    private let state = Mutex(State())
+    private let state: Mutex<State>
     private let onFirst: @Sendable () -> Void
+    private let directory: Int32
 
-    /// `onFirst` is called when an event comes and none was waiting.
-    init(onFirst: @escaping @Sendable () -> Void) { self.onFirst = onFirst }
+    /// `directory` is the store's, `last` the sequence of the last event that was ever noted. `onFirst` is called when an
+    /// event comes and none was waiting.
+    init(directory: Int32, last: UInt64, onFirst: @escaping @Sendable () -> Void) {
+        state = Mutex(State(log: EventLog(directory: directory), sequence: last))
+        self.onFirst = onFirst
+        self.directory = directory
+    }
 
     func append(_ event: TreeEvent) {
         let now = cl_clock_monotonic_ns()
-        let noted = NotedEvent(event: event, time: cl_clock_realtime_ns())
+        let time = cl_clock_realtime_ns()
         let isFirst = state.withLock { state in
             let isFirst = state.events.isEmpty
             if isFirst { state.oldest = now }
             state.newest = now
             state.count += 1
+            state.sequence += 1
+            let noted = NotedEvent(event: event, time: time, sequence: state.sequence)
+            state.log.append(noted)
             state.events.append(noted)
             return isFirst
         }
@@ -44,8 +58,14 @@ final class EventQueue: Sendable {
         state.withLock { state in
             var taken: [NotedEvent] = []
             swap(&taken, &state.events)
+            if !taken.isEmpty { state.log.rotate() }
             return taken
         }
+    }
+
+    /// The journal knows all that was ever taken.
+    func forgetTaken() {
+        for name in state.withLock({ $0.log.takeOlder() }) { _ = cl_unlinkat(directory, name, 0) }
     }
 
     /// How many wait, since when, and when the last one came.

@@ -29,10 +29,14 @@ final class CutFormer {
     let trace: Trace
     let cut: CutContent
     let source: AnySource
+    /// What the source reads through, kept open as long.
+    private let base: CutFormer?
 
     init(
-        _ former: Former, _ descriptor: consuming Descriptor, _ trace: Trace, _ source: AnySource
+        _ former: Former, _ descriptor: consuming Descriptor, _ trace: Trace, _ source: AnySource,
+        over base: CutFormer? = nil
     ) throws(VolumeError) {
+        self.base = base
         self.former = former
         self.descriptor = descriptor
         self.trace = trace

@@ -18,6 +18,7 @@ extension Recorder {
                     done += 1
                     if memory.scan != nil { break }
                 }
+                try persist(transaction, upTo: done > 0 ? backlog[done - 1].sequence : nil)
             }
         } catch {
             memory = before
@@ -25,6 +26,7 @@ extension Recorder {
             return
         }
         backlog.removeFirst(done)
+        if backlog.isEmpty { events.forgetTaken() }
         removeDoomed()
         untell("journal")
         forgetOldTombstones()
@@ -41,7 +43,10 @@ extension Recorder {
         while let noted = backlog.first, memory.scan == nil {
             let before = memory
             do {
-                try journal.write { try apply(noted, $0) }
+                try journal.write { t in
+                    try apply(noted, t)
+                    try persist(t, upTo: noted.sequence)
+                }
             } catch {
                 memory = before
                 guard error.code != .full, error.code != .busy else { return }
@@ -209,10 +214,9 @@ extension Recorder {
     @discardableResult
     func insert(_ parent: Int64, _ name: Name, _ trace: Trace, _ t: Transaction) throws -> Int64 {
         if var old = try t.item(parent: parent, name: name) {
-            // The scan was here before the event.
+            // The scan was here before the event: what it saw is what later events are going to bring.
             if old.inode == trace.inode { return old.key }
             if old.kind == .file, trace.isFile {
-                need(old, Trace(old))
                 try give(&old, trace, nil, t)
                 return old.key
             }
@@ -294,7 +298,7 @@ extension Recorder {
         if memory.works[item.key] != nil { touch(item.key) { $0.isWriting = false } }
     }
 
-    private func isParent(_ item: Item, _ t: Reader) throws -> Bool {
+    func isParent(_ item: Item, _ t: Reader) throws -> Bool {
         guard item.kind == .directory || item.kind == .package else { return false }
         if try !t.deletedItems(in: item.key).isEmpty { return true }
         return try !t.children(of: item.key).isEmpty

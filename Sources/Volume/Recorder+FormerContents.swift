@@ -25,9 +25,8 @@ extension Recorder {
         // What an inode held after the content that is looked at, newest first.
         var bases: [UInt64: AnySource] = [:]
         if let live { bases[live.trace.inode] = .file(live.content) }
-        var borrowed: [CutFormer] = []
         for former in recording.work.formers.reversed() {
-            switch try open(former, recording, live, &bases, &borrowed) {
+            switch try open(former, recording, live, &bases) {
             case .found(let cut):
                 bases[former.inode] = cut.source
                 found.append(cut)
@@ -41,8 +40,7 @@ extension Recorder {
 
     private func open(
         _ former: Former, _ recording: Recording, _ live: LiveFile?,
-        _ bases: inout [UInt64: AnySource],
-        _ borrowed: inout [CutFormer]
+        _ bases: inout [UInt64: AnySource]
     ) throws(VolumeError) -> Opening {
         guard case .stash(let entry) = former.place else {
             return try openElsewhere(former, attempts: recording.work.attempts)
@@ -66,17 +64,17 @@ extension Recorder {
             let file = AnySource.file(FileContent(descriptor: descriptor.raw))
             return .found(try CutFormer(former, descriptor, trace, file))
         }
-        return try openUndo(former, entry, descriptor, trace, recording, live, bases, &borrowed)
+        return try openUndo(former, entry, descriptor, trace, recording, live, bases)
     }
 
     /// Old blocks: what lies between them is what the file held next.
     private func openUndo(
         _ former: Former, _ entry: Stash.Entry, _ descriptor: consuming Descriptor, _ trace: Trace,
-        _ recording: Recording, _ live: LiveFile?, _ bases: [UInt64: AnySource],
-        _ borrowed: inout [CutFormer]
+        _ recording: Recording, _ live: LiveFile?, _ bases: [UInt64: AnySource]
     ) throws(VolumeError) -> Opening {
         var base = bases[entry.inode]
         var isGuess = false
+        var lender: CutFormer?
         if base == nil {
             if recording.isLiveLeft || recording.rest.contains(where: { $0.inode == entry.inode }) {
                 return .notYet
@@ -85,8 +83,8 @@ extension Recorder {
                 if cl_probe_writers(file.raw) == -EAGAIN { return .notYet }
                 let elsewhere = status(file.raw)
                 let source = AnySource.file(FileContent(descriptor: file.raw))
-                borrowed.append(
-                    try CutFormer(Former(place: .elsewhere(elsewhere)), file, elsewhere, source))
+                lender = try CutFormer(
+                    Former(place: .elsewhere(elsewhere)), file, elsewhere, source)
                 base = source
             } else if let live {
                 // The store was copied: the file has another inode.
@@ -98,7 +96,7 @@ extension Recorder {
         let overlay = AnySource.overlay(OverlayContent(undo: descriptor.raw, base: base))
         let cut: CutFormer
         do throws(VolumeError) {
-            cut = try CutFormer(former, descriptor, trace, overlay)
+            cut = try CutFormer(former, descriptor, trace, overlay, over: lender)
         } catch {
             // The file is shorter than the blocks say: nobody can tell any more what it held.
             if error.code == .busy, former.isRecovered { return .nothing }

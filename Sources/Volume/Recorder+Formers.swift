@@ -12,6 +12,7 @@ extension Recorder {
         memory.works[key]!.revision += 1
         memory.works[key]!.due = due
         memory.works[key]!.attempts = 0
+        memory.touched.insert(key)
     }
 
     /// A content that was moved aside goes to the documents it was part of: the one that had the name (not when that was
@@ -93,6 +94,7 @@ extension Recorder {
 
     func forgetWork(_ key: Int64) {
         guard let work = memory.works.removeValue(forKey: key) else { return }
+        memory.touched.insert(key)
         for former in work.formers { drop(former, of: key) }
     }
 }

@@ -57,11 +57,10 @@ extension Recorder {
             forgetLost(&recording)
             return
         }
-        tell(
-            "bytes of \(key)",
+        recording.problem =
             "Version \(versions.map { String($0.number) }.joined(separator: ", ")) of "
-                + "\(recording.item.name) has lost bytes that were nowhere else: "
-                + "`fsctl doctor` names it.")
+            + "\(recording.item.name) has lost bytes that were nowhere else: "
+            + "`fsctl doctor` names it."
     }
 
     private func forgetLost(_ recording: inout Recording) {

@@ -18,6 +18,7 @@ extension Recorder {
                 let missing = memory.missing
                 memory.missing = []
                 try settle(missing, t)
+                try persist(t)
             }
         } catch {
             memory = before

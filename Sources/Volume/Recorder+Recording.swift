@@ -20,6 +20,8 @@ struct Recording {
     var rest: [Former] = []
     var isLiveLeft = false
     var keptTrace: Trace?
+    /// What a person should know once this is committed: before, a change of the meantime may be behind it.
+    var problem: String?
 }
 
 // Recording: contents that lie in the stash and in the tree become versions, oldest first; then those bytes of older
@@ -82,13 +84,14 @@ extension Recorder {
 
     private func commit(_ recording: Recording, _ t: Transaction) throws {
         let item = recording.item
+        try persist(recording.rest, of: item.key, t)
         for id in recording.outdated { try t.setKind(id, .history) }
         for version in recording.lost { try t.remove(version: version.id) }
         for (version, manifest) in recording.versions {
             try t.insert(version, of: item.key, manifest: manifest)
         }
-        if item.deleted != nil, item.current == nil, item.kind == .file, recording.rest.isEmpty,
-            recording.versions.isEmpty, try t.versions(of: item.key).isEmpty
+        if item.deleted != nil, item.current == nil, recording.rest.isEmpty,
+            recording.versions.isEmpty, try t.versions(of: item.key).isEmpty, try !isParent(item, t)
         {
             // Nothing was worth keeping.
             try t.removeRow(item.key)
@@ -117,6 +120,7 @@ extension Recorder {
                 was not mounted, so it is no longer among its versions.
                 """)
         }
+        if let problem = recording.problem { tell("bytes of \(key)", problem) }
         if let trace = recording.keptTrace { kept.set(trace) }
     }
 

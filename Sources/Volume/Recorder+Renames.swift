@@ -122,7 +122,8 @@ extension Recorder {
             try relinquish(target, replaced, t)
         }
         let save = source.flatMap { memory.works[$0.key]?.save }
-        if let source, source.latest > 0 {
+        let isSaved = source.map { $0.latest > 0 || memory.works[$0.key]?.save != nil } ?? false
+        if let source, source.latest > 0 || isSaved && move.to.name.isBackup(of: move.from.name) {
             need(source, move.trace)
             bury(source, at: move)
         }
@@ -139,15 +140,21 @@ extension Recorder {
         need(item, trace)
     }
 
-    /// The item that a temporary file had while it was one. With versions of its own it stays, softly deleted.
+    /// The item that a temporary file had while it was one. What was saved in it before stays, as a deleted document.
     private func retire(_ source: Item?, _ t: Transaction) throws {
         guard let source else { return }
-        if source.latest == 0 { forgetWork(source.key) }
+        memory.works[source.key]?.save = nil
         try vanish(source, t)
     }
 
+    /// A name that was vacated remembers its document if that was put aside: under a temporary or a backup's name, or
+    /// when it is one of long standing. A draft that moves to its final name leaves nothing behind, although its maker
+    /// may use the same name for the next one.
     private func bury(_ item: Item, at move: Move) {
-        guard item.kind == .file else { return }
+        guard item.kind == .file,
+            item.latest > 1 || move.to.name.isBackup(of: move.from.name)
+                || ignoreFile.current.matches(move.to.name)
+        else { return }
         memory.tombstones[move.from] = Tombstone(
             item: item.key, actor: move.actor, time: eventTime, trace: move.trace)
     }

@@ -8,7 +8,11 @@ extension Recorder {
     /// Gives each leftover to the document that had its inode when the journal was written last. The others wait until
     /// the scan has learnt the directories that came after that.
     func recoverStash() {
-        place { entry, t in
+        // What the journal knows somebody to need has its owner.
+        let owned = Set(memory.works.values.flatMap { $0.formers.compactMap(\.entry?.file) })
+        let entries = leftovers.filter { !owned.contains($0.file) }
+        leftovers = []
+        place(entries) { entry, t in
             try t.items(inode: entry.inode).filter { $0.kind == .file }.map(\.key)
         }
     }
@@ -37,13 +41,12 @@ extension Recorder {
         leftovers = []
     }
 
-    /// Without entries: all that the stash has. What nobody owns is left over.
+    /// What nobody owns is left over.
     private func place(
-        _ given: [Stash.Entry]? = nil, _ owners: (Stash.Entry, Transaction) throws -> [Int64]
+        _ entries: [Stash.Entry], _ owners: (Stash.Entry, Transaction) throws -> [Int64]
     ) {
+        guard !entries.isEmpty else { return }
         do {
-            let entries = try given ?? stash.entries()
-            guard !entries.isEmpty else { return }
             try journal.write { t in
                 for entry in entries {
                     if entry.kind == .displaced, stillHasName(entry) {
@@ -56,6 +59,7 @@ extension Recorder {
                     if keys.isEmpty { leftovers.append(entry) }
                     try give(entry, to: keys, t)
                 }
+                try persist(t)
             }
             removeDoomed()
         } catch {

@@ -22,9 +22,9 @@ extension Recorder {
     }
 
     /// Somebody asks about these documents: they are cut before he is answered.
-    func record(paths: [[Name]]) {
-        for path in paths {
-            guard let item = try? journal.read({ try item(at: path, $0) }) else { continue }
+    func record(_ focus: [Focus]) {
+        for subject in focus {
+            guard let item = try? journal.read({ try item(subject, $0) }) else { continue }
             if item.kind == .directory {
                 recordAll()
             } else if memory.works[item.key] != nil || item.changed == 0 {
@@ -71,7 +71,12 @@ extension Recorder {
     }
 
     /// The item that a path leads to, or led to last; nil when there was none.
-    private func item(at path: [Name], _ t: Reader) throws -> Item? {
+    private func item(_ focus: Focus, _ t: Reader) throws -> Item? {
+        let path: [Name]
+        switch focus {
+        case .item(let key): return try t.item(key)
+        case .path(let names): path = names
+        }
         var item = try t.item(Item.root)
         for name in path {
             guard let parent = item else { return nil }

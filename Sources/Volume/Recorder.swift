@@ -22,11 +22,11 @@ final class Recorder: @unchecked Sendable {
     let device: Device
     let log: Logger
     let ignoreFile: IgnoreFile
+    /// What the stash held when the volume was opened.
+    var leftovers: [Stash.Entry]
     let kept: KeptContents
 
     var memory = Memory()
-    /// What was found in the stash and belongs to documents that the journal did not know.
-    var leftovers: [Stash.Entry] = []
     /// Events that are not understood yet, in their order.
     var backlog: [NotedEvent] = []
     /// When the event happened that is being understood (nanoseconds since 1970).
@@ -47,7 +47,7 @@ final class Recorder: @unchecked Sendable {
     private var isSweepDue = false
     private var ticketsGiven: UInt64 = 0
     private var ticketsDone: UInt64 = 0
-    private var focus: [[Name]] = []
+    private var focus: [Focus] = []
     var report = Report()
 
     /// What others may know of the recorder's state.
@@ -59,6 +59,12 @@ final class Recorder: @unchecked Sendable {
         var problems: [String: String] = [:]
     }
 
+    /// A document that somebody waits for.
+    enum Focus: Sendable {
+        case path([Name])
+        case item(Int64)
+    }
+
     struct Device: Sendable {
         var id: Identifier
         var name: String
@@ -66,7 +72,8 @@ final class Recorder: @unchecked Sendable {
 
     init(
         tree: Int32, stash: Stash, journal: Journal, packs: PackStore, events: EventQueue,
-        settings: Settings, device: Device, kept: KeptContents, log: Logger, ignoreFile: IgnoreFile
+        settings: Settings, device: Device, kept: KeptContents, log: Logger, ignoreFile: IgnoreFile,
+        leftovers: [Stash.Entry]
     ) {
         self.tree = tree
         self.stash = stash
@@ -78,10 +85,12 @@ final class Recorder: @unchecked Sendable {
         self.kept = kept
         self.log = log
         self.ignoreFile = ignoreFile
+        self.leftovers = leftovers
     }
 
-    func start() {
-        startThread(named: "recorder") { self.run() }
+    /// `logged`: what the last daemon had noted and perhaps not understood.
+    func start(_ logged: [NotedEvent]) {
+        startThread(named: "recorder") { self.run(logged) }
     }
 
     /// Records what can be recorded now, and ends the thread.
@@ -104,20 +113,22 @@ final class Recorder: @unchecked Sendable {
     /// Called by the threads that append events, when the queue was empty.
     func wake() { signal.change { hasNews = true } }
 
-    /// Waits until all that happened before the call is understood, and the document at `path`, if one is named,
+    /// Waits until all that happened before the call is understood, and the document in question, if one is named,
     /// is recorded unless a program still has it open for writing. False when the time is over.
-    func catchUp(with path: [Name]?, timeoutSeconds: Double) -> Bool {
+    func catchUp(with focus: Focus?, timeoutSeconds: Double) -> Bool {
         let ticket = signal.change { () -> UInt64 in
             ticketsGiven += 1
-            if let path { focus.append(path) }
+            if let focus { self.focus.append(focus) }
             return ticketsGiven
         }
         let deadline = cl_clock_monotonic_ns() + Int64(timeoutSeconds * 1e9)
         return signal.wait(until: deadline) { ticketsDone >= ticket || hasStopped }
     }
 
-    private func run() {
+    private func run(_ logged: [NotedEvent]) {
         cl_thread_background()
+        restore(logged)
+        applyBacklog()
         recoverStash()
         startScan()
         while true {
@@ -126,7 +137,7 @@ final class Recorder: @unchecked Sendable {
             understand(now: asked.stop || isAsked)
             if asked.stop { break }
             if isAsked, isUnderstood {
-                record(paths: asked.focus)
+                record(asked.focus)
                 publish()
                 signal.change {
                     ticketsDone = asked.tickets

@@ -9,6 +9,7 @@ import SystemCalls
 package final class Store: Sendable {
     package let path: String
     /// O_PATH descriptors.
+    let directory: Descriptor
     let tree: Descriptor
     let stash: Descriptor
     private let lock: Descriptor
@@ -22,7 +23,7 @@ package final class Store: Sendable {
         self.path = path
         do throws(Errno) {
             if mayCreate { try Store.makeDirectories(at: path) }
-            let directory = try Descriptor(opening: path, flags: O_PATH | O_DIRECTORY)
+            directory = try Descriptor(opening: path, flags: O_PATH | O_DIRECTORY)
             let lock = try Store.lock(in: directory.raw)
             if mayCreate { try Store.makeParts(in: directory.raw) }
             tree = try Descriptor(opening: "tree", in: directory.raw, flags: O_PATH | O_DIRECTORY)

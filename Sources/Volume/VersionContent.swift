@@ -107,7 +107,7 @@ extension Volume {
             return bytes
         }
         // Displaced a moment ago: the recorder puts it into the chunk store now.
-        if let path = found?.2, recorder.catchUp(with: path, timeoutSeconds: 5),
+        if recorder.catchUp(with: .item(key), timeoutSeconds: 5),
             let place = try journal.read({ try $0.place(of: chunk.id) })
         {
             return try packs.read(chunk.id, at: ChunkLocation(place))

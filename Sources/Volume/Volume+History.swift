@@ -44,7 +44,10 @@ extension Volume {
     }
 
     func catchUp(with path: [Name]?, timeoutSeconds: Double) throws(VolumeError) {
-        guard recorder.catchUp(with: path, timeoutSeconds: timeoutSeconds) else {
+        guard
+            recorder.catchUp(
+                with: path.map { .path($0) }, timeoutSeconds: timeoutSeconds)
+        else {
             throw VolumeError(
                 .timeout,
                 "The recorder is still busy with earlier changes; ask again in a moment, "

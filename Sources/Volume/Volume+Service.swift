@@ -176,7 +176,7 @@ extension Volume {
         var pause: UInt32 = 1_000
         while true {
             let left = Double(deadline - cl_clock_monotonic_ns()) / 1e9
-            if left > 0, recorder.catchUp(with: path, timeoutSeconds: left),
+            if left > 0, recorder.catchUp(with: .path(path), timeoutSeconds: left),
                 let waiting = try waitsFor(path), waiting.isEmpty
             {
                 return

@@ -25,11 +25,14 @@ package final class Volume: Sendable {
     let kept = KeptContents()
     let ignoreFile: IgnoreFile
     let recorder: Recorder
+    /// What a daemon that was killed had noted.
+    private let logged: [NotedEvent]
     let log: Logger
 
     private init(
         store: Store, identity: VolumeIdentity, settings: Settings, journal: Journal,
-        packs: PackStore, firstSequence: UInt64, log: Logger
+        packs: PackStore, leftovers: [Stash.Entry], logged: [NotedEvent], lastEvent: UInt64,
+        log: Logger
     ) {
         self.log = log
         self.identity = identity
@@ -38,15 +41,18 @@ package final class Volume: Sendable {
         self.packs = packs
         root = store.tree.raw
         let names = IgnoreFile(tree: store.tree.raw)
-        stash = Stash(directory: store.stash.raw, firstSequence: firstSequence)
+        stash = Stash(
+            directory: store.stash.raw, firstSequence: (leftovers.last?.sequence ?? 0) + 1)
         ignoreFile = names
         let wake = WakeUp()
-        events = EventQueue(onFirst: { wake.call() })
+        events = EventQueue(
+            directory: store.directory.raw, last: lastEvent, onFirst: { wake.call() })
+        self.logged = logged
         recorder = Recorder(
             tree: store.tree.raw, stash: stash, journal: journal, packs: packs, events: events,
             settings: settings,
             device: Recorder.Device(id: identity.device, name: identity.deviceName), kept: kept,
-            log: log, ignoreFile: names)
+            log: log, ignoreFile: names, leftovers: leftovers)
         self.store = store
         wake.set { [weak recorder] in recorder?.wake() }
     }
@@ -67,14 +73,21 @@ package final class Volume: Sendable {
         let packs = try PackStore(directory: store.chunksPath)
         let identity = try VolumeIdentity(journal, store: path, name: name)
         let stash = Stash(directory: store.stash.raw, firstSequence: 0)
-        let last = (try? stash.entries())?.last?.sequence ?? 0
+        let leftovers: [Stash.Entry]
+        do throws(Errno) {
+            leftovers = try stash.entries()
+        } catch {
+            throw VolumeError(.system, "The stash of \(path) cannot be read: \(error).")
+        }
+        let logged = EventLog.leftovers(in: store.directory.raw)
         return Volume(
             store: store, identity: identity, settings: settings, journal: journal, packs: packs,
-            firstSequence: last + 1, log: log)
+            leftovers: leftovers, logged: logged,
+            lastEvent: try Recorder.lastSequence(journal, logged), log: log)
     }
 
     /// Starts the recorder, which first compares the tree with the journal while requests are served already.
-    package func start() { recorder.start() }
+    package func start() { recorder.start(logged) }
 
     /// Records what can be recorded and closes the journal.
     package func stop() {

@@ -1,3 +1,4 @@
+import Journal
 import Model
 
 /// What the recorder still has to do for one document.
@@ -88,6 +89,9 @@ struct Memory {
     /// Files in packages by inode.
     var packaged: [UInt64: Int64] = [:]
     var works: [Int64: Work] = [:]
+    /// Documents whose works have changed since they were written into the journal, and what stands there.
+    var touched: Set<Int64> = []
+    var persisted: [Int64: [String: Stashed]] = [:]
     var tombstones: [Spot: Tombstone] = [:]
     /// Documents that need a content of an inode that is elsewhere in the tree now.
     var heirs: [UInt64: Set<Int64>] = [:]

@@ -94,6 +94,8 @@ package final class KillLoop {
         owed.subtract(found)
         if owed.isEmpty { return }
         owed.subtract(try versions(of: path))
+        // A program that was killed in the middle of its save may leave it under its draft's or its backup's name.
+        if !owed.isEmpty { owed.subtract(try reachable(writer, beside: path)) }
         if !owed.isEmpty {
             throw SupportError("\(path): saves \(owed.sorted()) are neither there nor versions")
         }
@@ -132,6 +134,12 @@ package final class KillLoop {
     private func contents(_ path: String) throws -> Data? {
         guard access(path, F_OK) == 0 || errno != ENOENT else { return nil }
         return try Data(contentsOf: URL(filePath: path))
+    }
+
+    private func reachable(_ writer: String, beside path: String) throws -> Set<Int> {
+        let directory = URL(filePath: path).deletingLastPathComponent().path
+        let contents = try reachableContents(in: directory).compactMap(WholeContent.init)
+        return Set(contents.filter { $0.writer == writer }.map(\.sequence))
     }
 
     /// The saves that are versions of a document, read from its hidden directory.

@@ -1,3 +1,4 @@
+import CLinux
 import ChunkStore
 import Foundation
 import Glibc

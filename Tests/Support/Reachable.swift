@@ -1,0 +1,30 @@
+import Control
+import Foundation
+import Model
+
+/// Every content that a directory's documents, living and deleted, have as a version: what a person could get back.
+package func reachableContents(in directory: String) throws -> [Data] {
+    let place = try MountedPath(FilePath(directory))
+    let client = try ControlClient(socket: place.socket)
+    var contents: [Data] = []
+    for name in try FileManager.default.contentsOfDirectory(atPath: directory) {
+        let hidden = "\(directory)/.versions/\(name)"
+        for version in (try? FileManager.default.contentsOfDirectory(atPath: hidden)) ?? [] {
+            contents.append(try Data(contentsOf: URL(filePath: "\(hidden)/\(version)")))
+        }
+    }
+    var request = Request(.versions, path: place.components)
+    request.deleted = true
+    for document in try client.ask(request, as: DeletedReport.self).documents {
+        var request = Request(.versions)
+        request.document = document.id
+        for version in try client.ask(request, as: HistoryReport.self).versions {
+            var piece = Request(.extract)
+            piece.document = document.id
+            piece.number = version.number
+            let report = try client.ask(piece, as: PieceReport.self)
+            contents.append(Data(base64Encoded: report.data) ?? Data())
+        }
+    }
+    return contents
+}

@@ -1,0 +1,123 @@
+import CLinux
+import Foundation
+import Glibc
+import Model
+import SystemCalls
+import Testing
+
+@testable import Volume
+
+/// Documents replaced or removed while programs have them open.
+@Suite struct DisplacementTests {
+    let program = Program(process: 10, name: "vim")
+    let other = Program(process: 20, name: "cp")
+
+    @Test func readersKeepWhatTheyOpened() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "old", by: program)
+        let reader = try tree.open("a", O_RDONLY, by: other)
+        try tree.replace("a", Array("new".utf8), by: program)
+        #expect(try tree.read(reader) == Array("old".utf8))
+        #expect(try tree.texts("a") == ["old", "new"])
+        try tree.checkInvariants()
+        #expect(try tree.read(reader) == Array("old".utf8))
+        tree.close(reader)
+    }
+
+    @Test(arguments: Pace.allCases, [20, 2_000_000])
+    func aWriterOfWhatWasReplacedMakesAConflict(pace: Pace, size: Int) throws {
+        let tree = try ProgramTree()
+        var noise = Noise(seed: 5)
+        let old = noise.bytes(size)
+        try tree.save("a", old, by: program)
+        pace.pause(tree, 1)
+        let writer = try tree.open("a", O_RDWR, by: program)
+        try tree.write(writer, [1, 2, 3], at: 0)
+        try tree.replace("a", Array("replaced".utf8), by: other)
+        if pace == .slow {
+            usleep(500_000)
+            // The new content is not held up by the one who still writes the old one.
+            if size == 20 {
+                #expect(try tree.versions("a") == [old, Array("replaced".utf8)])
+            }
+        } else {
+            pace.pause(tree, 2)
+        }
+        try tree.write(writer, [4, 5, 6], at: 3)
+        tree.close(writer)
+        #expect(tree.quiet())
+        var mine = old
+        mine.replaceSubrange(0..<6, with: [1, 2, 3, 4, 5, 6])
+        let history = try #require(try tree.volume.history(at: names("a")))
+        let conflicts = history.versions.filter { $0.kind == .conflict }
+        #expect(conflicts.count == 1)
+        let conflict = try #require(conflicts.first)
+        #expect(try tree.bytes(of: conflict) == mine)
+        #expect(conflict.program == "vim")
+        let current = try #require(history.versions.first { $0.kind == .current })
+        #expect(try tree.bytes(of: current) == Array("replaced".utf8))
+        let base = try #require(history.versions.first { $0.kind == .history })
+        #expect(try tree.bytes(of: base) == old)
+        #expect(conflict.parents == [base.id])
+        #expect(current.parents == [base.id])
+        #expect(tree.contents("a") == Array("replaced".utf8))
+        try tree.checkInvariants()
+    }
+
+    @Test func aMakerThatStillWritesWhatIsReplacedMakesAConflict() throws {
+        let tree = try ProgramTree()
+        let writer = try tree.open("a", O_CREAT | O_RDWR, by: program)
+        try tree.write(writer, Array("half".utf8))
+        try tree.replace("a", Array("whole".utf8), by: other)
+        try tree.write(writer, Array(" and half".utf8))
+        tree.close(writer)
+        #expect(tree.quiet())
+        let history = try #require(try tree.volume.history(at: names("a")))
+        #expect(history.versions.filter { $0.kind == .current }.map(\.size) == [5])
+        let conflicts = history.versions.filter { $0.kind == .conflict }
+        #expect(try conflicts.map { try tree.bytes(of: $0) } == [Array("half and half".utf8)])
+        try tree.checkInvariants()
+    }
+
+    @Test func aWriterThatChangedNothingMakesNone() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "old", by: program)
+        let writer = try tree.open("a", O_RDWR, by: program)
+        try tree.replace("a", Array("new".utf8), by: other)
+        tree.close(writer)
+        #expect(tree.quiet())
+        #expect(try tree.texts("a") == ["old", "new"])
+        let history = try #require(try tree.volume.history(at: names("a")))
+        #expect(history.versions.map(\.kind) == [.history, .current])
+        try tree.checkInvariants()
+    }
+
+    @Test func aWriterOfWhatWasRemovedSavesTheDeletedDocument() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "old", by: program)
+        let writer = try tree.open("a", O_RDWR, by: program)
+        try tree.unlink("a", by: other)
+        try tree.write(writer, Array("OLD".utf8), at: 0)
+        tree.close(writer)
+        #expect(tree.quiet())
+        #expect(try tree.texts("a") == ["old", "OLD"])
+        #expect(try tree.volume.history(at: names("a"))?.state == .deleted)
+        try tree.checkInvariants()
+    }
+
+    /// Somebody appends to a rotated log for ever: the new one has its versions all the same.
+    @Test func rotatedLogs() throws {
+        let tree = try ProgramTree()
+        let daemon = try tree.open("log", O_CREAT | O_RDWR, by: program)
+        try tree.write(daemon, Array("1\n".utf8))
+        try tree.rename("log", "log.1", by: other)
+        try tree.save("log", "2\n", by: other)
+        usleep(300_000)
+        #expect(try tree.texts("log").last == "2\n")
+        try tree.write(daemon, Array("3\n".utf8))
+        tree.close(daemon)
+        #expect(tree.quiet())
+        #expect(try tree.texts("log.1") == ["1\n3\n"])
+        try tree.checkInvariants()
+    }
+}

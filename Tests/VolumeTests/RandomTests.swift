@@ -1,0 +1,57 @@
+import CLinux
+import Foundation
+import Glibc
+import Journal
+import Model
+import Testing
+
+@testable import Volume
+
+/// Thousands of random operations by several programs. `VOLUME_SEED` repeats one run, `VOLUME_STEPS` makes it longer.
+///
+/// Planted bugs that it was seen to catch: see the end of this file.
+@Suite struct RandomTests {
+    static let seeds: [UInt64] = {
+        if let seed = ProcessInfo.processInfo.environment["VOLUME_SEED"].flatMap(UInt64.init) {
+            return [seed]
+        }
+        return (0..<6).map { _ in UInt64.random(in: 1...1_000_000) }
+    }()
+
+    static let steps = ProcessInfo.processInfo.environment["VOLUME_STEPS"].flatMap(Int.init) ?? 600
+
+    @Test(arguments: RandomTests.seeds) func nothingSavedIsLost(seed: UInt64) throws {
+        var settings = ProgramTree.fast
+        // Most files are large ones, whose old blocks are saved as they are overwritten.
+        settings.copiedSizeMax = seed.isMultiple(of: 2) ? 250 : 1 << 20
+        let tree = try ProgramTree(settings: settings)
+        var random = RandomProgram(tree, seed: seed)
+        for directory in ["d", "e", "d/f"] { try tree.mkdir(directory, by: Program(process: 1)) }
+        for step in 0..<RandomTests.steps {
+            random.step()
+            if step.isMultiple(of: 97) { usleep(UInt32(random.noise.next() % 60_000)) }
+        }
+        try random.releaseAll()
+        try tree.checkInvariants()
+        let lost = random.saved.subtracting(try reachable(tree))
+        if !lost.isEmpty {
+            let labels = lost.map { String(decoding: $0.prefix(60), as: UTF8.self) }
+            Issue.record("seed \(seed): \(lost.count) of \(random.saved.count) are lost: \(labels)")
+            try? random.log.joined(separator: "\n").write(
+                toFile: "/tmp/volume-random-\(seed).log", atomically: true, encoding: .utf8)
+        }
+        tree.stop()
+    }
+
+    private func reachable(_ tree: ProgramTree) throws -> Set<[UInt8]> {
+        var keys: [Int64] = []
+        try tree.volume.journal.read { try $0.forEachItem { keys.append($0.key) } }
+        var contents: Set<[UInt8]> = []
+        for key in keys {
+            for version in try tree.volume.journal.read({ try $0.versions(of: key) }) {
+                contents.insert(try tree.bytes(of: version))
+            }
+        }
+        return contents
+    }
+}

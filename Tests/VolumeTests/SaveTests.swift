@@ -1,0 +1,211 @@
+import CLinux
+import Foundation
+import Glibc
+import Model
+import SystemCalls
+import Testing
+
+@testable import Volume
+
+/// Single saves: what is a version, what is none, whose it is.
+@Suite struct SaveTests {
+    let program = Program(process: 10, name: "nano")
+    let other = Program(process: 20, name: "cp", uid: 65534)
+
+    @Test func whoAndWhenIsKept() throws {
+        let tree = try ProgramTree()
+        let before = cl_clock_realtime_ns()
+        try tree.save("a", "one", by: program)
+        try tree.save("a", "two", by: other)
+        let after = cl_clock_realtime_ns()
+        let history = try #require(try tree.volume.history(at: names("a")))
+        #expect(history.versions.map(\.program) == ["nano", "cp"])
+        #expect(history.versions.map(\.person) == ["root", "nobody"])
+        #expect(history.versions.map(\.durability) == [.disk, .disk])
+        #expect(history.versions.allSatisfy { before <= $0.saved && $0.saved <= after })
+        #expect(history.versions[0].modified < history.versions[1].modified)
+        #expect(history.versions[0].deviceName == Volume.hostName)
+        #expect(history.state == .current)
+        try tree.checkInvariants()
+    }
+
+    @Test(arguments: Pace.allCases) func equalBytesAndTouchAreNoVersion(pace: Pace) throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "same", by: program)
+        pace.pause(tree, 1)
+        try tree.save("a", "same", by: program)
+        pace.pause(tree, 2)
+        try tree.replace("a", Array("same".utf8), by: other)
+        pace.pause(tree, 3)
+        try tree.writeInPlace("a", Array("same".utf8), at: 0, by: program)
+        pace.pause(tree, 4)
+        utimes(tree.real("a"), nil)
+        let handle = try tree.open("a", O_RDWR, by: program)
+        tree.close(handle)
+        pace.pause(tree, 5)
+        try tree.rename("a", "b", by: program)
+        #expect(try tree.texts("b") == ["same"])
+        try tree.checkInvariants()
+    }
+
+    /// [traps 11]
+    @Test(arguments: Pace.allCases) func sameSizeAndTimePutBackIsAVersion(pace: Pace) throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "aaaa", by: program)
+        pace.pause(tree, 1)
+        var status = stat()
+        stat(tree.real("a"), &status)
+        try tree.save("a", "bbbb", by: program)
+        utimensat(AT_FDCWD, tree.real("a"), [status.st_mtim, status.st_mtim], 0)
+        pace.pause(tree, 2)
+        try tree.save("older", "cccc", by: program)
+        utimensat(AT_FDCWD, tree.real("older"), [status.st_mtim, status.st_mtim], 0)
+        try tree.rename("older", "a", by: program)
+        #expect(try tree.texts("a") == ["aaaa", "bbbb", "cccc"])
+        try tree.checkInvariants()
+    }
+
+    @Test(arguments: Pace.allCases) func aPlaceholderIsNoVersion(pace: Pace) throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "", by: program)
+        pace.pause(tree, 1)
+        #expect(try tree.texts("a") == [])
+        try tree.save("a", "content", by: program)
+        pace.pause(tree, 0)
+        tree.quiet()
+        try tree.save("a", "", by: program)
+        tree.quiet()
+        #expect(try tree.texts("a") == ["content", ""])
+        try tree.save("a", "again", by: program)
+        #expect(try tree.texts("a") == ["content", "", "again"])
+        #expect(try tree.volume.status(at: names("a")).durability == .disk)
+        try tree.checkInvariants()
+    }
+
+    @Test(arguments: Pace.allCases) func unlinkAndCreateByAnotherIsAnotherDocument(pace: Pace)
+        throws
+    {
+        let tree = try ProgramTree()
+        try tree.save("a", "mine", by: program)
+        let id = try #require(try tree.volume.history(at: names("a"))).id
+        pace.pause(tree, 1)
+        try tree.unlink("a", by: program)
+        pace.pause(tree, 2)
+        try tree.save("a", "yours", by: other)
+        let history = try #require(try tree.volume.history(at: names("a")))
+        #expect(history.id != id)
+        #expect(try tree.texts("a") == ["yours"])
+        let deleted = try tree.volume.deletedDocuments(in: [])
+        #expect(deleted.map(\.id) == [id])
+        let old = try #require(try tree.volume.history(of: id))
+        #expect(old.state == .deleted)
+        #expect(try tree.bytes(of: old.versions[0]) == Array("mine".utf8))
+        try tree.checkInvariants()
+    }
+
+    @Test(arguments: Pace.allCases) func allNamesOfAHardLinkAreSaved(pace: Pace) throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "1", by: program)
+        pace.pause(tree, 1)
+        try tree.link("a", "b", by: program)
+        pace.pause(tree, 2)
+        try tree.save("b", "2", by: program)
+        pace.pause(tree, 3)
+        try tree.save("a", "3", by: program)
+        pace.pause(tree, 4)
+        try tree.unlink("a", by: program)
+        pace.pause(tree, 5)
+        try tree.save("b", "4", by: program)
+        #expect(try tree.texts("a") == ["1", "2", "3"])
+        let texts = try tree.texts("b")
+        // The link may have been made before the first content was recorded.
+        #expect(texts == ["1", "2", "3", "4"])
+        try tree.checkInvariants()
+    }
+
+    @Test(arguments: Pace.allCases) func aLinkReplacedByRenameKeepsItsBytes(pace: Pace) throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "1", by: program)
+        try tree.link("a", "b", by: program)
+        pace.pause(tree, 1)
+        try tree.replace("a", Array("2".utf8), by: program)
+        pace.pause(tree, 2)
+        try tree.save("b", "other", by: program)
+        pace.pause(tree, 3)
+        try tree.unlink("b", by: program)
+        #expect(try tree.texts("a") == ["1", "2"])
+        #expect(try tree.texts("b") == ["1", "other"])
+        try tree.checkInvariants()
+    }
+
+    /// RELEASE is answered after close(2) has returned: an open can come to us before the close that came before it.
+    @Test(arguments: [true, false], [O_TRUNC, 0])
+    func aCloseThatIsOvertaken(isOvertaken: Bool, flags: Int32) throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "first", by: program)
+        tree.quiet()
+        let one = try tree.open("a", O_RDWR | O_TRUNC, by: program)
+        try tree.write(one, Array("second".utf8))
+        let numbers = (tree.nextUnique(), tree.nextUnique())
+        let two = try tree.open(
+            "a", O_RDWR | flags, by: other, unique: isOvertaken ? numbers.1 : numbers.0)
+        tree.close(one, unique: isOvertaken ? numbers.0 : numbers.1)
+        try tree.write(two, Array("third!".utf8))
+        tree.close(two)
+        let expected = isOvertaken ? ["first", "second", "third!"] : ["first", "third!"]
+        #expect(try tree.texts("a") == expected)
+        if isOvertaken {
+            let history = try #require(try tree.volume.history(at: names("a")))
+            #expect(history.versions.map(\.program) == ["nano", "nano", "cp"])
+        }
+        try tree.checkInvariants()
+    }
+
+    /// A close while others still write is no save; the last one is.
+    @Test func theLastWriterSaves() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "0", by: program)
+        let one = try tree.open("a", O_RDWR, by: program)
+        let two = try tree.open("a", O_RDWR, by: other)
+        try tree.write(one, Array("1".utf8))
+        tree.close(one)
+        #expect(try tree.texts("a") == ["0"])
+        #expect(try tree.volume.history(at: names("a"))?.state == .writing)
+        try tree.write(two, Array("2".utf8))
+        tree.close(two)
+        #expect(try tree.texts("a") == ["0", "2"])
+        try tree.checkInvariants()
+    }
+
+    @Test func aMappingThatOutlivesItsHandleIsStillWriting() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "0123456789", by: program)
+        tree.quiet()
+        let handle = try tree.open("a", O_RDWR, by: program)
+        let map = mmap(nil, 10, PROT_READ | PROT_WRITE, MAP_SHARED, handle.descriptor, 0)!
+        map.storeBytes(of: UInt8(ascii: "x"), as: UInt8.self)
+        tree.close(handle)
+        usleep(100_000)
+        #expect(try tree.volume.history(at: names("a"))?.state == .writing)
+        map.storeBytes(of: UInt8(ascii: "y"), toByteOffset: 1, as: UInt8.self)
+        munmap(map, 10)
+        #expect(tree.quiet())
+        #expect(try tree.texts("a") == ["0123456789", "xy23456789"])
+        try tree.checkInvariants()
+    }
+
+    @Test func permissionsAndTimesOfOldVersionsAreTheirs() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "1", by: program)
+        chmod(tree.real("a"), 0o640)
+        var status = stat()
+        stat(tree.real("a"), &status)
+        let time = Trace(status).modified
+        try tree.save("a", "2", by: program)
+        let history = try #require(try tree.volume.history(at: names("a")))
+        let content = try tree.volume.content(of: history.versions[0].id)
+        #expect(content.manifest.entries[0].mode == 0o640)
+        #expect(content.manifest.entries[0].modified == time)
+        #expect(history.versions[0].modified == time)
+    }
+}
