@@ -115,8 +115,8 @@ struct CostTests {
             try expectCost(["OPEN": 1, "RELEASE": 1], meter) {
                 try write(path, O_WRONLY | O_TRUNC)
             }
-            try expectCost(["OPEN": 1, "RELEASE": 1], meter) { try writeMapped(path) }
             try expectCost(["OPEN": 1, "RELEASE": 1, "FSYNC": 1], meter) { try writeSynced(path) }
+            try expectCost(["OPEN": 1, "RELEASE": 1], meter) { try writeMapped(path) }
             try volume.remount()
             meter = try CostMeter(volume)
             try expectCost(["LOOKUP": 1, "OPEN": 1, "RELEASE": 1], meter, read)
