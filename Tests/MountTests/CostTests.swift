@@ -19,12 +19,12 @@ struct CostTests {
             let file = "\(volume.path)/file"
             try touch(file)
             // Its times moved since it was made, and the directory's.
-            _ = try status(of: file)
-            #expect(try meter.requests { _ = try status(of: file) } == [:])
+            _ = try FileStatus(of: file)
+            #expect(try meter.requests { _ = try FileStatus(of: file) } == [:])
             #expect(try meter.requests { _ = access(file + "2", F_OK) } == ["LOOKUP": 1])
             #expect(try meter.requests { _ = access(file + "2", F_OK) } == [:])
             try call(symlink("file", "\(volume.path)/link"))
-            _ = try status(of: "\(volume.path)/link")
+            _ = try FileStatus(of: "\(volume.path)/link")
             #expect(try meter.requests { try followLink(volume) } == ["READLINK": 1])
             #expect(try meter.requests { try followLink(volume) } == [:])
             #expect(
@@ -100,7 +100,7 @@ struct CostTests {
             let new = try OpenFile.creating(path)
             try new.write([UInt8](repeating: 1, count: 1 << 20), at: 0)
             new.close()
-            _ = try status(of: path)
+            _ = try FileStatus(of: path)
             var meter = try CostMeter(volume)
             let read = {
                 let file = try OpenFile(path, O_RDONLY)

@@ -27,10 +27,10 @@ package final class OpenFile {
         isOpen = false
     }
 
-    package func status() throws(Errno) -> stat {
+    package func status() throws(Errno) -> FileStatus {
         var status = stat()
         try check(cl_fstat(descriptor, &status))
-        return status
+        return FileStatus(status)
     }
 
     /// Where the program is in the file.
@@ -117,13 +117,6 @@ package final class Mapping {
     }
 
     package func flush() { msync(bytes.baseAddress, bytes.count, Int32(MS_SYNC)) }
-}
-
-/// What lstat(2) tells of a path.
-package func status(of path: String) throws(Errno) -> stat {
-    var status = stat()
-    try check(cl_fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW))
-    return status
 }
 
 /// The errno with which something is refused; nil when it is not.
