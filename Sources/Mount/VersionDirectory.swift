@@ -201,10 +201,10 @@ extension Driver {
     }
 
     func readVersion(_ request: Request, _ id: UInt64, size: Int, offset: Int64) {
+        guard let node = try? versions.find(id) else { return request.refuse(.stale) }
         parking.park(
-            request,
+            request, inLine: node.line,
             { () throws(Errno) -> [UInt8] in
-                let node = try self.versions.find(id)
                 guard let content = node.content else { throw .io }
                 var bytes = [UInt8](repeating: 0, count: size)
                 let result = bytes.withUnsafeMutableBytes { buffer -> Result<Int, VolumeError> in

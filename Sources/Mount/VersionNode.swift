@@ -31,6 +31,8 @@ final class VersionNode: @unchecked Sendable {
     /// The directory of the tree that the history belongs to.
     let directory: Node
     let state: Mutex<State>
+    /// Reads of one version take turns: what one has unpacked the next one finds.
+    let line = Line()
     /// Guarded by the lock of `VersionNodes`.
     var lookups: UInt64 = 0
 

@@ -3,7 +3,6 @@ import ChunkStore
 import Glibc
 import Journal
 import Model
-import Synchronization
 import SystemCalls
 
 /// The content of a recorded version, to be read at random, on any thread.
@@ -14,7 +13,6 @@ package struct VersionContent: Sendable {
     package let manifest: Manifest
     private let item: Int64
     private let volume: Volume
-    private let cache = LastChunk()
     /// The offset at which each chunk of an entry begins.
     private let offsets: [[Int64]]
 
@@ -57,21 +55,10 @@ package struct VersionContent: Sendable {
     }
 
     private func chunk(_ reference: ChunkReference) throws(VolumeError) -> [UInt8] {
-        if let bytes = cache.value(of: reference.id) { return bytes }
+        if let bytes = volume.recentChunks.bytes(of: reference.id) { return bytes }
         let bytes = try volume.bytes(of: reference, item: item)
-        cache.set(reference.id, bytes)
+        volume.recentChunks.keep(bytes, of: reference.id)
         return bytes
-    }
-
-    /// Reads come in pieces smaller than a chunk, one after the other.
-    private final class LastChunk: Sendable {
-        private let last = Mutex<(id: Digest, bytes: [UInt8])?>(nil)
-
-        func value(of id: Digest) -> [UInt8]? {
-            last.withLock { $0.flatMap { $0.id == id ? $0.bytes : nil } }
-        }
-
-        func set(_ id: Digest, _ bytes: [UInt8]) { last.withLock { $0 = (id, bytes) } }
     }
 }
 

@@ -23,6 +23,7 @@ package final class Volume: Sendable {
     let journal: Journal
     let packs: PackStore
     let kept = KeptContents()
+    let recentChunks = RecentChunks()
     let ignoreFile: IgnoreFile
     let recorder: Recorder
     /// What a daemon that was killed had noted.

@@ -1,3 +1,4 @@
+import CLinux
 import Foundation
 import Glibc
 
@@ -102,6 +103,11 @@ package final class MountedVolume {
         daemon = nil
         if status != 0 { throw SupportError("the daemon ended with \(status): \(said)") }
         if try MountTable.isMounted(path) { throw SupportError("\(path) is still mounted") }
+    }
+
+    /// Returns when all that was saved is recorded and on the disk.
+    package func waitForDisk() throws {
+        try Programs.fsctl("wait", "--durable", "disk", path).succeed()
     }
 
     package func remount() throws {

@@ -1,0 +1,42 @@
+import CLinux
+import Glibc
+import SystemCalls
+
+/// What stat(2) tells, in plain numbers.
+package struct FileStatus: Equatable, Sendable {
+    package let device: UInt64
+    package let inode: UInt64
+    package let links: Int
+    /// The kind of file and its permissions, as in `st_mode`.
+    package let mode: mode_t
+    package let user: uid_t
+    package let group: gid_t
+    /// Bytes.
+    package let size: Int
+    /// Bytes that the disk gave.
+    package let allocated: Int
+    /// Nanoseconds since 1970.
+    package let modified: Int
+    package let changed: Int
+
+    package var permissions: mode_t { mode & 0o7777 }
+
+    init(_ status: stat) {
+        device = UInt64(status.st_dev)
+        inode = UInt64(status.st_ino)
+        links = Int(status.st_nlink)
+        mode = status.st_mode
+        (user, group) = (status.st_uid, status.st_gid)
+        size = Int(status.st_size)
+        allocated = Int(status.st_blocks) * 512
+        modified = status.st_mtim.tv_sec * 1_000_000_000 + status.st_mtim.tv_nsec
+        changed = status.st_ctim.tv_sec * 1_000_000_000 + status.st_ctim.tv_nsec
+    }
+
+    /// Of a path; a symlink is meant itself.
+    package init(of path: String) throws(Errno) {
+        var status = stat()
+        try check(cl_fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW))
+        self.init(status)
+    }
+}

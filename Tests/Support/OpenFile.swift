@@ -1,0 +1,133 @@
+import CLinux
+import Foundation
+import Glibc
+import SystemCalls
+
+/// A file that a test has open, and what programs do to open files; refusals are thrown.
+package final class OpenFile {
+    package let descriptor: Int32
+    private var isOpen = true
+
+    package init(
+        _ path: String, _ flags: Int32, mode: mode_t = 0o644
+    ) throws(Errno) {
+        descriptor = try check(cl_openat(AT_FDCWD, path, flags, mode))
+    }
+
+    /// Makes a file, or empties it.
+    package static func creating(_ path: String, _ flags: Int32 = O_RDWR) throws(Errno) -> OpenFile
+    {
+        try OpenFile(path, flags | O_CREAT | O_TRUNC)
+    }
+
+    deinit { close() }
+
+    package func close() {
+        if isOpen { _ = cl_close(descriptor) }
+        isOpen = false
+    }
+
+    package func status() throws(Errno) -> FileStatus {
+        var status = stat()
+        try check(cl_fstat(descriptor, &status))
+        return FileStatus(status)
+    }
+
+    /// Where the program is in the file.
+    package func write(_ text: String) throws(Errno) {
+        let bytes = Array(text.utf8)
+        let count = Glibc.write(descriptor, bytes, bytes.count)
+        guard count == bytes.count else { throw Errno(count < 0 ? errno : EIO) }
+    }
+
+    package func write(_ text: String, at offset: Int) throws(Errno) {
+        try write(Array(text.utf8), at: offset)
+    }
+
+    package func write(_ bytes: [UInt8], at offset: Int) throws(Errno) {
+        let count = try check(cl_pwrite(descriptor, bytes, bytes.count, Int64(offset)))
+        guard count == bytes.count else { throw .io }
+    }
+
+    /// Fewer bytes than asked for only at the end.
+    package func bytes(_ count: Int, at offset: Int = 0) throws(Errno) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: count)
+        var done = 0
+        while done < count {
+            let got = try check(
+                bytes.withUnsafeMutableBytes {
+                    cl_pread(
+                        descriptor, $0.baseAddress! + done, count - done, Int64(offset + done))
+                })
+            if got == 0 { break }
+            done += got
+        }
+        return Array(bytes[..<done])
+    }
+
+    package func text(_ count: Int = 4096, at offset: Int = 0) throws(Errno) -> String {
+        String(decoding: try bytes(count, at: offset), as: UTF8.self)
+    }
+
+    package func truncate(to size: Int) throws(Errno) {
+        try check(cl_ftruncate(descriptor, Int64(size)))
+    }
+
+    package func sync() throws(Errno) { try check(cl_fsync(descriptor, 0)) }
+
+    package func allocate(_ mode: Int32, _ offset: Int, _ length: Int) throws(Errno) {
+        try check(cl_fallocate(descriptor, mode, Int64(offset), Int64(length)))
+    }
+
+    package func seek(_ offset: Int, _ whence: Int32) throws(Errno) -> Int {
+        Int(try check(cl_lseek(descriptor, Int64(offset), whence)))
+    }
+
+    /// Gives the file a name, its first (O_TMPFILE) or one more.
+    package func link(to path: String) throws(Errno) {
+        try check(cl_link_fd(descriptor, AT_FDCWD, path))
+    }
+
+    /// A mapping of the file from its beginning, shared with it.
+    package func map(
+        _ length: Int, _ protection: Int32 = PROT_READ | PROT_WRITE
+    ) throws(Errno) -> Mapping {
+        try Mapping(descriptor, length, protection)
+    }
+}
+
+/// Memory that is a file.
+package final class Mapping {
+    package let bytes: UnsafeMutableRawBufferPointer
+
+    init(_ descriptor: Int32, _ length: Int, _ protection: Int32) throws(Errno) {
+        let start = mmap(nil, length, protection, MAP_SHARED, descriptor, 0)
+        guard let start, start != MAP_FAILED else { throw Errno(errno) }
+        bytes = UnsafeMutableRawBufferPointer(start: start, count: length)
+    }
+
+    deinit { munmap(bytes.baseAddress, bytes.count) }
+
+    package func write(_ text: String, at offset: Int) {
+        for (index, byte) in text.utf8.enumerated() { bytes[offset + index] = byte }
+    }
+
+    package func text(_ count: Int, at offset: Int = 0) -> String {
+        String(decoding: bytes[offset..<(offset + count)], as: UTF8.self)
+    }
+
+    package func flush() { msync(bytes.baseAddress, bytes.count, Int32(MS_SYNC)) }
+}
+
+/// The errno with which something is refused; nil when it is not.
+package func refusal(_ body: () throws(Errno) -> Void) -> Errno? {
+    do throws(Errno) {
+        try body()
+        return nil
+    } catch { return error }
+}
+
+/// For what returns -1 and leaves its reason in errno.
+package func call(_ result: Int32) throws(Errno) {
+    if result < 0 { throw Errno(errno) }
+}
