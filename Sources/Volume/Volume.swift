@@ -76,6 +76,7 @@ package final class Volume: Sendable {
         let stash = Stash(directory: store.stash.raw, firstSequence: 0)
         let leftovers: [Stash.Entry]
         do throws(Errno) {
+            try stash.removeUnfinished()
             leftovers = try stash.entries()
         } catch {
             throw VolumeError(.system, "The stash of \(path) cannot be read: \(error).")
