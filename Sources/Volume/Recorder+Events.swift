@@ -166,7 +166,7 @@ extension Recorder {
         if item.deleted == nil {
             // Its old bytes live on under the name it was moved to: a document of its own from now on.
             if item.inode != trace.inode {
-                need(item, tomb.trace.inode == item.inode ? tomb.trace : Trace(item))
+                need(item, Trace(item))
             }
             let backup = Item(parent: item.parent, name: item.name, kind: .file, inode: item.inode)
             home.parent = parent

@@ -32,7 +32,17 @@ extension Recorder {
             }
             try arrive(target, move, t)
         }
-        if memory.heirs[move.trace.inode] != nil { memory.strays[move.trace.inode] = move.to }
+        try stray(move.trace, to: move.to, t)
+    }
+
+    /// Where the bytes are that documents were made of, and perhaps still are by other hard links.
+    private func stray(_ trace: Trace, to spot: Spot, _ t: Reader) throws {
+        guard trace.isFile else { return }
+        let hasHeirs = memory.heirs[trace.inode] != nil
+        let items = try hasHeirs ? [] : t.items(inode: trace.inode)
+        let isHidden = !items.isEmpty && !items.contains { $0.name == spot.name }
+        guard hasHeirs || isHidden && memory.strays.count < 10_000 else { return }
+        memory.strays[trace.inode] = spot
     }
 
     private func arrived(_ source: Item?, _ move: Move, to: Int64, _ t: Transaction) throws {
@@ -119,7 +129,8 @@ extension Recorder {
         if let stash = move.stash {
             try bequeath(stash, inode: move.replaced?.inode ?? target.inode, to: [target])
         } else if let replaced = move.replaced, replaced.inode != move.trace.inode {
-            try relinquish(target, replaced, t)
+            // Another hard link has its bytes.
+            need(target, replaced)
         }
         let save = source.flatMap { memory.works[$0.key]?.save }
         if let source, source.latest > 0 {
@@ -129,14 +140,6 @@ extension Recorder {
         try retire(source, t)
         try give(
             &target, move.trace, save ?? Work.Save(actor: move.actor, time: eventTime), t)
-    }
-
-    /// The document lost an inode that another hard link still has.
-    private func relinquish(_ item: Item, _ trace: Trace, _ t: Transaction) throws {
-        guard try t.items(inode: trace.inode).contains(where: { $0.key != item.key }) else {
-            return
-        }
-        need(item, trace)
     }
 
     /// The item that a temporary file had while it was one. What was saved in it before stays, as a deleted document.

@@ -1,5 +1,5 @@
-import ChunkStore
 import CLinux
+import ChunkStore
 import Foundation
 import Glibc
 import Journal
