@@ -139,7 +139,6 @@ extension Recorder {
             enter(package: key, path + [spot.name], trace)
         case .directory(let parent):
             if !trace.isDirectory, try isLocal(spot.name, in: parent, t) {
-                if isLink { memory.strays[trace.inode] = spot }
                 break
             }
             let save = Work.Save(actor: actor, time: eventTime)
@@ -153,7 +152,7 @@ extension Recorder {
             let key = try insert(parent, spot.name, trace, t)
             if isLink, trace.isFile { touch(key) { $0.save = save } }
         }
-        if memory.heirs[trace.inode] != nil { memory.strays[trace.inode] = spot }
+        if isLink { try stray(trace, to: spot, t) }
     }
 
     /// A document's name is there again, with another inode: it goes on as that document. `save` is given when that inode

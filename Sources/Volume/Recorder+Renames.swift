@@ -36,12 +36,14 @@ extension Recorder {
     }
 
     /// Where the bytes are that documents were made of, and perhaps still are by other hard links.
-    private func stray(_ trace: Trace, to spot: Spot, _ t: Reader) throws {
+    func stray(_ trace: Trace, to spot: Spot, _ t: Reader) throws {
         guard trace.isFile else { return }
+        let items = try t.items(inode: trace.inode)
         let hasHeirs = memory.heirs[trace.inode] != nil
-        let items = try hasHeirs ? [] : t.items(inode: trace.inode)
-        let isHidden = !items.isEmpty && !items.contains { $0.name == spot.name }
-        guard hasHeirs || isHidden && memory.strays.count < 10_000 else { return }
+        // Where an item says it, nothing is to be remembered.
+        guard !items.contains(where: { $0.name == spot.name }),
+            hasHeirs || !items.isEmpty && memory.strays.count < 10_000
+        else { return }
         memory.strays[trace.inode] = spot
     }
 
@@ -216,9 +218,8 @@ extension Recorder {
         leave(placeB, back)
         try settle(placeA, at: a, old: traceA, traceB, by: actor, t)
         try settle(placeB, at: b, old: traceB, traceA, by: actor, t)
-        for (trace, spot) in [(traceA, b), (traceB, a)] where memory.heirs[trace.inode] != nil {
-            memory.strays[trace.inode] = spot
-        }
+        try stray(traceA, to: b, t)
+        try stray(traceB, to: a, t)
     }
 
     private func settle(
