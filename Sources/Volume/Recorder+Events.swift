@@ -144,7 +144,6 @@ extension Recorder {
             enter(package: key, path + [spot.name], trace)
         case .directory(let parent):
             if !trace.isDirectory, try isLocal(spot.name, in: parent, t) {
-                if isLink { memory.strays[trace.inode] = spot }
                 break
             }
             let save = Work.Save(actor: actor, time: eventTime)
@@ -158,7 +157,7 @@ extension Recorder {
             let key = try insert(parent, spot.name, trace, t)
             if isLink, trace.isFile { touch(key) { $0.save = save } }
         }
-        if memory.heirs[trace.inode] != nil { memory.strays[trace.inode] = spot }
+        if isLink { try stray(trace, to: spot, t) }
     }
 
     /// A document's name is there again, with another inode: it goes on as that document. `save` is given when that inode
@@ -171,7 +170,7 @@ extension Recorder {
         if item.deleted == nil {
             // Its old bytes live on under the name it was moved to: a document of its own from now on.
             if item.inode != trace.inode {
-                need(item, tomb.trace.inode == item.inode ? tomb.trace : Trace(item))
+                need(item, Trace(item))
             }
             let backup = Item(parent: item.parent, name: item.name, kind: .file, inode: item.inode)
             home.parent = parent

@@ -68,7 +68,9 @@ extension Recorder {
     /// The document is about to show another inode or none: old blocks of the one it has go on needing that one.
     func follow(_ item: Item) {
         guard item.inode != 0, let formers = memory.works[item.key]?.formers,
-            let undo = formers.lastIndex(where: { $0.inode == item.inode && $0.entry?.kind == .undo }),
+            let undo = formers.lastIndex(where: {
+                $0.inode == item.inode && $0.entry?.kind == .undo
+            }),
             !formers[undo...].contains(where: { $0.inode == item.inode && $0.entry?.kind != .undo })
         else { return }
         memory.heirs[item.inode, default: []].insert(item.key)
@@ -112,7 +114,6 @@ extension Recorder {
             memory.doomed.append(entry.file)
         case .elsewhere(let trace):
             remove(key, from: &memory.heirs, trace.inode)
-            if memory.heirs[trace.inode] == nil { memory.strays[trace.inode] = nil }
         }
     }
 

@@ -20,7 +20,8 @@ import Testing
 
     /// Looks for the step that breaks something; slow, and another schedule.
     static let checksEachStep = ProcessInfo.processInfo.environment["VOLUME_CHECK"] != nil
-    static let firstCheck = ProcessInfo.processInfo.environment["VOLUME_CHECK"].flatMap(Int.init) ?? 0
+    static let firstCheck =
+        ProcessInfo.processInfo.environment["VOLUME_CHECK"].flatMap(Int.init) ?? 0
 
     static let steps = ProcessInfo.processInfo.environment["VOLUME_STEPS"].flatMap(Int.init) ?? 600
 

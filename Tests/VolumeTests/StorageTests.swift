@@ -1,6 +1,5 @@
 import CLinux
 import ChunkStore
-import CLinux
 import Foundation
 import Glibc
 import Journal
