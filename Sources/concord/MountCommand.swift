@@ -12,7 +12,8 @@ struct MountCommand: ParsableCommand {
             umount) or it gets SIGTERM. It writes STORE/log.
 
             OPTIONS OF -o
-              allow_other          all users may enter, not only you
+              allow_other          all users may enter, not only you (the default for root;
+                                   noallow_other: nobody but root)
               default_permissions  the kernel judges permissions by mode bits
               nopassthrough        all reads and writes go through the daemon (slower)
               list_conflicts       .conflicts is listed while it is not empty

@@ -1,9 +1,10 @@
+import Glibc
 import Model
 
 /// What stands behind `-o`: words between commas, as mount(8) and /etc/fstab have them.
 package struct MountOptions: Hashable, Sendable {
-    /// All users may enter, not only the one who mounts.
-    package var allowOther = false
+    /// All users may enter, not only the one who mounts: what root mounts is for all, unless said otherwise.
+    package var allowOther = geteuid() == 0
     /// The kernel judges permissions by mode bits.
     package var defaultPermissions = false
     package var passthrough = true
@@ -23,6 +24,7 @@ package struct MountOptions: Hashable, Sendable {
     private mutating func take(_ word: String) throws(VolumeError) {
         switch word {
         case "allow_other": allowOther = true
+        case "noallow_other": allowOther = false
         case "default_permissions": defaultPermissions = true
         case "passthrough": passthrough = true
         case "nopassthrough": passthrough = false
@@ -56,7 +58,8 @@ package struct MountOptions: Hashable, Sendable {
     }
 
     static let own = [
-        "allow_other", "default_permissions", "passthrough", "nopassthrough", "list_conflicts",
+        "allow_other", "noallow_other", "default_permissions", "passthrough", "nopassthrough",
+        "list_conflicts",
         "name=NAME",
     ]
 

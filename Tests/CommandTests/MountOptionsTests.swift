@@ -1,4 +1,5 @@
 import Control
+import Glibc
 import Model
 import Testing
 
@@ -25,6 +26,11 @@ import Testing
         var options = try MountOptions(text)
         options.generic.removeAll { $0 == "rw" }
         #expect(options == MountOptions())
+    }
+
+    @Test func whatRootMountsIsForAll() throws {
+        #expect(try MountOptions("ro").allowOther == (geteuid() == 0))
+        #expect(try !MountOptions("noallow_other").allowOther)
     }
 
     @Test(arguments: ["allowother", "name=", "uid=0", "fsname=x", "ro=1", "name=a\u{7}b"])

@@ -1,0 +1,154 @@
+import Foundation
+import Glibc
+import Support
+import Testing
+
+/// An ordinary user's mount, by fusermount3. It runs in namespaces of its own, where /dev/fuse is
+/// for everybody as desktops have it: this machine's stays as it is, and whatever was started or
+/// mounted goes with the script.
+struct OrdinaryUser {
+    private let home: TemporaryDirectory
+
+    init() throws {
+        home = try TemporaryDirectory("user")
+        for name in ["bin", "mount", "run", "outside"] {
+            try FileManager.default.createDirectory(
+                atPath: "\(home.path)/\(name)", withIntermediateDirectories: false)
+        }
+        try Command(
+            "chown", "nobody", home.path, "\(home.path)/mount", "\(home.path)/run",
+            "\(home.path)/outside"
+        ).succeed()
+    }
+
+    /// Runs a script as nobody, in a directory with an empty `mount`; `concord` and `fsctl` are in
+    /// its PATH. `asRoot` runs before the user is.
+    func run(_ script: String, asRoot: String = "") throws -> Command.Result {
+        let outer = """
+            mount --bind "$1" /mnt && mount --bind "$2" /mnt/bin
+            mknod -m 666 /mnt/fuse c 10 229 && mount --bind /mnt/fuse /dev/fuse
+            \(asRoot)
+            cd /mnt
+            exec env -u XDG_DATA_HOME HOME=/mnt XDG_RUNTIME_DIR=/mnt/run PATH="/mnt/bin:$PATH" \\
+                setpriv --reuid=nobody --regid=nogroup --clear-groups sh -ec "$3"
+            """
+        var command = Command(
+            "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--mount-proc",
+            "sh", "-ec", outer, "-", home.path,
+            Programs.directory, script)
+        command.timeoutSeconds = 100
+        return try command.run()
+    }
+
+    func succeed(_ script: String, asRoot: String = "") throws -> String {
+        let result = try run(script, asRoot: asRoot)
+        guard result.status == 0 else {
+            throw SupportError("\(result.status): \(result.output)\(result.errors)")
+        }
+        return result.output
+    }
+
+    /// Why there is no such test here; nil when there is one.
+    static let obstacle: String? = {
+        guard geteuid() == 0 else { return "it takes root to become an ordinary user" }
+        guard let user = try? OrdinaryUser(),
+            let tried = try? user.run(
+                "command -v fusermount3 && exec 3<>/dev/fuse && concord --version")
+        else { return "no namespace can be made here" }
+        return tried.status == 0 ? nil : tried.errors + tried.output
+    }()
+}
+
+@Suite(
+    "An ordinary user's mount", .serialized,
+    .enabled(if: OrdinaryUser.obstacle == nil, "\(OrdinaryUser.obstacle ?? "")"))
+struct UnprivilegedTests {
+    @Test("files behave as on a disk, by any program")
+    func files() throws {
+        let said = try OrdinaryUser().succeed(
+            """
+            concord mount --store store mount
+            cd mount; umask 027
+            echo one > file; echo two >> file; cat file; stat -c '%U %a %s' file
+            truncate -s 3 file; cat file; echo
+            exec 3<>open; rm open; echo gone >&3; stat -Lc '%h %s' /proc/self/fd/3
+            cat /proc/$$/fd/3; exec 3>&-
+            exec 4<>closed; chmod 000 closed; echo through >&4; exec 4>&-; chmod 600 closed; cat closed
+            ln file hard; stat -c %h hard; mv file other; rm other; cat hard; echo
+            mkdir d; mv d e; rmdir e; ln -s hard link; cat link; echo
+            chown root hard 2>&1 | grep -o 'not permitted'; mknod null c 1 3 2>&1 | grep -o 'not permitted'
+            dd if=/dev/zero of=big bs=1M count=20 status=none; cmp -n 20971520 big /dev/zero; rm big
+            cd ..; concord unmount mount; ls mount; cat store/tree/hard
+            """)
+        #expect(
+            said.contains("passthrough off: only root may"), "\(said)")
+        let lines = said.split(separator: "\n").dropFirst().map(String.init)
+        #expect(
+            lines == [
+                "one", "two", "nobody 640 8", "one", "0 5", "gone", "through", "2", "one", "one",
+                "not permitted", "not permitted", "one",
+            ])
+    }
+
+    @Test("every save is a version")
+    func versions() throws {
+        let said = try OrdinaryUser().succeed(
+            """
+            concord mount --store store mount >&2
+            cd mount
+            echo 1 > letter; echo 2 > letter; sed -i s/2/3/ letter; cp letter l; echo 4 > l; mv l letter
+            fsctl wait --durable disk . ; cat .versions/letter/*; ls -A
+            fsctl restore letter 1 >&2; cat letter; fsctl doctor . >&2
+            getfattr --only-values -n user.concord.version letter; echo
+            cd ..; concord unmount mount
+            """)
+        #expect(said == "1\n2\n3\n4\nletter\n1\n5\n")
+    }
+
+    @Test("databases and mappings work, by two processes at once")
+    func database() throws {
+        let said = try OrdinaryUser().succeed(
+            """
+            concord mount --store store mount >&2
+            cd mount
+            sqlite3 data.db 'PRAGMA journal_mode=WAL; PRAGMA mmap_size=1000000; CREATE TABLE t (n);'
+            fill() { for i in $(seq 50); do echo ".timeout 20000"; echo "INSERT INTO t VALUES ($i);"; done | sqlite3 data.db; }
+            fill & first=$!; fill; wait $first
+            sqlite3 data.db 'SELECT count(*) FROM t; PRAGMA integrity_check;'
+            cd ..; concord unmount mount
+            """)
+        #expect(said == "wal\n1000000\n100\nok\n")
+    }
+
+    @Test("a daemon that was killed is replaced, and nothing is lost")
+    func killed() throws {
+        let said = try OrdinaryUser().succeed(
+            """
+            concord mount --foreground --store store mount >&2 & daemon=$!
+            until mountpoint -q mount; do sleep 0.05; done
+            echo kept > mount/file; fsctl wait mount
+            kill -9 $daemon; wait $daemon || true
+            cat mount/file 2>&1 | grep -o 'not connected'
+            concord mount --store store mount >&2
+            cat mount/file; fusermount3 -u mount; ls mount
+            """)
+        #expect(said == "not connected\nkept\n")
+    }
+
+    @Test("others may enter only where fuse.conf lets them; not even root else")
+    func others() throws {
+        let user = try OrdinaryUser()
+        let refused = try user.run("concord mount --store store -o allow_other mount")
+        #expect(refused.status != 0 && refused.errors.contains("user_allow_other"))
+        let allowed = try OrdinaryUser().succeed(
+            """
+            concord mount --store store -o allow_other mount >&2
+            echo shared > mount/file; chmod 644 mount/file; cat mount/file
+            concord unmount mount
+            """,
+            asRoot:
+                "echo user_allow_other > /mnt/fuse.conf; mount --bind /mnt/fuse.conf /etc/fuse.conf"
+        )
+        #expect(allowed == "shared\n")
+    }
+}
