@@ -29,16 +29,41 @@ extension Recorder {
         eventTime = entry.saved
         var keys = try t.items(inode: entry.inode).filter { $0.kind == .file }.map(\.key)
         if keys.isEmpty, let spot = entry.spot { keys = try owner(of: spot, t).map { [$0] } ?? [] }
-        if keys.isEmpty, entry.kind == .undo { return }
-        if keys.isEmpty { keys = [try makeOrphan(entry, t)] }
+        guard !keys.isEmpty else {
+            // The journal has not seen that file yet: the scan may.
+            memory.unresolved.append(entry)
+            return
+        }
+        try give(entry, to: keys, t)
+    }
+
+    private func give(_ entry: Stash.Entry, to keys: [Int64], _ t: Transaction) throws {
         if keys.count > 1 { memory.stashUsers[entry.file] = keys.count }
         for key in keys {
             attach(entry, to: key, isRecovered: true)
-            guard var item = try t.item(key), item.changed != 0, item.deleted == nil else {
-                continue
-            }
+            guard var item = try t.item(key), item.changed != 0, item.deleted == nil else { continue }
             item.changed = 0
             try t.update(item)
+        }
+    }
+
+    /// What belongs to nothing that the journal knew before the scan.
+    func resolveLeftovers(_ t: Transaction) throws {
+        let entries = memory.unresolved
+        memory.unresolved = []
+        for entry in entries {
+            eventTime = entry.saved
+            let found = try t.items(inode: entry.inode).filter { $0.kind == .file }.map(\.key)
+            if !found.isEmpty {
+                try give(entry, to: found, t)
+            } else if let package = memory.packaged[entry.inode] {
+                attach(entry, to: package, isRecovered: true)
+            } else if entry.kind == .undo {
+                // Old blocks of a file that is gone are nothing by themselves.
+                memory.doomed.append(entry.file)
+            } else {
+                try give(entry, to: [makeOrphan(entry, t)], t)
+            }
         }
     }
 
