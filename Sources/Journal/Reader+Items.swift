@@ -125,6 +125,14 @@ extension Reader {
 }
 
 extension Reader {
+    /// Deleted items that never had a version, the newest first: what is in a directory before that.
+    package func deletedItemsWithoutVersions() throws(VolumeError) -> [Int64] {
+        let sql = """
+            SELECT key FROM items WHERE deleted IS NOT NULL AND latest = 0 ORDER BY key DESC
+            """
+        return try all(sql, []) { $0.integer(0) }
+    }
+
     /// Alive files and packages.
     package func documentCount() throws(VolumeError) -> Int {
         let sql = "SELECT count(*) FROM items WHERE deleted IS NULL AND kind IN (1, 3)"

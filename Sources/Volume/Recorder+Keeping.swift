@@ -26,24 +26,30 @@ extension Recorder {
             recording.keptTrace = live.trace
         }
         guard !recording.isLiveLeft else { return }
-        try keepOlder(&recording, excess, places)
+        try keepOlder(&recording, excess, &places)
     }
 
     /// What was current, and with it all that shares its chunks, has lost what is in none of the contents at hand.
     private func keepOlder(
-        _ recording: inout Recording, _ excess: Set<Digest>, _ places: [Digest: ChunkPlace]
+        _ recording: inout Recording, _ excess: Set<Digest>, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {
         let key = recording.item.key
         let known = try journal.read { reader in
             try reader.item(key)?.current.flatMap { try reader.manifest(of: $0) }
         }
         guard let before = known.flatMap(Manifest.init(encoded:)) else { return }
-        try settleLost(&recording, try missing(before.chunkIDs.subtracting(excess), places))
+        try settleLost(
+            &recording, try missing(before.chunkIDs.subtracting(excess), places), &places)
     }
 
     /// Versions that need these chunks, which are nowhere, are lost. That is as it must be when the tree was edited while
     /// nobody watched; else it is damage.
-    func settleLost(_ recording: inout Recording, _ lost: Set<Digest>) throws(VolumeError) {
+    func settleLost(
+        _ recording: inout Recording, _ lost: Set<Digest>, _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) {
+        guard !lost.isEmpty else { return }
+        try rescue(lost, &places)
+        let lost = try missing(lost, places)
         guard !lost.isEmpty else { return }
         let key = recording.item.key
         let versions = try journal.read { reader in
@@ -61,6 +67,21 @@ extension Recorder {
             "Version \(versions.map { String($0.number) }.joined(separator: ", ")) of "
             + "\(recording.item.name) has lost bytes that were nowhere else: "
             + "`fsctl doctor` names it."
+    }
+
+    /// After a crash the stash may have given a content to another document than the one whose version needs it.
+    private func rescue(_ lost: Set<Digest>, _ places: inout [Digest: ChunkPlace]) throws(VolumeError) {
+        for entry in (try? stash.entries()) ?? [] where entry.kind != .undo {
+            guard let file = try? stash.open(entry.file) else { continue }
+            let source = FileContent(descriptor: file.raw)
+            let size = status(file.raw).size
+            if stashedChunks[entry.file] == nil {
+                let chunks = try? cutContent(of: source, size: UInt64(size)) { _, _ in }
+                stashedChunks[entry.file] = Set(chunks?.map(\.id) ?? [])
+            }
+            guard stashedChunks[entry.file]?.isDisjoint(with: lost) == false else { continue }
+            try store(lost, from: source, size, &places)
+        }
     }
 
     private func forgetLost(_ recording: inout Recording) {

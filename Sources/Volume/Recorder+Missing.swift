@@ -8,13 +8,15 @@ import SystemCalls
 extension Recorder {
     /// Once the events of the meantime are understood. False when nothing is missing.
     func settleMissing() -> Bool {
-        guard memory.scan == nil, backlog.isEmpty, !memory.missing.isEmpty, !isPaused else {
-            return false
-        }
+        guard memory.scan == nil, backlog.isEmpty, !isPaused,
+            !memory.missing.isEmpty || !memory.unresolved.isEmpty || !hasRemovedEmptyRows
+        else { return false }
         let before = memory
         eventTime = cl_clock_realtime_ns()
         do {
             try journal.write { t in
+                try resolveLeftovers(t)
+                try removeEmptyRows(t)
                 let missing = memory.missing
                 memory.missing = []
                 try settle(missing, t)
@@ -27,6 +29,16 @@ extension Recorder {
         }
         removeDoomed()
         return true
+    }
+
+    /// Deleted documents that a crash kept from being recorded: what there was of them has been given to others.
+    private func removeEmptyRows(_ t: Transaction) throws {
+        guard !hasRemovedEmptyRows else { return }
+        hasRemovedEmptyRows = true
+        for key in try t.deletedItemsWithoutVersions() where memory.works[key] == nil {
+            guard let item = try t.item(key), try !isParent(item, t) else { continue }
+            try t.removeRow(key)
+        }
     }
 
     private func settle(_ missing: [Int64], _ t: Transaction) throws {
@@ -98,6 +110,10 @@ extension Recorder {
             }
             try merge(child, into: known, t)
             if known.kind == .directory { try settle(&known, child, t) }
+        }
+        for var child in try t.deletedItems(in: place.key) {
+            child.parent = item.key
+            try t.update(child)
         }
         forgetWork(place.key)
         try t.removeRow(place.key)

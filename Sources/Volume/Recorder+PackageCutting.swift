@@ -83,7 +83,7 @@ extension Recorder {
                 try store(lost, from: FileContent(descriptor: file.raw), size, &places)
             }
         }
-        try settleLost(&recording, try missing(lost, places))
+        try settleLost(&recording, try missing(lost, places), &places)
     }
 
     /// Where the files lie that were a package: where that went, or where it is no package any more.

@@ -64,7 +64,7 @@ extension Recorder {
         memory.scan = nil
         memory.missing += finished.missing
         pendingCursor = 0
-        if finished.isWhole { recoverLeftovers() } else { untell("scan") }
+        if !finished.isWhole { untell("scan") }
     }
 
     private func compare(_ key: Int64, _ t: Transaction) throws {
@@ -88,7 +88,7 @@ extension Recorder {
         }
         if item.kind == .package {
             memory.locations[trace.inode] = .package(key, [])
-            try registerPackage(key, directory.raw, [])
+            try registerPackage(key, directory.raw, [], t)
             touchPackage(key)
             return
         }
@@ -101,17 +101,23 @@ extension Recorder {
     }
 
     /// What lies in a package must be known before a program moves it.
-    private func registerPackage(_ key: Int64, _ directory: Int32, _ path: [Name]) throws {
+    private func registerPackage(
+        _ key: Int64, _ directory: Int32, _ path: [Name], _ t: Reader
+    ) throws {
         try forEachName(in: directory) { (name) throws(Errno) in
             guard let found = try? entryStatus(name, in: directory) else { return }
             let trace = Trace(found)
             memory.scan?.items += 1
-            if trace.isFile { memory.packaged[trace.inode] = key }
+            if trace.isFile {
+                memory.packaged[trace.inode] = key
+                let spot = Spot(directory: status(directory).inode, name: name)
+                try? stray(trace, to: spot, t)
+            }
             guard trace.isDirectory else { return }
             memory.locations[trace.inode] = .package(key, path + [name])
             guard let inner = try? openBeneath([name], from: directory, flags: O_PATH | O_DIRECTORY)
             else { return }
-            try? registerPackage(key, inner.raw, path + [name])
+            try? registerPackage(key, inner.raw, path + [name], t)
         }
     }
 
@@ -176,7 +182,11 @@ extension Recorder {
     private func add(
         _ name: Name, _ trace: Trace, to parent: Int64, in directory: Int32, _ t: Transaction
     ) throws {
-        if !trace.isDirectory, try isLocal(name, in: parent, t) { return }
+        if !trace.isDirectory, try isLocal(name, in: parent, t) {
+            // A document may have been given that name, and its past be there alone.
+            try stray(trace, to: Spot(directory: status(directory).inode, name: name), t)
+            return
+        }
         var item = Item(
             parent: parent, name: name, kind: kind(of: trace, name: name), inode: trace.inode)
         if trace.isDirectory, let inner = try? openBeneath([name], from: directory, flags: O_PATH) {

@@ -7,57 +7,14 @@ import SystemCalls
 extension Recorder {
     /// Gives each leftover to the document that had its inode when the journal was written last. The others wait until
     /// the scan has learnt the directories that came after that.
-    func recoverStash() {
+    func recoverStash(_ entries: [Stash.Entry]) {
         // What the journal knows somebody to need has its owner.
         let owned = Set(memory.works.values.flatMap { $0.formers.compactMap(\.entry?.file) })
-        let entries = leftovers.filter { !owned.contains($0.file) }
-        leftovers = []
-        place(entries) { entry, t in
-            try t.items(inode: entry.inode).filter { $0.kind == .file }.map(\.key)
-        }
-    }
-
-    /// When the whole tree is known: by the name it had; else it becomes a deleted document of that name, so that
-    /// `fsctl versions --deleted` shows it.
-    func recoverLeftovers() {
-        guard !leftovers.isEmpty else { return }
-        // A copy has the inode of the file that it was taken from, and that one may be in the stash by now.
-        var owners: [UInt64: [Int64]] = [:]
-        let (displaced, copies) = (
-            leftovers.filter { $0.kind == .displaced }, leftovers.filter { $0.kind != .displaced }
-        )
-        place(displaced) { entry, t in
-            var keys = try entry.spot.flatMap { try owner(of: $0, t) }.map { [$0] } ?? []
-            if keys.isEmpty { keys = [try makeOrphan(entry, t)] }
-            owners[entry.inode] = keys
-            return keys
-        }
-        place(copies) { entry, t in
-            var keys = try t.items(inode: entry.inode).filter { $0.kind == .file }.map(\.key)
-            if keys.isEmpty { keys = owners[entry.inode] ?? [] }
-            if keys.isEmpty, entry.kind == .copied { keys = [try makeOrphan(entry, t)] }
-            return keys
-        }
-        leftovers = []
-    }
-
-    /// What nobody owns is left over.
-    private func place(
-        _ entries: [Stash.Entry], _ owners: (Stash.Entry, Transaction) throws -> [Int64]
-    ) {
+        let entries = entries.filter { !owned.contains($0.file) }
         guard !entries.isEmpty else { return }
         do {
             try journal.write { t in
-                for entry in entries {
-                    if entry.kind == .displaced, stillHasName(entry) {
-                        // Killed between the second name and the replacing: nothing was displaced.
-                        memory.doomed.append(entry.file)
-                        continue
-                    }
-                    eventTime = entry.saved
-                    let keys = try owners(entry, t)
-                    if keys.isEmpty { leftovers.append(entry) } else { try give(entry, to: keys, t) }
-                }
+                for entry in entries { try recover(entry, t) }
                 try persist(t)
             }
             removeDoomed()
@@ -67,7 +24,28 @@ extension Recorder {
         }
     }
 
+    private func recover(_ entry: Stash.Entry, _ t: Transaction) throws {
+        if entry.kind == .displaced, stillHasName(entry) {
+            // Killed between the second name and the replacing: nothing was displaced.
+            memory.doomed.append(entry.file)
+            return
+        }
+        let keys = try owners(of: entry, t)
+        guard !keys.isEmpty else {
+            memory.unresolved.append(entry)
+            return
+        }
+        try give(entry, to: keys, t)
+    }
+
+    private func owners(of entry: Stash.Entry, _ t: Reader) throws -> [Int64] {
+        let keys = try t.items(inode: entry.inode).filter { $0.kind == .file }.map(\.key)
+        if keys.isEmpty, let package = memory.packaged[entry.inode] { return [package] }
+        return keys
+    }
+
     private func give(_ entry: Stash.Entry, to keys: [Int64], _ t: Transaction) throws {
+        eventTime = entry.saved
         // Killed after the bytes were moved aside and before that was noted: others may have their past in them.
         var users = keys.count
         for heir in memory.heirs[entry.inode] ?? [] {
@@ -82,6 +60,29 @@ extension Recorder {
             }
             item.changed = 0
             try t.update(item)
+        }
+    }
+
+    /// When the whole tree is known: what belongs to nothing that the journal knew before. By its inode, by the name it
+    /// had; else it becomes a deleted document of that name, so that `fsctl versions --deleted` shows it.
+    func resolveLeftovers(_ t: Transaction) throws {
+        let entries = memory.unresolved
+        memory.unresolved = []
+        // A copy has the inode of the file that it was taken from, and that one may be in the stash by now.
+        var known: [UInt64: [Int64]] = [:]
+        for entry in entries where entry.kind == .displaced {
+            var keys = try entry.spot.flatMap { try owner(of: $0, t) }.map { [$0] } ?? []
+            if keys.isEmpty { keys = try owners(of: entry, t) }
+            if keys.isEmpty { keys = [try makeOrphan(entry, t)] }
+            known[entry.inode] = keys
+            try give(entry, to: keys, t)
+        }
+        for entry in entries where entry.kind != .displaced {
+            var keys = try owners(of: entry, t)
+            if keys.isEmpty { keys = known[entry.inode] ?? [] }
+            if keys.isEmpty, entry.kind == .copied { keys = [try makeOrphan(entry, t)] }
+            // Old blocks of a file that is gone are nothing by themselves.
+            if keys.isEmpty { memory.doomed.append(entry.file) } else { try give(entry, to: keys, t) }
         }
     }
 

@@ -34,6 +34,9 @@ final class Recorder: @unchecked Sendable {
     var packageCuts: [Int64: [[UInt8]: PackageFile]] = [:]
     var people: [UInt32: String] = [:]
     var nextThinning: Int64 = 0
+    var hasRemovedEmptyRows = false
+    /// What is in files of the stash that had to be searched.
+    var stashedChunks: [String: Set<Digest>] = [:]
     /// The last key up to which items without a recorded trace were looked for.
     var pendingCursor: Int64? = 0
     /// Monotonic nanoseconds: the disk was full, or the like.
@@ -42,6 +45,7 @@ final class Recorder: @unchecked Sendable {
     let signal = Signal()
     // Guarded by `signal`.
     private var isStopping = false
+    private var isAbandoned = false
     private var hasStopped = false
     private var hasNews = false
     private var isSweepDue = false
@@ -99,6 +103,12 @@ final class Recorder: @unchecked Sendable {
         _ = signal.wait(until: .max / 2) { hasStopped }
     }
 
+    /// Ends the thread as a crash would, with nothing recorded that is not yet: for tests.
+    func abandon() {
+        signal.change { isAbandoned = true }
+        _ = signal.wait(until: .max / 2) { hasStopped }
+    }
+
     /// Bytes of forgotten versions go when there is nothing else to do.
     func sweepSoon() { signal.change { (isSweepDue, hasNews) = (true, true) } }
 
@@ -129,9 +139,10 @@ final class Recorder: @unchecked Sendable {
         cl_thread_background()
         restore(logged)
         applyBacklog()
-        recoverStash()
+        recoverStash(leftovers)
+        leftovers = []
         startScan()
-        while true {
+        while !signal.look({ isAbandoned }) {
             let asked = signal.look { (stop: isStopping, tickets: ticketsGiven, focus: focus) }
             let isAsked = asked.tickets > ticketsDone
             understand(now: asked.stop || isAsked)
@@ -150,9 +161,10 @@ final class Recorder: @unchecked Sendable {
                 continue
             }
             publish()
+            stashedChunks = [:]
             sleep()
         }
-        if memory.scan == nil { recordAll() }
+        if memory.scan == nil, !signal.look({ isAbandoned }) { recordAll() }
         publish()
         signal.change { hasStopped = true }
     }
@@ -178,7 +190,7 @@ final class Recorder: @unchecked Sendable {
         if !backlog.isEmpty || memory.scan != nil { deadline = now }
         deadline = max(deadline, now + 2_000_000, pausedUntil)
         _ = signal.wait(until: min(deadline, now + 3_600_000_000_000)) {
-            hasNews || isStopping || ticketsGiven > ticketsDone
+            hasNews || isStopping || isAbandoned || ticketsGiven > ticketsDone
         }
         signal.look { hasNews = false }
     }

@@ -108,6 +108,8 @@ struct Memory {
     /// Stash files that nobody needs once the transaction is committed.
     var doomed: [String] = []
     var scan: Scan?
+    /// What the stash held when the volume was opened, of files that the journal did not know.
+    var unresolved: [Stash.Entry] = []
     /// Items that the last whole scan did not find.
     var missing: [Int64] = []
 }

@@ -1,6 +1,7 @@
 import CLinux
 import Foundation
 import Glibc
+import Journal
 import Model
 import SystemCalls
 import Testing
@@ -109,6 +110,28 @@ extension ProgramTree {
         for (index, entry) in content.manifest.entries.enumerated() where entry.kind == .file {
             files[String(decoding: entry.path, as: UTF8.self)] = String(
                 decoding: try bytes(content, entry: index), as: UTF8.self)
+        }
+        return files
+    }
+
+    /// The bytes of every version of every document, alive or deleted.
+    func reachable() throws -> Set<[UInt8]> {
+        var keys: [Int64] = []
+        try volume.journal.read { try $0.forEachItem { keys.append($0.key) } }
+        var contents: Set<[UInt8]> = []
+        for key in keys {
+            for version in try volume.journal.read({ try $0.versions(of: key) }) {
+                contents.insert(try bytes(of: version))
+            }
+        }
+        return contents
+    }
+
+    /// Every regular file of the tree.
+    func files() -> [String: [UInt8]] {
+        var files: [String: [UInt8]] = [:]
+        for path in (try? FileManager.default.subpathsOfDirectory(atPath: real(""))) ?? [] {
+            if let bytes = contents(path) { files[path] = bytes }
         }
         return files
     }

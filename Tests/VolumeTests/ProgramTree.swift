@@ -69,9 +69,7 @@ final class ProgramTree: @unchecked Sendable {
         self.scratch = scratch
         self.store = store ?? scratch!.path + "/store"
         self.settings = settings
-        var log = Logger(label: "test")
-        log.logLevel = .error
-        volume = try Volume.open(store: self.store, settings: settings, log: log)
+        volume = try ProgramTree.open(self.store, settings)
         if starts { volume.start() }
     }
 
@@ -80,14 +78,41 @@ final class ProgramTree: @unchecked Sendable {
     /// Closes the volume and opens it again; `between` may edit the tree directly.
     func remount(settings: Settings? = nil, _ between: () throws -> Void = {}) throws {
         volume.stop()
+        try reopen(settings, between)
+    }
+
+    /// As if the daemon had been killed. With `copied`, the store is then copied: all inodes are others.
+    func crash(copied: Bool = false, _ between: () throws -> Void = {}) throws {
+        volume.recorder.abandon()
+        try reopen(nil) {
+            try between()
+            guard copied else { return }
+            let other = store + ".copy"
+            for command in [["cp", "-a", store, other], ["rm", "-rf", store], ["mv", other, store]] {
+                let process = Process()
+                process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+                process.arguments = command
+                try process.run()
+                process.waitUntilExit()
+            }
+        }
+    }
+
+    private func reopen(_ settings: Settings?, _ between: () throws -> Void) throws {
         nodes = [:]
-        var log = Logger(label: "test")
-        log.logLevel = .error
+        if let opened { Glibc.close(opened) }
+        opened = nil
         // The store's lock goes with the last reference to the volume.
         volume = nil
         try between()
-        volume = try Volume.open(store: store, settings: settings ?? self.settings, log: log)
+        volume = try ProgramTree.open(store, settings ?? self.settings)
         volume.start()
+    }
+
+    private static func open(_ store: String, _ settings: Settings) throws -> Volume {
+        var log = Logger(label: "test")
+        log.logLevel = .error
+        return try Volume.open(store: store, settings: settings, log: log)
     }
 
     /// An absolute path in the tree.

@@ -217,5 +217,14 @@ struct RandomProgram {
         if !isShared { note(path) }
     }
 
+    /// The daemon was killed: what programs still have open is not its any more.
+    mutating func forgetHandles() {
+        for (handle, _) in handles {
+            close(handle.descriptor)
+            close(handle.path)
+        }
+        handles = []
+    }
+
     mutating func releaseAll() throws { while !handles.isEmpty { try release() } }
 }

@@ -48,25 +48,41 @@ import Testing
         tree.quiet()
         _ = try tree.isTreeKnown("all")
         try tree.checkInvariants()
-        let lost = random.saved.subtracting(try reachable(tree))
-        if !lost.isEmpty {
-            let labels = lost.map { String(decoding: $0.prefix(60), as: UTF8.self) }
-            Issue.record("seed \(seed): \(lost.count) of \(random.saved.count) are lost: \(labels)")
-            try? random.log.joined(separator: "\n").write(
-                toFile: "/tmp/volume-random-\(seed).log", atomically: true, encoding: .utf8)
-        }
+        try check(tree, random, seed)
         tree.stop()
     }
 
-    private func reachable(_ tree: ProgramTree) throws -> Set<[UInt8]> {
-        var keys: [Int64] = []
-        try tree.volume.journal.read { try $0.forEachItem { keys.append($0.key) } }
-        var contents: Set<[UInt8]> = []
-        for key in keys {
-            for version in try tree.volume.journal.read({ try $0.versions(of: key) }) {
-                contents.insert(try tree.bytes(of: version))
+    /// Killed three times on the way; then the programs' handles are gone, and what they saved is not.
+    @Test(arguments: RandomTests.seeds, [false, true])
+    func nothingSavedIsLostByCrashes(seed: UInt64, copied: Bool) throws {
+        var settings = ProgramTree.fast
+        settings.copiedSizeMax = seed.isMultiple(of: 2) ? 250 : 1 << 20
+        let tree = try ProgramTree(settings: settings)
+        var random = RandomProgram(tree, seed: seed)
+        for directory in ["d", "e", "d/f"] { try tree.mkdir(directory, by: Program(process: 1)) }
+        for _ in 0..<3 {
+            for step in 0..<Int(random.noise.next() % 300) {
+                random.step()
+                if step.isMultiple(of: 97) { usleep(UInt32(random.noise.next() % 60_000)) }
             }
+            random.log.append("crash")
+            random.forgetHandles()
+            var before: [String: [UInt8]] = [:]
+            try tree.crash(copied: copied) { before = tree.files() }
+            #expect(tree.quiet())
+            #expect(before == tree.files(), "seed \(seed): the tree is not what it was")
+            try check(tree, random, seed)
         }
-        return contents
+        try tree.checkInvariants()
+        tree.stop()
+    }
+
+    private func check(_ tree: ProgramTree, _ random: RandomProgram, _ seed: UInt64) throws {
+        let lost = random.saved.subtracting(try tree.reachable()).subtracting(tree.files().values)
+        guard !lost.isEmpty else { return }
+        let labels = lost.map { String(decoding: $0.prefix(60), as: UTF8.self) }
+        Issue.record("seed \(seed): \(lost.count) of \(random.saved.count) are lost: \(labels)")
+        try? random.log.joined(separator: "\n").write(
+            toFile: "/tmp/volume-random-\(seed).log", atomically: true, encoding: .utf8)
     }
 }
