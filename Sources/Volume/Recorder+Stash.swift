@@ -5,13 +5,30 @@ import SystemCalls
 
 // What a daemon that was killed left in the stash: contents that were moved aside and not recorded.
 extension Recorder {
-    /// Gives each leftover to its document: by its inode, else by the name it had; else it becomes a deleted document of
-    /// that name, so that `fsctl versions --deleted` shows it.
+    /// Gives each leftover to its document: by its inode, else by the name it had. What the journal knows nothing of waits
+    /// for the scan.
     func recoverStash(_ entries: [Stash.Entry]) {
         guard !entries.isEmpty else { return }
         do {
             try journal.write { t in
-                for entry in entries { try recover(entry, t) }
+                var kept: [Stash.Entry] = []
+                for entry in entries {
+                    // Killed between the second name and the replacing: nothing was displaced.
+                    if entry.kind == .displaced, stillHasName(entry) {
+                        memory.doomed.append(entry.file)
+                    } else {
+                        kept.append(entry)
+                    }
+                }
+                try give(kept, t) { group in
+                    let keys = try t.items(inode: group[0].inode).filter { $0.kind == .file }.map(
+                        \.key)
+                    if !keys.isEmpty { return keys }
+                    let spot = group.last { $0.spot != nil }?.spot
+                    if let spot, let owner = try owner(of: spot, t) { return [owner] }
+                    memory.unresolved += group
+                    return []
+                }
             }
             removeDoomed()
         } catch {
@@ -20,49 +37,45 @@ extension Recorder {
         }
     }
 
-    private func recover(_ entry: Stash.Entry, _ t: Transaction) throws {
-        if entry.kind == .displaced, stillHasName(entry) {
-            // Killed between the second name and the replacing: nothing was displaced.
-            memory.doomed.append(entry.file)
-            return
-        }
-        eventTime = entry.saved
-        var keys = try t.items(inode: entry.inode).filter { $0.kind == .file }.map(\.key)
-        if keys.isEmpty, let spot = entry.spot { keys = try owner(of: spot, t).map { [$0] } ?? [] }
-        guard !keys.isEmpty else {
-            // The journal has not seen that file yet: the scan may.
-            memory.unresolved.append(entry)
-            return
-        }
-        try give(entry, to: keys, t)
-    }
-
-    private func give(_ entry: Stash.Entry, to keys: [Int64], _ t: Transaction) throws {
-        if keys.count > 1 { memory.stashUsers[entry.file] = keys.count }
-        for key in keys {
-            attach(entry, to: key, isRecovered: true)
-            guard var item = try t.item(key), item.changed != 0, item.deleted == nil else { continue }
-            item.changed = 0
-            try t.update(item)
-        }
-    }
-
-    /// What belongs to nothing that the journal knew before the scan.
+    /// What belongs to nothing that the journal knew before the scan: else it becomes a deleted document, so that
+    /// `fsctl versions --deleted` shows it.
     func resolveLeftovers(_ t: Transaction) throws {
         let entries = memory.unresolved
         memory.unresolved = []
-        for entry in entries {
-            eventTime = entry.saved
-            let found = try t.items(inode: entry.inode).filter { $0.kind == .file }.map(\.key)
-            if !found.isEmpty {
-                try give(entry, to: found, t)
-            } else if let package = memory.packaged[entry.inode] {
-                attach(entry, to: package, isRecovered: true)
-            } else if entry.kind == .undo {
+        try give(entries, t) { group in
+            let inode = group[0].inode
+            let found = try t.items(inode: inode).filter { $0.kind == .file }.map(\.key)
+            if !found.isEmpty { return found }
+            if let package = memory.packaged[inode] { return [package] }
+            if group.allSatisfy({ $0.kind == .undo }) {
                 // Old blocks of a file that is gone are nothing by themselves.
-                memory.doomed.append(entry.file)
-            } else {
-                try give(entry, to: [makeOrphan(entry, t)], t)
+                memory.doomed += group.map(\.file)
+                return []
+            }
+            return [try makeOrphan(group[group.count - 1], t)]
+        }
+    }
+
+    /// All contents of one inode belong together, and old blocks need the later ones to be read through; each document gets
+    /// its own in the order in which they came.
+    private func give(
+        _ entries: [Stash.Entry], _ t: Transaction, to owners: ([Stash.Entry]) throws -> [Int64]
+    ) throws {
+        var keys: [UInt64: [Int64]] = [:]
+        for (inode, group) in Dictionary(grouping: entries, by: \.inode) {
+            keys[inode] = try owners(group)
+        }
+        for entry in entries {
+            let keys = keys[entry.inode] ?? []
+            eventTime = entry.saved
+            if keys.count > 1 { memory.stashUsers[entry.file] = keys.count }
+            for key in keys {
+                attach(entry, to: key, isRecovered: true)
+                guard var item = try t.item(key), item.changed != 0, item.deleted == nil else {
+                    continue
+                }
+                item.changed = 0
+                try t.update(item)
             }
         }
     }
@@ -87,6 +100,7 @@ extension Recorder {
     }
 
     private func makeOrphan(_ entry: Stash.Entry, _ t: Transaction) throws -> Int64 {
+        eventTime = entry.saved
         var parent = Item.root
         if let spot = entry.spot, case .directory(let key) = try location(of: spot.directory, t) {
             parent = key
