@@ -122,6 +122,25 @@ extension Recorder {
         if keys[inode]?.isEmpty == true { keys[inode] = nil }
     }
 
+    /// Two items turned out to be one document.
+    func inherit(from twin: Int64, to key: Int64) {
+        guard let work = memory.works.removeValue(forKey: twin) else { return }
+        for former in work.formers {
+            switch former.place {
+            case .stash(let entry):
+                remove(twin, from: &memory.displaced, entry.inode)
+                note(entry, of: key)
+            case .elsewhere(let trace):
+                remove(twin, from: &memory.heirs, trace.inode)
+                memory.heirs[trace.inode, default: []].insert(key)
+            }
+        }
+        touch(key) { known in
+            known.formers += work.formers
+            known.save = work.save ?? known.save
+        }
+    }
+
     func forgetWork(_ key: Int64) {
         guard let work = memory.works.removeValue(forKey: key) else { return }
         memory.touched.insert(key)

@@ -70,7 +70,9 @@ extension Recorder {
     }
 
     /// After a crash the stash may have given a content to another document than the one whose version needs it.
-    private func rescue(_ lost: Set<Digest>, _ places: inout [Digest: ChunkPlace]) throws(VolumeError) {
+    private func rescue(_ lost: Set<Digest>, _ places: inout [Digest: ChunkPlace])
+        throws(VolumeError)
+    {
         for entry in (try? stash.entries()) ?? [] where entry.kind != .undo {
             guard let file = try? stash.open(entry.file) else { continue }
             let source = FileContent(descriptor: file.raw)

@@ -115,7 +115,12 @@ extension Recorder {
             child.parent = item.key
             try t.update(child)
         }
-        forgetWork(place.key)
+        guard place.latest == 0 else {
+            // A document with a past of its own: that stays.
+            try vanish(place, t)
+            return
+        }
+        inherit(from: place.key, to: item.key)
         try t.removeRow(place.key)
     }
 

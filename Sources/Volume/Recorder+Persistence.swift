@@ -55,8 +55,13 @@ extension Recorder {
                     try reader.value(Recorder.lastEvent).flatMap { UInt64($0) } ?? 0
                 )
             }
-            backlog = logged.filter { $0.sequence > last }
-            for row in rows.sorted(by: { order(of: $0) < order(of: $1) }) { restore(row) }
+            // In a store that was copied, or comes from a backup, inodes are those of other files.
+            let root = try journal.read { try $0.item(Item.root)?.inode } ?? 0
+            let isCopy = root != 0 && root != status(tree).inode
+            if !isCopy { backlog = logged.filter { $0.sequence > last } }
+            for row in rows.sorted(by: { order(of: $0) < order(of: $1) }) {
+                restore(row, isCopy: isCopy)
+            }
         } catch {
             tell("journal", "What was left to do could not be read from the journal: \(error)")
         }
@@ -75,8 +80,14 @@ extension Recorder {
         return parts.count > 1 ? Int(parts[1]) ?? 0 : 0
     }
 
-    private func restore(_ row: Stashed) {
-        guard let key = row.item, let former = former(row) else { return }
+    private func restore(_ row: Stashed, isCopy: Bool) {
+        guard let key = row.item, var former = former(row) else { return }
+        if isCopy, former.entry == nil {
+            memory.persisted[key, default: [:]][row.name] = row
+            memory.touched.insert(key)
+            return
+        }
+        former.isRecovered = isCopy
         let save = row.saved.map { Work.Save(actor: row.actor, time: $0) }
         memory.persisted[key, default: [:]][row.name] = row
         touch(key) { work in

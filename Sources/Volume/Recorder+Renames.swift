@@ -63,10 +63,11 @@ extension Recorder {
     /// What stood at the target, if anything, gets the moved inode as its new contents; else the moved item moves.
     private func replacedBy(_ source: Item?, _ move: Move, to: Int64, _ t: Transaction) throws {
         var target = try t.item(parent: to, name: move.to.name)
-        if let twin = target, twin.key != source?.key, source != nil,
-            twin.inode == move.trace.inode, twin.latest == 0
+        if let twin = target, let source, twin.key != source.key, twin.latest == 0,
+            twin.inode == move.trace.inode
         {
             // The scan saw the new name before this event was understood.
+            inherit(from: twin.key, to: source.key)
             try vanish(twin, t)
             target = nil
         }

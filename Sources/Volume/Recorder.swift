@@ -139,6 +139,8 @@ final class Recorder: @unchecked Sendable {
         cl_thread_background()
         restore(logged)
         applyBacklog()
+        // Handles died with the daemon that knew them; who still writes all the same is found out by a lease.
+        for key in memory.works.keys { memory.works[key]?.isWriting = false }
         recoverStash(leftovers)
         leftovers = []
         startScan()

@@ -88,7 +88,9 @@ final class ProgramTree: @unchecked Sendable {
             try between()
             guard copied else { return }
             let other = store + ".copy"
-            for command in [["cp", "-a", store, other], ["rm", "-rf", store], ["mv", other, store]] {
+            for command in [
+                ["cp", "-a", store, other], ["rm", "-rf", store], ["mv", other, store],
+            ] {
                 let process = Process()
                 process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
                 process.arguments = command
