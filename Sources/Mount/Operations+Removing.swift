@@ -13,12 +13,22 @@ extension Driver {
             try refuseReserved(name)
             let directory = try directory(parent)
             let actor = actor(request.caller)
-            try namespace.writing { () throws(Errno) in
-                let file = try victim(name, in: directory)
-                let isStashed = try volume.unlink(
+            // Who unlinks what he has just closed is not one who unlinks what he still writes; but the release that tells
+            // may be served a moment after the close was answered.
+            var patience = 25
+            let unlink = { () throws(Errno) -> Bool in
+                let file = try self.victim(name, in: directory)
+                let traits = self.traits(file.node)
+                if traits == .unsaved, patience > 0 { return false }
+                let isStashed = try self.volume.unlink(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
-                    status: file.status, traits: traits(file.node), by: actor)
-                vanished(file, name, in: parent, isStashed: isStashed)
+                    status: file.status, traits: traits, by: actor)
+                self.vanished(file, name, in: parent, isStashed: isStashed)
+                return true
+            }
+            while !(try namespace.writing(unlink)) {
+                usleep(200)
+                patience -= 1
             }
             request.done()
         }

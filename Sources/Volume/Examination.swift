@@ -40,6 +40,8 @@ struct Examination {
     /// Where the packs hold each chunk, wholly.
     private var stored: [Digest: ChunkLocation] = [:]
     private var newPlaces: [Digest: ChunkPlace] = [:]
+    /// Documents with former contents that are not recorded yet.
+    private var waiting: Set<Int64> = []
 
     init(
         tree: Int32, stash: Stash, journal: Journal, packs: PackStore, repairs: Bool,
@@ -121,7 +123,10 @@ struct Examination {
 
     private mutating func examineDocuments() throws(VolumeError) {
         var items: [Item] = []
-        try journal.read { reader in try reader.forEachItem { items.append($0) } }
+        try journal.read { reader in
+            try reader.forEachItem { items.append($0) }
+            waiting = Set(try reader.stashed().compactMap(\.item))
+        }
         for (index, item) in items.enumerated() {
             if index.isMultiple(of: 64) { progress("documents", share(index, of: items.count)) }
             let path = try journal.read { try $0.path(of: item.key) }
@@ -172,8 +177,10 @@ struct Examination {
         return ((try? journal.read { try $0.place(of: id) }) ?? nil) != nil
     }
 
-    /// Its bytes lie in the stash and will be put into the chunk store by the recorder.
+    /// Bytes of it lie in the stash, or under another name of the tree, and will be put into the chunk store by the
+    /// recorder.
     private func isWaiting(_ item: Item, _ version: Version) -> Bool {
+        if waiting.contains(item.key) { return true }
         guard item.changed == 0 || item.deleted != nil else { return false }
         let entries = (try? stash.entries()) ?? []
         return entries.contains { entry in
@@ -262,7 +269,8 @@ extension Volume {
 
     /// Examines this one while it serves.
     package func examine(repair: Bool, progress: @escaping (String, Double) -> Void) -> [Finding] {
-        _ = recorder.catchUp(with: nil, timeoutSeconds: 30)
+        // The root: everything that can be recorded is.
+        _ = recorder.catchUp(with: .item(Item.root), timeoutSeconds: 60)
         var examination = Examination(
             tree: root, stash: stash, journal: journal, packs: packs, repairs: repair,
             progress: progress)

@@ -41,6 +41,10 @@ final class CutFormer {
         self.descriptor = descriptor
         self.trace = trace
         self.source = source
+        guard !former.isBase else {
+            cut = CutContent(Manifest(chunks: []))
+            return
+        }
         let chunks = try cutContent(of: source, size: UInt64(trace.size)) {
             (_, _) throws(VolumeError) in
         }
@@ -53,6 +57,8 @@ final class CutFormer {
 
 /// A whole file, or old blocks over one.
 indirect enum AnySource: ContentSource {
+    /// Nobody has it any more.
+    case nothing
     case file(FileContent)
     case overlay(OverlayContent)
 
@@ -60,6 +66,7 @@ indirect enum AnySource: ContentSource {
         -> Int
     {
         switch self {
+        case .nothing: 0
         case .file(let file): try file.read(into: buffer, at: offset)
         case .overlay(let overlay): try overlay.read(into: buffer, at: offset)
         }
@@ -68,7 +75,7 @@ indirect enum AnySource: ContentSource {
     func extent(at offset: Int64) -> ContentExtent {
         switch self {
         case .file(let file): file.extent(at: offset)
-        case .overlay: .data(until: .max)
+        case .overlay, .nothing: .data(until: .max)
         }
     }
 }

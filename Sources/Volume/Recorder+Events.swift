@@ -144,7 +144,6 @@ extension Recorder {
             enter(package: key, path + [spot.name], trace)
         case .directory(let parent):
             if !trace.isDirectory, try isLocal(spot.name, in: parent, t) {
-                if isLink { memory.strays[trace.inode] = spot }
                 break
             }
             let save = Work.Save(actor: actor, time: eventTime)
@@ -158,7 +157,7 @@ extension Recorder {
             let key = try insert(parent, spot.name, trace, t)
             if isLink, trace.isFile { touch(key) { $0.save = save } }
         }
-        if memory.heirs[trace.inode] != nil { memory.strays[trace.inode] = spot }
+        if isLink { try stray(trace, to: spot, t) }
     }
 
     /// A document's name is there again, with another inode: it goes on as that document. `save` is given when that inode
@@ -168,9 +167,11 @@ extension Recorder {
         save: Work.Save?, _ t: Transaction
     ) throws {
         var home = item
-        if item.deleted == nil, item.inode != trace.inode {
+        if item.deleted == nil {
             // Its old bytes live on under the name it was moved to: a document of its own from now on.
-            need(item, tomb.trace.inode == item.inode ? tomb.trace : Trace(item))
+            if item.inode != trace.inode {
+                need(item, Trace(item))
+            }
             let backup = Item(parent: item.parent, name: item.name, kind: .file, inode: item.inode)
             home.parent = parent
             home.name = name
@@ -187,6 +188,7 @@ extension Recorder {
 
     /// The document shows another inode from now on.
     func give(_ item: inout Item, _ trace: Trace, _ save: Work.Save?, _ t: Transaction) throws {
+        if item.inode != trace.inode { follow(item) }
         item.inode = trace.inode
         item.size = UInt64(max(0, trace.size))
         item.modified = trace.modified
@@ -280,6 +282,7 @@ extension Recorder {
     /// An item without a name: kept, softly deleted, while it has versions or will have; else its row goes.
     func vanish(_ item: Item, _ t: Transaction) throws {
         noticeIgnoreFile(item)
+        follow(item)
         let formers = memory.works[item.key]?.formers ?? []
         let isEmpty = try formers.allSatisfy { former in
             // A temporary file whose bytes went to a document: they are that document's.

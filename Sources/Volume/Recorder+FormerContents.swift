@@ -10,6 +10,8 @@ private enum Opening {
     case found(CutFormer)
     /// It was recorded before, has no byte, or never was a content of its own.
     case nothing
+    /// A file without a byte.
+    case empty
     /// A program has it open for writing.
     case busy
     case notYet
@@ -30,6 +32,7 @@ extension Recorder {
             case .found(let cut):
                 bases[former.inode] = cut.source
                 found.append(cut)
+            case .empty: bases[former.inode] = .nothing
             case .nothing: break
             case .busy: recording.rest.insert(former, at: 0)
             case .notYet: return nil
@@ -43,7 +46,7 @@ extension Recorder {
         _ bases: inout [UInt64: AnySource]
     ) throws(VolumeError) -> Opening {
         guard case .stash(let entry) = former.place else {
-            return try openElsewhere(former, attempts: recording.work.attempts)
+            return try openElsewhere(former, recording.work)
         }
         let descriptor: Descriptor
         do throws(Errno) {
@@ -53,9 +56,11 @@ extension Recorder {
             throw VolumeError(.system, "\(entry.file) in the stash cannot be read: \(error).")
         }
         var trace = status(descriptor.raw)
-        guard trace.size > 0 else { return .nothing }
+        if entry.kind == .displaced, cl_probe_writers(descriptor.raw) == -EAGAIN {
+            return former.isBase ? .notYet : .busy
+        }
+        guard trace.size > 0 else { return .empty }
         if entry.kind == .displaced {
-            if cl_probe_writers(descriptor.raw) == -EAGAIN { return .busy }
             let file = AnySource.file(FileContent(descriptor: descriptor.raw))
             return .found(try CutFormer(former, descriptor, trace, file))
         }
@@ -92,14 +97,14 @@ extension Recorder {
                 isGuess = true
             }
         }
-        guard let base else { return .nothing }
-        let overlay = AnySource.overlay(OverlayContent(undo: descriptor.raw, base: base))
+        let overlay = AnySource.overlay(
+            OverlayContent(undo: descriptor.raw, base: base ?? .nothing))
         let cut: CutFormer
         do throws(VolumeError) {
             cut = try CutFormer(former, descriptor, trace, overlay, over: lender)
         } catch {
-            // The file is shorter than the blocks say: nobody can tell any more what it held.
-            if error.code == .busy, former.isRecovered { return .nothing }
+            // What lay between the blocks is gone: nobody can tell any more what it held.
+            if error.code == .busy, former.isRecovered || base == nil { return .nothing }
             throw error
         }
         guard isGuess else { return .found(cut) }
@@ -108,19 +113,37 @@ extension Recorder {
         return known.contains { $0.content == cut.cut.digest } ? .found(cut) : .nothing
     }
 
-    private func openElsewhere(_ former: Former, attempts: Int) throws(VolumeError) -> Opening {
+    /// An inode that came back to a document and was displaced after that: whoever owns its stash file.
+    private func openDisplaced(_ inode: UInt64) -> Descriptor? {
+        for work in memory.works.values {
+            for former in work.formers {
+                guard let entry = former.entry, entry.kind == .displaced, entry.inode == inode,
+                    let file = try? stash.open(entry.file)
+                else { continue }
+                return file
+            }
+        }
+        return nil
+    }
+
+    private func openElsewhere(_ former: Former, _ work: Work) throws(VolumeError) -> Opening {
         guard case .elsewhere(let trace) = former.place else { return .nothing }
-        guard let file = try openInode(trace.inode) else {
-            return attempts < 4 ? .notYet : .nothing
+        guard let file = try openInode(trace.inode) ?? openDisplaced(trace.inode) else {
+            return work.attempts < 4 ? .notYet : .nothing
         }
-        if cl_probe_writers(file.raw) == -EAGAIN { return attempts < 4 ? .notYet : .nothing }
+        if cl_probe_writers(file.raw) == -EAGAIN {
+            let isNeeded = work.formers.contains {
+                $0.inode == trace.inode && $0.entry?.kind == .undo
+            }
+            return isNeeded || work.attempts < 4 ? .notYet : .nothing
+        }
         let now = status(file.raw)
-        guard trace.size < 0 || now.size == trace.size && now.modified == trace.modified else {
-            // It was changed as another document: what it held before is in the stash, or was recorded.
-            return .nothing
-        }
-        guard now.size > 0 else { return .nothing }
-        if cl_fsync(file.raw, 0) < 0 {
+        guard now.size > 0 else { return .empty }
+        var former = former
+        // Else it was changed as another document: what it held before is in the stash, or was recorded.
+        let isSame = trace.size < 0 || now.size == trace.size && now.modified == trace.modified
+        if !isSame { former.isBase = true }
+        if !former.isBase, cl_fsync(file.raw, 0) < 0 {
             throw VolumeError(.system, "A former content cannot be synced to the disk.")
         }
         let source = AnySource.file(FileContent(descriptor: file.raw))

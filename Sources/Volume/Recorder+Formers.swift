@@ -19,10 +19,14 @@ extension Recorder {
     /// only a backup's), those whose past lies in that inode, and the package it was in.
     func bequeath(_ stash: String?, inode: UInt64, to items: [Item], package: Int64? = nil) throws {
         guard let stash, let entry = Stash.parse(stash) else { return }
-        let heirs = memory.heirs.removeValue(forKey: inode) ?? []
-        memory.strays[inode] = nil
-        var users = 0
-        for heir in heirs where inherit(entry, heir) { users += 1 }
+        // Former contents that it is, and those that are read through it.
+        var (users, bases) = (0, 0)
+        for heir in memory.heirs[inode] ?? [] {
+            let count = inherit(entry, heir)
+            users += count.contents
+            bases += count.bases
+        }
+        if entry.kind == .displaced { memory.strays[inode] = nil }
         for item in items
         where users == 0 || item.latest > 0 || memory.works[item.key]?.save != nil {
             attach(entry, to: item.key)
@@ -32,18 +36,45 @@ extension Recorder {
             attach(entry, to: package)
             users += 1
         }
-        if users == 0 { memory.doomed.append(stash) }
-        if users > 1 { memory.stashUsers[stash] = users }
+        if users + bases == 0 { memory.doomed.append(stash) }
+        if users + bases > 1 { memory.stashUsers[stash] = users + bases }
     }
 
-    /// The past of a document that lay in another file of the tree lies in the stash now.
-    private func inherit(_ entry: Stash.Entry, _ heir: Int64) -> Bool {
-        guard let formers = memory.works[heir]?.formers else { return false }
-        let index = formers.lastIndex { $0.entry == nil && $0.inode == entry.inode }
-        guard let index else { return false }
-        touch(heir) { $0.formers[index].place = .stash(entry) }
+    /// The past of a document that lay in another file of the tree lies in the stash now. How many of its formers that is.
+    func inherit(_ entry: Stash.Entry, _ heir: Int64) -> (contents: Int, bases: Int) {
+        guard let formers = memory.works[heir]?.formers else { return (0, 0) }
+        var changed: [Former] = []
+        var count = (contents: 0, bases: 0)
+        for former in formers {
+            guard case .elsewhere(let trace) = former.place, trace.inode == entry.inode else {
+                changed.append(former)
+                continue
+            }
+            var moved = former
+            moved.place = .stash(entry)
+            // It was written there after it had left the document.
+            if trace.size >= 0, trace.modified != entry.modified { moved.isBase = true }
+            changed.append(moved)
+            if moved.isBase { count.bases += 1 } else { count.contents += 1 }
+            // Old blocks alone do not tell all: what lies between them is still there, and may be overwritten next.
+            if entry.kind == .undo { changed.append(.base(entry.inode)) }
+        }
+        if entry.kind != .undo { remove(heir, from: &memory.heirs, entry.inode) }
+        touch(heir) { $0.formers = changed }
         note(entry, of: heir)
-        return true
+        return count
+    }
+
+    /// The document is about to show another inode or none: old blocks of the one it has go on needing that one.
+    func follow(_ item: Item) {
+        guard item.inode != 0, let formers = memory.works[item.key]?.formers,
+            let undo = formers.lastIndex(where: {
+                $0.inode == item.inode && $0.entry?.kind == .undo
+            }),
+            !formers[undo...].contains(where: { $0.inode == item.inode && $0.entry?.kind != .undo })
+        else { return }
+        memory.heirs[item.inode, default: []].insert(item.key)
+        touch(item.key) { $0.formers.append(.base(item.inode)) }
     }
 
     /// The newest of a document's former contents.
@@ -83,7 +114,6 @@ extension Recorder {
             memory.doomed.append(entry.file)
         case .elsewhere(let trace):
             remove(key, from: &memory.heirs, trace.inode)
-            if memory.heirs[trace.inode] == nil { memory.strays[trace.inode] = nil }
         }
     }
 
@@ -96,5 +126,13 @@ extension Recorder {
         guard let work = memory.works.removeValue(forKey: key) else { return }
         memory.touched.insert(key)
         for former in work.formers { drop(former, of: key) }
+    }
+}
+
+extension Former {
+    /// Whatever that inode of the tree holds.
+    static func base(_ inode: UInt64) -> Former {
+        let trace = Trace(inode: inode, mode: 0o100644, size: -1, modified: 0, changed: 0)
+        return Former(place: .elsewhere(trace), isBase: true)
     }
 }

@@ -15,7 +15,7 @@ extension Recorder {
     ) throws(VolumeError) {
         let item = recording.item
         let excess = live?.cut.manifest.chunkIDs ?? []
-        for former in formers {
+        for former in formers where !former.former.isBase {
             try store(
                 former.cut.manifest.chunkIDs.subtracting(excess), from: former.source,
                 former.size, &places)

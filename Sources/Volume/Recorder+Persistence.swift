@@ -7,6 +7,8 @@ import Model
 extension Recorder {
     private static let elsewhere: UInt8 = 0x01
     private static let superseded: UInt8 = 0x80
+    private static let base: UInt8 = 0x08
+    private static let flags: UInt8 = 0x88
     private static let lastEvent = "events"
 
     /// To be called at the end of each transaction that may have changed works.
@@ -29,7 +31,8 @@ extension Recorder {
     }
 
     private func row(_ former: Former, order: Int, of key: Int64) -> Stashed {
-        let flag = former.isSuperseded ? Recorder.superseded : 0
+        let flags =
+            (former.isSuperseded ? Recorder.superseded : 0) | (former.isBase ? Recorder.base : 0)
         let place: String
         switch former.place {
         case .stash(let entry): place = entry.file
@@ -38,7 +41,7 @@ extension Recorder {
         }
         return Stashed(
             name: "\(key)/\(order)/\(place)", inode: former.inode, item: key,
-            kind: flag | (former.entry?.kind.rawValue ?? Recorder.elsewhere),
+            kind: flags | (former.entry.map { code($0.kind) } ?? Recorder.elsewhere),
             saved: former.save?.time,
             actor: former.save?.actor ?? Actor(process: 0, uid: 0, program: ""), recorded: 0)
     }
@@ -56,6 +59,14 @@ extension Recorder {
             for row in rows.sorted(by: { order(of: $0) < order(of: $1) }) { restore(row) }
         } catch {
             tell("journal", "What was left to do could not be read from the journal: \(error)")
+        }
+    }
+
+    private func code(_ kind: Stash.Kind) -> UInt8 {
+        switch kind {
+        case .displaced: 2
+        case .copied: 3
+        case .undo: 4
         }
     }
 
@@ -84,16 +95,17 @@ extension Recorder {
         let parts = row.name.split(separator: "/", maxSplits: 2)
         guard parts.count == 3 else { return nil }
         let isSuperseded = row.kind & Recorder.superseded != 0
-        if row.kind & 0x7F != Recorder.elsewhere {
+        let isBase = row.kind & Recorder.base != 0
+        if row.kind & ~Recorder.flags != Recorder.elsewhere {
             guard let entry = Stash.parse(String(parts[2])) else { return nil }
-            return Former(place: .stash(entry), isSuperseded: isSuperseded)
+            return Former(place: .stash(entry), isSuperseded: isSuperseded, isBase: isBase)
         }
         let numbers = parts[2].split(separator: ".").compactMap { Int64($0) }
         guard numbers.count == 4 else { return nil }
         let trace = Trace(
             inode: row.inode, mode: UInt32(truncatingIfNeeded: numbers[0]), size: numbers[1],
             modified: numbers[2], changed: numbers[3])
-        return Former(place: .elsewhere(trace), isSuperseded: isSuperseded)
+        return Former(place: .elsewhere(trace), isSuperseded: isSuperseded, isBase: isBase)
     }
 
     /// The last event that the journal knows, for the queue to go on from.

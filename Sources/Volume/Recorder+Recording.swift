@@ -196,7 +196,7 @@ extension Recorder {
         let known = try journal.read { [key = recording.item.key] in try $0.versions(of: key) }
         let isDeleted = recording.item.deleted != nil
         var current = known.first { $0.id == recording.item.current }
-        for cut in formers {
+        for cut in formers where !cut.former.isBase {
             let former = cut.former
             let digest = cut.cut.digest
             if digest == current?.content { continue }

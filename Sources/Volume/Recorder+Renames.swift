@@ -32,7 +32,19 @@ extension Recorder {
             }
             try arrive(target, move, t)
         }
-        if memory.heirs[move.trace.inode] != nil { memory.strays[move.trace.inode] = move.to }
+        try stray(move.trace, to: move.to, t)
+    }
+
+    /// Where the bytes are that documents were made of, and perhaps still are by other hard links.
+    func stray(_ trace: Trace, to spot: Spot, _ t: Reader) throws {
+        guard trace.isFile else { return }
+        let items = try t.items(inode: trace.inode)
+        let hasHeirs = memory.heirs[trace.inode] != nil
+        // Where an item says it, nothing is to be remembered.
+        guard !items.contains(where: { $0.name == spot.name }),
+            hasHeirs || !items.isEmpty && memory.strays.count < 10_000
+        else { return }
+        memory.strays[trace.inode] = spot
     }
 
     private func arrived(_ source: Item?, _ move: Move, to: Int64, _ t: Transaction) throws {
@@ -119,7 +131,8 @@ extension Recorder {
         if let stash = move.stash {
             try bequeath(stash, inode: move.replaced?.inode ?? target.inode, to: [target])
         } else if let replaced = move.replaced, replaced.inode != move.trace.inode {
-            try relinquish(target, replaced, t)
+            // Another hard link has its bytes.
+            need(target, replaced)
         }
         let save = source.flatMap { memory.works[$0.key]?.save }
         let isSaved = source.map { $0.latest > 0 || memory.works[$0.key]?.save != nil } ?? false
@@ -130,14 +143,6 @@ extension Recorder {
         try retire(source, t)
         try give(
             &target, move.trace, save ?? Work.Save(actor: move.actor, time: eventTime), t)
-    }
-
-    /// The document lost an inode that another hard link still has.
-    private func relinquish(_ item: Item, _ trace: Trace, _ t: Transaction) throws {
-        guard try t.items(inode: trace.inode).contains(where: { $0.key != item.key }) else {
-            return
-        }
-        need(item, trace)
     }
 
     /// The item that a temporary file had while it was one. What was saved in it before stays, as a deleted document.
@@ -220,9 +225,8 @@ extension Recorder {
         leave(placeB, back)
         try settle(placeA, at: a, old: traceA, traceB, by: actor, t)
         try settle(placeB, at: b, old: traceB, traceA, by: actor, t)
-        for (trace, spot) in [(traceA, b), (traceB, a)] where memory.heirs[trace.inode] != nil {
-            memory.strays[trace.inode] = spot
-        }
+        try stray(traceA, to: b, t)
+        try stray(traceB, to: a, t)
     }
 
     private func settle(

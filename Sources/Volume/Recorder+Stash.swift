@@ -56,8 +56,7 @@ extension Recorder {
                     }
                     eventTime = entry.saved
                     let keys = try owners(entry, t)
-                    if keys.isEmpty { leftovers.append(entry) }
-                    try give(entry, to: keys, t)
+                    if keys.isEmpty { leftovers.append(entry) } else { try give(entry, to: keys, t) }
                 }
                 try persist(t)
             }
@@ -69,7 +68,13 @@ extension Recorder {
     }
 
     private func give(_ entry: Stash.Entry, to keys: [Int64], _ t: Transaction) throws {
-        if keys.count > 1 { memory.stashUsers[entry.file] = keys.count }
+        // Killed after the bytes were moved aside and before that was noted: others may have their past in them.
+        var users = keys.count
+        for heir in memory.heirs[entry.inode] ?? [] {
+            let count = inherit(entry, heir)
+            users += count.contents + count.bases
+        }
+        if users > 1 { memory.stashUsers[entry.file] = users }
         for key in keys {
             attach(entry, to: key, isRecovered: true)
             guard var item = try t.item(key), item.changed != 0, item.deleted == nil else {

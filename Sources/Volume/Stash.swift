@@ -93,17 +93,30 @@ final class Stash: Sendable {
 
     func remove(_ name: String) { _ = cl_unlinkat(directory, name, 0) }
 
-    /// Copies what an O_PATH descriptor refers to, cloned where the file system can.
+    private static let unfinished = "unfinished."
+
+    /// Copies what an O_PATH descriptor refers to, cloned where the file system can. It gets its name when it is whole.
     func copy(of file: Int32, _ trace: Trace, into name: String) throws(Errno) {
         let source = Descriptor(owning: try check(cl_reopen(file, O_RDONLY | O_NOATIME)))
+        let draft = Stash.unfinished + name
         let copy = try Descriptor(
-            opening: name, in: directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
-        let result = cl_copy_file(source.raw, copy.raw, trace.size)
+            opening: draft, in: directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
+        var result = cl_copy_file(source.raw, copy.raw, trace.size)
+        _ = cl_chmod_fd(copy.raw, mode_t(trace.permissions))
+        if result >= 0 { result = cl_renameat2(directory, draft, directory, name, 0) }
         if result < 0 {
-            remove(name)
+            remove(draft)
             throw Errno(-result)
         }
-        _ = cl_chmod_fd(copy.raw, mode_t(trace.permissions))
+    }
+
+    /// Takes away copies that a daemon was killed over.
+    func removeUnfinished() throws(Errno) {
+        var names: [String] = []
+        try forEachName(in: directory) { name in
+            if name.text.hasPrefix(Stash.unfinished) { names.append(name.text) }
+        }
+        for name in names { remove(name) }
     }
 
     /// Whether this file system clones files at no cost.

@@ -69,22 +69,25 @@ package final class Volume: Sendable {
         let store = try Store(
             opening: path, mayCreate: settings.mayCreate, owner: owner ?? "process \(getpid())")
         let isClean = store.takeCleanMark()
-        let journal = try Journal.open(
-            path: store.journalPath, mayCreate: settings.mayCreate, checked: !isClean)
+        let (journal, problem) = try openJournal(
+            store, mayCreate: settings.mayCreate, checked: !isClean, log: log)
         let packs = try PackStore(directory: store.chunksPath)
         let identity = try VolumeIdentity(journal, store: path, name: name)
         let stash = Stash(directory: store.stash.raw, firstSequence: 0)
         let leftovers: [Stash.Entry]
         do throws(Errno) {
+            try stash.removeUnfinished()
             leftovers = try stash.entries()
         } catch {
             throw VolumeError(.system, "The stash of \(path) cannot be read: \(error).")
         }
         let logged = EventLog.leftovers(in: store.directory.raw)
-        return Volume(
+        let volume = Volume(
             store: store, identity: identity, settings: settings, journal: journal, packs: packs,
             leftovers: leftovers, logged: logged,
             lastEvent: try Recorder.lastSequence(journal, logged), log: log)
+        if let problem { volume.recorder.tell("healed journal", problem) }
+        return volume
     }
 
     /// Starts the recorder, which first compares the tree with the journal while requests are served already.
@@ -96,7 +99,8 @@ package final class Volume: Sendable {
         do throws(VolumeError) {
             _ = try journal.checkpoint()
             try journal.close()
-            store.setCleanMark()
+            // Where something was wrong, the next opening looks at all of the journal.
+            if recorder.signal.look({ recorder.report.problems.isEmpty }) { store.setCleanMark() }
         } catch {
             log.error("The journal could not be closed in order: \(error)")
         }

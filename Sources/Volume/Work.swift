@@ -42,6 +42,8 @@ struct Former: Hashable {
     var save: Work.Save?
     /// A program saved it after it had been replaced: a conflict version.
     var isSuperseded = false
+    /// No content of the document: an older one of its old blocks is read through it.
+    var isBase = false
     /// Found in the stash when the volume was opened: perhaps it was recorded before.
     var isRecovered = false
     /// What was current before it, when it was left for later because a program still had it open.

@@ -69,6 +69,35 @@ extension ProgramTree {
     }
 
     /// Every file of the tree that is not local is an item, recorded and by its inode.
+    /// Says what a step left that the journal does not know.
+    func isTreeKnown(_ step: String) throws -> Bool {
+        let known = try volume.journal.read { reader in
+            var known: Set<String> = []
+            try reader.forEachItem { item in
+                guard item.deleted == nil, let path = try reader.path(of: item.key) else { return }
+                known.insert(path.map(\.text).joined(separator: "/"))
+            }
+            return known
+        }
+        let names = volume.ignoreFile.current
+        let unknown = (try FileManager.default.subpathsOfDirectory(atPath: real(""))).filter {
+            !known.contains($0) && !names.matches(Name($0.split(separator: "/").last!))
+        }
+        if let first = unknown.first {
+            var status = stat()
+            lstat(real(first), &status)
+            let items = try volume.journal.read { try $0.items(inode: UInt64(status.st_ino)) }
+            let twins = try FileManager.default.subpathsOfDirectory(atPath: real("")).filter {
+                var other = stat()
+                return lstat(real($0), &other) == 0 && other.st_ino == status.st_ino
+            }
+            Issue.record(
+                "after \(step): \(unknown), \(twins), known: \(items.map { "\($0.key) \($0.name)" })"
+            )
+        }
+        return unknown.isEmpty
+    }
+
     private func checkTree(_ location: SourceLocation) throws {
         let known = try volume.journal.read { reader in
             var known: [String: Item] = [:]

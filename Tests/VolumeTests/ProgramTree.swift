@@ -70,7 +70,7 @@ final class ProgramTree: @unchecked Sendable {
         self.store = store ?? scratch!.path + "/store"
         self.settings = settings
         var log = Logger(label: "test")
-        log.logLevel = .critical
+        log.logLevel = .error
         volume = try Volume.open(store: self.store, settings: settings, log: log)
         if starts { volume.start() }
     }
@@ -82,7 +82,7 @@ final class ProgramTree: @unchecked Sendable {
         volume.stop()
         nodes = [:]
         var log = Logger(label: "test")
-        log.logLevel = .critical
+        log.logLevel = .error
         // The store's lock goes with the last reference to the volume.
         volume = nil
         try between()

@@ -187,7 +187,8 @@ struct RandomProgram {
         fstat(handle.descriptor, &status)
         let isTemporary =
             status.st_nlink == 0 || handle.node.traits.contains(.local) || isShownLocally(status)
-        log.append("\(program.process) release \(label(bytes)), last \(isLast), lost \(isTemporary)")
+        log.append(
+            "\(program.process) release \(label(bytes)), last \(isLast), lost \(isTemporary)")
         tree.close(handle)
         if isLast, !isTemporary, !written.isEmpty { saved.insert(written) }
     }

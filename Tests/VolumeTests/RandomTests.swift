@@ -18,6 +18,11 @@ import Testing
         return (0..<6).map { _ in UInt64.random(in: 1...1_000_000) }
     }()
 
+    /// Looks for the step that breaks something; slow, and another schedule.
+    static let checksEachStep = ProcessInfo.processInfo.environment["VOLUME_CHECK"] != nil
+    static let firstCheck =
+        ProcessInfo.processInfo.environment["VOLUME_CHECK"].flatMap(Int.init) ?? 0
+
     static let steps = ProcessInfo.processInfo.environment["VOLUME_STEPS"].flatMap(Int.init) ?? 600
 
     @Test(arguments: RandomTests.seeds) func nothingSavedIsLost(seed: UInt64) throws {
@@ -29,9 +34,19 @@ import Testing
         for directory in ["d", "e", "d/f"] { try tree.mkdir(directory, by: Program(process: 1)) }
         for step in 0..<RandomTests.steps {
             random.step()
+            if RandomTests.checksEachStep, step > RandomTests.firstCheck {
+                tree.quiet(seconds: 1)
+                guard try tree.isTreeKnown(random.log.last ?? "") else { break }
+            }
             if step.isMultiple(of: 97) { usleep(UInt32(random.noise.next() % 60_000)) }
         }
         try random.releaseAll()
+        if RandomTests.seeds.count == 1 {
+            try? random.log.joined(separator: "\n").write(
+                toFile: "/tmp/volume-random-\(seed).log", atomically: true, encoding: .utf8)
+        }
+        tree.quiet()
+        _ = try tree.isTreeKnown("all")
         try tree.checkInvariants()
         let lost = random.saved.subtracting(try reachable(tree))
         if !lost.isEmpty {
