@@ -23,8 +23,8 @@ struct EnduranceTests {
                 "sh", ["-ec", Self.load], directory: busy.path, input: null, output: null,
                 errors: null)
             defer { load.killGroup() }
-            let before = try Left()
             let volume = try MountedVolume()
+            let id = try identity(of: volume)
             var documents = 0
             for round in 0..<50 {
                 try SavePattern.allCases[round % SavePattern.allCases.count].save(
@@ -38,27 +38,25 @@ struct EnduranceTests {
             #expect(versions.count <= documents)
             try volume.unmount()
             #expect(!load.hasEnded(), "the load was refused something")
-            load.killGroup()
-            let after = try Left()
-            #expect(after == before)
+            #expect(try MountTable.entries().allSatisfy { $0.mountPoint != volume.path })
+            #expect(access("/run/concord/\(id)", F_OK) != 0, "the control socket's directory")
+            #expect(try processes(naming: volume.store) == [])
+            let doctor = try Programs.fsctl("doctor", volume.store).run()
+            #expect(doctor.status == 0, "\(doctor.output)")
         }
     }
 
-    /// What mounts leave when they leave something.
-    private struct Left: Equatable {
-        let mounts: Int
-        let sockets: [String]
-        let connections: [String]
-        let descriptors: Int
+    private func identity(of volume: MountedVolume) throws -> String {
+        struct Report: Decodable { var volume: String }
+        let text = try Programs.fsctl("status", "--json", volume.path).succeed()
+        return try JSONDecoder().decode(Report.self, from: Data(text.utf8)).volume
+    }
 
-        init() throws {
-            func names(_ path: String) -> [String] {
-                ((try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []).sorted()
-            }
-            mounts = try MountTable.entries().count { $0.type == "fuse.concord" }
-            sockets = names("/run/concord")
-            connections = names("/sys/fs/fuse/connections")
-            descriptors = names("/proc/self/fd").count
+    /// The processes that have a path among their arguments.
+    private func processes(naming path: String) throws -> [String] {
+        try FileManager.default.contentsOfDirectory(atPath: "/proc").filter { name in
+            let words = FileManager.default.contents(atPath: "/proc/\(name)/cmdline")
+            return words.map { String(decoding: $0, as: UTF8.self).contains(path) } ?? false
         }
     }
 
@@ -105,44 +103,50 @@ struct EnduranceTests {
         let home = try TemporaryDirectory("disk")
         try Command("mount", "-t", "tmpfs", "-o", "size=48m", "small", home.path).succeed()
         defer { _ = umount2(home.path, Int32(MNT_DETACH)) }
+        try Command("fallocate", "-l", "24M", "\(home.path)/ballast").succeed()
         let options = way == .passthrough ? [] : [way.rawValue]
         try MountedVolume.with(store: "\(home.path)/store", options: options) { volume in
-            let letter = "\(volume.path)/letter.txt"
-            try Data("kept".utf8).write(to: URL(filePath: letter))
+            let letters = SavePattern.allCases.map { "\(volume.path)/\($0).txt" }
+            for letter in letters { try Data("kept".utf8).write(to: URL(filePath: letter)) }
             try volume.waitForDisk()
-            let filler = try OpenFile.creating("\(volume.path)/filler.bin", O_WRONLY)
-            let block = [UInt8](repeating: 1, count: 1 << 20)
-            var size = 0
-            let refused = refusal { () throws(Errno) in
-                while size < 100 << 20 {
-                    try filler.write(block, at: size)
-                    size += block.count
-                }
-            }
-            #expect(refused == .noSpace)
-            #expect(size > 20 << 20)
-            filler.close()
-            #expect(try String(contentsOfFile: letter, encoding: .utf8) == "kept")
-            // Saves where there is no room: refused, or done; never half.
-            for pattern in SavePattern.allCases {
+            #expect(try fill("\(volume.path)/filler.bin") == .noSpace)
+            for (pattern, letter) in zip(SavePattern.allCases, letters) {
+                #expect(try String(contentsOfFile: letter, encoding: .utf8) == "kept")
+                // There is no room: refused, or done.
                 try? pattern.save(Data(repeating: 7, count: 3_000_000), to: letter, synced: true)
-                let place = SavePattern.places(of: letter).first { access($0, R_OK) == 0 }
-                #expect(place != nil, "\(pattern)")
             }
-            for place in SavePattern.places(of: letter).dropFirst() { unlink(place) }
-            try call(unlink("\(volume.path)/filler.bin"))
-            _ = try Programs.fsctl("wait", volume.path).run()
-            let file = URL(filePath: letter)
-            try wait(seconds: 30, for: "room for a save") {
-                try? Data("after".utf8).write(to: file)
-                return try? Data(contentsOf: file) == Data("after".utf8) ? true : nil
-            }
-            try volume.waitForDisk()
-            let history = try History.of(letter)
-            #expect(history.versions.last?.size == 5)
-            #expect(history.versions.contains { $0.size == 4 })
+            // Room comes from elsewhere: what is removed here is history, and takes its room.
+            try call(unlink("\(home.path)/ballast"))
+            for letter in letters { try expectRecovered(letter, in: volume) }
             let doctor = try Programs.fsctl("doctor", volume.path).run()
             #expect(doctor.status == 0, "\(doctor.output)")
+        }
+    }
+
+    /// A save succeeds again, without a restart, and what was kept before is a version.
+    private func expectRecovered(_ letter: String, in volume: MountedVolume) throws {
+        try wait(seconds: 30, for: "room for a save of \(letter)") {
+            try? Data("after".utf8).write(to: URL(filePath: letter))
+            let now = try? Data(contentsOf: URL(filePath: letter))
+            return now == Data("after".utf8) ? true : nil
+        }
+        try volume.waitForDisk()
+        let places = SavePattern.places(of: letter)
+        let histories = places.compactMap { try? History.of($0) }
+        #expect(histories.first?.versions.last?.size == 5, "\(letter)")
+        #expect(histories.contains { $0.versions.contains { $0.size == 4 } }, "\(letter)")
+    }
+
+    /// Writes until that is refused; why it was.
+    private func fill(_ path: String) throws -> Errno? {
+        let filler = try OpenFile.creating(path, O_WRONLY)
+        let block = [UInt8](repeating: 1, count: 1 << 20)
+        var size = 0
+        return refusal { () throws(Errno) in
+            while size < 100 << 20 {
+                try filler.write(block, at: size)
+                size += block.count
+            }
         }
     }
 }

@@ -122,7 +122,7 @@ struct LargeFileTests {
     }
 
     @Test(
-        "200 MB are emptied by O_TRUNC and kept; others are served meanwhile",
+        "200 MB are emptied by O_TRUNC, and kept",
         arguments: DataPath.allCases)
     func truncated(_ way: DataPath) throws {
         try way.with { volume in
