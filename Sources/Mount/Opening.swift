@@ -55,8 +55,7 @@ final class Opening: @unchecked Sendable {
     /// For a file that was just made, which nothing has to be saved of.
     func finish() throws(Errno) -> Opened {
         do throws(Errno) {
-            guard let opened = try proceed(mayBlock: true) else { throw Errno.io }
-            return opened
+            return try proceedPatiently()
         } catch {
             abandon()
             throw error
@@ -66,15 +65,16 @@ final class Opening: @unchecked Sendable {
     /// Parked opens of one file take turns.
     var line: Line { state.line }
 
-    /// Nil: to be called again from a parking thread, with `mayBlock`.
+    /// Nil: to be called again from a parking thread, with `mayBlock`; then again, when others have opened the file meanwhile.
     func proceed(mayBlock: Bool) throws(Errno) -> Opened? {
         guard writes else { return try open(nil) }
         let opened = try state.withContent(mayBlock: mayBlock) {
             (content) throws(Errno) -> Opened? in
-            let others = self.state.life.withLock { $0.handles }
+            let (others, mode) = self.state.life.withLock { ($0.handles, $0.mode) }
+            let maps = self.mayMap(in: mode)
             let access = try self.driver.volume.openForWriting(
                 &content.writing, file: self.file.raw, status: try self.file.status(),
-                truncates: self.truncates, isNew: self.isNew,
+                truncates: self.truncates, maps: maps, isNew: self.isNew,
                 traits: self.driver.traits(self.node), others: others, unique: self.caller.unique,
                 mayBlock: mayBlock, by: self.driver.actor(self.caller))
             do throws(Errno) {
@@ -83,20 +83,48 @@ final class Opening: @unchecked Sendable {
                 case .direct: return try self.open(nil)
                 case .guarded(let undo):
                     content.undo = undo
-                    return try self.open(undo)
+                    let opened = try self.open(undo, isSecured: maps)
+                    if opened == nil { self.takeBack(&content) }
+                    return opened
                 }
             } catch {
-                self.driver.volume.closeWriter(
-                    &content.writing, file: self.file.raw,
-                    traits: self.driver.traits(self.node), unique: self.caller.unique)
+                self.takeBack(&content)
                 throw error
             }
         }
         return opened ?? nil
     }
 
+    /// Until it is open or refused, on a parking thread.
+    func proceedPatiently() throws(Errno) -> Opened {
+        while true {
+            if let opened = try proceed(mayBlock: true) { return opened }
+        }
+    }
+
+    /// Whether a program may write by a mapping that goes straight to the file, past us: where the kernel reads and writes
+    /// the inode by itself, whatever this open says.
+    private func mayMap(in mode: OpenState.Mode) -> Bool {
+        if case .passthrough = mode { return flags & O_ACCMODE == O_RDWR && !isNew }
+        return false
+    }
+
+    /// The volume was told of an open that has come to nothing.
+    private func takeBack(_ content: inout OpenState.Content) {
+        driver.volume.closeWriter(
+            &content.writing, file: file.raw, traits: driver.traits(node), unique: caller.unique)
+    }
+
     private func open(_ undo: Undo?) throws(Errno) -> Opened {
         try state.life.withLock { (life) throws(Errno) in try open(&life, undo) }
+    }
+
+    /// Nil: others have opened the file since, so that a mapping would escape `undo`, which does not hold everything.
+    private func open(_ undo: Undo, isSecured: Bool) throws(Errno) -> Opened? {
+        try state.life.withLock { (life) throws(Errno) -> Opened? in
+            if mayMap(in: life.mode), !isSecured { return nil }
+            return try open(&life, undo)
+        }
     }
 
     private func open(_ life: inout OpenState.Life, _ undo: Undo?) throws(Errno) -> Opened {

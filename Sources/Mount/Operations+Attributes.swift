@@ -144,6 +144,7 @@ extension Driver {
 
     /// FUSE_STATX, which libfuse does not know: statx(2) with the time of birth. Replies with the wire's structure.
     func statx(_ id: UInt64, _ message: cf_statx_in) throws(Errno) -> cf_statx_out {
+        if VersionNodes.isVirtual(id) { return cf_statx_out(try versions.find(id).status) }
         let node = try node(id)
         let position = nodes.position(of: node)
         let file = try descriptor(node)
@@ -156,5 +157,28 @@ extension Driver {
         reply.stat.spare2 = cf_statx().spare2
         reply.attr_valid = position.isVolatile ? 0 : UInt64(Driver.cacheSeconds)
         return reply
+    }
+}
+
+extension cf_statx_out {
+    /// What stat(2) tells, for long; nobody knows of a birth.
+    fileprivate init(_ status: stat) {
+        self.init()
+        attr_valid = UInt64(Driver.cacheSeconds)
+        stat.mask = 0x7ff  // STATX_BASIC_STATS
+        stat.blksize = 4096
+        (stat.nlink, stat.uid) = (UInt32(status.st_nlink), status.st_uid)
+        (stat.gid, stat.mode) = (status.st_gid, UInt16(status.st_mode))
+        (stat.ino, stat.size) = (UInt64(status.st_ino), UInt64(status.st_size))
+        stat.blocks = UInt64(status.st_blocks)
+        stat.atime = cf_sx_time(status.st_atim)
+        stat.mtime = cf_sx_time(status.st_mtim)
+        stat.ctime = cf_sx_time(status.st_ctim)
+    }
+}
+
+extension cf_sx_time {
+    fileprivate init(_ time: timespec) {
+        self.init(tv_sec: Int64(time.tv_sec), tv_nsec: UInt32(time.tv_nsec), reserved: 0)
     }
 }

@@ -25,10 +25,7 @@ extension Driver {
             }
             parking.park(
                 request, inLine: opening.line,
-                { () throws(Errno) in
-                    guard let opened = try opening.proceed(mayBlock: true) else { throw Errno.io }
-                    return opened
-                },
+                { () throws(Errno) in try opening.proceedPatiently() },
                 undo: { self.closeHandle($0.number) }, finally: { opening.abandon() },
                 answer: { self.answerOpen($0, $1) })
         }

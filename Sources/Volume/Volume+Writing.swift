@@ -6,11 +6,12 @@ import SystemCalls
 // Opening for writing, truncating and closing: where a save begins and ends.
 extension Volume {
     /// A program opens a file for writing (`truncates`: with O_TRUNC, which the caller does afterwards), or has just made
-    /// it (`isNew`). Puts in safety what it may overwrite. `file` is O_PATH; `unique` the kernel's number of the request;
-    /// `others` how many handles of any kind are open on the inode already.
+    /// it (`isNew`). Puts in safety what it may overwrite: all of it also when it may write by a mapping of which nobody
+    /// hears (`maps`). `file` is O_PATH; `unique` the kernel's number of the request; `others` how many handles of any kind
+    /// are open on the inode already.
     package func openForWriting(
-        _ writing: inout Writing, file: Int32, status: stat, truncates: Bool, isNew: Bool,
-        traits: Traits, others: Int, unique: UInt64, mayBlock: Bool, by actor: Actor
+        _ writing: inout Writing, file: Int32, status: stat, truncates: Bool, maps: Bool = false,
+        isNew: Bool, traits: Traits, others: Int, unique: UInt64, mayBlock: Bool, by actor: Actor
     ) throws(Errno) -> WriteAccess {
         if isNew || !Trace(status).isFile {
             writing.baseline = nil
@@ -21,9 +22,12 @@ extension Volume {
         let trace = Trace(status)
         if writing.writers > 0 {
             try noteBoundary(&writing, file: file, trace: trace, traits: traits, unique: unique)
-            if truncates, let undo = writing.undo { try saveAll(of: file, in: undo, from: 0) }
+            if truncates || maps, let undo = writing.undo {
+                guard mayBlock else { return .slow }
+                try saveAll(of: file, in: undo, from: 0)
+            }
         } else if !(try secure(
-            &writing, file: file, trace: trace, whole: truncates, traits: traits,
+            &writing, file: file, trace: trace, whole: truncates || maps, traits: traits,
             mayBlock: mayBlock, by: actor))
         {
             return .slow

@@ -45,8 +45,16 @@ package final class OpenFile {
     }
 
     package func write(_ bytes: [UInt8], at offset: Int) throws(Errno) {
-        let count = try check(cl_pwrite(descriptor, bytes, bytes.count, Int64(offset)))
-        guard count == bytes.count else { throw .io }
+        var done = 0
+        while done < bytes.count {
+            // A full disk takes a part of it first.
+            done += try check(
+                bytes.withUnsafeBytes {
+                    cl_pwrite(
+                        descriptor, $0.baseAddress! + done, bytes.count - done,
+                        Int64(offset + done))
+                })
+        }
     }
 
     /// Fewer bytes than asked for only at the end.

@@ -1,0 +1,234 @@
+import CLinux
+import Foundation
+import Glibc
+import Support
+import SystemCalls
+import Testing
+
+/// From mount to unmount, in order and out of order.
+@Suite("A mount's life")
+struct LifecycleTests {
+    enum End: String, CaseIterable { case terminate, interrupt, umount, command }
+
+    /// Two saves of a document, and the next mount shows both.
+    private func save(_ text: String, to name: String, in volume: MountedVolume) throws {
+        try Data(text.utf8).write(to: URL(filePath: "\(volume.path)/\(name)"))
+    }
+
+    private func texts(of name: String, in volume: MountedVolume) throws -> [String] {
+        let history = try History.of("\(volume.path)/\(name)")
+        return try history.versions.map {
+            let path = "\(volume.path)/.versions/\(name)/\($0.fileName)"
+            return try String(contentsOfFile: path, encoding: .utf8)
+        }
+    }
+
+    private func expectSound(_ volume: MountedVolume) throws {
+        let doctor = try Programs.fsctl("doctor", volume.path).run()
+        #expect(doctor.status == 0, "\(doctor.output)\(doctor.errors)")
+    }
+
+    @Test(
+        "it ends cleanly, whoever ends it, and the next mount sees everything",
+        arguments: End.allCases)
+    func ending(_ end: End) throws {
+        try MountedVolume.with { volume in
+            try save("one", to: "letter.txt", in: volume)
+            try save("two", to: "letter.txt", in: volume)
+            // Not a moment for the recorder: what was closed counts.
+            switch end {
+            case .terminate: try volume.terminate(SIGTERM)
+            case .interrupt: try volume.terminate(SIGINT)
+            case .umount: try volume.unmount()
+            case .command:
+                try Command(Programs.concord, "unmount", volume.path).succeed()
+                try volume.unmount()
+            }
+            #expect(access("\(volume.store)/clean", F_OK) == 0, "the store is marked clean")
+            let left = try String(contentsOfFile: "\(volume.tree)/letter.txt", encoding: .utf8)
+            #expect(left == "two")
+            try volume.mount()
+            #expect(access("\(volume.store)/clean", F_OK) != 0, "while it is used it is not")
+            #expect(try texts(of: "letter.txt", in: volume) == ["one", "two"])
+            try expectSound(volume)
+        }
+    }
+
+    @Test(
+        "ended under a program that has files open: it is told, or its writes are kept",
+        arguments: DataPath.allCases)
+    func endedUnderPrograms(_ way: DataPath) throws {
+        try way.with { volume in
+            try save("begun", to: "open.txt", in: volume)
+            let file = try OpenFile("\(volume.path)/open.txt", O_RDWR)
+            try file.write(" before", at: 5)
+            try volume.terminate()
+            let refused = refusal { () throws(Errno) in try file.write(" after", at: 12) }
+            file.close()
+            try volume.mount()
+            let expected = refused == nil ? "begun before after" : "begun before"
+            #expect(
+                try String(contentsOfFile: "\(volume.path)/open.txt", encoding: .utf8) == expected)
+            #expect(try texts(of: "open.txt", in: volume).last == expected)
+            #expect(try texts(of: "open.txt", in: volume).first == "begun")
+            try expectSound(volume)
+        }
+    }
+
+    @Test("a second process on one store is refused, and told who has it")
+    func secondProcess() throws {
+        try MountedVolume.with { volume in
+            let other = try TemporaryDirectory()
+            let refused = try Command(
+                Programs.concord, "mount", "--store", volume.store, other.path
+            ).run()
+            #expect(refused.status == 4)
+            #expect(refused.errors.contains("process \(volume.pid)"), "\(refused.errors)")
+            #expect(refused.errors.contains(volume.path), "\(refused.errors)")
+            let same = try Command(
+                Programs.concord, "mount", "--store", volume.store, volume.path
+            ).run()
+            #expect(same.status == 4 && same.errors.contains("\(volume.pid)"), "\(same.errors)")
+            try save("still", to: "letter.txt", in: volume)
+            #expect(try texts(of: "letter.txt", in: volume) == ["still"])
+        }
+    }
+
+    @Test("a new mount takes the place of a dead one and heals it")
+    func dead() throws {
+        try MountedVolume.with { volume in
+            try save("one", to: "letter.txt", in: volume)
+            try volume.waitForDisk()
+            try save("two", to: "letter.txt", in: volume)
+            let held = try OpenFile("\(volume.path)/letter.txt", O_RDONLY)
+            try volume.kill9()
+            let said = try Command("ls", volume.path + "/x").run()
+            #expect(said.status != 0 && said.errors.contains("not connected"))
+            let told = try Programs.fsctl("status", volume.path).run()
+            #expect(told.status == 3 && told.errors.contains("lost its daemon"), "\(told.errors)")
+            #expect(try held.text() == "two", "what was open reads on")
+            held.close()
+            try volume.mount()
+            #expect(try texts(of: "letter.txt", in: volume) == ["one", "two"])
+            #expect(try MountTable.entries().count { $0.mountPoint == volume.path } == 1)
+            try expectSound(volume)
+        }
+    }
+
+    @Test("umount -l lets programs that have files open go on", arguments: DataPath.allCases)
+    func lazily(_ way: DataPath) throws {
+        try way.with { volume in
+            try save("begun", to: "open.txt", in: volume)
+            let file = try OpenFile("\(volume.path)/open.txt", O_RDWR)
+            let directory = try OpenFile(volume.path, O_PATH)
+            try call(umount2(volume.path, Int32(MNT_DETACH)))
+            try file.write(" and goes on", at: 5)
+            #expect(try file.text() == "begun and goes on")
+            let made = cl_openat(directory.descriptor, "made.txt", O_CREAT | O_WRONLY, 0o644)
+            #expect(made >= 0)
+            _ = cl_close(made)
+            let refused = try Command(
+                Programs.concord, "mount", "--store", volume.store, volume.path
+            ).run()
+            #expect(refused.status == 4 && refused.errors.contains("\(volume.pid)"))
+            file.close()
+            directory.close()
+            try volume.terminate(0)
+            try volume.mount()
+            #expect(try texts(of: "open.txt", in: volume) == ["begun", "begun and goes on"])
+            #expect(access("\(volume.path)/made.txt", F_OK) == 0)
+            try expectSound(volume)
+        }
+    }
+
+    @Test("a stopped daemon's clients can be killed, and go on when it does (trap 72)")
+    func stopped() throws {
+        try MountedVolume.with { volume in
+            try save("one", to: "letter.txt", in: volume)
+            _ = kill(volume.pid, SIGSTOP)
+            defer { _ = kill(volume.pid, SIGCONT) }
+            let null = open("/dev/null", O_RDWR | O_CLOEXEC)
+            defer { close(null) }
+            let clients = try [
+                ["stat", "\(volume.path)/absent"], ["df", volume.path],
+                ["cat", "\(volume.path)/letter.txt"], ["touch", "\(volume.path)/new"],
+            ].map {
+                try ChildProcess($0[0], Array($0[1...]), input: null, output: null, errors: null)
+            }
+            usleep(200_000)
+            for client in clients { #expect(!client.hasEnded(), "\(client.name) should wait") }
+            for client in clients { client.send(SIGKILL) }
+            // They wait for a request that nobody has taken yet: that can be killed.
+            for client in clients { #expect(try client.waitForEnd(seconds: 10) == 137) }
+            let patient = try ChildProcess(
+                "touch", ["\(volume.path)/later"], input: null, output: null, errors: null)
+            usleep(100_000)
+            _ = kill(volume.pid, SIGCONT)
+            #expect(try patient.waitForEnd(seconds: 10) == 0)
+            #expect(access("\(volume.path)/later", F_OK) == 0)
+            try save("two", to: "letter.txt", in: volume)
+            #expect(try texts(of: "letter.txt", in: volume) == ["one", "two"])
+        }
+    }
+
+    @Test("what was edited in the tree while nothing was mounted is versions at the next mount")
+    func directEdits() throws {
+        try MountedVolume.with { volume in
+            for name in ["edited", "replaced", "removed", "moved", "same"] {
+                try save("before", to: "\(name).txt", in: volume)
+            }
+            try volume.unmount()
+            let script = """
+                echo after > edited.txt; echo after > new; mv new replaced.txt; rm removed.txt
+                mkdir d; mv moved.txt d/moved.txt; echo after > d/created.txt; touch same.txt
+                """
+            var command = Command("sh", "-ec", script)
+            command.directory = volume.tree
+            try command.succeed()
+            try volume.mount()
+            try volume.waitForDisk()
+            // The bytes that were overwritten beside the mount are gone; that there was a version is not.
+            let edited = try History.of("\(volume.path)/edited.txt")
+            #expect(edited.versions.map(\.size).last == 6)
+            #expect(try texts(of: "d/created.txt", in: volume, directory: "d") == ["after\n"])
+            #expect(try History.of("\(volume.path)/d/moved.txt").versions.count == 1)
+            #expect(try History.of("\(volume.path)/same.txt").versions.count == 1)
+            #expect(try History.of("\(volume.path)/replaced.txt").versions.last?.size == 6)
+            #expect(access("\(volume.path)/removed.txt", F_OK) != 0)
+        }
+    }
+
+    private func texts(of path: String, in volume: MountedVolume, directory: String) throws
+        -> [String]
+    {
+        let name = String(path.dropFirst(directory.count + 1))
+        return try History.of("\(volume.path)/\(path)").versions.map {
+            try String(
+                contentsOfFile: "\(volume.path)/\(directory)/.versions/\(name)/\($0.fileName)",
+                encoding: .utf8)
+        }
+    }
+
+    @Test("two volumes at once are two")
+    func two() throws {
+        try MountedVolume.with { first in
+            try MountedVolume.with { second in
+                try save("first", to: "letter.txt", in: first)
+                try save("second", to: "letter.txt", in: second)
+                #expect(try texts(of: "letter.txt", in: first) == ["first"])
+                #expect(try texts(of: "letter.txt", in: second) == ["second"])
+                let moved = rename("\(first.path)/letter.txt", "\(second.path)/moved.txt")
+                #expect(moved == -1 && errno == EXDEV)
+                try Command("mv", "\(first.path)/letter.txt", "\(second.path)/moved.txt").succeed()
+                #expect(try texts(of: "moved.txt", in: second) == ["first"])
+                #expect(
+                    try History.of("\(second.path)/letter.txt").id
+                        != History.of("\(second.path)/moved.txt").id)
+                try first.terminate()
+                try save("third", to: "letter.txt", in: second)
+                #expect(try texts(of: "letter.txt", in: second) == ["second", "third"])
+                try first.mount()
+            }
+        }
+    }
+}
