@@ -15,8 +15,9 @@ extension Recorder {
         memory.touched.insert(key)
     }
 
-    /// A content that was moved aside goes to the documents it was part of: the one that had the name (not when that was
-    /// only a backup's), those whose past lies in that inode, and the package it was in.
+    /// A content that was moved aside goes to the documents it was part of: the one that had the
+    /// name (not when that was only a backup's), those whose past lies in that inode, and the
+    /// package it was in.
     func bequeath(_ stash: String?, inode: UInt64, to items: [Item], package: Int64? = nil) throws {
         guard let stash, let entry = Stash.parse(stash) else { return }
         // Former contents that it is, and those that are read through it.
@@ -40,7 +41,8 @@ extension Recorder {
         if users + bases > 1 { memory.stashUsers[stash] = users + bases }
     }
 
-    /// The past of a document that lay in another file of the tree lies in the stash now. How many of its formers that is.
+    /// The past of a document that lay in another file of the tree lies in the stash now. How many
+    /// of its formers that is.
     func inherit(_ entry: Stash.Entry, _ heir: Int64) -> (contents: Int, bases: Int) {
         guard let formers = memory.works[heir]?.formers else { return (0, 0) }
         var changed: [Former] = []
@@ -56,7 +58,8 @@ extension Recorder {
             if trace.size >= 0, trace.modified != entry.modified { moved.isBase = true }
             changed.append(moved)
             if moved.isBase { count.bases += 1 } else { count.contents += 1 }
-            // Old blocks alone do not tell all: what lies between them is still there, and may be overwritten next.
+            // Old blocks alone do not tell all: what lies between them is still there, and may be
+            // overwritten next.
             if entry.kind == .undo { changed.append(.base(entry.inode)) }
         }
         if entry.kind != .undo { remove(heir, from: &memory.heirs, entry.inode) }
@@ -65,7 +68,8 @@ extension Recorder {
         return count
     }
 
-    /// The document is about to show another inode or none: old blocks of the one it has go on needing that one.
+    /// The document is about to show another inode or none: old blocks of the one it has go on
+    /// needing that one.
     func follow(_ item: Item) {
         guard item.inode != 0, let formers = memory.works[item.key]?.formers,
             let undo = formers.lastIndex(where: {

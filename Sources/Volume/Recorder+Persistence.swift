@@ -2,8 +2,9 @@ import CLinux
 import Journal
 import Model
 
-// What the recorder knows and has not done yet is written beside what it did, in the same transactions: whose each
-// moved-aside content is. Together with the log of events a killed daemon loses nothing of what it had understood.
+// What the recorder knows and has not done yet is written beside what it did, in the same
+// transactions: whose each moved-aside content is. Together with the log of events a killed daemon
+// loses nothing of what it had understood.
 extension Recorder {
     private static let elsewhere: UInt8 = 0x01
     private static let superseded: UInt8 = 0x80

@@ -5,8 +5,8 @@ import SystemCalls
 
 // What a daemon that was killed left in the stash: contents that were moved aside and not recorded.
 extension Recorder {
-    /// Gives each leftover to its document: by its inode, else by the name it had. What the journal knows nothing of waits
-    /// for the scan.
+    /// Gives each leftover to its document: by its inode, else by the name it had. What the journal
+    /// knows nothing of waits for the scan.
     func recoverStash(_ entries: [Stash.Entry]) {
         // What the journal knows somebody to need has its owner.
         let owned = Set(memory.works.values.flatMap { $0.formers.compactMap(\.entry?.file) })
@@ -41,8 +41,8 @@ extension Recorder {
         }
     }
 
-    /// What belongs to nothing that the journal knew before the scan: else it becomes a deleted document, so that
-    /// `fsctl versions --deleted` shows it.
+    /// What belongs to nothing that the journal knew before the scan: else it becomes a deleted
+    /// document, so that `fsctl versions --deleted` shows it.
     func resolveLeftovers(_ t: Transaction) throws {
         let entries = memory.unresolved
         memory.unresolved = []
@@ -62,8 +62,8 @@ extension Recorder {
         }
     }
 
-    /// All contents of one inode belong together, and old blocks need the later ones to be read through; each document gets
-    /// its own in the order in which they came.
+    /// All contents of one inode belong together, and old blocks need the later ones to be read
+    /// through; each document gets its own in the order in which they came.
     private func give(
         _ entries: [Stash.Entry], _ t: Transaction, to owners: ([Stash.Entry]) throws -> [Int64]
     ) throws {
@@ -75,7 +75,8 @@ extension Recorder {
             let keys = keys[entry.inode] ?? []
             eventTime = entry.saved
             guard !keys.isEmpty else { continue }
-            // Killed after the bytes were moved aside and before that was noted: others may have their past in them.
+            // Killed after the bytes were moved aside and before that was noted: others may have
+            // their past in them.
             var users = keys.count
             for heir in memory.heirs[entry.inode] ?? [] {
                 let count = inherit(entry, heir)

@@ -33,7 +33,8 @@ struct Work {
 struct Former: Hashable {
     enum Place: Hashable {
         case stash(Stash.Entry)
-        /// In a file that the tree has under another name (a backup made by renaming, another hard link).
+        /// In a file that the tree has under another name (a backup made by renaming, another hard
+        /// link).
         case elsewhere(Trace)
     }
 
@@ -85,13 +86,15 @@ enum Location: Hashable {
     case unknown
 }
 
-/// What the recorder remembers between transactions. A transaction that fails gives back what it was before.
+/// What the recorder remembers between transactions. A transaction that fails gives back what it
+/// was before.
 struct Memory {
     var locations: [UInt64: Location] = [:]
     /// Files in packages by inode.
     var packaged: [UInt64: Int64] = [:]
     var works: [Int64: Work] = [:]
-    /// Documents whose works have changed since they were written into the journal, and what stands there.
+    /// Documents whose works have changed since they were written into the journal, and what stands
+    /// there.
     var touched: Set<Int64> = []
     var persisted: [Int64: [String: Stashed]] = [:]
     var tombstones: [Spot: Tombstone] = [:]

@@ -187,7 +187,8 @@ struct LifecycleTests {
             try command.succeed()
             try volume.mount()
             try volume.waitForDisk()
-            // The bytes that were overwritten beside the mount are gone; that there was a version is not.
+            // The bytes that were overwritten beside the mount are gone; that there was a version
+            // is not.
             let edited = try History.of("\(volume.path)/edited.txt")
             #expect(edited.versions.map(\.size).last == 6)
             #expect(try texts(of: "d/created.txt", in: volume, directory: "d") == ["after\n"])

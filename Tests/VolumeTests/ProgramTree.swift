@@ -20,8 +20,9 @@ struct Program: Sendable {
 
 typealias Agent = Model.Actor
 
-/// What module Mount does for programs, without a kernel: system calls in the tree, and the volume's verbs around them.
-/// One request at a time: the kernel serialises those on one directory and one inode.
+/// What module Mount does for programs, without a kernel: system calls in the tree, and the
+/// volume's verbs around them. One request at a time: the kernel serialises those on one directory
+/// and one inode.
 final class ProgramTree: @unchecked Sendable {
     /// What the mount keeps of an inode.
     final class Node {
@@ -81,7 +82,8 @@ final class ProgramTree: @unchecked Sendable {
         try reopen(settings, between)
     }
 
-    /// As if the daemon had been killed. With `copied`, the store is then copied: all inodes are others.
+    /// As if the daemon had been killed. With `copied`, the store is then copied: all inodes are
+    /// others.
     func crash(copied: Bool = false, _ between: () throws -> Void = {}) throws {
         volume.recorder.abandon()
         try reopen(nil) {

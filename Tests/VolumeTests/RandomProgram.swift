@@ -6,8 +6,8 @@ import SystemCalls
 
 @testable import Volume
 
-/// Programs that do anything at all to a few names, and a memory of every content that somebody saved under a document's
-/// name: each has to be reachable as a version for ever after.
+/// Programs that do anything at all to a few names, and a memory of every content that somebody
+/// saved under a document's name: each has to be reachable as a version for ever after.
 struct RandomProgram {
     let tree: ProgramTree
     var noise: Noise

@@ -7,7 +7,8 @@ import Testing
 
 @testable import Volume
 
-/// Thousands of random operations by several programs. `VOLUME_SEED` repeats one run, `VOLUME_STEPS` makes it longer.
+/// Thousands of random operations by several programs. `VOLUME_SEED` repeats one run,
+/// `VOLUME_STEPS` makes it longer.
 ///
 /// Planted bugs that it was seen to catch: see the end of this file.
 @Suite struct RandomTests {
@@ -52,7 +53,8 @@ import Testing
         tree.stop()
     }
 
-    /// Killed three times on the way; then the programs' handles are gone, and what they saved is not.
+    /// Killed three times on the way; then the programs' handles are gone, and what they saved is
+    /// not.
     @Test(arguments: RandomTests.seeds, [false, true])
     func nothingSavedIsLostByCrashes(seed: UInt64, copied: Bool) throws {
         var settings = ProgramTree.fast
