@@ -29,6 +29,8 @@ final class ProgramTree: @unchecked Sendable {
         var writing = Writing()
         var traits: Traits = []
         var handles = 0
+        /// The name by which it was made or moved last.
+        var name = Name("")
     }
 
     final class Handle {
@@ -202,6 +204,7 @@ final class ProgramTree: @unchecked Sendable {
         node.traits = .unsaved
         if volume.isLocal(place.name) { node.traits.insert(.local) }
         node.handles = 1
+        node.name = Name(cString: place.name)
         let path = try check(cl_openat(place.descriptor, place.name, O_PATH | O_NOFOLLOW, 0))
         volume.created(place, status: status, by: program.actor)
         _ = try volume.openForWriting(
@@ -364,7 +367,11 @@ final class ProgramTree: @unchecked Sendable {
                         movedTraits: movedNode?.traits ?? [],
                         replacedTraits: replacedNode?.traits ?? [], by: program.actor)
                     movedNode?.traits.remove(.local)
-                    if flags & RENAME_EXCHANGE != 0 { replacedNode?.traits.remove(.local) }
+                    movedNode?.name = to.spot.name
+                    if flags & RENAME_EXCHANGE != 0 {
+                        replacedNode?.traits.remove(.local)
+                        replacedNode?.name = from.spot.name
+                    }
                 }
             }
         }

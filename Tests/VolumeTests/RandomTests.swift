@@ -62,6 +62,7 @@ import Testing
         settings.copiedSizeMax = seed.isMultiple(of: 2) && !copied ? 250 : 1 << 20
         let tree = try ProgramTree(settings: settings)
         var random = RandomProgram(tree, seed: seed)
+        random.hidesDocuments = false
         for directory in ["d", "e", "d/f"] { try tree.mkdir(directory, by: Program(process: 1)) }
         for _ in 0..<3 {
             for step in 0..<Int(random.noise.next() % 300) {
