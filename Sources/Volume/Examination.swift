@@ -133,7 +133,7 @@ struct Examination {
             guard item.deleted != nil || item.key == Item.root || path != nil else {
                 add(
                     .damage, "item \(item.id)",
-                    "\(item.name) has no way to the root: its directories are damaged in the journal."
+                    "\(item.name) has no way to the root: its directories are damaged."
                 )
                 continue
             }
@@ -213,8 +213,8 @@ struct Examination {
         if trace.changed == item.changed, UInt64(trace.size) == item.size {
             add(
                 .damage, shown,
-                "\(shown) does not hold what its version \(current.number) recorded, although nobody "
-                    + "changed it: the disk may be failing. An older version can be restored.")
+                "\(shown) does not hold what its version \(current.number) recorded, although "
+                    + "nobody changed it: the disk may be failing. An older version can be restored.")
         } else {
             add(.note, shown, "\(shown) was changed and is not recorded yet.")
         }

@@ -115,7 +115,14 @@ extension Recorder {
                 return
             }
             memory.stashUsers[entry.file] = nil
-            memory.doomed.append(entry.file)
+            // Somebody else looks for that inode in the tree still: it is here.
+            var users = 0
+            for heir in memory.heirs[entry.inode] ?? [] where heir != key && entry.kind != .undo {
+                let count = inherit(entry, heir)
+                users += count.contents + count.bases
+            }
+            if users > 1 { memory.stashUsers[entry.file] = users }
+            if users == 0 { memory.doomed.append(entry.file) }
         case .elsewhere(let trace):
             remove(key, from: &memory.heirs, trace.inode)
         }

@@ -119,8 +119,8 @@ extension Recorder {
         for version in recording.lost {
             log.warning(
                 """
-                Version \(version.number) of \(recording.item.name) was overwritten while the volume \
-                was not mounted, so it is no longer among its versions.
+                Version \(version.number) of \(recording.item.name) was overwritten while the \
+                volume was not mounted, so it is no longer among its versions.
                 """)
         }
         if let problem = recording.problem { tell("bytes of \(key)", problem) }
