@@ -18,6 +18,7 @@ extension Recorder {
                     done += 1
                     if memory.scan != nil { break }
                 }
+                try writeFormers(transaction)
             }
         } catch {
             memory = before
@@ -41,7 +42,10 @@ extension Recorder {
         while let noted = backlog.first, memory.scan == nil {
             let before = memory
             do {
-                try journal.write { try apply(noted, $0) }
+                try journal.write { t in
+                    try apply(noted, t)
+                    try writeFormers(t)
+                }
             } catch {
                 memory = before
                 guard error.code != .full, error.code != .busy else { return }
@@ -161,6 +165,11 @@ extension Recorder {
         _ item: Item, to parent: Int64, _ name: Name, _ trace: Trace, tomb: Tombstone,
         save: Work.Save?, _ t: Transaction
     ) throws {
+        if let twin = try t.item(parent: parent, name: name), twin.key != item.key {
+            // The scan was here before the event.
+            if twin.latest == 0 { inherit(from: twin.key, to: item.key) }
+            try vanish(twin, t)
+        }
         var home = item
         if item.deleted == nil {
             // Its old bytes live on under the name it was moved to: a document of its own from now on.

@@ -78,7 +78,10 @@ extension Recorder {
         guard !recordings.isEmpty || !places.isEmpty else { return }
         try journal.write { t in
             for (digest, place) in places { try t.setPlace(digest, place) }
-            for recording in recordings { try commit(recording, t) }
+            for recording in recordings {
+                try writeFormers(of: recording.item.key, recording.rest, t)
+                try commit(recording, t)
+            }
         }
     }
 

@@ -8,11 +8,11 @@ extension Recorder {
     /// Gives each leftover to its document: by its inode, else by the name it had. What the journal knows nothing of waits
     /// for the scan.
     func recoverStash(_ entries: [Stash.Entry]) {
-        guard !entries.isEmpty else { return }
         do {
             try journal.write { t in
+                let known = try readFormers(t)
                 var kept: [Stash.Entry] = []
-                for entry in entries {
+                for entry in entries where !known.contains(entry.file) {
                     // Killed between the second name and the replacing: nothing was displaced.
                     if entry.kind == .displaced, stillHasName(entry) {
                         memory.doomed.append(entry.file)
@@ -29,12 +29,30 @@ extension Recorder {
                     memory.unresolved += group
                     return []
                 }
+                try noticeCopy(t)
+                try writeFormers(t)
             }
             removeDoomed()
         } catch {
             memory = Memory()
             tell("stash", "What lies in the stash could not be looked through: \(error).")
         }
+    }
+
+    /// Whether the store is where it was: a copy of it has other inodes, and the journal's mean nothing in it.
+    private func noticeCopy(_ t: Transaction) throws {
+        guard let root = try t.item(Item.root), root.inode != 0, root.inode != status(tree).inode
+        else {
+            return
+        }
+        for work in memory.works.values {
+            for former in work.formers where former.entry == nil {
+                memory.copies[former.inode] = try t.items(inode: former.inode).first?.key
+            }
+        }
+        memory.locations = [:]
+        memory.isCopy = true
+        try t.forgetInodes()
     }
 
     /// What belongs to nothing that the journal knew before the scan: else it becomes a deleted document, so that
@@ -44,9 +62,11 @@ extension Recorder {
         memory.unresolved = []
         try give(entries, t) { group in
             let inode = group[0].inode
-            let found = try t.items(inode: inode).filter { $0.kind == .file }.map(\.key)
-            if !found.isEmpty { return found }
-            if let package = memory.packaged[inode] { return [package] }
+            if !memory.isCopy {
+                let found = try t.items(inode: inode).filter { $0.kind == .file }.map(\.key)
+                if !found.isEmpty { return found }
+                if let package = memory.packaged[inode] { return [package] }
+            }
             if group.allSatisfy({ $0.kind == .undo }) {
                 // Old blocks of a file that is gone are nothing by themselves.
                 memory.doomed += group.map(\.file)
