@@ -20,7 +20,8 @@ extension Recorder {
                     done += 1
                     if memory.scan != nil { break }
                 }
-                try persist(transaction, upTo: done > 0 ? backlog[done - 1].sequence : nil)
+                try writeFormers(transaction)
+                try noteEvents(upTo: done > 0 ? backlog[done - 1].sequence : nil, transaction)
             }
         } catch {
             memory = before
@@ -47,7 +48,8 @@ extension Recorder {
             do {
                 try journal.write { t in
                     try apply(noted, t)
-                    try persist(t, upTo: noted.sequence)
+                    try writeFormers(t)
+                    try noteEvents(upTo: noted.sequence, t)
                 }
             } catch {
                 memory = before
@@ -168,6 +170,11 @@ extension Recorder {
         _ item: Item, to parent: Int64, _ name: Name, _ trace: Trace, tomb: Tombstone,
         save: Work.Save?, _ t: Transaction
     ) throws {
+        if let twin = try t.item(parent: parent, name: name), twin.key != item.key {
+            // The scan was here before the event.
+            if twin.latest == 0 { inherit(from: twin.key, to: item.key) }
+            try vanish(twin, t)
+        }
         var home = item
         if item.deleted == nil {
             // Its old bytes live on under the name it was moved to: a document of its own from now

@@ -10,9 +10,9 @@ extension Recorder {
         let due = now + nanoseconds(settings.settleSeconds)
         change(&memory.works[key, default: Work(now: now)])
         memory.works[key]!.revision += 1
+        memory.changed.insert(key)
         memory.works[key]!.due = due
         memory.works[key]!.attempts = 0
-        memory.touched.insert(key)
     }
 
     /// A content that was moved aside goes to the documents it was part of: the one that had the
@@ -136,6 +136,7 @@ extension Recorder {
     /// Two items turned out to be one document.
     func inherit(from twin: Int64, to key: Int64) {
         guard let work = memory.works.removeValue(forKey: twin) else { return }
+        memory.changed.insert(twin)
         for former in work.formers {
             switch former.place {
             case .stash(let entry):
@@ -154,8 +155,69 @@ extension Recorder {
 
     func forgetWork(_ key: Int64) {
         guard let work = memory.works.removeValue(forKey: key) else { return }
-        memory.touched.insert(key)
+        memory.changed.insert(key)
         for former in work.formers { drop(former, of: key) }
+    }
+}
+
+// What is remembered of former contents is in the journal too, by the transaction that changed it.
+extension Recorder {
+    func writeFormers(_ t: Transaction) throws {
+        for key in memory.changed {
+            try writeFormers(of: key, memory.works[key]?.formers ?? [], t)
+        }
+        memory.changed = []
+    }
+
+    func writeFormers(of key: Int64, _ formers: [Former], _ t: Transaction) throws {
+        if memory.written.remove(key) != nil { try t.removeStashed(prefix: Former.rowPrefix(key)) }
+        guard !formers.isEmpty else { return }
+        memory.written.insert(key)
+        for (index, former) in formers.enumerated() {
+            try t.insert(former.row(of: key, index: index))
+        }
+    }
+
+    /// What the last daemon remembered. The stash files that are accounted for.
+    func readFormers(_ t: Transaction) throws -> Set<String> {
+        var known: Set<String> = []
+        var users: [String: Int] = [:]
+        for row in try t.stashed() {
+            guard let key = row.item, let former = Former(row), try t.item(key) != nil else {
+                try t.removeStashed(row.name)
+                continue
+            }
+            memory.written.insert(key)
+            switch former.place {
+            case .stash(let entry):
+                known.insert(entry.file)
+                users[entry.file, default: 0] += 1
+                note(entry, of: key)
+            case .elsewhere(let trace):
+                memory.heirs[trace.inode, default: []].insert(key)
+            }
+            touch(key) { $0.formers.append(former) }
+        }
+        memory.stashUsers = users.filter { $0.value > 1 }
+        return known
+    }
+
+    /// In a copy the inodes are others: what referred to one refers to that of the same document.
+    func translateCopies(_ t: Reader) throws {
+        guard !memory.copies.isEmpty else { return }
+        for (key, work) in memory.works {
+            for (index, former) in work.formers.enumerated() {
+                guard case .elsewhere(let trace) = former.place,
+                    let item = try memory.copies[trace.inode].flatMap({ try t.item($0) })
+                else { continue }
+                var moved = trace
+                moved.inode = item.inode
+                remove(key, from: &memory.heirs, trace.inode)
+                memory.heirs[item.inode, default: []].insert(key)
+                touch(key) { $0.formers[index].place = .elsewhere(moved) }
+            }
+        }
+        memory.copies = [:]
     }
 }
 

@@ -16,12 +16,13 @@ extension Recorder {
         eventTime = cl_clock_realtime_ns()
         do {
             try journal.write { t in
+                try translateCopies(t)
                 try resolveLeftovers(t)
                 try removeEmptyRows(t)
                 let missing = memory.missing
                 memory.missing = []
                 try settle(missing, t)
-                try persist(t)
+                try writeFormers(t)
             }
         } catch {
             memory = before

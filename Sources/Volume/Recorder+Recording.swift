@@ -81,13 +81,15 @@ extension Recorder {
         guard !recordings.isEmpty || !places.isEmpty else { return }
         try journal.write { t in
             for (digest, place) in places { try t.setPlace(digest, place) }
-            for recording in recordings { try commit(recording, t) }
+            for recording in recordings {
+                try writeFormers(of: recording.item.key, recording.rest, t)
+                try commit(recording, t)
+            }
         }
     }
 
     private func commit(_ recording: Recording, _ t: Transaction) throws {
         let item = recording.item
-        try persist(recording.rest, of: item.key, t)
         for id in recording.outdated { try t.setKind(id, .history) }
         for version in recording.lost { try t.remove(version: version.id) }
         for (version, manifest) in recording.versions {

@@ -45,7 +45,7 @@ extension Recorder {
                     try compare(key, t)
                     if cl_clock_monotonic_ns() - started > 100_000_000 { break }
                 }
-                try persist(t)
+                try writeFormers(t)
             }
             untell("scan")
         } catch {

@@ -12,6 +12,7 @@ extension Recorder {
         let owned = Set(memory.works.values.flatMap { $0.formers.compactMap(\.entry?.file) })
         let entries = entries.filter { !owned.contains($0.file) }
         guard !entries.isEmpty else { return }
+        let before = memory
         do {
             try journal.write { t in
                 var kept: [Stash.Entry] = []
@@ -32,11 +33,11 @@ extension Recorder {
                     memory.unresolved += group
                     return []
                 }
-                try persist(t)
+                try writeFormers(t)
             }
             removeDoomed()
         } catch {
-            memory = Memory()
+            memory = before
             tell("stash", "What lies in the stash could not be looked through: \(error).")
         }
     }
@@ -47,12 +48,7 @@ extension Recorder {
         let entries = memory.unresolved
         memory.unresolved = []
         try give(entries, t) { group in
-            let inode = group[0].inode
-            let found = try t.items(inode: inode).filter { $0.kind == .file }.map(\.key)
-            if !found.isEmpty { return found }
-            if let package = memory.packaged[inode] { return [package] }
-            let spot = group.last { $0.spot != nil }?.spot
-            if let spot, let owner = try owner(of: spot, t) { return [owner] }
+            if !memory.isCopy, let keys = try owners(of: group, t) { return keys }
             if group.allSatisfy({ $0.kind == .undo }) {
                 // Old blocks of a file that is gone are nothing by themselves.
                 memory.doomed += group.map(\.file)
@@ -60,6 +56,15 @@ extension Recorder {
             }
             return [try makeOrphan(group[group.count - 1], t)]
         }
+    }
+
+    private func owners(of group: [Stash.Entry], _ t: Reader) throws -> [Int64]? {
+        let inode = group[0].inode
+        let found = try t.items(inode: inode).filter { $0.kind == .file }.map(\.key)
+        if !found.isEmpty { return found }
+        if let package = memory.packaged[inode] { return [package] }
+        let spot = group.last { $0.spot != nil }?.spot
+        return try spot.flatMap { try owner(of: $0, t) }.map { [$0] }
     }
 
     /// All contents of one inode belong together, and old blocks need the later ones to be read
