@@ -214,7 +214,8 @@ struct Examination {
             add(
                 .damage, shown,
                 "\(shown) does not hold what its version \(current.number) recorded, although "
-                    + "nobody changed it: the disk may be failing. An older version can be restored.")
+                    + "nobody changed it: the disk may be failing. "
+                    + "An older version can be restored.")
         } else {
             add(.note, shown, "\(shown) was changed and is not recorded yet.")
         }

@@ -1,8 +1,8 @@
 import Journal
 import Model
 
-// A former content as a row of the journal, written with the event that made it one: what a daemon that was killed had
-// understood, the next one knows.
+// A former content as a row of the journal, written with the event that made it one: what a daemon
+// that was killed had understood, the next one knows.
 extension Former {
     private enum Flag {
         static let saved: UInt8 = 1

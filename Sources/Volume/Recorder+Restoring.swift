@@ -1,7 +1,8 @@
 import Journal
 import Model
 
-// How much of the log of events the journal knows, and what a daemon takes up where the last one was killed.
+// How much of the log of events the journal knows, and what a daemon takes up where the last one
+// was killed.
 extension Recorder {
     private static let lastEvent = "events"
 
@@ -10,7 +11,8 @@ extension Recorder {
         if let sequence { try t.set(Recorder.lastEvent, to: String(sequence)) }
     }
 
-    /// Takes up the former contents that were not recorded, and the events that were not understood.
+    /// Takes up the former contents that were not recorded, and the events that were not
+    /// understood.
     func restore(_ logged: [NotedEvent]) {
         do {
             try journal.write { t in
@@ -26,8 +28,8 @@ extension Recorder {
         }
     }
 
-    /// Whether the store is where it was: a copy of it has other inodes, and the journal's mean nothing
-    /// in it.
+    /// Whether the store is where it was: a copy of it has other inodes, and the journal's mean
+    /// nothing in it.
     private func noticeCopy(_ t: Transaction) throws {
         guard let root = try t.item(Item.root), root.inode != 0, root.inode != status(tree).inode
         else { return }

@@ -98,7 +98,8 @@ struct Memory {
     var heirs: [UInt64: Set<Int64>] = [:]
     /// Where an inode with heirs is, when no item says so.
     var strays: [UInt64: Spot] = [:]
-    /// Documents whose former contents changed in this transaction, and those that have rows in the journal.
+    /// Documents whose former contents changed in this transaction, and those that have rows in the
+    /// journal.
     var changed: Set<Int64> = []
     var written: Set<Int64> = []
     /// The store is a copy of the one that the journal was written for.

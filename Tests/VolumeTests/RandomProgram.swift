@@ -14,8 +14,8 @@ struct RandomProgram {
     /// Contents that were saved.
     var saved: Set<[UInt8]> = []
     var log: [String] = []
-    /// Whether documents are given names of temporary files. What has such a name when the daemon is killed is not
-    /// known for a document any more, and is gone when the program removes it.
+    /// Whether documents are given names of temporary files. What has such a name when the daemon
+    /// is killed is not known for a document any more, and is gone when the program removes it.
     var hidesDocuments = true
     private var counter = 0
     private var handles: [(handle: ProgramTree.Handle, program: Program)] = []
