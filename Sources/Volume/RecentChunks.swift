@@ -1,8 +1,8 @@
 import Model
 import Synchronization
 
-/// The chunks that were read last, for reads that come in pieces smaller than a chunk. One for all versions of a volume, so that
-/// it costs the same however many of them programs have looked at.
+/// The chunks that were read last, for reads that come in pieces smaller than a chunk. One for all
+/// versions of a volume, so that it costs the same however many of them programs have looked at.
 final class RecentChunks: Sendable {
     private struct State {
         /// The oldest first.

@@ -74,9 +74,9 @@ struct VersionDirectoryTests {
             try letters(in: volume)
             let hidden = "\(volume.path)/d/.versions"
             let document = "\(hidden)/letter.txt"
-            let version = try
-                "\(document)/\(#require(History.of("\(volume.path)/d/letter.txt").versions.first).fileName)"
             let plain = "\(volume.path)/d/letter.txt"
+            let first = try #require(try History.of(plain).versions.first)
+            let version = "\(document)/\(first.fileName)"
             let attempts: [(String, () throws(Errno) -> Void)] = [
                 (
                     "create",
@@ -158,8 +158,10 @@ struct VersionDirectoryTests {
             // A handle and a working directory in there stay what they were while versions come.
             let held = try OpenFile("\(directory)/\(history.versions[0].fileName)", O_RDONLY)
             let said = try shell(
-                "cd d/.versions/letter.txt; ls | wc -l; echo four > ../../letter.txt; ls | wc -l; ls | tail -1 | xargs -d '\\n' cat",
-                in: volume)
+                """
+                cd d/.versions/letter.txt; ls | wc -l
+                echo four > ../../letter.txt; ls | wc -l; ls | tail -1 | xargs -d '\\n' cat
+                """, in: volume)
             #expect(said == "3\n4\nfour\n")
             #expect(try held.text() == "one\n")
         }
@@ -188,7 +190,8 @@ struct VersionDirectoryTests {
         try MountedVolume.with { volume in
             _ = try shell(
                 """
-                mkdir -p Talk.key/Data; echo slide > Talk.key/index; echo picture > Talk.key/Data/1.jpg
+                mkdir -p Talk.key/Data; echo slide > Talk.key/index
+                echo picture > Talk.key/Data/1.jpg
                 ln -s Data/1.jpg Talk.key/link; chmod 755 Talk.key/index
                 """, in: volume)
             try volume.waitForDisk()
@@ -197,7 +200,8 @@ struct VersionDirectoryTests {
             let said = try shell(
                 """
                 cd .versions/Talk.key; ls | wc -l; first=$(ls | head -1); last=$(ls | tail -1)
-                cat "$first/index" "$first/Data/1.jpg" "$first/link" "$last/index"; ls "$last/Data" | wc -l
+                cat "$first/index" "$first/Data/1.jpg" "$first/link" "$last/index"
+                ls "$last/Data" | wc -l
                 stat -c %A "$first/index"; cd "$first"; find . | sort
                 touch new 2>&1 | grep -o 'Read-only'; rm -f index 2>&1 | grep -o 'Read-only'
                 """, in: volume)
@@ -238,7 +242,8 @@ struct VersionDirectoryTests {
                     setfattr -n user.concord.$name -v x letter.txt 2>&1 | grep -o 'not permitted'
                     setfattr -x user.concord.$name letter.txt 2>&1 | grep -o 'not permitted'
                 done
-                setfattr -n user.own -v mine letter.txt; getfattr --only-values -n user.own letter.txt; echo
+                setfattr -n user.own -v mine letter.txt
+                getfattr --only-values -n user.own letter.txt; echo
                 getfattr -n user.concord.nothing letter.txt 2>&1 | grep -o 'No such attribute'
                 getfattr --only-values -n user.concord.version copy; echo
                 getfattr -n user.concord.socket letter.txt 2>&1 | grep -o 'No such attribute'
