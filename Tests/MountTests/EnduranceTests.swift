@@ -11,7 +11,9 @@ import Testing
 @Suite("What a mount takes and gives back")
 struct EnduranceTests {
     private static let load = """
-        i=0; while :; do i=$((i + 1)); echo $i > a; echo $i > new; mv new b; cat a b; sleep 0.01
+        i=0
+        while :; do
+            i=$((i + 1)); echo $i > a; echo $i > new; mv new b; cat a b; sleep 0.01
         done
         """
 
@@ -68,11 +70,11 @@ struct EnduranceTests {
             let before = try taken(volume)
             let script = """
                 mkdir -p many && cd many
-                for i in $(seq 300); do mkdir d$i; echo $i > d$i/f; echo more >> d$i/f; cat d$i/f
+                for i in $(seq 300); do
+                    mkdir d$i; echo $i > d$i/f; echo more >> d$i/f; cat d$i/f
                 done
                 cat d*/.versions/f/* | wc -l; tar -cf ../t.tar . ; cp -a . ../copy; cd ..
-                sqlite3 data.db 'PRAGMA journal_mode=WAL; CREATE TABLE t (n)
-                INSERT INTO t VALUES (1)'
+                sqlite3 data.db 'PRAGMA journal_mode=WAL; CREATE TABLE t (n);'
                 rm -r many copy t.tar data.db*
                 """
             var command = Command("sh", "-ec", script)

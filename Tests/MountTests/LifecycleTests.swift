@@ -109,7 +109,8 @@ struct LifecycleTests {
             #expect(try held.text() == "two", "what was open reads on")
             held.close()
             try volume.mount()
-            #expect(try texts(of: "letter.txt", in: volume) == ["one", "two"])
+            let found = try texts(of: "letter.txt", in: volume)
+            #expect(found == ["one", "two"])
             #expect(try MountTable.entries().count { $0.mountPoint == volume.path } == 1)
             try expectSound(volume)
         }
@@ -145,7 +146,7 @@ struct LifecycleTests {
     func stopped() throws {
         try MountedVolume.with { volume in
             try save("one", to: "letter.txt", in: volume)
-            _ = kill(volume.pid, SIGSTOP)
+            try stop(volume)
             defer { _ = kill(volume.pid, SIGCONT) }
             let null = open("/dev/null", O_RDWR | O_CLOEXEC)
             defer { close(null) }
@@ -158,7 +159,8 @@ struct LifecycleTests {
             usleep(200_000)
             for client in clients { #expect(!client.hasEnded(), "\(client.name) should wait") }
             for client in clients { client.send(SIGKILL) }
-            // They wait for a request that nobody has taken yet: that can be killed.
+            // They wait for a request that nobody has taken yet: that can be killed. One that the
+            // daemon has taken already ends only with an answer, or with the daemon.
             for client in clients { #expect(try client.waitForEnd(seconds: 10) == 137) }
             let patient = try ChildProcess(
                 "touch", ["\(volume.path)/later"], input: null, output: null, errors: null)
@@ -168,6 +170,19 @@ struct LifecycleTests {
             #expect(access("\(volume.path)/later", F_OK) == 0)
             try save("two", to: "letter.txt", in: volume)
             #expect(try texts(of: "letter.txt", in: volume) == ["one", "two"])
+        }
+    }
+
+    /// Returns when none of the daemon's threads can take a request any more.
+    private func stop(_ volume: MountedVolume) throws {
+        _ = kill(volume.pid, SIGSTOP)
+        let tasks = "/proc/\(volume.pid)/task"
+        try wait(for: "the daemon to stop") {
+            let threads = try FileManager.default.contentsOfDirectory(atPath: tasks)
+            return try threads.allSatisfy {
+                try String(contentsOfFile: "\(tasks)/\($0)/status", encoding: .utf8)
+                    .contains("State:\tT")
+            } ? true : nil
         }
     }
 
@@ -187,8 +202,7 @@ struct LifecycleTests {
             try command.succeed()
             try volume.mount()
             try volume.waitForDisk()
-            // The bytes that were overwritten beside the mount are gone; that there was a version
-            // is not.
+            // Bytes that were overwritten beside the mount are gone; that there was a version is not.
             let edited = try History.of("\(volume.path)/edited.txt")
             #expect(edited.versions.map(\.size).last == 6)
             #expect(try texts(of: "d/created.txt", in: volume, directory: "d") == ["after\n"])

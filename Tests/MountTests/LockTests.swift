@@ -8,8 +8,8 @@ import Testing
 /// Locks between processes (traps 17 and 18). They are the kernel's own, on our inodes.
 @Suite("Locks")
 struct LockTests {
-    /// Takes each kind of lock in turn, adds 1 to a number in the file by reading and writing it,
-    /// and says every errno that comes. Waiting is interrupted by a timer all the time.
+    /// Takes each kind of lock in turn and adds 1 to a number in the file by reading and writing
+    /// it; any errno ends it. Waiting is interrupted by a timer all the time.
     private static let contender = """
         import fcntl, os, signal, struct, sys
         path, rounds = sys.argv[1], int(sys.argv[2])

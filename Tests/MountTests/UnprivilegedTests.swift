@@ -73,8 +73,8 @@ struct UnprivilegedTests {
             truncate -s 3 file; cat file; echo
             exec 3<>open; rm open; echo gone >&3; stat -Lc '%h %s' /proc/self/fd/3
             cat /proc/$$/fd/3; exec 3>&-
-            exec 4<>closed; chmod 000 closed; echo through >&4; exec 4>&-; chmod 600 closed
-            cat closed
+            exec 4<>closed; chmod 000 closed; echo through >&4; exec 4>&-
+            chmod 600 closed; cat closed
             ln file hard; stat -c %h hard; mv file other; rm other; cat hard; echo
             mkdir d; mv d e; rmdir e; ln -s hard link; cat link; echo
             chown root hard 2>&1 | grep -o 'not permitted'
@@ -98,8 +98,8 @@ struct UnprivilegedTests {
             """
             concord mount --store store mount >&2
             cd mount
-            echo 1 > letter; echo 2 > letter; sed -i s/2/3/ letter; cp letter l; echo 4 > l
-            mv l letter
+            echo 1 > letter; echo 2 > letter; sed -i s/2/3/ letter
+            cp letter l; echo 4 > l; mv l letter
             fsctl wait --durable disk . ; cat .versions/letter/*; ls -A
             fsctl restore letter 1 >&2; cat letter; fsctl doctor . >&2
             getfattr --only-values -n user.concord.version letter; echo
@@ -115,8 +115,11 @@ struct UnprivilegedTests {
             concord mount --store store mount >&2
             cd mount
             sqlite3 data.db 'PRAGMA journal_mode=WAL; PRAGMA mmap_size=1000000; CREATE TABLE t (n);'
-            fill() { for i in $(seq 50); do echo ".timeout 20000"
-            echo "INSERT INTO t VALUES ($i);"; done | sqlite3 data.db; }
+            fill() {
+                for i in $(seq 50); do
+                    echo ".timeout 20000"; echo "INSERT INTO t VALUES ($i);"
+                done | sqlite3 data.db
+            }
             fill & first=$!; fill; wait $first
             sqlite3 data.db 'SELECT count(*) FROM t; PRAGMA integrity_check;'
             cd ..; concord unmount mount

@@ -75,7 +75,7 @@ struct VersionDirectoryTests {
             let hidden = "\(volume.path)/d/.versions"
             let document = "\(hidden)/letter.txt"
             let plain = "\(volume.path)/d/letter.txt"
-            let first = try #require(History.of(plain).versions.first)
+            let first = try #require(try History.of(plain).versions.first)
             let version = "\(document)/\(first.fileName)"
             let attempts: [(String, () throws(Errno) -> Void)] = [
                 (
@@ -158,9 +158,10 @@ struct VersionDirectoryTests {
             // A handle and a working directory in there stay what they were while versions come.
             let held = try OpenFile("\(directory)/\(history.versions[0].fileName)", O_RDONLY)
             let said = try shell(
-                "cd d/.versions/letter.txt; ls | wc -l; echo four > ../../letter.txt; ls | wc -l; "
-                    + "ls | tail -1 | xargs -d '\\n' cat",
-                in: volume)
+                """
+                cd d/.versions/letter.txt; ls | wc -l
+                echo four > ../../letter.txt; ls | wc -l; ls | tail -1 | xargs -d '\\n' cat
+                """, in: volume)
             #expect(said == "3\n4\nfour\n")
             #expect(try held.text() == "one\n")
         }

@@ -162,10 +162,12 @@ final class TreeSide {
         let result = said(utimensat(AT_FDCWD, at(path), times, AT_SYMLINK_NOFOLLOW))
         var status = Glibc.stat()
         guard lstat(at(path), &status) == 0 else { return result }
-        // Only right after it is set are times the same on both sides.
-        return result == "0"
-            ? "\(status.st_mtim.tv_sec).\(status.st_mtim.tv_nsec) \(status.st_atim.tv_sec)"
-            : result
+        guard result == "0" else { return result }
+        // Only right after it is set are times the same on both sides; of a symlink that leads to
+        // itself not even then, for looking at it reads it.
+        let isLink = status.st_mode & S_IFMT == S_IFLNK
+        return "\(status.st_mtim.tv_sec).\(status.st_mtim.tv_nsec) "
+            + (isLink ? "" : "\(status.st_atim.tv_sec)")
     }
 
     private func setAttribute(_ path: String, _ name: String, _ count: Int) -> String {
