@@ -147,7 +147,9 @@ extension Volume {
         guard var boundary = writing.boundary else { return }
         if unique < boundary.unique { boundary.earlier -= 1 }
         writing.boundary = boundary
-        if boundary.earlier == 0 {
+        // At the end of a mount nobody hears of releases any more: what may be a save is kept.
+        let isCutOff = unique == .max && writing.writers == 0
+        if boundary.earlier == 0 || isCutOff {
             events.append(.saved(inode: inode, by: boundary.actor))
             events.append(.secured(inode: inode, stash: boundary.stash, by: boundary.actor))
             writing.isSecured = true
