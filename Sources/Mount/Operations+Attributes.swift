@@ -97,7 +97,8 @@ extension Driver {
             let before = try file.status()
             let isReady = try self.volume.willTruncate(
                 &content.writing, file: file.raw, status: before, to: size,
-                traits: self.traits(node), mayBlock: mayBlock, by: actor)
+                traits: self.traits(node), unique: handle == nil ? caller.unique : nil,
+                mayBlock: mayBlock, by: actor)
             guard isReady else { return false }
             let open = handle.flatMap { try? self.handles.find($0) }
             let descriptor = try self.writable(file, open, isGuarded: content.undo != nil)

@@ -63,14 +63,19 @@ extension Volume {
     }
 
     /// Before truncate(2) or ftruncate(2) to `size`. True when done; false: call again with
-    /// `mayBlock` from a thread that may take its time.
+    /// `mayBlock` from a thread that may take its time. `unique` is the number of a request by
+    /// path: who has a handle of his own is in the middle of his save.
     package func willTruncate(
         _ writing: inout Writing, file: Int32, status: stat, to size: Int64, traits: Traits,
-        mayBlock: Bool, by actor: Actor
+        unique: UInt64? = nil, mayBlock: Bool, by actor: Actor
     ) throws(Errno) -> Bool {
         let trace = Trace(status)
         guard trace.isFile else { return true }
         if writing.writers > 0 {
+            if let unique {
+                try noteBoundary(
+                    &writing, file: file, trace: trace, traits: traits, unique: unique)
+            }
             if let undo = writing.undo { try saveAll(of: file, in: undo, from: size) }
             return true
         }
