@@ -251,4 +251,29 @@ struct PosixContentTests {
             #expect(here.f_bavail > 0)
         }
     }
+
+    @Test("each save of a burst is a version, although closes are heard of late")
+    func bursts() throws {
+        try MountedVolume.with { volume in
+            let root = volume.path
+            let failures = Mutex<[String]>([])
+            let saves = 60
+            DispatchQueue.concurrentPerform(iterations: 6) { thread in
+                for number in 1...saves {
+                    do throws(Errno) {
+                        let file = try OpenFile.creating("\(root)/\(thread).txt", O_WRONLY)
+                        try file.write("save \(number)")
+                    } catch { failures.withLock { $0.append("\(error)") } }
+                }
+            }
+            #expect(failures.withLock { $0 } == [])
+            for thread in 0..<6 {
+                let history = try History.of("\(root)/\(thread).txt")
+                let texts = try history.versions.map {
+                    try OpenFile("\(root)/.versions/\(thread).txt/\($0.fileName)", O_RDONLY).text()
+                }
+                #expect(texts == (1...saves).map { "save \($0)" })
+            }
+        }
+    }
 }
