@@ -35,7 +35,7 @@ test: test-deps ## every test; fails also when one leaves a mount, process or fi
 	Tests/run
 
 soak: test-deps ## random operations and kill -9 for SOAK_MINUTES (60)
-	CONCORD_SOAK_MINUTES=$(SOAK_MINUTES) Tests/run --filter Soak
+	CONCORD_SOAK_MINUTES=$(SOAK_MINUTES) Tests/run --filter "Soak|RandomTests"
 
 bench: build test-deps ## this mount beside the disk and a bare FUSE mirror, as ratios
 	Tests/Bench/bench --concord $(BIN)/concord

@@ -71,13 +71,16 @@ let programs: [Target] = [
 
 let tests: [Target] = [
     .target(
-        name: "Support", dependencies: ["Control", "SystemCalls", "CLinux", "Model"], path: "Tests/Support"),
+        name: "Support", dependencies: ["Control", "SystemCalls", "CLinux", "Model"],
+        path: "Tests/Support"),
     .testTarget(name: "ModelTests", dependencies: ["Model"]),
     .testTarget(name: "ChunkStoreTests", dependencies: ["ChunkStore", "Model", "Support"]),
     .testTarget(name: "JournalTests", dependencies: ["Journal", "Model", "Support"]),
     .testTarget(
         name: "VolumeTests",
-        dependencies: ["Volume", "CLinux", "Journal", "ChunkStore", "Model", "SystemCalls", "Support"]),
+        dependencies: [
+            "Volume", "CLinux", "Journal", "ChunkStore", "Model", "SystemCalls", "Support",
+        ]),
     .testTarget(
         name: "MountTests",
         dependencies: [
@@ -110,7 +113,6 @@ let package = Package(
 
 let house: [SwiftSetting] = [
     .enableUpcomingFeature("ExistentialAny"),
-    .enableUpcomingFeature("MemberImportVisibility"),
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
     .treatAllWarnings(as: .error),
 ]

@@ -125,7 +125,8 @@ extension Reader {
 }
 
 extension Reader {
-    /// Deleted items that never had a version, the newest first: what is in a directory before that.
+    /// Deleted items that never had a version, the newest first: what is in a directory before
+    /// that.
     package func deletedItemsWithoutVersions() throws(VolumeError) -> [Int64] {
         let sql = """
             SELECT key FROM items WHERE deleted IS NOT NULL AND latest = 0 ORDER BY key DESC

@@ -26,6 +26,16 @@ extension Transaction {
         try run(Change.restash, stashed.values)
     }
 
+    /// All whose name begins so; it ends in an ASCII character.
+    package func removeStashed(prefix: String) throws(VolumeError) {
+        var end = Array(prefix.utf8)
+        guard let last = end.popLast() else { return }
+        end.append(last + 1)
+        try run(
+            "DELETE FROM stash WHERE name >= ? AND name < ?",
+            [.text(prefix), .text(String(decoding: end, as: UTF8.self))])
+    }
+
     /// Nothing happens when it is not there.
     package func removeStashed(_ name: String) throws(VolumeError) {
         try run("DELETE FROM stash WHERE name = ?", [.text(name)])

@@ -36,6 +36,11 @@ extension Transaction {
         try expectChange("item \(item.key)")
     }
 
+    /// The working tree is a copy: all files have other inodes, which nobody knows yet.
+    package func forgetInodes() throws(VolumeError) {
+        try run("UPDATE items SET inode = 0 WHERE inode <> 0", [])
+    }
+
     /// Forgets an item for ever. Its key is not given again.
     ///
     /// - Throws: `.notFound`; `.invalid` for the root and while it has versions or is anybody's

@@ -27,12 +27,15 @@ package struct Name: Hashable, Sendable, Comparable {
         return Array(bytes[(dot + 1)...])
     }
 
-    /// Whether programs call a backup of `document` so: `report.txt~`, `#report.txt#`, `report.bak`.
+    /// Whether programs call a backup of `document` so: `report.txt~`, `#report.txt#`,
+    /// `report.bak`.
     package func isBackup(of document: Name) -> Bool {
         let (count, all) = (document.bytes.count, bytes.count)
-        if count < all, (0...(all - count)).contains(where: {
-            bytes[$0..<$0 + count].elementsEqual(document.bytes)
-        }) {
+        if count < all,
+            (0...(all - count)).contains(where: {
+                bytes[$0..<$0 + count].elementsEqual(document.bytes)
+            })
+        {
             return true
         }
         let endings: [StaticString] = ["bak", "backup", "old", "orig", "sav"]

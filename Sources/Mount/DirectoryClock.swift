@@ -1,4 +1,5 @@
-/// Which directories keep a descriptor: a bounded ring with a hand that takes one from those not used for a round.
+/// Which directories keep a descriptor: a bounded ring with a hand that takes one from those not
+/// used for a round.
 struct DirectoryClock {
     private var ring: ContiguousArray<Node> = []
     private var hand = 0
@@ -6,7 +7,8 @@ struct DirectoryClock {
 
     init(capacity: Int) { self.capacity = capacity }
 
-    /// Adds a directory that has just got a descriptor; gives back the descriptor that another one lost.
+    /// Adds a directory that has just got a descriptor; gives back the descriptor that another one
+    /// lost.
     mutating func insert(_ node: Node) -> SharedDescriptor? {
         guard ring.count >= capacity else {
             ring.append(node)
@@ -20,7 +22,8 @@ struct DirectoryClock {
                 ring[place] = node
                 return nil
             }
-            // An orphan is found by its descriptor only, and a directory in use has been passed over once.
+            // An orphan is found by its descriptor only, and a directory in use has been passed
+            // over once.
             if candidate.flags.contains(.orphan) || candidate.flags.remove(.used) != nil {
                 continue
             }

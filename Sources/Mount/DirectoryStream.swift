@@ -3,7 +3,8 @@ import Glibc
 import Synchronization
 import SystemCalls
 
-/// One open of a directory. Offsets are the file system's own, handed through unchanged: they stay right while names come and go.
+/// One open of a directory. Offsets are the file system's own, handed through unchanged: they stay
+/// right while names come and go.
 final class DirectoryStream: Sendable {
     private static let bufferSize = 1 << 15
 
@@ -50,7 +51,8 @@ final class DirectoryStream: Sendable {
 
     deinit { if descriptor >= 0 { _ = cl_close(descriptor) } }
 
-    /// Calls `take` with the entries from `offset` on until it declines one, which then comes first next time.
+    /// Calls `take` with the entries from `offset` on until it declines one, which then comes first
+    /// next time.
     func forEach(from offset: Int64, _ take: (Entry) -> Bool) throws(Errno) {
         try window.withLock { (window) throws(Errno) in
             if window.offset != offset {

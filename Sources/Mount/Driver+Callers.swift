@@ -5,8 +5,8 @@ import SystemCalls
 
 // Acting for the program that asked.
 extension Driver {
-    /// Makes something in the tree with the caller's identity and umask, so that the file system itself gives it its
-    /// owner, its group and what its directory's default ACL says.
+    /// Makes something in the tree with the caller's identity and umask, so that the file system
+    /// itself gives it its owner, its group and what its directory's default ACL says.
     func create(for caller: Caller, _ body: () -> Int32) throws(Errno) -> Int32 {
         _ = cl_umask(caller.umask)
         defer { _ = cl_umask(0) }
@@ -24,7 +24,8 @@ extension Driver {
         return try check(body())
     }
 
-    /// Changes a file with the caller's rights, so that set-id bits are cleared as a write of his own would.
+    /// Changes a file with the caller's rights, so that set-id bits are cleared as a write of his
+    /// own would.
     func change(for caller: Caller, _ body: () -> Int64) throws(Errno) -> Int64 {
         guard actsAsCaller, caller.uid != 0 else { return try check(body()) }
         cl_thread_fsids(caller.uid, caller.gid)

@@ -3,7 +3,8 @@ import CLinux
 import Glibc
 import SystemCalls
 
-// How a node is found in the tree again: by its descriptor, or by its name in its parent, and the inode verified.
+// How a node is found in the tree again: by its descriptor, or by its name in its parent, and the
+// inode verified.
 extension Driver {
     /// A directory's descriptor, opened along its parents where the clock has taken it.
     func directory(_ node: Node) throws(Errno) -> SharedDescriptor {

@@ -12,7 +12,8 @@ extension Driver {
     func negotiate(_ connection: UnsafeMutablePointer<fuse_conn_info>) {
         var wanted = connection.pointee.want
         let offered = connection.pointee.capable
-        // Splicing gains nothing where the kernel reads and writes by itself; killpriv comes in its second version.
+        // Splicing gains nothing where the kernel reads and writes by itself; killpriv comes in its
+        // second version.
         wanted &= ~UInt32(
             FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE
                 | FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_HANDLE_KILLPRIV)

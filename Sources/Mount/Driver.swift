@@ -7,8 +7,9 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// Everything that answers the kernel's requests. The handlers are in `Operations+*.swift`, a file a family; each runs
-/// on a worker thread, answers exactly once, and never waits: what must wait is parked (`Parking`).
+/// Everything that answers the kernel's requests. The handlers are in `Operations+*.swift`, a file
+/// a family; each runs on a worker thread, answers exactly once, and never waits: what must wait is
+/// parked (`Parking`).
 final class Driver: @unchecked Sendable {
     let volume: Volume
     let log: Logger
@@ -28,8 +29,8 @@ final class Driver: @unchecked Sendable {
     /// Whether this process may act as other users (root).
     let actsAsCaller: Bool
 
-    /// Kernel passthrough: wished by the options, settled by INIT before the first other request, and given up for files that
-    /// the kernel refuses.
+    /// Kernel passthrough: wished by the options, settled by INIT before the first other request,
+    /// and given up for files that the kernel refuses.
     let passthrough: Atomic<Bool>
     /// Why not, if not.
     let whyNotPassthrough: Mutex<String?>
@@ -52,7 +53,8 @@ final class Driver: @unchecked Sendable {
         whyNotPassthrough = Mutex(passthrough.load(ordering: .relaxed) ? nil : why)
     }
 
-    /// Names and attributes change only through us, and then the kernel knows: seconds it may remember them.
+    /// Names and attributes change only through us, and then the kernel knows: seconds it may
+    /// remember them.
     static let cacheSeconds = 86400.0
 
     /// A node by the kernel's number.

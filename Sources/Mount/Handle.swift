@@ -21,7 +21,8 @@ final class Handle: Sendable {
     let isCreator: Bool
     /// Old blocks are saved there before each write.
     let undo: Undo?
-    /// A descriptor for reading and writing, opened when first needed; -1 before, and after the release.
+    /// A descriptor for reading and writing, opened when first needed; -1 before, and after the
+    /// release.
     private let real: Mutex<Int32>
 
     init(
@@ -60,7 +61,8 @@ final class Handle: Sendable {
         }
     }
 
-    /// Opens what `file` refers to as a program did. Old blocks can only be saved by who can read them.
+    /// Opens what `file` refers to as a program did. Old blocks can only be saved by who can read
+    /// them.
     static func reopen(_ file: SharedDescriptor, _ flags: Int32, isGuarded: Bool) throws(Errno)
         -> Int32
     {

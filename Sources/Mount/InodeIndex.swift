@@ -1,5 +1,6 @@
-/// From inode numbers to node numbers: open addressing with linear probing, 16 bytes a slot, at most 3/4 full.
-/// A Dictionary costs twice as much memory for a million entries. Inode 0 does not occur.
+/// From inode numbers to node numbers: open addressing with linear probing, 16 bytes a slot, at
+/// most 3/4 full. A Dictionary costs twice as much memory for a million entries. Inode 0 does not
+/// occur.
 struct InodeIndex {
     private var keys: ContiguousArray<UInt64>
     private var values: ContiguousArray<UInt64>

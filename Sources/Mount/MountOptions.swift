@@ -4,7 +4,8 @@ import Model
 package struct MountOptions: Sendable {
     /// Other users than the one who mounts may enter (the kernel checks permissions).
     package var allowOther = false
-    /// Reads and writes go from the kernel straight to the files, where the kernel and our privileges allow it.
+    /// Reads and writes go from the kernel straight to the files, where the kernel and our
+    /// privileges allow it.
     package var passthrough = true
     /// Options of the mount that the kernel keeps: ro, noexec, nosuid, …
     package var kernel: [String] = []

@@ -35,7 +35,8 @@ enum MountPoint {
         return absolute
     }
 
-    /// A daemon that was killed leaves a mount that answers ENOTCONN to everything; ours is taken away.
+    /// A daemon that was killed leaves a mount that answers ENOTCONN to everything; ours is taken
+    /// away.
     private static func clearDead(_ path: String) {
         // Its attributes may still be remembered: what fails for sure is opening it.
         let probe = cl_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0)

@@ -19,7 +19,8 @@ package final class MountSession: @unchecked Sendable {
     private let isStopping = Atomic(false)
     private let running = Mutex<[Thread]>([])
 
-    /// Mounts. `source` is what mount(8) shows as the device: the store. `socketPath` is told by an attribute of the root.
+    /// Mounts. `source` is what mount(8) shows as the device: the store. `socketPath` is told by an
+    /// attribute of the root.
     package init(
         volume: Volume, source: String, mountPoint: String, options: MountOptions,
         socketPath: String = "", workers: Int = 4, log: Logger = Logger(label: "concord.mount")
@@ -145,13 +146,15 @@ package final class MountSession: @unchecked Sendable {
         fuse_session_exit(session)
     }
 
-    /// Ends the session from another thread; `run` returns soon after. Open files of programs fail from then on.
+    /// Ends the session from another thread; `run` returns soon after. Open files of programs fail
+    /// from then on.
     package func stop() {
         guard !isStopping.exchange(true, ordering: .acquiringAndReleasing) else { return }
         // While it is still served, so that mapped pages are written back.
         let isUnmounted = MountPoint.unmount(mountPoint, lazily: false)
         if !isUnmounted { MountPoint.unmount(mountPoint, lazily: true) }
-        // A busy one is gone from the tree of names; programs that write through us get a moment to end.
+        // A busy one is gone from the tree of names; programs that write through us get a moment to
+        // end.
         if isUnmounted || !isPassthrough { awaitEnd(milliseconds: 2000) }
         fuse_session_exit(session)
         while true {
@@ -164,8 +167,9 @@ package final class MountSession: @unchecked Sendable {
 
     // MARK: Changes that do not come through the mount
 
-    /// What stands at a name was changed in the tree: programs are to see it from now on. Never call it while a request
-    /// waits for the caller. Returns at once; the kernel hears of it a little later.
+    /// What stands at a name was changed in the tree: programs are to see it from now on. Never
+    /// call it while a request waits for the caller. Returns at once; the kernel hears of it a
+    /// little later.
     package func changed(_ spot: Spot) {
         guard let directory = driver.nodes.known(spot.directory) else { return }
         driver.notifier.tell(.name(spot.name.bytes + [0], in: directory.id))

@@ -1,8 +1,8 @@
 import Glibc
 import SystemCalls
 
-/// Held for writing while a name goes away or moves, system call and nodes together; for reading by who could not find
-/// a node where the table said it was, and looks once more.
+/// Held for writing while a name goes away or moves, system call and nodes together; for reading by
+/// who could not find a node where the table said it was, and looks once more.
 final class NamespaceLock: @unchecked Sendable {
     private let lock = UnsafeMutablePointer<pthread_rwlock_t>.allocate(capacity: 1)
 

@@ -2,8 +2,8 @@ import CFuse
 import Glibc
 import Synchronization
 
-/// Completes the reply to INIT, the first request, with what libfuse 3.14 cannot say: passthrough above all. Everything
-/// else passes as it is.
+/// Completes the reply to INIT, the first request, with what libfuse 3.14 cannot say: passthrough
+/// above all. Everything else passes as it is.
 final class Negotiation: Sendable {
     private enum Stage: UInt8, AtomicRepresentable {
         case before, seen, done

@@ -1,5 +1,6 @@
-/// A file, directory or symlink that the kernel knows, by number. Where it is in the tree, not a descriptor, is what it costs
-/// to know it: about 200 bytes, so that a million are cheap. All variables are guarded by the lock of `NodeTable`.
+/// A file, directory or symlink that the kernel knows, by number. Where it is in the tree, not a
+/// descriptor, is what it costs to know it: about 200 bytes, so that a million are cheap. All
+/// variables are guarded by the lock of `NodeTable`.
 final class Node: @unchecked Sendable {
     struct Flags: OptionSet {
         let rawValue: UInt8
@@ -41,7 +42,8 @@ final class Node: @unchecked Sendable {
         self.flags = flags
     }
 
-    /// Its attributes may change without the kernel's FUSE side noticing, so it must not remember them.
+    /// Its attributes may change without the kernel's FUSE side noticing, so it must not remember
+    /// them.
     var isVolatile: Bool { (opened?.sharedWriters ?? 0) > 0 || flags.contains(.mapped) }
 
     func isNamed(_ other: UnsafePointer<CChar>) -> Bool {

@@ -1,7 +1,8 @@
 import Glibc
 import Synchronization
 
-// What a changed name means for nodes. Called with the namespace locked for writing, after the system call.
+// What a changed name means for nodes. Called with the namespace locked for writing, after the
+// system call.
 extension NodeTable {
     /// The node of an inode, if the kernel knows it.
     func known(_ inode: UInt64) -> Node? { find(inode) }
@@ -11,7 +12,8 @@ extension NodeTable {
         locked { if node.descriptor == nil { node.descriptor = descriptor } }
     }
 
-    /// A name of the node went away: `isGone` when it was the last one, or its bytes went to the stash.
+    /// A name of the node went away: `isGone` when it was the last one, or its bytes went to the
+    /// stash.
     func unnamed(
         _ node: Node, _ name: UnsafePointer<CChar>, in parent: Node, isGone: Bool, isStashed: Bool
     ) {
@@ -30,7 +32,8 @@ extension NodeTable {
         if let old { collecting(old) { _ in } }
     }
 
-    /// The node stands at another name now. `isLocal`: whether that name is a temporary or lock file's.
+    /// The node stands at another name now. `isLocal`: whether that name is a temporary or lock
+    /// file's.
     func renamed(
         _ node: Node, to name: UnsafePointer<CChar>, in parent: Node, isLocal: Bool
     ) {

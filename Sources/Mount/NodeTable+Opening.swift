@@ -2,7 +2,8 @@ import Synchronization
 
 // Nodes in use: open, or being truncated.
 extension NodeTable {
-    /// Begins a use of a node, which keeps `descriptor` (unless it has one) and its open state until the last use ends.
+    /// Begins a use of a node, which keeps `descriptor` (unless it has one) and its open state
+    /// until the last use ends.
     func use(_ node: Node, _ descriptor: SharedDescriptor) -> (OpenState, SharedDescriptor) {
         locked {
             let state = node.opened ?? OpenState()

@@ -7,10 +7,12 @@ import SystemCalls
 
 /// All nodes that the kernel knows, by number and by inode.
 ///
-/// Locks are taken in this order: the namespace (`Driver.namespace`), an `OpenState.life`, the table. No system call is
-/// made under the table's lock; descriptors that nobody needs any more are handed out and closed after it.
+/// Locks are taken in this order: the namespace (`Driver.namespace`), an `OpenState.life`, the
+/// table. No system call is made under the table's lock; descriptors that nobody needs any more are
+/// handed out and closed after it.
 final class NodeTable: Sendable {
-    /// A class only because nodes and descriptors are handed in and out of the lock; nobody else refers to it.
+    /// A class only because nodes and descriptors are handed in and out of the lock; nobody else
+    /// refers to it.
     private final class Contents: @unchecked Sendable {
         var nodes: Slab<Node>
         var index: InodeIndex
@@ -53,8 +55,8 @@ final class NodeTable: Sendable {
         let isStashed: Bool
     }
 
-    /// A name was found: counts a lookup of its node, which is made when the inode is new. `fresh`: a program has
-    /// just made it, and these are its flags.
+    /// A name was found: counts a lookup of its node, which is made when the inode is new. `fresh`:
+    /// a program has just made it, and these are its flags.
     func enter(
         _ name: UnsafePointer<CChar>, in parent: Node, status: stat, fresh: Node.Flags? = nil
     ) -> Entered {
@@ -102,7 +104,8 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// Says where a node is now. A descriptor that it no longer needs is given back, to be closed outside the lock.
+    /// Says where a node is now. A descriptor that it no longer needs is given back, to be closed
+    /// outside the lock.
     private func relocate(_ node: Node, to parent: Node, _ name: UnsafePointer<CChar>)
         -> SharedDescriptor?
     {
@@ -210,7 +213,8 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// Keeps a directory's descriptor until the clock's hand takes it; gives back the one that is kept.
+    /// Keeps a directory's descriptor until the clock's hand takes it; gives back the one that is
+    /// kept.
     func keep(_ descriptor: SharedDescriptor, ofDirectory node: Node) -> SharedDescriptor {
         var spare: SharedDescriptor?
         let kept = contents.withLock { contents in

@@ -1,8 +1,9 @@
 import CFuse
 import Glibc
 
-/// Tells the kernel what it must forget. One thread of its own that holds no lock and that nobody waits for: the kernel
-/// may hold a directory while it waits for an answer of ours, and a notification waits for that directory.
+/// Tells the kernel what it must forget. One thread of its own that holds no lock and that nobody
+/// waits for: the kernel may hold a directory while it waits for an answer of ours, and a
+/// notification waits for that directory.
 final class Notifier: Sendable {
     enum Notice: Sendable {
         /// The attributes of a node.

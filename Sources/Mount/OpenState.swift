@@ -2,15 +2,17 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// What a node has only while it is open (or being truncated): how its contents are read and written, and how they came to be.
+/// What a node has only while it is open (or being truncated): how its contents are read and
+/// written, and how they came to be.
 final class OpenState: @unchecked Sendable {
     /// Handles, and requests in progress. Guarded by the lock of `NodeTable`.
     var users = 0
-    /// Handles that read and write through the kernel: a mapping may change the times behind our back, so attributes
-    /// are not cached while there are any. Guarded by the lock of `NodeTable`.
+    /// Handles that read and write through the kernel: a mapping may change the times behind our
+    /// back, so attributes are not cached while there are any. Guarded by the lock of `NodeTable`.
     var sharedWriters = 0
 
-    /// How the kernel reads and writes an inode; one way for all its handles while any is open, or the kernel refuses (EIO).
+    /// How the kernel reads and writes an inode; one way for all its handles while any is open, or
+    /// the kernel refuses (EIO).
     enum Mode {
         case closed
         case passthrough(backing: UInt32)
@@ -31,13 +33,16 @@ final class OpenState: @unchecked Sendable {
         var undo: Undo?
     }
 
-    /// Held for as long as the volume takes: threads that serve requests only try. Taken before `life`.
+    /// Held for as long as the volume takes: threads that serve requests only try. Taken before
+    /// `life`.
     let content = Mutex(Content())
 
-    /// Parked requests that want `content` take turns, so that one file's cannot keep every parking thread waiting.
+    /// Parked requests that want `content` take turns, so that one file's cannot keep every parking
+    /// thread waiting.
     let line = Line()
 
-    /// Runs `body` with the content locked. Nil: somebody holds it who may take his time, and we may not.
+    /// Runs `body` with the content locked. Nil: somebody holds it who may take his time, and we
+    /// may not.
     func withContent<Result: Sendable>(
         mayBlock: Bool, _ body: (inout Content) throws(Errno) -> Result
     ) throws(Errno) -> Result? {

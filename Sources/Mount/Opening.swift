@@ -6,7 +6,8 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// One open in progress, from the descriptor to the reply. It may need a second try on a parking thread.
+/// One open in progress, from the descriptor to the reply. It may need a second try on a parking
+/// thread.
 final class Opening: @unchecked Sendable {
     /// What an open has become.
     struct Opened: Sendable {
@@ -65,7 +66,8 @@ final class Opening: @unchecked Sendable {
     /// Parked opens of one file take turns.
     var line: Line { state.line }
 
-    /// Nil: to be called again from a parking thread, with `mayBlock`; then again, when others have opened the file meanwhile.
+    /// Nil: to be called again from a parking thread, with `mayBlock`; then again, when others have
+    /// opened the file meanwhile.
     func proceed(mayBlock: Bool) throws(Errno) -> Opened? {
         guard writes else { return try open(nil) }
         let opened = try state.withContent(mayBlock: mayBlock) {
@@ -102,8 +104,8 @@ final class Opening: @unchecked Sendable {
         }
     }
 
-    /// Whether a program may write by a mapping that goes straight to the file, past us: where the kernel reads and writes
-    /// the inode by itself, whatever this open says.
+    /// Whether a program may write by a mapping that goes straight to the file, past us: where the
+    /// kernel reads and writes the inode by itself, whatever this open says.
     private func mayMap(in mode: OpenState.Mode) -> Bool {
         if case .passthrough = mode { return flags & O_ACCMODE == O_RDWR && !isNew }
         return false
@@ -119,7 +121,8 @@ final class Opening: @unchecked Sendable {
         try state.life.withLock { (life) throws(Errno) in try open(&life, undo) }
     }
 
-    /// Nil: others have opened the file since, so that a mapping would escape `undo`, which does not hold everything.
+    /// Nil: others have opened the file since, so that a mapping would escape `undo`, which does
+    /// not hold everything.
     private func open(_ undo: Undo, isSecured: Bool) throws(Errno) -> Opened? {
         try state.life.withLock { (life) throws(Errno) -> Opened? in
             if mayMap(in: life.mode), !isSecured { return nil }

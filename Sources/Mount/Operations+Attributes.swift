@@ -6,7 +6,8 @@ import Synchronization
 import SystemCalls
 import Volume
 
-// Attributes. The kernel asks when it has not been told, or when a write or read through it made them stale.
+// Attributes. The kernel asks when it has not been told, or when a write or read through it made
+// them stale.
 extension Driver {
     func getattr(_ request: Request, _ id: UInt64) {
         request.answer { () throws(Errno) in
@@ -57,7 +58,8 @@ extension Driver {
     private func finishSetattr(
         _ request: Request, _ node: Node, _ file: SharedDescriptor, _ values: stat, _ which: Int32
     ) throws(Errno) {
-        // The kernel has checked that the caller may; owner before mode, because a change of owner clears bits.
+        // The kernel has checked that the caller may; owner before mode, because a change of owner
+        // clears bits.
         if which & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) != 0 {
             try check(
                 cl_chown_fd(
@@ -84,7 +86,8 @@ extension Driver {
         return which & set != 0 ? time.tv_nsec : 0x3fff_fffe  // UTIME_OMIT
     }
 
-    /// truncate(2) and ftruncate(2). False: to be called again with `mayBlock` from a parking thread.
+    /// truncate(2) and ftruncate(2). False: to be called again with `mayBlock` from a parking
+    /// thread.
     private func truncate(
         _ node: Node, _ state: OpenState, _ file: SharedDescriptor, _ size: Int64,
         _ handle: UInt64?, _ caller: Caller, mayBlock: Bool
@@ -106,8 +109,8 @@ extension Driver {
         } ?? false
     }
 
-    /// A descriptor to truncate by. What a program has opened for writing may be read-only by now, and then only its own
-    /// handle can write (we are root, or we are not).
+    /// A descriptor to truncate by. What a program has opened for writing may be read-only by now,
+    /// and then only its own handle can write (we are root, or we are not).
     private func writable(_ file: SharedDescriptor, _ handle: Handle?, isGuarded: Bool)
         throws(Errno) -> SharedDescriptor
     {
@@ -142,7 +145,8 @@ extension Driver {
         }
     }
 
-    /// FUSE_STATX, which libfuse does not know: statx(2) with the time of birth. Replies with the wire's structure.
+    /// FUSE_STATX, which libfuse does not know: statx(2) with the time of birth. Replies with the
+    /// wire's structure.
     func statx(_ id: UInt64, _ message: cf_statx_in) throws(Errno) -> cf_statx_out {
         if VersionNodes.isVirtual(id) { return cf_statx_out(try versions.find(id).status) }
         let node = try node(id)
@@ -153,7 +157,8 @@ extension Driver {
         try check(cl_statx_whole(file.raw, "", flags, message.sx_mask | 0x7ff, &reply.stat))
         reply.stat.mask &= 0xfff
         if position.isStashed { reply.stat.nlink = 0 }
-        // What follows in statx(2) is about mounts and direct I/O of the tree, not of this file system.
+        // What follows in statx(2) is about mounts and direct I/O of the tree, not of this file
+        // system.
         reply.stat.spare2 = cf_statx().spare2
         reply.attr_valid = position.isVolatile ? 0 : UInt64(Driver.cacheSeconds)
         return reply

@@ -4,7 +4,8 @@ import Glibc
 import SystemCalls
 import Volume
 
-// Contents. With passthrough most reads and writes never come here; the rest of the calls on open files always do.
+// Contents. With passthrough most reads and writes never come here; the rest of the calls on open
+// files always do.
 extension Driver {
     func read(
         _ request: Request, _ id: UInt64, _ number: UInt64, size: Int, offset: Int64

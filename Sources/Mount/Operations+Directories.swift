@@ -16,7 +16,8 @@ extension Driver {
             let node = try node(id)
             let directory = try directory(node)
             let descriptor = try check(cl_openat(directory.raw, ".", O_RDONLY | O_DIRECTORY, 0))
-            // The kernel drops what it remembers of a directory when a name in it changes through us.
+            // The kernel drops what it remembers of a directory when a name in it changes through
+            // us.
             open.pointee.cache_readdir = 1
             open.pointee.keep_cache = 1
             answerOpendir(request, DirectoryStream(node: node, descriptor: descriptor), open)
@@ -30,7 +31,8 @@ extension Driver {
         if fuse_reply_open(request.raw, open) != 0 { _ = streams.remove(open.pointee.fh) }
     }
 
-    /// Fills a buffer of the kernel's with entries; with `plus`, each with its node and attributes, as a lookup.
+    /// Fills a buffer of the kernel's with entries; with `plus`, each with its node and attributes,
+    /// as a lookup.
     func readdir(
         _ request: Request, _ number: UInt64, size: Int, offset: Int64, plus: Bool
     ) {
@@ -49,7 +51,8 @@ extension Driver {
         }
     }
 
-    /// False: no room left. An entry that vanished meanwhile is passed over; one that cannot be told about is told by name alone.
+    /// False: no room left. An entry that vanished meanwhile is passed over; one that cannot be
+    /// told about is told by name alone.
     private func add(
         _ entry: DirectoryStream.Entry, of stream: DirectoryStream, to page: inout DirectoryPage
     ) -> Bool {

@@ -5,7 +5,8 @@ import Model
 import SystemCalls
 import Volume
 
-// Looking up, making and removing names. The kernel lets nobody else change a directory while one of these works on it.
+// Looking up, making and removing names. The kernel lets nobody else change a directory while one
+// of these works on it.
 extension Driver {
     func lookup(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         if VersionNodes.isVirtual(parent) || VersionNodes.isReserved(name) {
@@ -45,8 +46,8 @@ extension Driver {
                 _ = try self.create(for: caller) { cl_mknodat(directory, name, mode, device) }
                 return
             }
-            // Only root may make devices, so this is done as root and given away; in a set-group-id directory the
-            // file system has chosen the group.
+            // Only root may make devices, so this is done as root and given away; in a set-group-id
+            // directory the file system has chosen the group.
             var asRoot = caller
             (asRoot.uid, asRoot.gid) = (0, 0)
             _ = try self.create(for: asRoot) { cl_mknodat(directory, name, mode, device) }

@@ -6,8 +6,8 @@ import Synchronization
 import SystemCalls
 import Volume
 
-// Opening, creating and closing files. OPEN and CREATE replies are structures of the wire, because libfuse 3.14 has no
-// field for the number of the backing file.
+// Opening, creating and closing files. OPEN and CREATE replies are structures of the wire, because
+// libfuse 3.14 has no field for the number of the backing file.
 extension Driver {
     func open(_ request: Request, _ id: UInt64, flags: Int32) {
         request.answer { () throws(Errno) in
@@ -33,7 +33,8 @@ extension Driver {
 
     private func answerOpen(_ request: Request, _ opened: Opening.Opened) {
         if !request.reply(wire: opened.reply) { return closeHandle(opened.number) }
-        // Attributes that the kernel was told for long must not be believed while a mapping may change the file.
+        // Attributes that the kernel was told for long must not be believed while a mapping may
+        // change the file.
         if opened.handle.isSharedWriter { notifier.tell(.attributes(opened.handle.node.id)) }
     }
 
@@ -123,7 +124,8 @@ extension Driver {
         volume.isLocal(name) ? [.local, .unsaved] : .unsaved
     }
 
-    /// FUSE_TMPFILE, which libfuse does not know: makes a file without a name. Replies with the wire's structure.
+    /// FUSE_TMPFILE, which libfuse does not know: makes a file without a name. Replies with the
+    /// wire's structure.
     func temporary(_ parent: UInt64, _ message: cf_create_in, _ caller: Caller) throws(Errno)
         -> (reply: cf_create_out, undo: () -> Void)
     {
@@ -219,8 +221,8 @@ extension Driver {
         return true
     }
 
-    /// Whether somebody still writes to a file, perhaps by a mapping that has outlived its handle: then no read lease is
-    /// given.
+    /// Whether somebody still writes to a file, perhaps by a mapping that has outlived its handle:
+    /// then no read lease is given.
     func isMapped(_ file: SharedDescriptor) -> Bool {
         let real = cl_reopen(file.raw, O_RDONLY | O_NONBLOCK)
         guard real >= 0 else { return false }

@@ -5,7 +5,8 @@ import Model
 import SystemCalls
 import Volume
 
-// Names that go away or move. The namespace is locked for writing around the system call and what it means for nodes.
+// Names that go away or move. The namespace is locked for writing around the system call and what
+// it means for nodes.
 extension Driver {
     func unlink(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         request.answer { () throws(Errno) in
@@ -13,8 +14,8 @@ extension Driver {
             try refuseReserved(name)
             let directory = try directory(parent)
             let actor = actor(request.caller)
-            // Who unlinks what he has just closed is not one who unlinks what he still writes; but the release that tells
-            // may be served a moment after the close was answered.
+            // Who unlinks what he has just closed is not one who unlinks what he still writes; but
+            // the release that tells may be served a moment after the close was answered.
             var patience = 25
             let unlink = { () throws(Errno) -> Bool in
                 let file = try self.victim(name, in: directory)
@@ -120,8 +121,9 @@ extension Driver {
         return Victim(status: status, node: nodes.known(UInt64(status.st_ino)))
     }
 
-    /// What is about to lose its name: a node gets a descriptor to live by. It also keeps the file system from giving the
-    /// inode's number to another file before the kernel has forgotten this one.
+    /// What is about to lose its name: a node gets a descriptor to live by. It also keeps the file
+    /// system from giving the inode's number to another file before the kernel has forgotten this
+    /// one.
     private func victim(_ name: UnsafePointer<CChar>, in directory: SharedDescriptor)
         throws(Errno) -> Victim
     {

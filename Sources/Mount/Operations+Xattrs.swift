@@ -5,8 +5,8 @@ import Model
 import SystemCalls
 import Volume
 
-// Extended attributes: the file's own, and those that tell about a document. The latter are read by name and never
-// listed, so that no copy carries them along.
+// Extended attributes: the file's own, and those that tell about a document. The latter are read by
+// name and never listed, so that no copy carries them along.
 extension Driver {
     func getxattr(_ request: Request, _ id: UInt64, _ name: UnsafePointer<CChar>, size: Int) {
         if let attribute = DocumentAttribute(name) {
@@ -17,7 +17,8 @@ extension Driver {
             let file = try descriptor(try node(id))
             try replyXattr(request, size: size) {
                 let count = cl_getxattr_fd(file.raw, name, $0, size)
-                // Where there is no SELinux, `ls -l` asks for each file's label until it hears that there are none here.
+                // Where there is no SELinux, `ls -l` asks for each file's label until it hears that
+                // there are none here.
                 let isLabel = strcmp(name, "security.selinux") == 0
                 return count == -Int(ENODATA) && isLabel ? -Int(EOPNOTSUPP) : count
             }

@@ -2,9 +2,9 @@ import CFuse
 import Glibc
 import SystemCalls
 
-// libfuse's table of handlers: each line finds the driver and calls the handler of the same name there.
-// Not in it, on purpose: locks and flock (the kernel's own are complete), flush (writes have told their errors), access
-// (the kernel checks permissions), poll, bmap.
+// libfuse's table of handlers: each line finds the driver and calls the handler of the same name
+// there. Not in it, on purpose: locks and flock (the kernel's own are complete), flush (writes have
+// told their errors), access (the kernel checks permissions), poll, bmap.
 func operations() -> fuse_lowlevel_ops {
     var table = fuse_lowlevel_ops()
     addNames(&table)

@@ -3,12 +3,14 @@ import Glibc
 import Synchronization
 import SystemCalls
 
-/// Requests that may take their time: each waits here for one of a few threads, and its answer comes from there.
-/// A worker never waits, or the requests that would end its waiting could not be served.
+/// Requests that may take their time: each waits here for one of a few threads, and its answer
+/// comes from there. A worker never waits, or the requests that would end its waiting could not be
+/// served.
 final class Parking: Sendable {
     static let threads = 3
 
-    /// A parked request. Who claims it answers it; an interrupt (EINTR) and the work may both want to.
+    /// A parked request. Who claims it answers it; an interrupt (EINTR) and the work may both want
+    /// to.
     private final class Ticket: Sendable {
         private enum State: UInt8, AtomicRepresentable {
             /// libfuse may call back while it holds the request's lock: not the moment to answer.
@@ -41,9 +43,10 @@ final class Parking: Sendable {
     private let queue = BlockingQueue<@Sendable () -> Void>()
     private let tickets = Mutex(Slab<Ticket>())
 
-    /// Runs `body` on a parking thread: what it gives back is the answer, to be sent there; what it throws is refused with.
-    /// Those in one line run one after the other. `finally` runs in any case.
-    /// `undo` takes back a result that nobody waits for any more. An interrupted request that has not begun never does.
+    /// Runs `body` on a parking thread: what it gives back is the answer, to be sent there; what it
+    /// throws is refused with. Those in one line run one after the other. `finally` runs in any
+    /// case. `undo` takes back a result that nobody waits for any more. An interrupted request that
+    /// has not begun never does.
     func park<Result: Sendable>(
         _ request: Request, inLine line: Line? = nil,
         _ body: @escaping @Sendable () throws(Errno) -> Result,
@@ -53,7 +56,8 @@ final class Parking: Sendable {
     ) {
         let ticket = Ticket()
         let number = number(ticket)
-        // The interrupt finds its ticket by number: a callback may come when the request was answered long ago.
+        // The interrupt finds its ticket by number: a callback may come when the request was
+        // answered long ago.
         fuse_req_interrupt_func(
             request.raw,
             { raw, data in

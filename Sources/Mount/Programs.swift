@@ -15,7 +15,8 @@ final class Programs: Sendable {
     private static let rememberedNanoseconds: Int64 = 1_000_000_000
     private let known = Mutex<[Int32: Known]>([:])
 
-    /// The command's name of a thread's process, at most 15 bytes; empty when it is gone or not ours to see.
+    /// The command's name of a thread's process, at most 15 bytes; empty when it is gone or not
+    /// ours to see.
     func name(of thread: Int32) -> String {
         guard thread > 0 else { return "" }
         let now = cl_clock_monotonic_ns()

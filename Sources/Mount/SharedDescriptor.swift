@@ -2,8 +2,8 @@ import CFuse
 import CLinux
 import SystemCalls
 
-/// A file descriptor that several threads may use at once: the last one to let go closes it, so its number
-/// is never given to another file while a system call may still name it.
+/// A file descriptor that several threads may use at once: the last one to let go closes it, so its
+/// number is never given to another file while a system call may still name it.
 final class SharedDescriptor: Sendable {
     let raw: Int32
 

@@ -1,4 +1,5 @@
-/// Objects under numbers that are never given twice: generation << 32 | index + 1. The first one gets the number 1.
+/// Objects under numbers that are never given twice: generation << 32 | index + 1. The first one
+/// gets the number 1.
 struct Slab<Element: AnyObject> {
     private var slots: ContiguousArray<Element?> = []
     private var generations: ContiguousArray<UInt32> = []

@@ -1,7 +1,8 @@
 import CLinux
 import Glibc
 
-/// A thread of ours: credentials and umask are a thread's, so requests are never served by a pool of somebody else's.
+/// A thread of ours: credentials and umask are a thread's, so requests are never served by a pool
+/// of somebody else's.
 final class Thread: @unchecked Sendable {
     private var id = pthread_t()
 

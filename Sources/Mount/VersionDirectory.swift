@@ -6,8 +6,8 @@ import Synchronization
 import SystemCalls
 import Volume
 
-// `.versions/NAME/`: the history of NAME as read-only files. Lookups below may wait for the recorder, so they are parked.
-// Who may read the document now may read its versions.
+// `.versions/NAME/`: the history of NAME as read-only files. Lookups below may wait for the
+// recorder, so they are parked. Who may read the document now may read its versions.
 extension Driver {
     func lookupVersions(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         request.answer { () throws(Errno) in
@@ -116,8 +116,9 @@ extension Driver {
         }
     }
 
-    /// Attributes of something read-only that whoever may read the original may read. Directories keep their write bits,
-    /// so that the kernel lets writers come as far as us, who say EROFS, and copies of them can be filled.
+    /// Attributes of something read-only that whoever may read the original may read. Directories
+    /// keep their write bits, so that the kernel lets writers come as far as us, who say EROFS, and
+    /// copies of them can be filled.
     private func readOnly(_ original: stat, isDirectory: Bool = true) -> stat {
         var status = original
         let readable = original.st_mode & 0o444

@@ -8,7 +8,8 @@ import Volume
 
 /// Something in a `.versions` directory, as the kernel knows it.
 final class VersionNode: @unchecked Sendable {
-    /// What tells one from another; the same thing has the same number as long as the kernel knows it.
+    /// What tells one from another; the same thing has the same number as long as the kernel knows
+    /// it.
     enum Place: Hashable, Sendable {
         /// `.versions` in the directory with that node number.
         case directory(UInt64)

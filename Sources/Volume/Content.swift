@@ -16,7 +16,8 @@ struct CutContent {
     }
 }
 
-/// What a large file held before it was written in place: saved blocks from the undo file, the others from the file.
+/// What a large file held before it was written in place: saved blocks from the undo file, the
+/// others from the file.
 struct OverlayContent: ContentSource {
     let undo: Int32
     /// What the file held after that.

@@ -3,8 +3,9 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Events that the journal does not know yet, in files of the store: `events.1`, `events.2`, … They outlive a daemon that is
-/// killed (not a loss of power: nothing waits for the disk here; then the scan finds what it can).
+/// Events that the journal does not know yet, in files of the store: `events.1`, `events.2`, … They
+/// outlive a daemon that is killed (not a loss of power: nothing waits for the disk here; then the
+/// scan finds what it can).
 ///
 /// Used under the lock of `EventQueue`.
 struct EventLog: ~Copyable {

@@ -29,8 +29,8 @@ final class EventQueue: Sendable {
     private let onFirst: @Sendable () -> Void
     private let directory: Int32
 
-    /// `directory` is the store's, `last` the sequence of the last event that was ever noted. `onFirst` is called when an
-    /// event comes and none was waiting.
+    /// `directory` is the store's, `last` the sequence of the last event that was ever noted.
+    /// `onFirst` is called when an event comes and none was waiting.
     init(directory: Int32, last: UInt64, onFirst: @escaping @Sendable () -> Void) {
         state = Mutex(State(log: EventLog(directory: directory), sequence: last))
         self.onFirst = onFirst

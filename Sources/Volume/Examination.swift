@@ -27,8 +27,8 @@ package struct Finding: Hashable, Sendable {
     }
 }
 
-/// The doctor: tree, journal and chunks are checked against each other. What can be proved is repaired (a chunk found
-/// again by its hash), nothing else is changed.
+/// The doctor: tree, journal and chunks are checked against each other. What can be proved is
+/// repaired (a chunk found again by its hash), nothing else is changed.
 struct Examination {
     let tree: Int32
     let stash: Stash
@@ -133,7 +133,7 @@ struct Examination {
             guard item.deleted != nil || item.key == Item.root || path != nil else {
                 add(
                     .damage, "item \(item.id)",
-                    "\(item.name) has no way to the root: its directories are damaged in the journal."
+                    "\(item.name) has no way to the root: its directories are damaged."
                 )
                 continue
             }
@@ -177,8 +177,8 @@ struct Examination {
         return ((try? journal.read { try $0.place(of: id) }) ?? nil) != nil
     }
 
-    /// Bytes of it lie in the stash, or under another name of the tree, and will be put into the chunk store by the
-    /// recorder.
+    /// Bytes of it lie in the stash, or under another name of the tree, and will be put into the
+    /// chunk store by the recorder.
     private func isWaiting(_ item: Item, _ version: Version) -> Bool {
         if waiting.contains(item.key) { return true }
         guard item.changed == 0 || item.deleted != nil else { return false }
@@ -188,13 +188,14 @@ struct Examination {
         }
     }
 
-    /// The chunks that the tree has of a document. Where nothing tells of a change and the bytes differ all the same, the
-    /// disk has lost them.
+    /// The chunks that the tree has of a document. Where nothing tells of a change and the bytes
+    /// differ all the same, the disk has lost them.
     private mutating func examineTree(
         _ item: Item, _ manifest: Manifest, _ current: Version, _ path: [Name], _ shown: String
     ) -> Set<Digest> {
         guard item.changed != 0 else {
-            // Not recorded as it is now: the tree may hold anything, so chunks count only where their bytes are found.
+            // Not recorded as it is now: the tree may hold anything, so chunks count only where
+            // their bytes are found.
             return presentChunks(manifest, path)
         }
         let present = presentChunks(manifest, path)
@@ -212,8 +213,9 @@ struct Examination {
         if trace.changed == item.changed, UInt64(trace.size) == item.size {
             add(
                 .damage, shown,
-                "\(shown) does not hold what its version \(current.number) recorded, although nobody "
-                    + "changed it: the disk may be failing. An older version can be restored.")
+                "\(shown) does not hold what its version \(current.number) recorded, although "
+                    + "nobody changed it: the disk may be failing. "
+                    + "An older version can be restored.")
         } else {
             add(.note, shown, "\(shown) was changed and is not recorded yet.")
         }
@@ -250,7 +252,8 @@ private func share(_ done: some BinaryInteger, of total: some BinaryInteger) -> 
 extension Volume {
     /// Examines a store that nobody has mounted.
     ///
-    /// - Throws: `.busy` when somebody has; `.notFound`, `.damaged` (the journal cannot be opened at all), `.newer`.
+    /// - Throws: `.busy` when somebody has; `.notFound`, `.damaged` (the journal cannot be opened
+    ///   at all), `.newer`.
     package static func examine(
         store path: String, repair: Bool, progress: @escaping (String, Double) -> Void
     ) throws(VolumeError) -> [Finding] {

@@ -4,7 +4,8 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// `.concordignore` at the root of the tree: patterns of gitignore's kind, added to the built-in local names.
+/// `.concordignore` at the root of the tree: patterns of gitignore's kind, added to the built-in
+/// local names.
 final class IgnoreFile: Sendable {
     private let tree: Int32
     private let state: Mutex<LocalNames>

@@ -1,10 +1,10 @@
 import Model
 
-/// Which names stay local: temporary and lock files, which programs make beside documents while they work.
-/// They are files like any other, but never versions and never uploaded.
+/// Which names stay local: temporary and lock files, which programs make beside documents while
+/// they work. They are files like any other, but never versions and never uploaded.
 ///
-/// The patterns are of gitignore's kind. The built-in ones are DESIGN 4's; a file `.concordignore` at the volume's root adds
-/// to them and never deletes anything.
+/// The patterns are of gitignore's kind. The built-in ones are DESIGN 4's; a file `.concordignore`
+/// at the volume's root adds to them and never deletes anything.
 package struct LocalNames: Sendable {
     /// Patterns without a slash: they look at the last component only, so that a hot path can ask.
     private var components: [Pattern] = []
@@ -90,7 +90,8 @@ package struct LocalNames: Sendable {
     }
 }
 
-/// Shell globbing as gitignore has it: `*` and `?` within a component, `**` across them, `[a-z]` and `[!a-z]`.
+/// Shell globbing as gitignore has it: `*` and `?` within a component, `**` across them, `[a-z]`
+/// and `[!a-z]`.
 func globMatches(
     _ pattern: Slice<UnsafeBufferPointer<UInt8>>, _ text: Slice<UnsafeBufferPointer<UInt8>>
 ) -> Bool {

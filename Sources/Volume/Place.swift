@@ -1,6 +1,7 @@
 import Model
 
-/// A directory that is open, and a name in it: what the namespace verbs of a volume work on. Valid during one call.
+/// A directory that is open, and a name in it: what the namespace verbs of a volume work on. Valid
+/// during one call.
 package struct Place {
     /// O_PATH will do.
     package let descriptor: Int32
@@ -21,7 +22,8 @@ package struct Traits: OptionSet, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// Made under a temporary or lock file's name and never given another: nothing of it is worth keeping.
+    /// Made under a temporary or lock file's name and never given another: nothing of it is worth
+    /// keeping.
     package static let local = Traits(rawValue: 1)
     /// Made by a program that still has it open for the first time: no save yet.
     package static let unsaved = Traits(rawValue: 2)

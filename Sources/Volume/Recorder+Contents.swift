@@ -112,7 +112,8 @@ extension Recorder {
         guard trace.isFile, trace.inode == item.inode else { return .gone }
         // A mapping outlives close(2) without anybody telling: the lease says whether one is there.
         if cl_probe_writers(descriptor.raw) == -EAGAIN { return .busy }
-        // What is recorded is on the disk first; and clean pages make a later store through a mapping change the times.
+        // What is recorded is on the disk first; and clean pages make a later store through a
+        // mapping change the times.
         if syncs, cl_fsync(descriptor.raw, 0) < 0 {
             throw VolumeError(.system, "\(text(path)) cannot be synced to the disk.")
         }

@@ -4,9 +4,11 @@ import Logging
 import Model
 import SystemCalls
 
-// What each event means for the documents: which one a name, an inode or a moved-aside content belongs to.
+// What each event means for the documents: which one a name, an inode or a moved-aside content
+// belongs to.
 extension Recorder {
-    /// Understands the events in their order, in one transaction, until one of them makes a scan necessary.
+    /// Understands the events in their order, in one transaction, until one of them makes a scan
+    /// necessary.
     func applyBacklog() {
         guard !backlog.isEmpty, memory.scan == nil else { return }
         let before = memory
@@ -18,7 +20,8 @@ extension Recorder {
                     done += 1
                     if memory.scan != nil { break }
                 }
-                try persist(transaction, upTo: done > 0 ? backlog[done - 1].sequence : nil)
+                try writeFormers(transaction)
+                try noteEvents(upTo: done > 0 ? backlog[done - 1].sequence : nil, transaction)
             }
         } catch {
             memory = before
@@ -32,8 +35,8 @@ extension Recorder {
         forgetOldTombstones()
     }
 
-    /// A full disk is waited for. Anything else must not stop all that comes after it: the event at fault is left out,
-    /// and the tree, which is always right, compared anew.
+    /// A full disk is waited for. Anything else must not stop all that comes after it: the event at
+    /// fault is left out, and the tree, which is always right, compared anew.
     private func failed(_ error: VolumeError) {
         tell("journal", "Changes could not be noted in the journal: \(error)")
         guard error.code != .full, error.code != .busy else {
@@ -45,7 +48,8 @@ extension Recorder {
             do {
                 try journal.write { t in
                     try apply(noted, t)
-                    try persist(t, upTo: noted.sequence)
+                    try writeFormers(t)
+                    try noteEvents(upTo: noted.sequence, t)
                 }
             } catch {
                 memory = before
@@ -160,15 +164,21 @@ extension Recorder {
         if isLink { try stray(trace, to: spot, t) }
     }
 
-    /// A document's name is there again, with another inode: it goes on as that document. `save` is given when that inode
-    /// holds a saved content already.
+    /// A document's name is there again, with another inode: it goes on as that document. `save` is
+    /// given when that inode holds a saved content already.
     func returnHome(
         _ item: Item, to parent: Int64, _ name: Name, _ trace: Trace, tomb: Tombstone,
         save: Work.Save?, _ t: Transaction
     ) throws {
+        if let twin = try t.item(parent: parent, name: name), twin.key != item.key {
+            // The scan was here before the event.
+            if twin.latest == 0 { inherit(from: twin.key, to: item.key) }
+            try vanish(twin, t)
+        }
         var home = item
         if item.deleted == nil {
-            // Its old bytes live on under the name it was moved to: a document of its own from now on.
+            // Its old bytes live on under the name it was moved to: a document of its own from now
+            // on.
             if item.inode != trace.inode {
                 need(item, Trace(item))
             }
@@ -216,7 +226,8 @@ extension Recorder {
     @discardableResult
     func insert(_ parent: Int64, _ name: Name, _ trace: Trace, _ t: Transaction) throws -> Int64 {
         if var old = try t.item(parent: parent, name: name) {
-            // The scan was here before the event: what it saw is what later events are going to bring.
+            // The scan was here before the event: what it saw is what later events are going to
+            // bring.
             if old.inode == trace.inode { return old.key }
             if old.kind == .file, trace.isFile {
                 try give(&old, trace, nil, t)
@@ -279,7 +290,8 @@ extension Recorder {
         }
     }
 
-    /// An item without a name: kept, softly deleted, while it has versions or will have; else its row goes.
+    /// An item without a name: kept, softly deleted, while it has versions or will have; else its
+    /// row goes.
     func vanish(_ item: Item, _ t: Transaction) throws {
         noticeIgnoreFile(item)
         follow(item)

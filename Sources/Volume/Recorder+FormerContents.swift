@@ -19,7 +19,8 @@ private enum Opening {
 
 // Reading what a document held before: from the stash, or where the tree has it under another name.
 extension Recorder {
-    /// Cuts the former contents, oldest first; those still being written become the recording's rest. Nil: not yet.
+    /// Cuts the former contents, oldest first; those still being written become the recording's
+    /// rest. Nil: not yet.
     func openFormers(_ recording: inout Recording, _ live: LiveFile?) throws(VolumeError)
         -> [CutFormer]?
     {
@@ -113,7 +114,8 @@ extension Recorder {
         return known.contains { $0.content == cut.cut.digest } ? .found(cut) : .nothing
     }
 
-    /// An inode that came back to a document and was displaced after that: whoever owns its stash file.
+    /// An inode that came back to a document and was displaced after that: whoever owns its stash
+    /// file.
     private func openDisplaced(_ inode: UInt64) -> Descriptor? {
         for work in memory.works.values {
             for former in work.formers {
@@ -140,7 +142,8 @@ extension Recorder {
         let now = status(file.raw)
         guard now.size > 0 else { return .empty }
         var former = former
-        // Else it was changed as another document: what it held before is in the stash, or was recorded.
+        // Else it was changed as another document: what it held before is in the stash, or was
+        // recorded.
         let isSame = trace.size < 0 || now.size == trace.size && now.modified == trace.modified
         if !isSame { former.isBase = true }
         if !former.isBase, cl_fsync(file.raw, 0) < 0 {

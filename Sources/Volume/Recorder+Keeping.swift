@@ -7,8 +7,8 @@ import SystemCalls
 
 // Bytes are stored once: only chunks that the tree no longer has go to the chunk store.
 extension Recorder {
-    /// Stores the chunks that only former contents have: of those in the stash, and of what was current, wherever its
-    /// bytes went.
+    /// Stores the chunks that only former contents have: of those in the stash, and of what was
+    /// current, wherever its bytes went.
     func keepBytes(
         _ recording: inout Recording, _ formers: [CutFormer], _ live: LiveFile?,
         _ places: inout [Digest: ChunkPlace]
@@ -21,7 +21,8 @@ extension Recorder {
                 former.size, &places)
         }
         if let live, item.inPlace >= 2, live.trace.size > settings.copiedSizeMax {
-            // Written in place again and again: kept cut ahead of time, so that it may be written without waiting.
+            // Written in place again and again: kept cut ahead of time, so that it may be written
+            // without waiting.
             try store(excess, from: live.content, live.trace.size, &places)
             recording.keptTrace = live.trace
         }
@@ -29,7 +30,8 @@ extension Recorder {
         try keepOlder(&recording, excess, &places)
     }
 
-    /// What was current, and with it all that shares its chunks, has lost what is in none of the contents at hand.
+    /// What was current, and with it all that shares its chunks, has lost what is in none of the
+    /// contents at hand.
     private func keepOlder(
         _ recording: inout Recording, _ excess: Set<Digest>, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {
@@ -42,8 +44,8 @@ extension Recorder {
             &recording, try missing(before.chunkIDs.subtracting(excess), places), &places)
     }
 
-    /// Versions that need these chunks, which are nowhere, are lost. That is as it must be when the tree was edited while
-    /// nobody watched; else it is damage.
+    /// Versions that need these chunks, which are nowhere, are lost. That is as it must be when the
+    /// tree was edited while nobody watched; else it is damage.
     func settleLost(
         _ recording: inout Recording, _ lost: Set<Digest>, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {
@@ -69,7 +71,8 @@ extension Recorder {
             + "`fsctl doctor` names it."
     }
 
-    /// After a crash the stash may have given a content to another document than the one whose version needs it.
+    /// After a crash the stash may have given a content to another document than the one whose
+    /// version needs it.
     private func rescue(_ lost: Set<Digest>, _ places: inout [Digest: ChunkPlace])
         throws(VolumeError)
     {

@@ -4,7 +4,8 @@ import Journal
 import Model
 import SystemCalls
 
-// What has lost its name while nobody watched was moved, or deleted; or the tree is not what it was, and nothing follows.
+// What has lost its name while nobody watched was moved, or deleted; or the tree is not what it
+// was, and nothing follows.
 extension Recorder {
     /// Once the events of the meantime are understood. False when nothing is missing.
     func settleMissing() -> Bool {
@@ -15,12 +16,13 @@ extension Recorder {
         eventTime = cl_clock_realtime_ns()
         do {
             try journal.write { t in
+                try translateCopies(t)
                 try resolveLeftovers(t)
                 try removeEmptyRows(t)
                 let missing = memory.missing
                 memory.missing = []
                 try settle(missing, t)
-                try persist(t)
+                try writeFormers(t)
             }
         } catch {
             memory = before
@@ -31,7 +33,8 @@ extension Recorder {
         return true
     }
 
-    /// Deleted documents that a crash kept from being recorded: what there was of them has been given to others.
+    /// Deleted documents that a crash kept from being recorded: what there was of them has been
+    /// given to others.
     private func removeEmptyRows(_ t: Transaction) throws {
         guard !hasRemovedEmptyRows else { return }
         hasRemovedEmptyRows = true

@@ -58,8 +58,8 @@ extension Recorder {
         return recording
     }
 
-    /// The bytes of the former version that the package no longer has are in the stash, file by file, or where the package
-    /// went.
+    /// The bytes of the former version that the package no longer has are in the stash, file by
+    /// file, or where the package went.
     private func keepPackage(
         _ recording: inout Recording, _ former: Manifest?, _ live: Manifest?,
         _ places: inout [Digest: ChunkPlace]
@@ -86,7 +86,8 @@ extension Recorder {
         try settleLost(&recording, try missing(lost, places), &places)
     }
 
-    /// Where the files lie that were a package: where that went, or where it is no package any more.
+    /// Where the files lie that were a package: where that went, or where it is no package any
+    /// more.
     private func remains(of item: Item) throws(VolumeError) -> [Name]? {
         try journal.read { reader in
             switch memory.remains[item.key] {
@@ -98,7 +99,8 @@ extension Recorder {
         }
     }
 
-    /// The package's files are about to be something else's: its past is read there, or wherever they are moved aside.
+    /// The package's files are about to be something else's: its past is read there, or wherever
+    /// they are moved aside.
     func needPackage(_ item: Item, at place: Location) {
         memory.remains[item.key] = place
         var formers: [Former] = []

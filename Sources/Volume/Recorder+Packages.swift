@@ -10,8 +10,8 @@ struct PackageFile {
     var chunks: [ChunkReference]
 }
 
-// A package is a directory that people take for one document. Nothing in it is an item; it is cut as a whole once no
-// program has changed anything in it for a moment.
+// A package is a directory that people take for one document. Nothing in it is an item; it is cut
+// as a whole once no program has changed anything in it for a moment.
 extension Recorder {
     func enter(package key: Int64, _ path: [Name], _ trace: Trace) {
         if trace.isDirectory {
@@ -65,7 +65,8 @@ extension Recorder {
         }
     }
 
-    /// An item went into a package, or into an ignored directory, and is one no more: its past is read there.
+    /// An item went into a package, or into an ignored directory, and is one no more: its past is
+    /// read there.
     func swallow(_ item: Item, _ trace: Trace?, into place: Location, _ t: Transaction) throws {
         switch item.kind {
         case .directory:
@@ -132,7 +133,8 @@ extension Recorder {
             forgetLocations(below: item.inode)
             packageCuts[item.key] = nil
             memory.locations[item.inode] = .directory(item.key)
-            // Its files are documents of their own from now on; what the package held is kept before they change.
+            // Its files are documents of their own from now on; what the package held is kept
+            // before they change.
             needPackage(item, at: .directory(item.key))
             memory.packaged = memory.packaged.filter { $0.value != item.key }
             rescan(item.key)
@@ -145,7 +147,8 @@ extension Recorder {
         memory.locations = memory.locations.filter { !$0.value.lies(in: root) }
     }
 
-    /// What a directory is by its attribute `user.concord.package` (anything but `0`), else by its extension.
+    /// What a directory is by its attribute `user.concord.package` (anything but `0`), else by its
+    /// extension.
     func packageKind(of name: Name, _ directory: Int32) -> Item.Kind {
         var value = [UInt8](repeating: 0, count: 8)
         let length = value.withUnsafeMutableBytes {

@@ -20,12 +20,14 @@ struct Recording {
     var rest: [Former] = []
     var isLiveLeft = false
     var keptTrace: Trace?
-    /// What a person should know once this is committed: before, a change of the meantime may be behind it.
+    /// What a person should know once this is committed: before, a change of the meantime may be
+    /// behind it.
     var problem: String?
 }
 
-// Recording: contents that lie in the stash and in the tree become versions, oldest first; then those bytes of older
-// ones that are nowhere else go to the chunk store; then one transaction says so; then the stash files go.
+// Recording: contents that lie in the stash and in the tree become versions, oldest first; then
+// those bytes of older ones that are nowhere else go to the chunk store; then one transaction says
+// so; then the stash files go.
 extension Recorder {
     func record(_ keys: [Int64]) {
         guard !isPaused else { return }
@@ -41,7 +43,8 @@ extension Recorder {
             }
             guard !recordings.isEmpty else { return }
             if !places.isEmpty { try packs.sync() }
-            // What happened while the contents were read: their order among the versions depends on it.
+            // What happened while the contents were read: their order among the versions depends on
+            // it.
             if events.waiting.count > 0 {
                 backlog += events.takeAll()
                 applyBacklog()
@@ -78,13 +81,15 @@ extension Recorder {
         guard !recordings.isEmpty || !places.isEmpty else { return }
         try journal.write { t in
             for (digest, place) in places { try t.setPlace(digest, place) }
-            for recording in recordings { try commit(recording, t) }
+            for recording in recordings {
+                try writeFormers(of: recording.item.key, recording.rest, t)
+                try commit(recording, t)
+            }
         }
     }
 
     private func commit(_ recording: Recording, _ t: Transaction) throws {
         let item = recording.item
-        try persist(recording.rest, of: item.key, t)
         for id in recording.outdated { try t.setKind(id, .history) }
         for version in recording.lost { try t.remove(version: version.id) }
         for (version, manifest) in recording.versions {
@@ -116,8 +121,8 @@ extension Recorder {
         for version in recording.lost {
             log.warning(
                 """
-                Version \(version.number) of \(recording.item.name) was overwritten while the volume \
-                was not mounted, so it is no longer among its versions.
+                Version \(version.number) of \(recording.item.name) was overwritten while the \
+                volume was not mounted, so it is no longer among its versions.
                 """)
         }
         if let problem = recording.problem { tell("bytes of \(key)", problem) }
@@ -160,7 +165,8 @@ extension Recorder {
             case .found(let file): live = file
             case .gone: return notFound(item, work)
             case .busy:
-                // The bytes moved aside wait for what replaces them, to be compared; but not for ever.
+                // The bytes moved aside wait for what replaces them, to be compared; but not for
+                // ever.
                 let age = cl_clock_monotonic_ns() - work.since
                 guard !work.formers.isEmpty, age > nanoseconds(settings.busySeconds) else {
                     postpone(item.key)
@@ -179,7 +185,8 @@ extension Recorder {
         return recording
     }
 
-    /// The name shows something else: an event about that is on its way, or the tree was changed behind our back.
+    /// The name shows something else: an event about that is on its way, or the tree was changed
+    /// behind our back.
     private func notFound(_ item: Item, _ work: Work) -> Recording? {
         postpone(item.key)
         if work.attempts > 4, memory.scan == nil {
@@ -232,7 +239,8 @@ extension Recorder {
             recording.item.inPlace += 1
         }
         if live.cut.digest == current?.content { return current }
-        // A new file without a byte is not worth a version: it is nothing, or about to become something.
+        // A new file without a byte is not worth a version: it is nothing, or about to become
+        // something.
         if current == nil, live.trace.size == 0 { return nil }
         let save =
             recording.work.save ?? recording.work.author

@@ -53,14 +53,16 @@ extension Recorder {
             return
         }
         try bequeath(move.stash, inode: move.replaced?.inode ?? 0, to: [])
-        // A document becomes a temporary file: its name is vacated, its bytes live on there for now.
+        // A document becomes a temporary file: its name is vacated, its bytes live on there for
+        // now.
         guard let source else { return }
         if memory.works[source.key]?.save != nil || source.latest > 0 { need(source, move.trace) }
         bury(source, at: move)
         try vanish(source, t)
     }
 
-    /// What stood at the target, if anything, gets the moved inode as its new contents; else the moved item moves.
+    /// What stood at the target, if anything, gets the moved inode as its new contents; else the
+    /// moved item moves.
     private func replacedBy(_ source: Item?, _ move: Move, to: Int64, _ t: Transaction) throws {
         var target = try t.item(parent: to, name: move.to.name)
         if let twin = target, let source, twin.key != source.key, twin.latest == 0,
@@ -146,16 +148,17 @@ extension Recorder {
             &target, move.trace, save ?? Work.Save(actor: move.actor, time: eventTime), t)
     }
 
-    /// The item that a temporary file had while it was one. What was saved in it before stays, as a deleted document.
+    /// The item that a temporary file had while it was one. What was saved in it before stays, as a
+    /// deleted document.
     private func retire(_ source: Item?, _ t: Transaction) throws {
         guard let source else { return }
         memory.works[source.key]?.save = nil
         try vanish(source, t)
     }
 
-    /// A name that was vacated remembers its document if that was put aside: under a temporary or a backup's name, or
-    /// when it is one of long standing. A draft that moves to its final name leaves nothing behind, although its maker
-    /// may use the same name for the next one.
+    /// A name that was vacated remembers its document if that was put aside: under a temporary or a
+    /// backup's name, or when it is one of long standing. A draft that moves to its final name
+    /// leaves nothing behind, although its maker may use the same name for the next one.
     private func bury(_ item: Item, at move: Move) {
         guard item.kind == .file,
             item.latest > 1 || move.to.name.isBackup(of: move.from.name)
@@ -215,7 +218,8 @@ extension Recorder {
         rescan(item.key)
     }
 
-    /// One of the two was no item: a temporary file's name, or something in a package or an ignored directory.
+    /// One of the two was no item: a temporary file's name, or something in a package or an ignored
+    /// directory.
     private func exchangedWithStranger(
         _ a: Spot, _ traceA: Trace, _ placeA: Location, _ b: Spot, _ traceB: Trace,
         _ placeB: Location, by actor: Actor, _ t: Transaction

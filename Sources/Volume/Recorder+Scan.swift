@@ -15,8 +15,9 @@ struct Scan {
     var isWhole: Bool
 }
 
-// The scan finds what was changed while nobody watched: by direct edits of the working tree while it was not mounted, or in
-// the last moments before the daemon was killed. The tree is always right; the journal follows.
+// The scan finds what was changed while nobody watched: by direct edits of the working tree while
+// it was not mounted, or in the last moments before the daemon was killed. The tree is always
+// right; the journal follows.
 extension Recorder {
     func wholeScan() -> Scan { Scan(waiting: [Item.root], isWhole: true) }
 
@@ -44,7 +45,7 @@ extension Recorder {
                     try compare(key, t)
                     if cl_clock_monotonic_ns() - started > 100_000_000 { break }
                 }
-                try persist(t)
+                try writeFormers(t)
             }
             untell("scan")
         } catch {
@@ -58,7 +59,8 @@ extension Recorder {
         return true
     }
 
-    /// What happened meanwhile is understood before anything that the scan missed is taken for gone.
+    /// What happened meanwhile is understood before anything that the scan missed is taken for
+    /// gone.
     private func endScan() {
         guard let finished = memory.scan else { return }
         memory.scan = nil
@@ -121,7 +123,8 @@ extension Recorder {
         }
     }
 
-    /// Both sides in the order of their names' bytes, the journal's a page at a time: directories can be huge.
+    /// Both sides in the order of their names' bytes, the journal's a page at a time: directories
+    /// can be huge.
     private func compareEntries(of key: Int64, _ directory: Int32, _ t: Transaction) throws {
         var names: [Name] = []
         try forEachName(in: directory) { names.append($0) }

@@ -5,13 +5,14 @@ import SystemCalls
 
 // What a daemon that was killed left in the stash: contents that were moved aside and not recorded.
 extension Recorder {
-    /// Gives each leftover to its document: by its inode, else by the name it had. What the journal knows nothing of waits
-    /// for the scan.
+    /// Gives each leftover to its document: by its inode, else by the name it had. What the journal
+    /// knows nothing of waits for the scan.
     func recoverStash(_ entries: [Stash.Entry]) {
         // What the journal knows somebody to need has its owner.
         let owned = Set(memory.works.values.flatMap { $0.formers.compactMap(\.entry?.file) })
         let entries = entries.filter { !owned.contains($0.file) }
         guard !entries.isEmpty else { return }
+        let before = memory
         do {
             try journal.write { t in
                 var kept: [Stash.Entry] = []
@@ -32,27 +33,22 @@ extension Recorder {
                     memory.unresolved += group
                     return []
                 }
-                try persist(t)
+                try writeFormers(t)
             }
             removeDoomed()
         } catch {
-            memory = Memory()
+            memory = before
             tell("stash", "What lies in the stash could not be looked through: \(error).")
         }
     }
 
-    /// What belongs to nothing that the journal knew before the scan: else it becomes a deleted document, so that
-    /// `fsctl versions --deleted` shows it.
+    /// What belongs to nothing that the journal knew before the scan: else it becomes a deleted
+    /// document, so that `fsctl versions --deleted` shows it.
     func resolveLeftovers(_ t: Transaction) throws {
         let entries = memory.unresolved
         memory.unresolved = []
         try give(entries, t) { group in
-            let inode = group[0].inode
-            let found = try t.items(inode: inode).filter { $0.kind == .file }.map(\.key)
-            if !found.isEmpty { return found }
-            if let package = memory.packaged[inode] { return [package] }
-            let spot = group.last { $0.spot != nil }?.spot
-            if let spot, let owner = try owner(of: spot, t) { return [owner] }
+            if !memory.isCopy, let keys = try owners(of: group, t) { return keys }
             if group.allSatisfy({ $0.kind == .undo }) {
                 // Old blocks of a file that is gone are nothing by themselves.
                 memory.doomed += group.map(\.file)
@@ -62,8 +58,17 @@ extension Recorder {
         }
     }
 
-    /// All contents of one inode belong together, and old blocks need the later ones to be read through; each document gets
-    /// its own in the order in which they came.
+    private func owners(of group: [Stash.Entry], _ t: Reader) throws -> [Int64]? {
+        let inode = group[0].inode
+        let found = try t.items(inode: inode).filter { $0.kind == .file }.map(\.key)
+        if !found.isEmpty { return found }
+        if let package = memory.packaged[inode] { return [package] }
+        let spot = group.last { $0.spot != nil }?.spot
+        return try spot.flatMap { try owner(of: $0, t) }.map { [$0] }
+    }
+
+    /// All contents of one inode belong together, and old blocks need the later ones to be read
+    /// through; each document gets its own in the order in which they came.
     private func give(
         _ entries: [Stash.Entry], _ t: Transaction, to owners: ([Stash.Entry]) throws -> [Int64]
     ) throws {
@@ -75,7 +80,8 @@ extension Recorder {
             let keys = keys[entry.inode] ?? []
             eventTime = entry.saved
             guard !keys.isEmpty else { continue }
-            // Killed after the bytes were moved aside and before that was noted: others may have their past in them.
+            // Killed after the bytes were moved aside and before that was noted: others may have
+            // their past in them.
             var users = keys.count
             for heir in memory.heirs[entry.inode] ?? [] {
                 let count = inherit(entry, heir)

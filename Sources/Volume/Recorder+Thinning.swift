@@ -3,7 +3,8 @@ import ChunkStore
 import Journal
 import Model
 
-// Retention: versions are thinned by age, and chunks that nothing refers to any more are swept out of the packs.
+// Retention: versions are thinned by age, and chunks that nothing refers to any more are swept out
+// of the packs.
 extension Recorder {
     /// Once an hour, when there is nothing else to do. False when it is not yet time.
     func thin() -> Bool {
@@ -85,7 +86,8 @@ extension Recorder {
 }
 
 extension Retention {
-    /// The versions that may go at `time` (nanoseconds since 1970). Of each hour, day or week the newest stays.
+    /// The versions that may go at `time` (nanoseconds since 1970). Of each hour, day or week the
+    /// newest stays.
     func excess(of versions: [Version], at time: Int64, isExpired: Bool) -> [Identifier] {
         var excess: [Identifier] = []
         var taken: Set<Int64> = []

@@ -6,11 +6,13 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// Turns what programs did into documents and versions, behind their backs: one thread, the only writer of the journal.
+/// Turns what programs did into documents and versions, behind their backs: one thread, the only
+/// writer of the journal.
 ///
-/// It waits until the volume is quiet for a moment, understands all events in the order in which they happened
-/// (`Recorder+Events`), commits that, and then cuts the documents that were saved (`Recorder+Recording`). Between times it
-/// compares the tree with the journal (`Recorder+Scan`) and thins old versions (`Recorder+Thinning`).
+/// It waits until the volume is quiet for a moment, understands all events in the order in which
+/// they happened (`Recorder+Events`), commits that, and then cuts the documents that were saved
+/// (`Recorder+Recording`). Between times it compares the tree with the journal (`Recorder+Scan`)
+/// and thins old versions (`Recorder+Thinning`).
 final class Recorder: @unchecked Sendable {
     // Everything below is used by the recorder's thread alone, but for `signal` and what it guards.
     let tree: Int32
@@ -123,8 +125,9 @@ final class Recorder: @unchecked Sendable {
     /// Called by the threads that append events, when the queue was empty.
     func wake() { signal.change { hasNews = true } }
 
-    /// Waits until all that happened before the call is understood, and the document in question, if one is named,
-    /// is recorded unless a program still has it open for writing. False when the time is over.
+    /// Waits until all that happened before the call is understood, and the document in question,
+    /// if one is named, is recorded unless a program still has it open for writing. False when the
+    /// time is over.
     func catchUp(with focus: Focus?, timeoutSeconds: Double) -> Bool {
         let ticket = signal.change { () -> UInt64 in
             ticketsGiven += 1
@@ -139,7 +142,8 @@ final class Recorder: @unchecked Sendable {
         cl_thread_background()
         restore(logged)
         applyBacklog()
-        // Handles died with the daemon that knew them; who still writes all the same is found out by a lease.
+        // Handles died with the daemon that knew them; who still writes all the same is found out
+        // by a lease.
         for key in memory.works.keys { memory.works[key]?.isWriting = false }
         recoverStash(leftovers)
         leftovers = []
@@ -197,8 +201,8 @@ final class Recorder: @unchecked Sendable {
         signal.look { hasNews = false }
     }
 
-    /// Takes the events once the volume has been quiet for a moment, or has not been for long. While the tree is compared
-    /// with the journal they wait: directories may not be known yet.
+    /// Takes the events once the volume has been quiet for a moment, or has not been for long.
+    /// While the tree is compared with the journal they wait: directories may not be known yet.
     private func understand(now isUrgent: Bool) {
         guard memory.scan == nil, !isPaused else { return }
         let waiting = events.waiting
@@ -240,7 +244,8 @@ final class Recorder: @unchecked Sendable {
     func nanoseconds(_ seconds: Double) -> Int64 { Int64(seconds * 1e9) }
 }
 
-/// Inodes whose contents, in that state, are wholly in the chunk store: they may be written without a copy.
+/// Inodes whose contents, in that state, are wholly in the chunk store: they may be written without
+/// a copy.
 final class KeptContents: Sendable {
     private let traces = Mutex<[UInt64: Trace]>([:])
 

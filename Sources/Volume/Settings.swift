@@ -1,7 +1,8 @@
 import Model
 
-/// How long versions are kept, in seconds of age. A version younger than `all` is always kept; older ones, one an hour,
-/// then one a day, then one a week. Current, conflict and labelled versions are never thinned.
+/// How long versions are kept, in seconds of age. A version younger than `all` is always kept;
+/// older ones, one an hour, then one a day, then one a week. Current, conflict and labelled
+/// versions are never thinned.
 package struct Retention: Hashable, Sendable {
     package var all: Int64 = 24 * 3600
     package var hourly: Int64 = 7 * 24 * 3600
@@ -18,8 +19,8 @@ package struct Settings: Sendable {
     package var listConflicts = false
     /// Whether a store that does not exist is made.
     package var mayCreate = true
-    /// Bytes. A file up to this size is copied aside when a program opens it to write in place; a larger one has its old
-    /// blocks saved as they are overwritten.
+    /// Bytes. A file up to this size is copied aside when a program opens it to write in place; a
+    /// larger one has its old blocks saved as they are overwritten.
     package var copiedSizeMax: Int64 = 1 << 20
     /// Seconds without an event before the recorder begins to work.
     package var settleSeconds = 0.2
@@ -29,13 +30,16 @@ package struct Settings: Sendable {
     package var tombstoneSeconds = 10.0
     /// Seconds without a change before a package is taken to be saved.
     package var packageQuietSeconds = 1.0
-    /// Seconds after which a document that could not be recorded is looked at again; twice as many the next time.
+    /// Seconds after which a document that could not be recorded is looked at again; twice as many
+    /// the next time.
     package var postponeSeconds = 0.5
-    /// Seconds for which former contents wait for a program to close what replaces them, so that both are compared.
+    /// Seconds for which former contents wait for a program to close what replaces them, so that
+    /// both are compared.
     package var busySeconds = 30.0
     /// Seconds after which the journal is tried again when the disk was full.
     package var retrySeconds = 5.0
-    /// So many documents may be missing at the start before the brake is thought of, which asks for half of all.
+    /// So many documents may be missing at the start before the brake is thought of, which asks for
+    /// half of all.
     package var missingMax = 20
 
     package init() {}

@@ -4,8 +4,9 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// The directory of contents moved aside, waiting to be cut into chunks. A file's name says all that is needed to find
-/// its document after a crash: `SEQUENCE-KIND-INODE-DIRECTORY-SAVED-MODIFIED-UID-PROGRAM-NAME`, numbers in hexadecimal.
+/// The directory of contents moved aside, waiting to be cut into chunks. A file's name says all
+/// that is needed to find its document after a crash:
+/// `SEQUENCE-KIND-INODE-DIRECTORY-SAVED-MODIFIED-UID-PROGRAM-NAME`, numbers in hexadecimal.
 final class Stash: Sendable {
     /// O_PATH.
     let directory: Int32
@@ -16,7 +17,8 @@ final class Stash: Sendable {
         case displaced = 0x64
         /// A copy of a file that is about to be written in place.
         case copied = 0x63
-        /// Old blocks of a file that is being written in place, at their offsets; holes where the file still has them.
+        /// Old blocks of a file that is being written in place, at their offsets; holes where the
+        /// file still has them.
         case undo = 0x75
     }
 
@@ -95,7 +97,8 @@ final class Stash: Sendable {
 
     private static let unfinished = "unfinished."
 
-    /// Copies what an O_PATH descriptor refers to, cloned where the file system can. It gets its name when it is whole.
+    /// Copies what an O_PATH descriptor refers to, cloned where the file system can. It gets its
+    /// name when it is whole.
     func copy(of file: Int32, _ trace: Trace, into name: String) throws(Errno) {
         let source = Descriptor(owning: try check(cl_reopen(file, O_RDONLY | O_NOATIME)))
         let draft = Stash.unfinished + name

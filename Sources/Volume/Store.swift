@@ -3,9 +3,11 @@ import Glibc
 import Model
 import SystemCalls
 
-/// The directory that holds a device's volume: `tree/`, `journal.sqlite`, `chunks/`, `stash/` and `lock`.
+/// The directory that holds a device's volume: `tree/`, `journal.sqlite`, `chunks/`, `stash/` and
+/// `lock`.
 ///
-/// One process owns a store while it has it open: the lock is the kernel's and dies with the process.
+/// One process owns a store while it has it open: the lock is the kernel's and dies with the
+/// process.
 package final class Store: Sendable {
     package let path: String
     /// O_PATH descriptors.
@@ -18,7 +20,8 @@ package final class Store: Sendable {
     var chunksPath: String { path + "/chunks" }
     var cleanPath: String { path + "/clean" }
 
-    /// - Throws: `.notFound`, `.invalid` (not a store), `.busy` with the owner's name, `.denied`, `.full`.
+    /// - Throws: `.notFound`, `.invalid` (not a store), `.busy` with the owner's name, `.denied`,
+    ///   `.full`.
     init(opening path: String, mayCreate: Bool, owner: String) throws(VolumeError) {
         self.path = path
         do throws(Errno) {

@@ -1,7 +1,8 @@
 import Model
 
-// The form in which events lie in the log. Records are appended whole: length and checksum (4 bytes each, little
-// endian), then sequence, time, kind and the fields. What follows a torn record is not read.
+// The form in which events lie in the log. Records are appended whole: length and checksum (4 bytes
+// each, little endian), then sequence, time, kind and the fields. What follows a torn record is not
+// read.
 
 extension NotedEvent {
     private static let headerSize = 8

@@ -1,8 +1,9 @@
 import CLinux
 import Model
 
-/// What a program did to the working tree, as far as history cares. Noted by the thread that served the request,
-/// before it answers, so that the order is the one the program saw; understood later, by the recorder.
+/// What a program did to the working tree, as far as history cares. Noted by the thread that served
+/// the request, before it answers, so that the order is the one the program saw; understood later,
+/// by the recorder.
 package enum TreeEvent: Sendable {
     /// A new inode got a name: create, mkdir, symlink, mknod.
     case created(Spot, Trace, by: Actor)

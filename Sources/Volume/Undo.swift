@@ -3,8 +3,9 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// What a large file held before it was written in place: its old blocks, saved one by one just before they are
-/// overwritten, in a sparse file of the old size. A hole there means: the file itself still has that block.
+/// What a large file held before it was written in place: its old blocks, saved one by one just
+/// before they are overwritten, in a sparse file of the old size. A hole there means: the file
+/// itself still has that block.
 package final class Undo: Sendable {
     /// Bytes. A saved block covers this much of the file.
     static let blockSize: Int64 = 1 << 16
@@ -27,8 +28,8 @@ package final class Undo: Sendable {
 
     deinit { _ = cl_close(copy) }
 
-    /// Saves the old blocks that a write of `length` bytes at `offset` is about to change. `descriptor` is open for
-    /// reading. When it throws, the write must not happen.
+    /// Saves the old blocks that a write of `length` bytes at `offset` is about to change.
+    /// `descriptor` is open for reading. When it throws, the write must not happen.
     package func willWrite(_ descriptor: Int32, offset: Int64, length: Int64) throws(Errno) {
         let end = min(size, offset &+ length < offset ? Int64.max : offset + length)
         guard offset < end else { return }

@@ -7,8 +7,9 @@ import SystemCalls
 
 /// The content of a recorded version, to be read at random, on any thread.
 ///
-/// Bytes of an old version lie in the chunk store, or in the tree's file where the current version has the same chunk, or
-/// for a moment in the stash. Each chunk is verified by its hash, wherever it is read.
+/// Bytes of an old version lie in the chunk store, or in the tree's file where the current version
+/// has the same chunk, or for a moment in the stash. Each chunk is verified by its hash, wherever
+/// it is read.
 package struct VersionContent: Sendable {
     package let manifest: Manifest
     private let item: Int64
@@ -29,7 +30,8 @@ package struct VersionContent: Sendable {
         }
     }
 
-    /// Reads of the entry with that index (0 for a file document); fewer bytes than asked for only at its end.
+    /// Reads of the entry with that index (0 for a file document); fewer bytes than asked for only
+    /// at its end.
     ///
     /// - Throws: `.damaged` when a chunk is nowhere whole.
     package func read(_ entry: Int, into buffer: UnsafeMutableRawBufferPointer, at offset: Int64)
@@ -105,7 +107,8 @@ extension Volume {
                 + "see `fsctl doctor`.")
     }
 
-    /// Where the current manifest has the chunk too, the tree's file or a copy of it in the stash may hold it.
+    /// Where the current manifest has the chunk too, the tree's file or a copy of it in the stash
+    /// may hold it.
     private func read(_ chunk: ChunkReference, of item: Item, _ manifest: Manifest, at path: [Name])
         -> [UInt8]?
     {

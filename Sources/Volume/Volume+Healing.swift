@@ -1,15 +1,15 @@
-import ChunkStore
 import CLinux
+import ChunkStore
 import Glibc
 import Journal
 import Logging
 import Model
 
-// A damaged journal does not cost a volume: what can be read of it is carried over into a new one, and the damaged file is
-// kept beside it.
+// A damaged journal does not cost a volume: what can be read of it is carried over into a new one,
+// and the damaged file is kept beside it.
 extension Volume {
-    /// Opens the journal of a store; heals it first when it is damaged. What that cost is logged and comes back as a
-    /// sentence.
+    /// Opens the journal of a store; heals it first when it is damaged. What that cost is logged
+    /// and comes back as a sentence.
     static func openJournal(
         _ store: Store, mayCreate: Bool, checked: Bool, log: Logger
     ) throws(VolumeError) -> (journal: Journal, problem: String?) {
@@ -55,7 +55,9 @@ extension Volume {
         let journal = try Journal.open(path: path, mayCreate: false)
         if !salvage.isIndexComplete { try reindex(journal, store) }
         let told = salvage.sentences.joined(separator: " ")
-        return (journal, "The journal was damaged and has been healed; the old one is \(kept). \(told)")
+        return (
+            journal, "The journal was damaged and has been healed; the old one is \(kept). \(told)"
+        )
     }
 
     /// Finds the places of chunks in the packs themselves.

@@ -21,8 +21,9 @@ package struct DocumentHistory: Sendable {
 }
 
 extension Volume {
-    /// The document at a path from the root; nil when there is none. When nothing has the name now, the document that
-    /// had it last. Waits until the recorder has understood all that happened before the call.
+    /// The document at a path from the root; nil when there is none. When nothing has the name now,
+    /// the document that had it last. Waits until the recorder has understood all that happened
+    /// before the call.
     ///
     /// - Throws: `.timeout`; `.damaged`.
     package func history(at path: [Name], timeoutSeconds: Double = 5) throws(VolumeError)
@@ -79,8 +80,8 @@ extension Volume {
             fileNames: versions.map { Volume.fileName(of: $0, in: item.name) })
     }
 
-    /// `2026-11-21 08.15.30 laptop 3.txt`: time (UTC), device and number, with the document's extension, so that programs
-    /// open it; the zero-padded time makes `ls` show the oldest first.
+    /// `2026-11-21 08.15.30 laptop 3.txt`: time (UTC), device and number, with the document's
+    /// extension, so that programs open it; the zero-padded time makes `ls` show the oldest first.
     static func fileName(of version: Version, in name: Name) -> Name {
         var text = Array("\(Timestamp(nanoseconds: version.saved).fileName) ".utf8)
         text += version.deviceName.utf8.map { $0 == UInt8(ascii: "/") ? UInt8(ascii: "_") : $0 }

@@ -4,11 +4,11 @@ import Model
 import Synchronization
 import SystemCalls
 
-// The verbs that change names. `status` is the file's own, taken just before by the caller, who serves a request during
-// which the kernel lets nobody else change that directory.
+// The verbs that change names. `status` is the file's own, taken just before by the caller, who
+// serves a request during which the kernel lets nobody else change that directory.
 extension Volume {
-    /// Removes a file's name (not a directory's). True: its bytes were moved to the stash, so an open handle's link
-    /// count is to be told as 0 although the inode has a name there.
+    /// Removes a file's name (not a directory's). True: its bytes were moved to the stash, so an
+    /// open handle's link count is to be told as 0 although the inode has a name there.
     package func unlink(_ place: Place, status: stat, traits: Traits, by actor: Actor)
         throws(Errno) -> Bool
     {
@@ -24,7 +24,8 @@ extension Volume {
             events.append(.removed(spot, trace, stash: nil, by: actor))
             return false
         }
-        // One rename takes the name away and keeps the bytes: at every instant they have exactly one name.
+        // One rename takes the name away and keeps the bytes: at every instant they have exactly
+        // one name.
         let aside = stash.newName(.displaced, trace, spot: spot, actor: actor)
         try check(cl_renameat2(place.descriptor, place.name, stash.directory, aside, 0))
         events.append(.removed(spot, trace, stash: aside, by: actor))
@@ -36,8 +37,8 @@ extension Volume {
         events.append(.removed(place.spot, Trace(status), stash: nil, by: actor))
     }
 
-    /// renameat2(2), all flags. `moved` is what stands at `from`, `replaced` what stands at `to` (nil: nothing).
-    /// True: what was replaced went to the stash.
+    /// renameat2(2), all flags. `moved` is what stands at `from`, `replaced` what stands at `to`
+    /// (nil: nothing). True: what was replaced went to the stash.
     package func rename(
         from: Place, to: Place, flags: UInt32, moved: stat, replaced: stat?,
         movedTraits: Traits, replacedTraits: Traits, by actor: Actor
@@ -69,13 +70,15 @@ extension Volume {
         return aside != nil
     }
 
-    /// Gives what is about to be replaced a second name in the stash, so that the replacing itself stays one atomic step.
+    /// Gives what is about to be replaced a second name in the stash, so that the replacing itself
+    /// stays one atomic step.
     private func putAside(_ status: stat?, at place: Place, traits: Traits, by actor: Actor)
         throws(Errno) -> String?
     {
         guard let status, !traits.contains(.local) else { return nil }
         let trace = Trace(status)
-        // What its maker still writes is kept too: it closes it into a superseded document, which is a conflict.
+        // What its maker still writes is kept too: it closes it into a superseded document, which
+        // is a conflict.
         guard
             holdsBytes(trace, links: status.st_nlink)
                 || traits.contains(.unsaved) && trace.isFile && status.st_nlink == 1
@@ -84,7 +87,8 @@ extension Volume {
         let result = cl_linkat(place.descriptor, place.name, stash.directory, aside, 0)
         if result == 0 { return aside }
         guard [EPERM, EMLINK, EOPNOTSUPP, EXDEV].contains(-result) else { throw Errno(-result) }
-        // A file of somebody else that may not be linked (protected_hardlinks): its bytes are copied.
+        // A file of somebody else that may not be linked (protected_hardlinks): its bytes are
+        // copied.
         let file = Descriptor(
             owning: try check(cl_openat(place.descriptor, place.name, O_PATH | O_NOFOLLOW, 0)))
         let copy = stash.newName(.copied, trace, spot: place.spot, actor: actor)
@@ -106,7 +110,8 @@ extension Volume {
         events.append(.linked(place.spot, Trace(status), by: actor))
     }
 
-    /// Whether files of that name are never versions: temporary and lock files, and what the ignore file adds.
+    /// Whether files of that name are never versions: temporary and lock files, and what the ignore
+    /// file adds.
     package func isLocal(_ name: UnsafePointer<CChar>) -> Bool {
         let length = strlen(name)
         return name.withMemoryRebound(to: UInt8.self, capacity: length) { bytes in

@@ -5,10 +5,11 @@ import SystemCalls
 
 // Opening for writing, truncating and closing: where a save begins and ends.
 extension Volume {
-    /// A program opens a file for writing (`truncates`: with O_TRUNC, which the caller does afterwards), or has just made
-    /// it (`isNew`). Puts in safety what it may overwrite: all of it also when it may write by a mapping of which nobody
-    /// hears (`maps`). `file` is O_PATH; `unique` the kernel's number of the request; `others` how many handles of any kind
-    /// are open on the inode already.
+    /// A program opens a file for writing (`truncates`: with O_TRUNC, which the caller does
+    /// afterwards), or has just made it (`isNew`). Puts in safety what it may overwrite: all of it
+    /// also when it may write by a mapping of which nobody hears (`maps`). `file` is O_PATH;
+    /// `unique` the kernel's number of the request; `others` how many handles of any kind are open
+    /// on the inode already.
     package func openForWriting(
         _ writing: inout Writing, file: Int32, status: stat, truncates: Bool, maps: Bool = false,
         isNew: Bool, traits: Traits, others: Int, unique: UInt64, mayBlock: Bool, by actor: Actor
@@ -61,8 +62,8 @@ extension Volume {
         }
     }
 
-    /// Before truncate(2) or ftruncate(2) to `size`. True when done; false: call again with `mayBlock` from a thread
-    /// that may take its time.
+    /// Before truncate(2) or ftruncate(2) to `size`. True when done; false: call again with
+    /// `mayBlock` from a thread that may take its time.
     package func willTruncate(
         _ writing: inout Writing, file: Int32, status: stat, to size: Int64, traits: Traits,
         mayBlock: Bool, by actor: Actor
@@ -73,7 +74,8 @@ extension Volume {
             if let undo = writing.undo { try saveAll(of: file, in: undo, from: size) }
             return true
         }
-        // Growing overwrites nothing, but what is to be the version before it must not grow with it.
+        // Growing overwrites nothing, but what is to be the version before it must not grow with
+        // it.
         let done = try secure(
             &writing, file: file, trace: trace, whole: true, traits: traits, mayBlock: mayBlock,
             by: actor)
@@ -93,7 +95,8 @@ extension Volume {
     /// `user.concord.package` of a directory was set or removed.
     package func packageAttributeChanged(inode: UInt64) { events.append(.packaged(inode: inode)) }
 
-    /// Puts the contents as they are now, the last save, in safety. False: that would take long and `mayBlock` is false.
+    /// Puts the contents as they are now, the last save, in safety. False: that would take long and
+    /// `mayBlock` is false.
     private func secure(
         _ writing: inout Writing, file: Int32, trace: Trace, whole: Bool, traits: Traits,
         mayBlock: Bool, by actor: Actor
@@ -125,8 +128,9 @@ extension Volume {
         try undo.willTruncate(descriptor.raw, to: offset)
     }
 
-    /// Another writer has the file open and has changed it. Perhaps it has closed it and we have not heard yet: then the
-    /// contents are a save that the new writer is about to destroy, so a copy is taken until it is known.
+    /// Another writer has the file open and has changed it. Perhaps it has closed it and we have
+    /// not heard yet: then the contents are a save that the new writer is about to destroy, so a
+    /// copy is taken until it is known.
     private func noteBoundary(
         _ writing: inout Writing, file: Int32, trace: Trace, traits: Traits, unique: UInt64
     ) throws(Errno) {

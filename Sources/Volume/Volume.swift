@@ -9,9 +9,10 @@ import SystemCalls
 
 /// One device's volume: a working tree of plain files, and the history of every document in it.
 ///
-/// Programs' requests arrive as verbs (`Volume+Names`, `Volume+Writing`) on the threads that serve them: each does its
-/// system calls in the tree, moves aside what would be lost, notes an event and returns. The recorder, one thread in the
-/// background, turns events into documents and versions. Readers (`Volume+History`) wait until it has caught up.
+/// Programs' requests arrive as verbs (`Volume+Names`, `Volume+Writing`) on the threads that serve
+/// them: each does its system calls in the tree, moves aside what would be lost, notes an event and
+/// returns. The recorder, one thread in the background, turns events into documents and versions.
+/// Readers (`Volume+History`) wait until it has caught up.
 package final class Volume: Sendable {
     /// The working tree's root, opened with O_PATH.
     package let root: Int32
@@ -60,7 +61,8 @@ package final class Volume: Sendable {
 
     /// Opens a store, or makes one. `owner` says who holds it: what a second process is told.
     ///
-    /// - Throws: `.busy`, `.damaged`, `.newer`, `.denied`, `.full`, `.notFound`: nothing was changed then.
+    /// - Throws: `.busy`, `.damaged`, `.newer`, `.denied`, `.full`, `.notFound`: nothing was
+    ///   changed then.
     package static func open(
         store path: String, name: String? = nil, owner: String? = nil, settings: Settings,
         log: Logger
@@ -90,7 +92,8 @@ package final class Volume: Sendable {
         return volume
     }
 
-    /// Starts the recorder, which first compares the tree with the journal while requests are served already.
+    /// Starts the recorder, which first compares the tree with the journal while requests are
+    /// served already.
     package func start() { recorder.start(logged) }
 
     /// Records what can be recorded and closes the journal.

@@ -33,7 +33,8 @@ struct Work {
 struct Former: Hashable {
     enum Place: Hashable {
         case stash(Stash.Entry)
-        /// In a file that the tree has under another name (a backup made by renaming, another hard link).
+        /// In a file that the tree has under another name (a backup made by renaming, another hard
+        /// link).
         case elsewhere(Trace)
     }
 
@@ -85,20 +86,26 @@ enum Location: Hashable {
     case unknown
 }
 
-/// What the recorder remembers between transactions. A transaction that fails gives back what it was before.
+/// What the recorder remembers between transactions. A transaction that fails gives back what it
+/// was before.
 struct Memory {
     var locations: [UInt64: Location] = [:]
     /// Files in packages by inode.
     var packaged: [UInt64: Int64] = [:]
     var works: [Int64: Work] = [:]
-    /// Documents whose works have changed since they were written into the journal, and what stands there.
-    var touched: Set<Int64> = []
-    var persisted: [Int64: [String: Stashed]] = [:]
     var tombstones: [Spot: Tombstone] = [:]
     /// Documents that need a content of an inode that is elsewhere in the tree now.
     var heirs: [UInt64: Set<Int64>] = [:]
     /// Where an inode with heirs is, when no item says so.
     var strays: [UInt64: Spot] = [:]
+    /// Documents whose former contents changed in this transaction, and those that have rows in the
+    /// journal.
+    var changed: Set<Int64> = []
+    var written: Set<Int64> = []
+    /// The store is a copy of the one that the journal was written for.
+    var isCopy = false
+    /// In a copy of a store: whose file each inode was that something still refers to.
+    var copies: [UInt64: Int64] = [:]
     /// Where the files of a former package are.
     var remains: [Int64: Location] = [:]
     /// Documents by the inodes of theirs that are in the stash, and that programs may still write.

@@ -1,7 +1,7 @@
 import Model
 
-/// One inode's life while programs have it open for writing. The owner (a node of the mount) guards it with its lock
-/// and keeps it until the inode is forgotten or no writer is left.
+/// One inode's life while programs have it open for writing. The owner (a node of the mount) guards
+/// it with its lock and keeps it until the inode is forgotten or no writer is left.
 package struct Writing: Sendable {
     /// Handles open for writing.
     package internal(set) var writers = 0
@@ -13,13 +13,15 @@ package struct Writing: Sendable {
     var isSecured = false
     /// Where handles save what they are about to overwrite, for a large file.
     package internal(set) var undo: Undo?
-    /// A save that may have ended just before the newest writer opened; settled when the earlier ones close.
+    /// A save that may have ended just before the newest writer opened; settled when the earlier
+    /// ones close.
     var boundary: Boundary?
 
     package init() {}
 
-    /// RELEASE is answered after close(2) has returned, so an open can overtake the close before it. Requests are
-    /// numbered in the order in which the kernel queued them: the numbers tell which came first.
+    /// RELEASE is answered after close(2) has returned, so an open can overtake the close before
+    /// it. Requests are numbered in the order in which the kernel queued them: the numbers tell
+    /// which came first.
     struct Boundary: Sendable {
         /// The number of the open request.
         var unique: UInt64
@@ -34,7 +36,8 @@ package struct Writing: Sendable {
 package enum WriteAccess: Sendable {
     /// Straight to the file (kernel passthrough).
     case direct
-    /// Each write must go through `Undo.willWrite` first: the handle's writes (and mapped writes) must pass through the process.
+    /// Each write must go through `Undo.willWrite` first: the handle's writes (and mapped writes)
+    /// must pass through the process.
     case guarded(Undo)
     /// Not without copying much: call again from a thread that may take its time, with `mayBlock`.
     case slow

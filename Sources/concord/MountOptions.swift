@@ -3,7 +3,8 @@ import Model
 
 /// What stands behind `-o`: words between commas, as mount(8) and /etc/fstab have them.
 package struct MountOptions: Hashable, Sendable {
-    /// All users may enter, not only the one who mounts: what root mounts is for all, unless said otherwise.
+    /// All users may enter, not only the one who mounts: what root mounts is for all, unless said
+    /// otherwise.
     package var allowOther = geteuid() == 0
     /// The kernel judges permissions by mode bits.
     package var defaultPermissions = false

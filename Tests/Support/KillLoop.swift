@@ -94,7 +94,8 @@ package final class KillLoop {
         owed.subtract(found)
         if owed.isEmpty { return }
         owed.subtract(try versions(of: path))
-        // A program that was killed in the middle of its save may leave it under its draft's or its backup's name.
+        // A program that was killed in the middle of its save may leave it under its draft's or its
+        // backup's name.
         if !owed.isEmpty { owed.subtract(try reachable(writer, beside: path)) }
         if !owed.isEmpty {
             throw SupportError("\(path): saves \(owed.sorted()) are neither there nor versions")

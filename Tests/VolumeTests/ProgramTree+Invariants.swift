@@ -92,7 +92,7 @@ extension ProgramTree {
                 return lstat(real($0), &other) == 0 && other.st_ino == status.st_ino
             }
             Issue.record(
-                "after \(step): \(unknown), \(twins), known: \(items.map { "\($0.key) \($0.name)" })"
+                "after \(step): \(unknown), \(twins): \(items.map { "\($0.key) \($0.name)" })"
             )
         }
         return unknown.isEmpty

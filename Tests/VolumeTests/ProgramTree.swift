@@ -20,14 +20,17 @@ struct Program: Sendable {
 
 typealias Agent = Model.Actor
 
-/// What module Mount does for programs, without a kernel: system calls in the tree, and the volume's verbs around them.
-/// One request at a time: the kernel serialises those on one directory and one inode.
+/// What module Mount does for programs, without a kernel: system calls in the tree, and the
+/// volume's verbs around them. One request at a time: the kernel serialises those on one directory
+/// and one inode.
 final class ProgramTree: @unchecked Sendable {
     /// What the mount keeps of an inode.
     final class Node {
         var writing = Writing()
         var traits: Traits = []
         var handles = 0
+        /// The name by which it was made or moved last.
+        var name = Name("")
     }
 
     final class Handle {
@@ -81,7 +84,8 @@ final class ProgramTree: @unchecked Sendable {
         try reopen(settings, between)
     }
 
-    /// As if the daemon had been killed. With `copied`, the store is then copied: all inodes are others.
+    /// As if the daemon had been killed. With `copied`, the store is then copied: all inodes are
+    /// others.
     func crash(copied: Bool = false, _ between: () throws -> Void = {}) throws {
         volume.recorder.abandon()
         try reopen(nil) {
@@ -200,6 +204,7 @@ final class ProgramTree: @unchecked Sendable {
         node.traits = .unsaved
         if volume.isLocal(place.name) { node.traits.insert(.local) }
         node.handles = 1
+        node.name = Name(cString: place.name)
         let path = try check(cl_openat(place.descriptor, place.name, O_PATH | O_NOFOLLOW, 0))
         volume.created(place, status: status, by: program.actor)
         _ = try volume.openForWriting(
@@ -362,7 +367,11 @@ final class ProgramTree: @unchecked Sendable {
                         movedTraits: movedNode?.traits ?? [],
                         replacedTraits: replacedNode?.traits ?? [], by: program.actor)
                     movedNode?.traits.remove(.local)
-                    if flags & RENAME_EXCHANGE != 0 { replacedNode?.traits.remove(.local) }
+                    movedNode?.name = to.spot.name
+                    if flags & RENAME_EXCHANGE != 0 {
+                        replacedNode?.traits.remove(.local)
+                        replacedNode?.name = from.spot.name
+                    }
                 }
             }
         }

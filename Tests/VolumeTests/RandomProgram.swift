@@ -6,14 +6,17 @@ import SystemCalls
 
 @testable import Volume
 
-/// Programs that do anything at all to a few names, and a memory of every content that somebody saved under a document's
-/// name: each has to be reachable as a version for ever after.
+/// Programs that do anything at all to a few names, and a memory of every content that somebody
+/// saved under a document's name: each has to be reachable as a version for ever after.
 struct RandomProgram {
     let tree: ProgramTree
     var noise: Noise
     /// Contents that were saved.
     var saved: Set<[UInt8]> = []
     var log: [String] = []
+    /// Whether documents are given names of temporary files. What has such a name when the daemon
+    /// is killed is not known for a document any more, and is gone when the program removes it.
+    var hidesDocuments = true
     private var counter = 0
     private var handles: [(handle: ProgramTree.Handle, program: Program)] = []
     private let programs = (1...3).map { Program(process: Int32($0), name: "p\($0)") }
@@ -128,7 +131,7 @@ struct RandomProgram {
     }
 
     private mutating func move(_ program: Program) throws {
-        let (from, to) = (temporary(), temporary())
+        let (from, to) = (temporary(), hidesDocuments ? temporary() : path())
         log.append("\(program.process) move \(from) to \(to)")
         try tree.rename(from, to, by: program)
         if !isOpenForWriting(to) { note(to) }
@@ -141,7 +144,7 @@ struct RandomProgram {
     }
 
     private mutating func exchange(_ program: Program) throws {
-        let (a, b) = (temporary(), path())
+        let (a, b) = (hidesDocuments ? temporary() : path(), path())
         log.append("\(program.process) exchange \(a) \(b)")
         try tree.exchange(a, b, by: program)
         for path in [a, b] where !isOpenForWriting(path) { note(path) }
@@ -187,6 +190,7 @@ struct RandomProgram {
         fstat(handle.descriptor, &status)
         let isTemporary =
             status.st_nlink == 0 || handle.node.traits.contains(.local) || isShownLocally(status)
+            || tree.volume.ignoreFile.current.matches(handle.node.name)
         log.append(
             "\(program.process) release \(label(bytes)), last \(isLast), lost \(isTemporary)")
         tree.close(handle)

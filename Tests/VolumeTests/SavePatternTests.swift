@@ -176,7 +176,8 @@ enum Pace: CaseIterable, Sendable {
         tree.stop()
     }
 
-    /// Large files truncated and written anew, and truncated in pieces, faster than they are recorded.
+    /// Large files truncated and written anew, and truncated in pieces, faster than they are
+    /// recorded.
     @Test(arguments: Pace.allCases)
     func largeFilesTruncated(pace: Pace) throws {
         let tree = try ProgramTree()

@@ -138,7 +138,8 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// RELEASE is answered after close(2) has returned: an open can come to us before the close that came before it.
+    /// RELEASE is answered after close(2) has returned: an open can come to us before the close
+    /// that came before it.
     @Test(arguments: [true, false], [O_TRUNC, 0])
     func aCloseThatIsOvertaken(isOvertaken: Bool, flags: Int32) throws {
         let tree = try ProgramTree()

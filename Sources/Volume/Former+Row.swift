@@ -1,0 +1,63 @@
+import Journal
+import Model
+
+// A former content as a row of the journal, written with the event that made it one: what a daemon
+// that was killed had understood, the next one knows.
+extension Former {
+    private enum Flag {
+        static let saved: UInt8 = 1
+        static let superseded: UInt8 = 2
+        static let base: UInt8 = 4
+        static let recovered: UInt8 = 8
+        static let late: UInt8 = 16
+    }
+
+    /// Begins the names of all rows of one item.
+    static func rowPrefix(_ key: Int64) -> String {
+        let text = String(key, radix: 16)
+        return String(repeating: "0", count: 16 - text.count) + text + "/"
+    }
+
+    func row(of key: Int64, index: Int) -> Stashed {
+        var flags: UInt8 = 0
+        if save != nil { flags |= Flag.saved }
+        if isSuperseded { flags |= Flag.superseded }
+        if isBase { flags |= Flag.base }
+        if isRecovered { flags |= Flag.recovered }
+        if isLate { flags |= Flag.late }
+        let spot: String
+        switch place {
+        case .stash(let entry): spot = entry.file
+        case .elsewhere(let trace): spot = "\(trace.inode),\(trace.size),\(trace.modified)"
+        }
+        let name = Former.rowPrefix(key) + "\(index)/\(base?.description ?? "")/\(spot)"
+        return Stashed(
+            name: name, inode: inode, item: key, kind: flags, saved: save?.time,
+            actor: save?.actor ?? Actor(process: 0, uid: 0, program: ""), recorded: Int64(index))
+    }
+
+    /// Nil for a row that says nothing.
+    init?(_ row: Stashed) {
+        let parts = row.name.split(
+            separator: "/", maxSplits: 3, omittingEmptySubsequences: false)
+        guard parts.count == 4 else { return nil }
+        if let entry = Stash.parse(String(parts[3])) {
+            place = .stash(entry)
+        } else {
+            let numbers = parts[3].split(separator: ",")
+            guard numbers.count == 3, let inode = UInt64(numbers[0]), let size = Int64(numbers[1]),
+                let modified = Int64(numbers[2])
+            else { return nil }
+            place = .elsewhere(
+                Trace(inode: inode, mode: 0o100644, size: size, modified: modified, changed: 0))
+        }
+        if row.kind & Flag.saved != 0, let time = row.saved {
+            save = Work.Save(actor: row.actor, time: time)
+        }
+        isSuperseded = row.kind & Flag.superseded != 0
+        isBase = row.kind & Flag.base != 0
+        isRecovered = row.kind & Flag.recovered != 0
+        isLate = row.kind & Flag.late != 0
+        base = Identifier(String(parts[2]))
+    }
+}
