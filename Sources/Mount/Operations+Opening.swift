@@ -237,8 +237,6 @@ extension cf_entry_out {
         nodeid = node.id
         entry_valid = UInt64(Driver.cacheSeconds)
         attr_valid = isVolatile ? 0 : UInt64(Driver.cacheSeconds)
-        // Only so long that the kernel need not ask for what it was just told, to finish the open.
-        attr_valid_nsec = isVolatile ? 10_000_000 : 0
         withUnsafePointer(to: status) { cf_attr_fill(&attr, $0) }
     }
 }

@@ -204,7 +204,8 @@ struct LifecycleTests {
             try command.succeed()
             try volume.mount()
             try volume.waitForDisk()
-            // Bytes that were overwritten beside the mount are gone; that there was a version is not.
+            // Bytes that were overwritten beside the mount are gone; that there was a version is
+            // not.
             let edited = try History.of("\(volume.path)/edited.txt")
             #expect(edited.versions.map(\.size).last == 6)
             #expect(try texts(of: "d/created.txt", in: volume, directory: "d") == ["after\n"])

@@ -5,10 +5,10 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
     package let seed: UInt64
     private var state: UInt64
 
-    /// Seeded by CONCORD_SEED when that is set, else by chance; printed either way.
-    package init(named name: String) {
+    /// Seeded by CONCORD_SEED when that is set, else by `usual`, else by chance; printed either way.
+    package init(named name: String, usual: UInt64? = nil) {
         let given = ProcessInfo.processInfo.environment["CONCORD_SEED"].flatMap { UInt64($0) }
-        self.init(seed: given ?? UInt64.random(in: 0...UInt64(UInt32.max)))
+        self.init(seed: given ?? usual ?? UInt64.random(in: 0...UInt64(UInt32.max)))
         print("\(name): CONCORD_SEED=\(seed)")
     }
 
