@@ -95,12 +95,12 @@ extension Driver {
         try state.withContent(mayBlock: mayBlock) { (content) throws(Errno) -> Bool in
             let actor = self.actor(caller)
             let before = try file.status()
+            let open = handle.flatMap { try? self.handles.find($0) }
             let isReady = try self.volume.willTruncate(
                 &content.writing, file: file.raw, status: before, to: size,
-                traits: self.traits(node), unique: handle == nil ? caller.unique : nil,
+                traits: self.traits(node), isWriter: open?.writes ?? false, unique: caller.unique,
                 mayBlock: mayBlock, by: actor)
             guard isReady else { return false }
-            let open = handle.flatMap { try? self.handles.find($0) }
             let descriptor = try self.writable(file, open, isGuarded: content.undo != nil)
             _ = try self.change(for: caller) { Int64(cl_ftruncate(descriptor.raw, size)) }
             self.volume.didTruncate(

@@ -189,10 +189,11 @@ extension Driver {
         }
     }
 
-    /// The kernel does not promise a release for every open once the volume is unmounted, and a
-    /// save ends with it.
+    /// The kernel drops what it had not delivered when the volume is unmounted, releases too, and a
+    /// save ends with one. Each is taken to have come first: whatever was open or opened since, what
+    /// stood there then may have been a save.
     func closeRemaining() {
-        for number in handles.numbers { closeHandle(number, unique: UInt64.max) }
+        for number in handles.numbers { closeHandle(number, unique: 0) }
     }
 
     private func end(_ handle: Handle, unique: UInt64, mayBlock: Bool) -> Bool {

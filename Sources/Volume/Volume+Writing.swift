@@ -22,7 +22,9 @@ extension Volume {
         }
         let trace = Trace(status)
         if writing.writers > 0 {
-            try noteBoundary(&writing, file: file, trace: trace, traits: traits, unique: unique)
+            try noteBoundary(
+                &writing, file: file, trace: trace, traits: traits, earlier: writing.writers,
+                unique: unique)
             if truncates || maps, let undo = writing.undo {
                 guard mayBlock else { return .slow }
                 try saveAll(of: file, in: undo, from: 0)
@@ -48,7 +50,7 @@ extension Volume {
         writing.writers -= 1
         var status = stat()
         let found = cl_fstat(file, &status) == 0
-        settleBoundary(&writing, inode: UInt64(status.st_ino), unique: unique)
+        settleBoundaries(&writing, inode: UInt64(status.st_ino), unique: unique)
         guard writing.writers == 0 else { return }
         let isSecured = writing.isSecured
         writing.undo = nil
@@ -62,19 +64,20 @@ extension Volume {
         }
     }
 
-    /// Before truncate(2) or ftruncate(2) to `size`. True when done; false: call again with
-    /// `mayBlock` from a thread that may take its time. `unique` is the number of a request by
-    /// path: who has a handle of his own is in the middle of his save.
+    /// Before truncate(2), or ftruncate(2) by a handle that writes (`isWriter`), to `size`. True when
+    /// done; false: call again with `mayBlock` from a thread that may take its time.
     package func willTruncate(
         _ writing: inout Writing, file: Int32, status: stat, to size: Int64, traits: Traits,
-        unique: UInt64? = nil, mayBlock: Bool, by actor: Actor
+        isWriter: Bool = false, unique: UInt64, mayBlock: Bool, by actor: Actor
     ) throws(Errno) -> Bool {
         let trace = Trace(status)
         guard trace.isFile else { return true }
         if writing.writers > 0 {
-            if let unique {
+            let others = writing.writers - (isWriter ? 1 : 0)
+            if others > 0 {
                 try noteBoundary(
-                    &writing, file: file, trace: trace, traits: traits, unique: unique)
+                    &writing, file: file, trace: trace, traits: traits, earlier: others,
+                    unique: unique)
             }
             if let undo = writing.undo { try saveAll(of: file, in: undo, from: size) }
             return true
@@ -137,31 +140,38 @@ extension Volume {
     /// not heard yet: then the contents are a save that the new writer is about to destroy, so a
     /// copy is taken until it is known.
     private func noteBoundary(
-        _ writing: inout Writing, file: Int32, trace: Trace, traits: Traits, unique: UInt64
+        _ writing: inout Writing, file: Int32, trace: Trace, traits: Traits, earlier: Int,
+        unique: UInt64
     ) throws(Errno) {
-        guard writing.boundary == nil, trace.size > 0, trace.size <= settings.copiedSizeMax,
+        guard trace.size > 0, trace.size <= settings.copiedSizeMax,
             !traits.contains(.local), writing.baseline.map({ trace.differs(from: $0) }) ?? true
         else { return }
         let name = stash.newName(.copied, trace, spot: nil, actor: writing.actor)
         try stash.copy(of: file, trace, into: name)
-        writing.boundary = Writing.Boundary(
-            unique: unique, stash: name, actor: writing.actor, earlier: writing.writers)
+        writing.boundaries.append(
+            Writing.Boundary(
+                unique: unique, stash: name, actor: writing.actor, earlier: earlier))
     }
 
-    private func settleBoundary(_ writing: inout Writing, inode: UInt64, unique: UInt64) {
-        guard var boundary = writing.boundary else { return }
-        if unique < boundary.unique { boundary.earlier -= 1 }
-        writing.boundary = boundary
-        // At the end of a mount nobody hears of releases any more: what may be a save is kept.
-        let isCutOff = unique == .max && writing.writers == 0
-        if boundary.earlier == 0 || isCutOff {
-            events.append(.saved(inode: inode, by: boundary.actor))
-            events.append(.secured(inode: inode, stash: boundary.stash, by: boundary.actor))
-            writing.isSecured = true
-            writing.boundary = nil
-        } else if writing.writers == 0 {
-            stash.remove(boundary.stash)
-            writing.boundary = nil
+    private func settleBoundaries(_ writing: inout Writing, inode: UInt64, unique: UInt64) {
+        for index in writing.boundaries.indices where unique < writing.boundaries[index].unique {
+            writing.boundaries[index].earlier -= 1
         }
+        if let last = writing.boundaries.lastIndex(where: { $0.earlier == 0 }) {
+            for boundary in writing.boundaries[...last] { settle(boundary, inode: inode) }
+            writing.boundaries.removeSubrange(...last)
+            writing.isSecured = true
+        }
+        guard writing.writers == 0 else { return }
+        // Their writers were at it all the time.
+        for boundary in writing.boundaries { stash.remove(boundary.stash) }
+        writing.boundaries = []
+    }
+
+    /// Those before a save that still had writers were none.
+    private func settle(_ boundary: Writing.Boundary, inode: UInt64) {
+        guard boundary.earlier == 0 else { return stash.remove(boundary.stash) }
+        events.append(.saved(inode: inode, by: boundary.actor))
+        events.append(.secured(inode: inode, stash: boundary.stash, by: boundary.actor))
     }
 }

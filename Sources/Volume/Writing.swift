@@ -13,9 +13,9 @@ package struct Writing: Sendable {
     var isSecured = false
     /// Where handles save what they are about to overwrite, for a large file.
     package internal(set) var undo: Undo?
-    /// A save that may have ended just before the newest writer opened; settled when the earlier
-    /// ones close.
-    var boundary: Boundary?
+    /// Saves that may have ended just before a writer opened, in that order; each is settled when
+    /// the writers before it close. Several, when a burst of saves is faster than its closes.
+    var boundaries: [Boundary] = []
 
     package init() {}
 

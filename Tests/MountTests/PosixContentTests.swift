@@ -251,4 +251,48 @@ struct PosixContentTests {
             #expect(here.f_bavail > 0)
         }
     }
+
+    @Test("each save of a burst is a version, although closes are heard of late")
+    func bursts() throws {
+        try expectVersions { path, number throws(Errno) in
+            let file = try OpenFile.creating(path, O_WRONLY)
+            try file.write("save \(number)")
+        }
+    }
+
+    @Test("what is truncated by path right after its close is a version (trap 9)")
+    func truncatedBursts() throws {
+        try expectVersions { path, number throws(Errno) in
+            let file = try OpenFile.creating(path, O_WRONLY)
+            try file.write("save \(number)")
+            file.close()
+            if number < 60 { try call(truncate(path, 0)) }
+        }
+    }
+
+    /// Six threads save sixty times, each a document of its own; no content may be missing.
+    private func expectVersions(
+        _ save: @escaping @Sendable (String, Int) throws(Errno) -> Void
+    ) throws {
+        try MountedVolume.with { volume in
+            let root = volume.path
+            let failures = Mutex<[String]>([])
+            DispatchQueue.concurrentPerform(iterations: 6) { thread in
+                for number in 1...60 {
+                    do throws(Errno) { try save("\(root)/\(thread).txt", number) } catch {
+                        failures.withLock { $0.append("\(error)") }
+                    }
+                }
+            }
+            #expect(failures.withLock { $0 } == [])
+            for thread in 0..<6 {
+                let history = try History.of("\(root)/\(thread).txt")
+                let texts = try history.versions.map {
+                    let kept = "\(root)/.versions/\(thread).txt/\($0.fileName)"
+                    return try OpenFile(kept, O_RDONLY).text()
+                }
+                #expect(texts.filter { !$0.isEmpty } == (1...60).map { "save \($0)" })
+            }
+        }
+    }
 }

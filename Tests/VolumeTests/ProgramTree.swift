@@ -290,7 +290,8 @@ final class ProgramTree: @unchecked Sendable {
                 for mayBlock in [false, true] where !done {
                     done = try volume.willTruncate(
                         &node.writing, file: file.raw, status: status, to: size,
-                        traits: node.traits, mayBlock: mayBlock, by: program.actor)
+                        traits: node.traits, unique: nextUnique(), mayBlock: mayBlock,
+                        by: program.actor)
                 }
                 #expect(done)
                 try check(cl_truncate_fd(file.raw, size))
