@@ -35,6 +35,8 @@ final class Recorder: @unchecked Sendable {
     var people: [UInt32: String] = [:]
     var nextThinning: Int64 = 0
     var hasRemovedEmptyRows = false
+    /// The journal as it was when the batch that is being recorded began.
+    var snapshot: Reader?
     /// What is in files of the stash that had to be searched.
     var stashedChunks: [String: Set<Digest>] = [:]
     /// The last key up to which items without a recorded trace were looked for.
