@@ -105,7 +105,6 @@ extension Journal {
                     PRAGMA cell_size_check = ON;
                     PRAGMA trusted_schema = OFF;
                     PRAGMA mmap_size = 0;
-                    PRAGMA cache_size = -8192;
                     PRAGMA wal_autocheckpoint = 4000;
                     PRAGMA journal_size_limit = 67108864;
                     """)

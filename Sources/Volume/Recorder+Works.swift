@@ -58,7 +58,10 @@ extension Recorder {
     func recordPending() -> Bool {
         guard let cursor = pendingCursor, memory.scan == nil, !isPaused
         else { return false }
-        guard let found = try? journal.read({ try $0.pendingItems(after: cursor, limit: Recorder.batchMax) })
+        guard
+            let found = try? journal.read({
+                try $0.pendingItems(after: cursor, limit: Recorder.batchMax)
+            })
         else { return false }
         guard let last = found.last else {
             pendingCursor = nil

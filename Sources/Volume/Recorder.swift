@@ -48,6 +48,7 @@ final class Recorder: @unchecked Sendable {
     // Guarded by `signal`.
     private var isStopping = false
     private var isAbandoned = false
+    private var isStarted = false
     private var hasStopped = false
     private var hasNews = false
     private var isSweepDue = false
@@ -95,19 +96,20 @@ final class Recorder: @unchecked Sendable {
     }
 
     func start() {
+        signal.change { isStarted = true }
         startThread(named: "recorder") { self.run() }
     }
 
     /// Records what can be recorded now, and ends the thread.
     func stop() {
         signal.change { isStopping = true }
-        _ = signal.wait(until: .max / 2) { hasStopped }
+        _ = signal.wait(until: .max / 2) { hasStopped || !isStarted }
     }
 
-    /// Ends the thread as a crash would, with nothing recorded that is not yet: for tests.
+    /// Ends the thread as a crash would, with nothing recorded that is not yet.
     func abandon() {
         signal.change { isAbandoned = true }
-        _ = signal.wait(until: .max / 2) { hasStopped }
+        _ = signal.wait(until: .max / 2) { hasStopped || !isStarted }
     }
 
     /// Bytes of forgotten versions go when there is nothing else to do.
