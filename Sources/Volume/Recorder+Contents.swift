@@ -97,7 +97,7 @@ extension Recorder {
 
     func openLive(_ item: Item, _ work: Work, syncs: Bool) throws(VolumeError) -> Live {
         if work.isWriting { return .busy }
-        guard let path = try journal.read({ try $0.path(of: item.key) }) else { return .gone }
+        guard let path = try look({ try $0.path(of: item.key) }) else { return .gone }
         let descriptor: Descriptor
         do throws(Errno) {
             descriptor = try openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)

@@ -110,7 +110,7 @@ extension Recorder {
         }
         guard isGuess else { return .found(cut) }
         let key = recording.item.key
-        let known = try journal.read { try $0.versions(of: key) }
+        let known = try look { try $0.versions(of: key) }
         return known.contains { $0.content == cut.cut.digest } ? .found(cut) : .nothing
     }
 
@@ -157,13 +157,13 @@ extension Recorder {
 
     /// A file of the tree by its inode, if it is known where that is.
     private func openInode(_ inode: UInt64) throws(VolumeError) -> Descriptor? {
-        var paths = try journal.read { reader in
+        var paths = try look { reader in
             try reader.items(inode: inode).compactMap { try reader.path(of: $0.key) }
         }
         if let stray = memory.strays[inode], let path = try path(of: stray) { paths.append(path) }
         if let package = memory.packaged[inode],
             let inner = packageCuts[package]?.first(where: { $0.value.trace.inode == inode })?.key,
-            let path = try journal.read({ try $0.path(of: package) })
+            let path = try look({ try $0.path(of: package) })
         {
             paths.append(path + Manifest.Entry(path: inner).names)
         }
@@ -179,7 +179,7 @@ extension Recorder {
     }
 
     private func path(of spot: Spot) throws(VolumeError) -> [Name]? {
-        try journal.read { reader in
+        try look { reader in
             switch try location(of: spot.directory, reader) {
             case .directory(let key): try reader.path(of: key).map { $0 + [spot.name] }
             case .package(let key, let inner), .ignored(let key, let inner):

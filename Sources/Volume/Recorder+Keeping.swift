@@ -36,7 +36,7 @@ extension Recorder {
         _ recording: inout Recording, _ excess: Set<Digest>, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {
         let key = recording.item.key
-        let known = try journal.read { reader in
+        let known = try look { reader in
             try reader.item(key)?.current.flatMap { try reader.manifest(of: $0) }
         }
         guard let before = known.flatMap(Manifest.init(encoded:)) else { return }
@@ -54,7 +54,7 @@ extension Recorder {
         let lost = try missing(lost, places)
         guard !lost.isEmpty else { return }
         let key = recording.item.key
-        let versions = try journal.read { reader in
+        let versions = try look { reader in
             try reader.versions(of: key).filter { version in
                 let manifest = try reader.manifest(of: version.id).flatMap(Manifest.init(encoded:))
                 return manifest.map { !$0.chunkIDs.isDisjoint(with: lost) } ?? false
@@ -102,7 +102,7 @@ extension Recorder {
         Digest
     > {
         guard !ids.isEmpty else { return [] }
-        return try journal.read { reader in
+        return try look { reader in
             try ids.filter { try places[$0] == nil && reader.place(of: $0) == nil }
         }
     }

@@ -10,7 +10,7 @@ extension Recorder {
     func recordPackage(
         _ item: Item, _ work: Work, syncs: Bool, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) -> Recording? {
-        let (versions, former) = try journal.read { reader in
+        let (versions, former) = try look { reader in
             let versions = try reader.versions(of: item.key)
             let bytes = try item.current.flatMap { try reader.manifest(of: $0) }
             return (versions, bytes.flatMap(Manifest.init(encoded:)))
@@ -50,7 +50,7 @@ extension Recorder {
     func recordFormerPackage(
         _ item: Item, _ work: Work, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) -> Recording? {
-        let bytes = try journal.read { reader in
+        let bytes = try look { reader in
             try item.current.flatMap { try reader.manifest(of: $0) }
         }
         var recording = Recording(item: item, work: work)
@@ -89,7 +89,7 @@ extension Recorder {
     /// Where the files lie that were a package: where that went, or where it is no package any
     /// more.
     private func remains(of item: Item) throws(VolumeError) -> [Name]? {
-        try journal.read { reader in
+        try look { reader in
             switch memory.remains[item.key] {
             case .package(let key, let inner), .ignored(let key, let inner):
                 try reader.path(of: key).map { $0 + inner }
@@ -116,7 +116,7 @@ extension Recorder {
     private func cutPackage(_ item: Item, _ former: Manifest?, syncs: Bool) throws(VolumeError)
         -> (manifest: Manifest, trace: Trace)?
     {
-        guard let path = try journal.read({ try $0.path(of: item.key) }) else { return nil }
+        guard let path = try look({ try $0.path(of: item.key) }) else { return nil }
         if syncs { try syncTree() }
         do throws(Errno) {
             let root = try openBeneath(path, from: tree, flags: O_PATH | O_DIRECTORY)

@@ -36,9 +36,16 @@ extension Recorder {
             if !syncsEach { try syncTree() }
             var recordings: [Recording] = []
             var places: [Digest: ChunkPlace] = [:]
-            for key in keys {
-                if let recording = try record(key, syncs: syncsEach, &places) {
-                    recordings.append(recording)
+            let started = cl_clock_monotonic_ns()
+            try journal.read { reader in
+                snapshot = reader
+                defer { snapshot = nil }
+                for key in keys {
+                    if let recording = try record(key, syncs: syncsEach, &places) {
+                        recordings.append(recording)
+                    }
+                    // Large documents are not waited for by those before them; the others are due still.
+                    if cl_clock_monotonic_ns() - started > 500_000_000 { break }
                 }
             }
             guard !recordings.isEmpty else { return }
@@ -61,6 +68,18 @@ extension Recorder {
             // Nothing was taken away: it is tried again when there is space.
             tell("recording", "Versions cannot be recorded now: \(error) It is tried again.")
             pause(seconds: settings.retrySeconds)
+        }
+    }
+
+    /// Reads the journal, as it was when the batch began: a snapshot for every look would cost more than the look.
+    func look<T>(_ body: (Reader) throws -> T) throws(VolumeError) -> T {
+        guard let snapshot else { return try journal.read(body) }
+        do {
+            return try body(snapshot)
+        } catch let error as VolumeError {
+            throw error
+        } catch {
+            throw VolumeError(.system, "\(error)")
         }
     }
 
@@ -134,7 +153,7 @@ extension Recorder {
         throws(VolumeError) -> Recording?
     {
         guard let work = memory.works[key] else { return nil }
-        guard let item = try journal.read({ try $0.item(key) }) else {
+        guard let item = try look({ try $0.item(key) }) else {
             forgetWork(key)
             return nil
         }
@@ -200,7 +219,7 @@ extension Recorder {
     private func chain(
         _ recording: inout Recording, _ formers: [CutFormer], _ live: LiveFile?
     ) throws(VolumeError) {
-        let known = try journal.read { [key = recording.item.key] in try $0.versions(of: key) }
+        let known = try look { [key = recording.item.key] in try $0.versions(of: key) }
         let isDeleted = recording.item.deleted != nil
         var current = known.first { $0.id == recording.item.current }
         for cut in formers where !cut.former.isBase {

@@ -35,53 +35,67 @@ extension Recorder {
             return keys
         }
         var removed = 0
-        for (key, deleted) in all {
-            let versions = try journal.read { try $0.versions(of: key) }
+        // What is in a directory goes before it.
+        for (key, deleted) in all.reversed() where memory.works[key] == nil {
             let isExpired = deleted.map { time - $0 > settings.retention.deleted * 1_000_000_000 }
-            let excess = settings.retention.excess(
-                of: versions, at: time, isExpired: isExpired ?? false)
-            let rest = versions.count - excess.count
-            guard !excess.isEmpty || deleted != nil && isExpired == true else { continue }
-            removed += excess.count
-            try journal.write { t in
-                for id in excess { try t.remove(version: id) }
-                if isExpired == true, rest == 0 { try? t.removeRow(key) }
-            }
+            removed += try thin(key, at: time, isExpired: isExpired ?? false)
         }
         return removed
     }
 
+    private func thin(_ key: Int64, at time: Int64, isExpired: Bool) throws(VolumeError) -> Int {
+        let versions = try journal.read { try $0.versions(of: key) }
+        let excess = settings.retention.excess(of: versions, at: time, isExpired: isExpired)
+        let isEmpty = isExpired && excess.count == versions.count
+        guard !excess.isEmpty || isEmpty else { return 0 }
+        try journal.write { t in
+            for id in excess { try t.remove(version: id) }
+            guard var item = try t.item(key) else { return }
+            if isEmpty, try !isParent(item, t) {
+                try t.removeRow(key)
+            } else if let current = item.current, excess.contains(current) {
+                item.current = nil
+                try t.update(item)
+            }
+        }
+        return excess.count
+    }
+
     /// Forgets chunks without a reference, and rewrites packs that are mostly dead.
     func sweep() throws(VolumeError) {
-        var live: Set<Digest> = []
-        var dead: [Digest] = []
+        // Only what lies in the packs is looked for: the manifests of what never changed are many.
+        var dead: Set<Digest> = []
         var liveBytes: [UInt32: UInt64] = [:]
         var liveCount: [UInt32: Int] = [:]
         try journal.read { reader in
+            try reader.forEachChunk { id, _ in dead.insert(id) }
             try reader.forEachManifest { _, _, bytes in
-                guard let manifest = Manifest(encoded: bytes) else { return }
-                live.formUnion(manifest.chunkIDs)
-            }
-            try reader.forEachChunk { id, place in
-                if live.contains(id) {
-                    liveBytes[place.pack, default: 0] += UInt64(place.storedLength)
-                    liveCount[place.pack, default: 0] += 1
-                } else {
-                    dead.append(id)
+                guard !dead.isEmpty, let manifest = Manifest(encoded: bytes) else { return }
+                for entry in manifest.entries {
+                    for chunk in entry.chunks { dead.remove(chunk.id) }
                 }
             }
-        }
-        guard !dead.isEmpty else { return }
-        try journal.write { t in try t.removeChunks(dead) }
-        for (pack, bytes) in packs.packs() where liveBytes[pack, default: 0] * 2 < bytes {
-            let moved = try packs.compact(pack) { id, _ in live.contains(id) }
-            // What is needed and was not found is damaged: the pack stays, for the doctor.
-            guard Set(moved.map(\.0)).count >= liveCount[pack, default: 0] else { continue }
-            try journal.write { t in
-                try t.movePlaces(moved.map { ($0.0, ChunkPlace($0.1)) })
+            try reader.forEachChunk { id, place in
+                guard !dead.contains(id) else { return }
+                liveBytes[place.pack, default: 0] += UInt64(place.storedLength)
+                liveCount[place.pack, default: 0] += 1
             }
-            try packs.remove(pack: pack)
         }
+        if !dead.isEmpty { try journal.write { t in try t.removeChunks(dead) } }
+        for (pack, bytes) in packs.packs() where liveBytes[pack, default: 0] * 2 < bytes {
+            try compact(pack, liveCount[pack, default: 0])
+        }
+    }
+
+    private func compact(_ pack: UInt32, _ needed: Int) throws(VolumeError) {
+        let moved = try packs.compact(pack) { id, location in
+            ((try? journal.read { try $0.place(of: id) }) ?? nil).map(ChunkLocation.init)
+                == location
+        }
+        // What is needed and was not found is damaged: the pack stays, for the doctor.
+        guard moved.count >= needed else { return }
+        try journal.write { t in try t.movePlaces(moved.map { ($0.0, ChunkPlace($0.1)) }) }
+        try packs.remove(pack: pack)
     }
 }
 

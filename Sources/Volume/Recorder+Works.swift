@@ -5,7 +5,7 @@ import Model
 // Which documents are cut when.
 extension Recorder {
     /// Documents cut in one go share a sync of the disk and a transaction.
-    private static let batchMax = 128
+    private static let batchMax = 1024
 
     /// Cuts the documents whose time has come; false when there are none.
     func recordDue() -> Bool {
@@ -58,7 +58,10 @@ extension Recorder {
     func recordPending() -> Bool {
         guard let cursor = pendingCursor, memory.scan == nil, !isPaused
         else { return false }
-        guard let found = try? journal.read({ try $0.pendingItems(after: cursor, limit: 64) })
+        guard
+            let found = try? journal.read({
+                try $0.pendingItems(after: cursor, limit: Recorder.batchMax)
+            })
         else { return false }
         guard let last = found.last else {
             pendingCursor = nil

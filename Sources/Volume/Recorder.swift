@@ -37,6 +37,8 @@ final class Recorder: @unchecked Sendable {
     var people: [UInt32: String] = [:]
     var nextThinning: Int64 = 0
     var hasRemovedEmptyRows = false
+    /// The journal as it was when the batch that is being recorded began.
+    var snapshot: Reader?
     /// What is in files of the stash that had to be searched.
     var stashedChunks: [String: Set<Digest>] = [:]
     /// The last key up to which items without a recorded trace were looked for.
@@ -48,6 +50,7 @@ final class Recorder: @unchecked Sendable {
     // Guarded by `signal`.
     private var isStopping = false
     private var isAbandoned = false
+    private var isStarted = false
     private var hasStopped = false
     private var hasNews = false
     private var isSweepDue = false
@@ -96,19 +99,20 @@ final class Recorder: @unchecked Sendable {
 
     /// `logged`: what the last daemon had noted and perhaps not understood.
     func start(_ logged: [NotedEvent]) {
+        signal.change { isStarted = true }
         startThread(named: "recorder") { self.run(logged) }
     }
 
     /// Records what can be recorded now, and ends the thread.
     func stop() {
         signal.change { isStopping = true }
-        _ = signal.wait(until: .max / 2) { hasStopped }
+        _ = signal.wait(until: .max / 2) { hasStopped || !isStarted }
     }
 
-    /// Ends the thread as a crash would, with nothing recorded that is not yet: for tests.
+    /// Ends the thread as a crash would, with nothing recorded that is not yet.
     func abandon() {
         signal.change { isAbandoned = true }
-        _ = signal.wait(until: .max / 2) { hasStopped }
+        _ = signal.wait(until: .max / 2) { hasStopped || !isStarted }
     }
 
     /// Bytes of forgotten versions go when there is nothing else to do.

@@ -109,6 +109,9 @@ package final class Volume: Sendable {
         }
     }
 
+    /// The recorder must not outlive the descriptors that it works with.
+    deinit { recorder.abandon() }
+
     func isKept(_ trace: Trace) -> Bool { kept.contains(trace) }
 
     /// Whether that name is a package by its extension.

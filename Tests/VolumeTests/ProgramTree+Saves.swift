@@ -67,7 +67,9 @@ extension ProgramTree {
 
     /// The bytes of each version, oldest first.
     func versions(_ path: String) throws -> [[UInt8]] {
-        guard let history = try volume.history(at: names(path)) else { return [] }
+        guard let history = try volume.history(at: names(path), timeoutSeconds: 60) else {
+            return []
+        }
         return try history.versions.map { try bytes(of: $0) }
     }
 

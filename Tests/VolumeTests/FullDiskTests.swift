@@ -1,0 +1,89 @@
+import CLinux
+import Foundation
+import Glibc
+import Model
+import SystemCalls
+import Testing
+
+@testable import Volume
+
+/// A store on a file system of 24 MB.
+@Suite(.serialized) struct FullDiskTests {
+    let program = Program(process: 10, name: "cp")
+
+    private func onSmallDisk(_ body: (ProgramTree, String) throws -> Void) throws {
+        let scratch = Scratch()
+        guard mount("tmpfs", scratch.path, "tmpfs", 0, "size=24m") == 0 else {
+            print("not root: no small file system, not tested")
+            return
+        }
+        do {
+            let tree = try ProgramTree(store: scratch.path + "/store")
+            try body(tree, scratch.path)
+            tree.stop()
+        }
+        // Lazily: the last descriptors close when the volume is freed.
+        umount2(scratch.path, Int32(MNT_DETACH))
+    }
+
+    /// [traps 74, 75] Nothing is lost, and all resumes by itself.
+    @Test func savesWaitForSpace() throws {
+        try onSmallDisk { tree, disk in
+            var noise = Noise(seed: 1)
+            let first = noise.bytes(2_000_000)
+            let second = noise.bytes(2_000_000)
+            try tree.save("a", first, by: program)
+            try tree.save("b", "1", by: program)
+            #expect(tree.quiet())
+            let filler = try Descriptor(
+                opening: disk + "/filler", flags: O_RDWR | O_CREAT, mode: 0o600)
+            try tree.replace("a", second, by: program)
+            try tree.save("b", "2", by: program)
+            _ = fill(filler.raw)
+            usleep(300_000)
+            #expect(tree.contents("a") == second)
+            #expect(!(try tree.volume.stash.entries()).isEmpty)
+            #expect(try tree.volume.status().problems.isEmpty == false)
+            // What there is can be read meanwhile.
+            #expect(try tree.volume.history(at: names("a")) != nil)
+            try check(cl_ftruncate(filler.raw, 0))
+            #expect(tree.quiet())
+            #expect(try tree.versions("a") == [first, second])
+            #expect(try tree.texts("b") == ["1", "2"])
+            #expect(try tree.volume.status().problems == [])
+            try tree.checkInvariants()
+        }
+    }
+
+    /// What cannot be put in safety is not overwritten.
+    @Test func aWriterIsRefusedRatherThanAVersionLost() throws {
+        try onSmallDisk { tree, disk in
+            var noise = Noise(seed: 2)
+            let bytes = noise.bytes(900_000)
+            try tree.save("a", bytes, by: program)
+            #expect(tree.quiet())
+            let filler = try Descriptor(
+                opening: disk + "/filler", flags: O_RDWR | O_CREAT, mode: 0o600)
+            _ = fill(filler.raw)
+            #expect(throws: Errno.noSpace) { try tree.save("a", "short", by: program) }
+            #expect(tree.contents("a") == bytes)
+            #expect(try tree.volume.stash.entries().isEmpty)
+            try check(cl_ftruncate(filler.raw, 0))
+            try tree.save("a", "short", by: program)
+            #expect(try tree.versions("a") == [bytes, Array("short".utf8)])
+            try tree.checkInvariants()
+        }
+    }
+
+    private func fill(_ descriptor: Int32) -> Int64 {
+        let block = [UInt8](repeating: 1, count: 1 << 16)
+        var size: Int64 = 0
+        while true {
+            let count = block.withUnsafeBytes {
+                cl_pwrite(descriptor, $0.baseAddress, 1 << 16, size)
+            }
+            if count <= 0 { return size }
+            size += Int64(count)
+        }
+    }
+}

@@ -1,0 +1,151 @@
+import CLinux
+import Foundation
+import Glibc
+import Journal
+import Model
+import SystemCalls
+import Testing
+
+@testable import Volume
+
+/// What happens to the store while nobody has it open, or when somebody had.
+@Suite struct RecoveryTests {
+    let program = Program(process: 10, name: "vim")
+
+    private func put(_ tree: ProgramTree, _ path: String, _ text: String) throws {
+        try Data(text.utf8).write(to: URL(fileURLWithPath: tree.real(path)))
+    }
+
+    @Test func directEdits() throws {
+        let tree = try ProgramTree()
+        for directory in ["dir", "dir/deep", "old"] { try tree.mkdir(directory, by: program) }
+        for name in [
+            "edited", "replaced", "moved", "removed", "dir/x", "dir/deep/y", "old/z", "a", "b",
+        ] {
+            try tree.save(name, "1 \(name)", by: program)
+            try tree.save(name, "2 \(name)", by: program)
+        }
+        #expect(tree.quiet())
+        let ids = try ["moved", "dir/x", "dir/deep/y"].map {
+            try tree.volume.history(at: names($0))?.id
+        }
+        let files = FileManager.default
+        try tree.remount {
+            try put(tree, "edited", "3 edited")
+            try put(tree, "new", "new")
+            try put(tree, "replaced.new", "3 replaced")
+            rename(tree.real("replaced.new"), tree.real("replaced"))
+            try files.moveItem(atPath: tree.real("moved"), toPath: tree.real("old/moved2"))
+            try files.removeItem(atPath: tree.real("removed"))
+            try files.moveItem(atPath: tree.real("dir"), toPath: tree.real("old/dir2"))
+            try put(tree, "old/dir2/deep/new", "new")
+            rename(tree.real("a"), tree.real("b"))
+        }
+        #expect(tree.quiet())
+        #expect(try tree.texts("new") == ["new"])
+        #expect(try tree.texts("edited") == ["1 edited", "3 edited"])
+        #expect(try tree.texts("replaced") == ["1 replaced", "3 replaced"])
+        #expect(try tree.texts("old/moved2") == ["1 moved", "2 moved"])
+        #expect(try tree.texts("removed") == ["1 removed"])
+        #expect(try tree.texts("old/dir2/x") == ["1 dir/x", "2 dir/x"])
+        #expect(try tree.texts("old/dir2/deep/y") == ["1 dir/deep/y", "2 dir/deep/y"])
+        #expect(try tree.texts("old/dir2/deep/new") == ["new"])
+        #expect(try tree.texts("b") == ["1 b", "2 a"])
+        #expect(try tree.texts("a") == ["1 a", "2 a"])
+        let now = try ["old/moved2", "old/dir2/x", "old/dir2/deep/y"].map {
+            try tree.volume.history(at: names($0))?.id
+        }
+        #expect(now == ids)
+        try tree.checkInvariants()
+    }
+
+    /// Nothing changed: nothing is read, nothing is written.
+    @Test func aQuietRemountCostsNothing() throws {
+        let tree = try ProgramTree()
+        try tree.mkdir("Doc.rtfd", by: program)
+        for index in 0..<50 {
+            try tree.save("\(index)", "text \(index)", by: program)
+            try tree.save("Doc.rtfd/\(index)", "text \(index)", by: program)
+        }
+        #expect(tree.quiet())
+        try tree.remount()
+        #expect(tree.quiet())
+        #expect(try tree.volume.history(at: names("Doc.rtfd"))?.versions.count == 1)
+        #expect(try tree.volume.history(at: names("7"))?.versions.count == 1)
+        #expect(tree.volume.journal.transactionCount < 10)
+        try tree.checkInvariants()
+    }
+
+    @Test func theBrake() throws {
+        let tree = try ProgramTree()
+        for index in 0..<30 { try tree.save("\(index)", "text \(index)", by: program) }
+        #expect(tree.quiet())
+        try tree.remount {
+            rename(tree.real(""), tree.store + "/away")
+            mkdir(tree.real(""), 0o755)
+        }
+        #expect(tree.quiet())
+        let problems = try tree.volume.status().problems
+        #expect(problems.contains { $0.contains("30 of 30 documents are missing") })
+        #expect(try tree.volume.history(at: names("7"))?.state == .current)
+        try tree.remount {
+            rmdir(tree.real(""))
+            rename(tree.store + "/away", tree.real(""))
+        }
+        #expect(tree.quiet())
+        #expect(try tree.texts("7") == ["text 7"])
+        try tree.checkInvariants()
+    }
+
+    @Test func aSecondProcessIsRefusedByName() throws {
+        let tree = try ProgramTree()
+        let error = #expect(throws: VolumeError.self) { _ = try ProgramTree(store: tree.store) }
+        #expect(error?.code == .busy)
+        #expect(error?.message.contains("process \(getpid())") == true)
+    }
+
+    /// Who saved what was understood before the crash is known after it.
+    @Test func savesJustUnderstoodSurviveACrash() throws {
+        var settings = ProgramTree.fast
+        settings.settleSeconds = 0.01
+        settings.postponeSeconds = 100
+        let tree = try ProgramTree(settings: settings)
+        try tree.save("a", "1", by: program)
+        #expect(tree.quiet())
+        let blocker = try tree.open("a", O_RDWR, by: program)
+        tree.close(blocker)
+        for text in ["2", "3"] { try tree.save("a", text, by: program) }
+        try tree.rename("a", "a~", by: program)
+        try tree.save("a", "4", by: program)
+        try tree.crash()
+        #expect(tree.quiet())
+        #expect(try tree.texts("a").last == "4")
+        let all = Set(try tree.texts("a") + tree.texts("a~"))
+        #expect(all == ["1", "2", "3", "4"])
+        try tree.checkInvariants()
+    }
+
+    @Test func aDamagedJournalIsRefusedAndNothingIsChanged() throws {
+        let tree = try ProgramTree()
+        for index in 0..<300 { try tree.save("\(index)", "text \(index)", by: program) }
+        #expect(tree.quiet())
+        let path = tree.store + "/journal.sqlite"
+        var damaged = Data()
+        let error = #expect(throws: VolumeError.self) {
+            try tree.remount {
+                unlink(tree.store + "/clean")
+                var bytes = try Data(contentsOf: URL(fileURLWithPath: path))
+                for page in 3..<10 {
+                    let start = page * 4096
+                    bytes.replaceSubrange(
+                        start..<start + 200, with: Data(repeating: 0x5A, count: 200))
+                }
+                try bytes.write(to: URL(fileURLWithPath: path))
+                damaged = bytes
+            }
+        }
+        #expect(error?.code == .damaged)
+        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == damaged)
+        #expect(tree.contents("7") == Array("text 7".utf8))
+    }
+}
