@@ -214,12 +214,12 @@ extension Recorder {
     /// The document is about to show another inode: what `trace` holds now belongs to its past.
     func need(_ item: Item, _ trace: Trace) {
         guard item.inode != 0, trace.isFile else { return }
-        let work = memory.works[item.key]
         guard item.latest > 0 || item.changed == 0, trace.size != 0 else { return }
-        memory.heirs[trace.inode, default: []].insert(item.key)
-        touch(item.key) { changed in
-            changed.formers.append(Former(place: .elsewhere(trace), save: work?.save))
-            changed.save = nil
+        let aside = memory.works.entry(ofDisplaced: trace.inode)
+        let place = aside.map { Former.Place.stash($0) } ?? .elsewhere(trace)
+        touch(item.key) { work in
+            work.formers.append(Former(place: place, save: work.save))
+            work.save = nil
         }
     }
 
@@ -302,7 +302,7 @@ extension Recorder {
             return try t.items(inode: former.inode).contains { $0.key != item.key }
         }
         if item.latest == 0, isEmpty, try !isParent(item, t) {
-            forgetWork(item.key)
+            memory.works[item.key] = nil
             try t.removeRow(item.key)
             return
         }
@@ -329,7 +329,7 @@ extension Recorder {
         let items = try t.items(inode: inode).filter { $0.kind == .file }
         for item in items { try noteSave(item, by: actor, t) }
         if let package = memory.packaged[inode] { touchPackage(package, by: actor) }
-        guard items.isEmpty, let owners = memory.displaced[inode] else { return }
+        guard items.isEmpty, let owners = memory.works.displaced[inode] else { return }
         let save = Work.Save(actor: actor, time: eventTime)
         for owner in owners {
             touch(owner) { work in

@@ -114,23 +114,9 @@ extension Recorder {
         return known.contains { $0.content == cut.cut.digest } ? .found(cut) : .nothing
     }
 
-    /// An inode that came back to a document and was displaced after that: whoever owns its stash
-    /// file.
-    private func openDisplaced(_ inode: UInt64) -> Descriptor? {
-        for work in memory.works.values {
-            for former in work.formers {
-                guard let entry = former.entry, entry.kind == .displaced, entry.inode == inode,
-                    let file = try? stash.open(entry.file)
-                else { continue }
-                return file
-            }
-        }
-        return nil
-    }
-
     private func openElsewhere(_ former: Former, _ work: Work) throws(VolumeError) -> Opening {
         guard case .elsewhere(let trace) = former.place else { return .nothing }
-        guard let file = try openInode(trace.inode) ?? openDisplaced(trace.inode) else {
+        guard let file = try openInode(trace.inode) else {
             return work.attempts < 4 ? .notYet : .nothing
         }
         if cl_probe_writers(file.raw) == -EAGAIN {

@@ -7,12 +7,12 @@ extension Recorder {
     /// Makes or changes the work of a document, and looks at it again soon.
     func touch(_ key: Int64, _ change: (inout Work) -> Void = { _ in }) {
         let now = cl_clock_monotonic_ns()
-        let due = now + nanoseconds(settings.settleSeconds)
-        change(&memory.works[key, default: Work(now: now)])
-        memory.works[key]!.revision += 1
-        memory.changed.insert(key)
-        memory.works[key]!.due = due
-        memory.works[key]!.attempts = 0
+        var work = memory.works[key] ?? Work(now: now)
+        change(&work)
+        work.revision += 1
+        work.due = now + nanoseconds(settings.settleSeconds)
+        work.attempts = 0
+        memory.works[key] = work
     }
 
     /// A content that was moved aside goes to the documents it was part of: the one that had the
@@ -20,33 +20,31 @@ extension Recorder {
     /// package it was in.
     func bequeath(_ stash: String?, inode: UInt64, to items: [Item], package: Int64? = nil) throws {
         guard let stash, let entry = Stash.parse(stash) else { return }
-        // Former contents that it is, and those that are read through it.
-        var (users, bases) = (0, 0)
-        for heir in memory.heirs[inode] ?? [] {
-            let count = inherit(entry, heir)
-            users += count.contents
-            bases += count.bases
-        }
+        memory.works.leave(entry)
+        let isContent = inherit(entry)
         if entry.kind == .displaced { memory.strays[inode] = nil }
         for item in items
-        where users == 0 || item.latest > 0 || memory.works[item.key]?.save != nil {
+        where !isContent || item.latest > 0 || memory.works[item.key]?.save != nil {
             attach(entry, to: item.key)
-            users += 1
         }
-        if let package {
-            attach(entry, to: package)
-            users += 1
-        }
-        if users + bases == 0 { memory.doomed.append(stash) }
-        if users + bases > 1 { memory.stashUsers[stash] = users + bases }
+        if let package { attach(entry, to: package) }
     }
 
-    /// The past of a document that lay in another file of the tree lies in the stash now. How many
-    /// of its formers that is.
-    func inherit(_ entry: Stash.Entry, _ heir: Int64) -> (contents: Int, bases: Int) {
-        guard let formers = memory.works[heir]?.formers else { return (0, 0) }
+    /// The past of documents that lay in another file of the tree lies in the stash now. Whether it
+    /// is a content of one of them, not only what another is read through.
+    @discardableResult
+    func inherit(_ entry: Stash.Entry) -> Bool {
+        var isContent = false
+        for heir in memory.works.heirs[entry.inode] ?? [] where inherit(entry, heir) {
+            isContent = true
+        }
+        return isContent
+    }
+
+    private func inherit(_ entry: Stash.Entry, _ heir: Int64) -> Bool {
+        guard let formers = memory.works[heir]?.formers else { return false }
         var changed: [Former] = []
-        var count = (contents: 0, bases: 0)
+        var isContent = false
         for former in formers {
             guard case .elsewhere(let trace) = former.place, trace.inode == entry.inode else {
                 changed.append(former)
@@ -57,15 +55,13 @@ extension Recorder {
             // It was written there after it had left the document.
             if trace.size >= 0, trace.modified != entry.modified { moved.isBase = true }
             changed.append(moved)
-            if moved.isBase { count.bases += 1 } else { count.contents += 1 }
+            if !moved.isBase { isContent = true }
             // Old blocks alone do not tell all: what lies between them is still there, and may be
             // overwritten next.
             if entry.kind == .undo { changed.append(.base(entry.inode)) }
         }
-        if entry.kind != .undo { remove(heir, from: &memory.heirs, entry.inode) }
         touch(heir) { $0.formers = changed }
-        note(entry, of: heir)
-        return count
+        return isContent
     }
 
     /// The document is about to show another inode or none: old blocks of the one it has go on
@@ -77,7 +73,6 @@ extension Recorder {
             }),
             !formers[undo...].contains(where: { $0.inode == item.inode && $0.entry?.kind != .undo })
         else { return }
-        memory.heirs[item.inode, default: []].insert(item.key)
         touch(item.key) { $0.formers.append(.base(item.inode)) }
     }
 
@@ -97,79 +92,34 @@ extension Recorder {
             work.formers.append(Former(place: .stash(entry), save: work.save))
             work.save = nil
         }
-        note(entry, of: key)
-    }
-
-    private func note(_ entry: Stash.Entry, of key: Int64) {
-        guard entry.kind == .displaced else { return }
-        memory.displaced[entry.inode, default: []].insert(key)
-    }
-
-    /// A document is done with a former content.
-    func drop(_ former: Former, of key: Int64) {
-        switch former.place {
-        case .stash(let entry):
-            if entry.kind == .displaced { remove(key, from: &memory.displaced, entry.inode) }
-            if let users = memory.stashUsers[entry.file], users > 1 {
-                memory.stashUsers[entry.file] = users - 1
-                return
-            }
-            memory.stashUsers[entry.file] = nil
-            // Somebody else looks for that inode in the tree still: it is here.
-            var users = 0
-            for heir in memory.heirs[entry.inode] ?? [] where heir != key && entry.kind != .undo {
-                let count = inherit(entry, heir)
-                users += count.contents + count.bases
-            }
-            if users > 1 { memory.stashUsers[entry.file] = users }
-            if users == 0 { memory.doomed.append(entry.file) }
-        case .elsewhere(let trace):
-            remove(key, from: &memory.heirs, trace.inode)
-        }
-    }
-
-    private func remove(_ key: Int64, from keys: inout [UInt64: Set<Int64>], _ inode: UInt64) {
-        keys[inode]?.remove(key)
-        if keys[inode]?.isEmpty == true { keys[inode] = nil }
     }
 
     /// Two items turned out to be one document.
     func inherit(from twin: Int64, to key: Int64) {
-        guard let work = memory.works.removeValue(forKey: twin) else { return }
-        memory.changed.insert(twin)
-        for former in work.formers {
-            switch former.place {
-            case .stash(let entry):
-                remove(twin, from: &memory.displaced, entry.inode)
-                note(entry, of: key)
-            case .elsewhere(let trace):
-                remove(twin, from: &memory.heirs, trace.inode)
-                memory.heirs[trace.inode, default: []].insert(key)
-            }
-        }
+        guard let work = memory.works[twin] else { return }
         touch(key) { known in
             known.formers += work.formers
             known.save = work.save ?? known.save
         }
-    }
-
-    func forgetWork(_ key: Int64) {
-        guard let work = memory.works.removeValue(forKey: key) else { return }
-        memory.changed.insert(key)
-        for former in work.formers { drop(former, of: key) }
+        memory.works[twin] = nil
     }
 }
 
 // What is remembered of former contents is in the journal too, by the transaction that changed it.
 extension Recorder {
+    /// Ends what a transaction does to former contents: files that nobody needs go after it.
     func writeFormers(_ t: Transaction) throws {
-        for key in memory.changed {
+        for entry in memory.works.takeUnclaimed() {
+            // Somebody looks for that inode in the tree still: it is here.
+            if entry.kind == .displaced { inherit(entry) }
+            if !memory.works.needs(entry) { memory.doomed.append(entry.file) }
+        }
+        for key in memory.works.takeChanged() {
             try writeFormers(of: key, memory.works[key]?.formers ?? [], t)
         }
-        memory.changed = []
     }
 
-    func writeFormers(of key: Int64, _ formers: [Former], _ t: Transaction) throws {
+    private func writeFormers(of key: Int64, _ formers: [Former], _ t: Transaction) throws {
         if memory.written.remove(key) != nil { try t.removeStashed(prefix: Former.rowPrefix(key)) }
         guard !formers.isEmpty else { return }
         memory.written.insert(key)
@@ -178,42 +128,28 @@ extension Recorder {
         }
     }
 
-    /// What the last daemon remembered. The stash files that are accounted for.
-    func readFormers(_ t: Transaction) throws -> Set<String> {
-        var known: Set<String> = []
-        var users: [String: Int] = [:]
+    /// What the last daemon remembered.
+    func readFormers(_ t: Transaction) throws {
         for row in try t.stashed() {
             guard let key = row.item, let former = Former(row), try t.item(key) != nil else {
                 try t.removeStashed(row.name)
                 continue
             }
             memory.written.insert(key)
-            switch former.place {
-            case .stash(let entry):
-                known.insert(entry.file)
-                users[entry.file, default: 0] += 1
-                note(entry, of: key)
-            case .elsewhere(let trace):
-                memory.heirs[trace.inode, default: []].insert(key)
-            }
             touch(key) { $0.formers.append(former) }
         }
-        memory.stashUsers = users.filter { $0.value > 1 }
-        return known
     }
 
     /// In a copy the inodes are others: what referred to one refers to that of the same document.
     func translateCopies(_ t: Reader) throws {
         guard !memory.copies.isEmpty else { return }
-        for (key, work) in memory.works {
+        for (key, work) in memory.works.all {
             for (index, former) in work.formers.enumerated() {
                 guard case .elsewhere(let trace) = former.place,
                     let item = try memory.copies[trace.inode].flatMap({ try t.item($0) })
                 else { continue }
                 var moved = trace
                 moved.inode = item.inode
-                remove(key, from: &memory.heirs, trace.inode)
-                memory.heirs[item.inode, default: []].insert(key)
                 touch(key) { $0.formers[index].place = .elsewhere(moved) }
             }
         }

@@ -105,7 +105,6 @@ extension Recorder {
         memory.remains[item.key] = place
         var formers: [Former] = []
         for (inode, package) in memory.packaged where package == item.key {
-            memory.heirs[inode, default: []].insert(item.key)
             let trace = Trace(inode: inode, mode: 0o100644, size: -1, modified: 0, changed: 0)
             formers.append(Former(place: .elsewhere(trace)))
         }

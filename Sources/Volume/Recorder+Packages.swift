@@ -95,7 +95,7 @@ extension Recorder {
                 memory.strays[child.inode] = Spot(directory: directory, name: child.name)
             }
             try swallow(child, nil, into: inside(place, child.name), t)
-            if memory.heirs[child.inode] == nil { memory.strays[child.inode] = nil }
+            if memory.works.heirs[child.inode] == nil { memory.strays[child.inode] = nil }
         }
     }
 

@@ -61,7 +61,7 @@ extension Recorder {
                 memory.works[$0.item.key]?.revision == $0.work.revision
             }
             try commit(current, places)
-            for recording in current { finish(recording) }
+            for recording in current { told(recording) }
             removeDoomed()
             untell("recording")
         } catch {
@@ -98,12 +98,19 @@ extension Recorder {
         throws(VolumeError)
     {
         guard !recordings.isEmpty || !places.isEmpty else { return }
-        try journal.write { t in
-            for (digest, place) in places { try t.setPlace(digest, place) }
-            for recording in recordings {
-                try writeFormers(of: recording.item.key, recording.rest, t)
-                try commit(recording, t)
+        let before = memory
+        do throws(VolumeError) {
+            try journal.write { t in
+                for (digest, place) in places { try t.setPlace(digest, place) }
+                for recording in recordings {
+                    try commit(recording, t)
+                    finish(recording)
+                }
+                try writeFormers(t)
             }
+        } catch {
+            memory = before
+            throw error
         }
     }
 
@@ -126,17 +133,18 @@ extension Recorder {
 
     private func finish(_ recording: Recording) {
         let key = recording.item.key
-        for former in recording.work.formers
-        where !recording.rest.contains(where: { $0.place == former.place }) {
-            drop(former, of: key)
-        }
-        memory.works[key]?.formers = recording.rest
         if recording.rest.isEmpty, !recording.isLiveLeft {
             memory.works[key] = nil
         } else {
+            memory.works[key]?.formers = recording.rest
             if !recording.isLiveLeft { memory.works[key]?.save = nil }
             postpone(key)
         }
+    }
+
+    /// What follows from a recording that is in the journal.
+    private func told(_ recording: Recording) {
+        let key = recording.item.key
         for version in recording.lost {
             log.warning(
                 """
@@ -154,7 +162,7 @@ extension Recorder {
     {
         guard let work = memory.works[key] else { return nil }
         guard let item = try look({ try $0.item(key) }) else {
-            forgetWork(key)
+            memory.works[key] = nil
             return nil
         }
         do throws(VolumeError) {
@@ -163,7 +171,7 @@ extension Recorder {
             case .file: return try recordFile(item, work, syncs: syncs, &places)
             case .directory: return try recordFormerPackage(item, work, &places)
             case .symlink, .special:
-                forgetWork(key)
+                memory.works[key] = nil
                 return nil
             }
         } catch {

@@ -39,7 +39,7 @@ extension Recorder {
     func stray(_ trace: Trace, to spot: Spot, _ t: Reader) throws {
         guard trace.isFile else { return }
         let items = try t.items(inode: trace.inode)
-        let hasHeirs = memory.heirs[trace.inode] != nil
+        let hasHeirs = memory.works.heirs[trace.inode] != nil
         // Where an item says it, nothing is to be remembered.
         guard !items.contains(where: { $0.name == spot.name }),
             hasHeirs || !items.isEmpty && memory.strays.count < 10_000

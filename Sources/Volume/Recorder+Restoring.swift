@@ -16,7 +16,7 @@ extension Recorder {
     func restore(_ logged: [NotedEvent]) {
         do {
             try journal.write { t in
-                _ = try readFormers(t)
+                try readFormers(t)
                 try noticeCopy(t)
                 try writeFormers(t)
                 // In a store that was copied the inodes are those of other files.

@@ -9,8 +9,7 @@ extension Recorder {
     /// knows nothing of waits for the scan.
     func recoverStash(_ entries: [Stash.Entry]) {
         // What the journal knows somebody to need has its owner.
-        let owned = Set(memory.works.values.flatMap { $0.formers.compactMap(\.entry?.file) })
-        let entries = entries.filter { !owned.contains($0.file) }
+        let entries = entries.filter { !memory.works.needs($0) }
         guard !entries.isEmpty else { return }
         let before = memory
         do {
@@ -82,12 +81,7 @@ extension Recorder {
             guard !keys.isEmpty else { continue }
             // Killed after the bytes were moved aside and before that was noted: others may have
             // their past in them.
-            var users = keys.count
-            for heir in memory.heirs[entry.inode] ?? [] {
-                let count = inherit(entry, heir)
-                users += count.contents + count.bases
-            }
-            if users > 1 { memory.stashUsers[entry.file] = users }
+            inherit(entry)
             for key in keys {
                 attach(entry, to: key, isRecovered: true)
                 guard var item = try t.item(key), item.changed != 0, item.deleted == nil else {

@@ -12,7 +12,7 @@ extension Recorder {
         let now = cl_clock_monotonic_ns()
         guard memory.scan == nil, backlog.isEmpty, !isPaused else { return false }
         var due: [Int64] = []
-        for (key, work) in memory.works where work.due <= now {
+        for (key, work) in memory.works.all where work.due <= now {
             due.append(key)
             if due.count == Recorder.batchMax { break }
         }

@@ -92,15 +92,11 @@ struct Memory {
     var locations: [UInt64: Location] = [:]
     /// Files in packages by inode.
     var packaged: [UInt64: Int64] = [:]
-    var works: [Int64: Work] = [:]
+    var works = Works()
     var tombstones: [Spot: Tombstone] = [:]
-    /// Documents that need a content of an inode that is elsewhere in the tree now.
-    var heirs: [UInt64: Set<Int64>] = [:]
     /// Where an inode with heirs is, when no item says so.
     var strays: [UInt64: Spot] = [:]
-    /// Documents whose former contents changed in this transaction, and those that have rows in the
-    /// journal.
-    var changed: Set<Int64> = []
+    /// Documents whose former contents have rows in the journal.
     var written: Set<Int64> = []
     /// The store is a copy of the one that the journal was written for.
     var isCopy = false
@@ -108,10 +104,6 @@ struct Memory {
     var copies: [UInt64: Int64] = [:]
     /// Where the files of a former package are.
     var remains: [Int64: Location] = [:]
-    /// Documents by the inodes of theirs that are in the stash, and that programs may still write.
-    var displaced: [UInt64: Set<Int64>] = [:]
-    /// How many works need a stash file, where more than one does.
-    var stashUsers: [String: Int] = [:]
     /// Stash files that nobody needs once the transaction is committed.
     var doomed: [String] = []
     var scan: Scan?

@@ -124,28 +124,4 @@ import Testing
         #expect(all == ["1", "2", "3", "4"])
         try tree.checkInvariants()
     }
-
-    @Test func aDamagedJournalIsRefusedAndNothingIsChanged() throws {
-        let tree = try ProgramTree()
-        for index in 0..<300 { try tree.save("\(index)", "text \(index)", by: program) }
-        #expect(tree.quiet())
-        let path = tree.store + "/journal.sqlite"
-        var damaged = Data()
-        let error = #expect(throws: VolumeError.self) {
-            try tree.remount {
-                unlink(tree.store + "/clean")
-                var bytes = try Data(contentsOf: URL(fileURLWithPath: path))
-                for page in 3..<10 {
-                    let start = page * 4096
-                    bytes.replaceSubrange(
-                        start..<start + 200, with: Data(repeating: 0x5A, count: 200))
-                }
-                try bytes.write(to: URL(fileURLWithPath: path))
-                damaged = bytes
-            }
-        }
-        #expect(error?.code == .damaged)
-        #expect(try Data(contentsOf: URL(fileURLWithPath: path)) == damaged)
-        #expect(tree.contents("7") == Array("text 7".utf8))
-    }
 }
