@@ -100,6 +100,11 @@ extension Recorder {
                 touch(item.key) { $0.isWriting = false }
             }
             if let package = memory.packaged[inode] { touchPackage(package) }
+        case .gone(let inode):
+            memory.strays[inode] = nil
+            for heir in memory.works.heirs[inode] ?? [] {
+                touch(heir) { $0.formers.removeAll { $0.entry == nil && $0.inode == inode } }
+            }
         case .packaged(let inode):
             try reclassify(inode, t)
         }
@@ -186,6 +191,8 @@ extension Recorder {
             home.parent = parent
             home.name = name
             try give(&home, trace, save, t)
+            // Unless the scan was here before the event, and it never was anywhere else.
+            guard item.parent != parent || item.name != name else { return }
             let key = try t.insert(backup)
             touch(key) { $0.author = Work.Save(actor: tomb.actor, time: tomb.time) }
             return
@@ -295,6 +302,13 @@ extension Recorder {
     func vanish(_ item: Item, _ t: Transaction) throws {
         noticeIgnoreFile(item)
         follow(item)
+        if item.kind == .directory {
+            if memory.locations[item.inode] == .directory(item.key) {
+                memory.locations[item.inode] = nil
+            }
+            // A program removes empty ones only: the scan was here before the event.
+            for child in try t.children(of: item.key) { try vanish(child, t) }
+        }
         let formers = memory.works[item.key]?.formers ?? []
         let isEmpty = try formers.allSatisfy { former in
             // A temporary file whose bytes went to a document: they are that document's.

@@ -157,7 +157,7 @@ extension Recorder {
             guard
                 let file = try? openBeneath(
                     path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK),
-                status(file.raw).inode == inode
+                case let found = status(file.raw), found.isFile, found.inode == inode
             else { continue }
             return file
         }

@@ -115,7 +115,13 @@ extension Recorder {
     }
 
     private func commit(_ recording: Recording, _ t: Transaction) throws {
-        let item = recording.item
+        let recorded = recording.item
+        // It may have been renamed since.
+        guard var item = try t.item(recorded.key) else { return }
+        (item.size, item.modified, item.changed) =
+            (recorded.size, recorded.modified, recorded.changed)
+        (item.latest, item.current, item.inPlace) =
+            (recorded.latest, recorded.current, recorded.inPlace)
         for id in recording.outdated { try t.setKind(id, .history) }
         for version in recording.lost { try t.remove(version: version.id) }
         for (version, manifest) in recording.versions {

@@ -71,6 +71,7 @@ extension Recorder {
             // The scan saw the new name before this event was understood.
             inherit(from: twin.key, to: source.key)
             try vanish(twin, t)
+            if twin.kind == .directory { rescan(source.key) }
             target = nil
         }
         if let target, target.key != source?.key, target.kind == .file, move.trace.isFile {
@@ -107,6 +108,9 @@ extension Recorder {
         guard moved.kind == .directory else { return }
         // What the ignore file says of it may depend on where it is.
         let isIgnored = try isIgnored(moved, t)
+        if memory.locations[moved.inode] == nil, !isIgnored {
+            memory.locations[moved.inode] = .directory(moved.key)
+        }
         if case .ignored? = memory.locations[moved.inode] {
             if !isIgnored { rescan(moved.key) }
         } else if isIgnored {

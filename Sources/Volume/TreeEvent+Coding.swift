@@ -100,6 +100,9 @@ extension TreeEvent {
         case .packaged(let inode):
             out.append(9)
             out.append(fixed: inode)
+        case .gone(let inode):
+            out.append(10)
+            out.append(fixed: inode)
         }
     }
 
@@ -137,6 +140,9 @@ extension TreeEvent {
         case 9:
             guard let inode: UInt64 = reader.fixed() else { return nil }
             self = .packaged(inode: inode)
+        case 10:
+            guard let inode: UInt64 = reader.fixed() else { return nil }
+            self = .gone(inode: inode)
         default: return nil
         }
     }

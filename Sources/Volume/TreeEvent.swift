@@ -21,6 +21,8 @@ package enum TreeEvent: Sendable {
     case saved(inode: UInt64, by: Actor)
     /// The last writer closed it and had changed nothing.
     case untouched(inode: UInt64)
+    /// A file's last name went, and its bytes with it: they never were a save.
+    case gone(inode: UInt64)
     /// A directory became, or ceased to be, a package by its attribute.
     case packaged(inode: UInt64)
 }

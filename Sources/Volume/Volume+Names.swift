@@ -22,6 +22,7 @@ extension Volume {
         guard holdsBytes(trace, links: status.st_nlink), !traits.contains(.unsaved) else {
             try check(cl_unlinkat(place.descriptor, place.name, 0))
             events.append(.removed(spot, trace, stash: nil, by: actor))
+            noteGone(status)
             return false
         }
         // One rename takes the name away and keeps the bytes: at every instant they have exactly
@@ -67,7 +68,14 @@ extension Volume {
             .renamed(
                 from: from.spot, to: to.spot, trace, replaced: replaced.map { Trace($0) },
                 stash: aside, by: actor))
+        if aside == nil, let replaced { noteGone(replaced) }
         return aside != nil
+    }
+
+    /// Its inode may be another file's next.
+    private func noteGone(_ status: stat) {
+        let trace = Trace(status)
+        if trace.isFile, status.st_nlink == 1 { events.append(.gone(inode: trace.inode)) }
     }
 
     /// Gives what is about to be replaced a second name in the stash, so that the replacing itself
