@@ -43,7 +43,8 @@ extension NodeTable {
             node.parent?.children -= 1
             node.parent = parent
             node.name = terminated(name)
-            if !isLocal { node.flags.remove(.local) }
+            // A draft that gets its final name is saved, although its maker has it open still.
+            if !isLocal { node.flags.subtract([.local, .unsaved]) }
         }
         if let old { collecting(old) { _ in } }
     }

@@ -40,6 +40,8 @@ extension Driver {
         request.answer { () throws(Errno) in
             let handle = try handles.find(number)
             try check(cl_fsync(try handle.descriptor(), dataOnly))
+            // Who brings a file to the disk means to keep it, open or not.
+            nodes.remove(.unsaved, from: handle.node)
             request.done()
         }
     }

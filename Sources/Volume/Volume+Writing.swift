@@ -25,6 +25,7 @@ extension Volume {
             try noteBoundary(
                 &writing, file: file, trace: trace, traits: traits, earlier: writing.writers,
                 unique: unique)
+            if truncates { settleAll(&writing, inode: trace.inode) }
             if truncates || maps, let undo = writing.undo {
                 guard mayBlock else { return .slow }
                 try saveAll(of: file, in: undo, from: 0)
@@ -78,6 +79,7 @@ extension Volume {
                 try noteBoundary(
                     &writing, file: file, trace: trace, traits: traits, earlier: others,
                     unique: unique)
+                if size == 0 { settleAll(&writing, inode: trace.inode) }
             }
             if let undo = writing.undo { try saveAll(of: file, in: undo, from: size) }
             return true
@@ -151,6 +153,16 @@ extension Volume {
         writing.boundaries.append(
             Writing.Boundary(
                 unique: unique, stash: name, actor: writing.actor, earlier: earlier))
+    }
+
+    /// Who empties what others have written replaces it as a whole: that was a save, although
+    /// somebody has it open still (a child that has just been forked does).
+    private func settleAll(_ writing: inout Writing, inode: UInt64) {
+        guard !writing.boundaries.isEmpty else { return }
+        for index in writing.boundaries.indices { writing.boundaries[index].earlier = 0 }
+        for boundary in writing.boundaries { settle(boundary, inode: inode) }
+        writing.boundaries = []
+        writing.isSecured = true
     }
 
     private func settleBoundaries(_ writing: inout Writing, inode: UInt64, unique: UInt64) {

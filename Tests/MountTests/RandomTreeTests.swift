@@ -27,8 +27,7 @@ func runRandomly(_ random: SeededRandom, until enough: (Int) -> Bool) throws {
 
 @Suite("Random operations on the mount")
 struct RandomTreeTests {
-    /// One seed here, by chance in `make soak`: 1180870958 shows a copy_file_range(2) that ends
-    /// with EXDEV at step 6838, which nobody has explained yet.
+    /// One seed here, by chance in `make soak`.
     @Test("do the same as on a plain directory")
     func same() throws {
         let random = SeededRandom(named: "RandomTree", usual: 3_024_131_565)

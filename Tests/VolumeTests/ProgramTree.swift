@@ -348,7 +348,7 @@ final class ProgramTree: @unchecked Sendable {
                     try check(
                         cl_linkat(from.descriptor, from.name, to.descriptor, to.name, 0))
                     let status = status(to)!
-                    node(status).traits.remove(.local)
+                    node(status).traits.subtract([.local, .unsaved])
                     volume.linked(to, status: status, by: program.actor)
                 }
             }
@@ -367,7 +367,7 @@ final class ProgramTree: @unchecked Sendable {
                         from: from, to: to, flags: UInt32(flags), moved: moved, replaced: replaced,
                         movedTraits: movedNode?.traits ?? [],
                         replacedTraits: replacedNode?.traits ?? [], by: program.actor)
-                    movedNode?.traits.remove(.local)
+                    movedNode?.traits.subtract([.local, .unsaved])
                     movedNode?.name = to.spot.name
                     if flags & RENAME_EXCHANGE != 0 {
                         replacedNode?.traits.remove(.local)
