@@ -48,7 +48,12 @@ int cl_mkdirat(int dir, const char *name, mode_t mode) { return RESULT(mkdirat(d
 int cl_symlinkat(const char *target, int dir, const char *name) { return RESULT(symlinkat(target, dir, name)); }
 int cl_mknodat(int dir, const char *name, mode_t mode, dev_t rdev) { return RESULT(mknodat(dir, name, mode, rdev)); }
 ssize_t cl_readlinkat(int dir, const char *name, char *buf, size_t size) { return RESULT(readlinkat(dir, name, buf, size)); }
-int cl_reopen(int fd, int flags) { return RESULT(open(self(fd).text, flags | O_CLOEXEC)); }
+int cl_reopen(int fd, int flags) {
+    int r = RESULT(open(self(fd).text, flags | O_CLOEXEC));
+    /* A lease on it, as cl_probe_writers takes for a moment: that is waited for. */
+    if (r == -EAGAIN) r = RESULT(open(self(fd).text, (flags & ~O_NONBLOCK) | O_CLOEXEC));
+    return r;
+}
 int cl_close(int fd) { return RESULT(close(fd)); }
 ssize_t cl_pread(int fd, void *buf, size_t count, int64_t offset) { return RESULT(pread(fd, buf, count, offset)); }
 ssize_t cl_pwrite(int fd, const void *buf, size_t count, int64_t offset) { return RESULT(pwrite(fd, buf, count, offset)); }

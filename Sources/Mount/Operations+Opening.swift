@@ -189,9 +189,9 @@ extension Driver {
         }
     }
 
-    /// The kernel drops what it had not delivered when the volume is unmounted, releases too, and a
-    /// save ends with one. Each is taken to have come first: whatever was open or opened since, what
-    /// stood there then may have been a save.
+    /// The kernel drops what it had not delivered when the volume is unmounted, releases too, and
+    /// a save ends with one. Each is taken to have come first: whatever was open or opened since,
+    /// what stood there then may have been a save.
     func closeRemaining() {
         for number in handles.numbers { closeHandle(number, unique: 0) }
     }

@@ -44,7 +44,8 @@ extension Recorder {
                     if let recording = try record(key, syncs: syncsEach, &places) {
                         recordings.append(recording)
                     }
-                    // Large documents are not waited for by those before them; the others are due still.
+                    // Large documents are not waited for by those before them; the others are
+                    // due still.
                     if cl_clock_monotonic_ns() - started > 500_000_000 { break }
                 }
             }
@@ -71,7 +72,8 @@ extension Recorder {
         }
     }
 
-    /// Reads the journal, as it was when the batch began: a snapshot for every look would cost more than the look.
+    /// Reads the journal, as it was when the batch began: a snapshot for every look would cost more
+    /// than the look.
     func look<T>(_ body: (Reader) throws -> T) throws(VolumeError) -> T {
         guard let snapshot else { return try journal.read(body) }
         do {

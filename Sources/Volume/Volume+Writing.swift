@@ -65,8 +65,8 @@ extension Volume {
         }
     }
 
-    /// Before truncate(2), or ftruncate(2) by a handle that writes (`isWriter`), to `size`. True when
-    /// done; false: call again with `mayBlock` from a thread that may take its time.
+    /// Before truncate(2), or ftruncate(2) by a handle that writes (`isWriter`), to `size`. True
+    /// when done; false: call again with `mayBlock` from a thread that may take its time.
     package func willTruncate(
         _ writing: inout Writing, file: Int32, status: stat, to size: Int64, traits: Traits,
         isWriter: Bool = false, unique: UInt64, mayBlock: Bool, by actor: Actor

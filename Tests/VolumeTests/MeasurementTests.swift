@@ -8,7 +8,8 @@ import Testing
 
 @testable import Volume
 
-/// Numbers, not assertions: run by hand in a release build, `VOLUME_MEASURE=1000000` for that many files.
+/// Numbers, not assertions: run by hand in a release build, `VOLUME_MEASURE=1000000` for that many
+/// files.
 @Suite(.serialized) struct MeasurementTests {
     static let count = ProcessInfo.processInfo.environment["VOLUME_MEASURE"].flatMap(Int.init) ?? 0
 

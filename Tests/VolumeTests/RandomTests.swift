@@ -98,6 +98,7 @@ import Testing
     }
 }
 
-// Bugs that were planted to see these tests fail, of six seeds each: nothing put aside by a rename (6 failed); nothing put in
-// safety before writing in place (6); recordings committed although events overtook them (5); former contents kept in
-// memory only, not in the journal (1, with crashes); old blocks that lose the file they are read through (1: more steps find more).
+// Bugs that were planted to see these tests fail, of six seeds each: nothing put aside by a rename
+// (6 failed); nothing put in safety before writing in place (6); recordings committed although
+// events overtook them (5); former contents kept in memory only, not in the journal (1, with
+// crashes); old blocks that lose the file they are read through (1: more steps find more).
