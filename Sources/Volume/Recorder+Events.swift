@@ -29,7 +29,11 @@ extension Recorder {
             return
         }
         backlog.removeFirst(done)
-        if backlog.isEmpty { events.forgetTaken() }
+        if backlog.isEmpty {
+            events.forgetTaken()
+            for key in memory.unsure { rescan(key) }
+            memory.unsure = []
+        }
         removeDoomed()
         untell("journal")
         forgetOldTombstones()

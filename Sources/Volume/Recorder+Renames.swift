@@ -71,7 +71,7 @@ extension Recorder {
             // The scan saw the new name before this event was understood.
             inherit(from: twin.key, to: source.key)
             try vanish(twin, t)
-            if twin.kind == .directory { rescan(source.key) }
+            if twin.kind == .directory { memory.unsure.append(source.key) }
             target = nil
         }
         if let target, target.key != source?.key, target.kind == .file, move.trace.isFile {

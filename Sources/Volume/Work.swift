@@ -107,6 +107,8 @@ struct Memory {
     /// Stash files that nobody needs once the transaction is committed.
     var doomed: [String] = []
     var scan: Scan?
+    /// Directories to be looked at again once all events are understood.
+    var unsure: [Int64] = []
     /// What the stash held when the volume was opened, of files that the journal did not know.
     var unresolved: [Stash.Entry] = []
     /// Items that the last whole scan did not find.
