@@ -61,7 +61,13 @@ private enum Change {
     static let label = "UPDATE versions SET label = ? WHERE id = ?"
     static let durability = "UPDATE versions SET durability = ? WHERE id = ?"
     static let manifestOf = "SELECT manifest FROM versions WHERE id = ?"
-    static let findManifest = "SELECT key FROM manifests WHERE content = ? AND bytes = ?"
+    /// Among the newest few: manifests of one content differ by its times, and ten thousand copies
+    /// of a file have ten thousand.
+    static let findManifest = """
+        SELECT key FROM
+            (SELECT key, bytes FROM manifests WHERE content = ? ORDER BY key DESC LIMIT 8)
+        WHERE bytes = ?
+        """
     static let dropManifest = """
         DELETE FROM manifests
         WHERE key = ? AND NOT EXISTS (SELECT 1 FROM versions WHERE manifest = ?)

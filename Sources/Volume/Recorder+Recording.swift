@@ -29,8 +29,11 @@ struct Recording {
 // those bytes of older ones that are nowhere else go to the chunk store; then one transaction says
 // so; then the stash files go.
 extension Recorder {
-    func record(_ keys: [Int64]) {
-        guard !isPaused else { return }
+    /// How many of the documents, from the first on, were looked at: 0 when it must wait.
+    @discardableResult
+    func record(_ keys: [Int64]) -> Int {
+        guard !isPaused else { return 0 }
+        var count = 0
         do {
             let syncsEach = keys.count <= 8
             if !syncsEach { try syncTree() }
@@ -41,6 +44,7 @@ extension Recorder {
                 snapshot = reader
                 defer { snapshot = nil }
                 for key in keys {
+                    count += 1
                     if let recording = try record(key, syncs: syncsEach, &places) {
                         recordings.append(recording)
                     }
@@ -49,14 +53,14 @@ extension Recorder {
                     if cl_clock_monotonic_ns() - started > 500_000_000 { break }
                 }
             }
-            guard !recordings.isEmpty else { return }
+            guard !recordings.isEmpty else { return count }
             if !places.isEmpty { try packs.sync() }
             // What happened while the contents were read: their order among the versions depends on
             // it.
             if events.waiting.count > 0 {
                 backlog += events.takeAll()
                 applyBacklog()
-                guard !isPaused, memory.scan == nil else { return }
+                guard !isPaused, memory.scan == nil else { return 0 }
             }
             let current = recordings.filter {
                 memory.works[$0.item.key]?.revision == $0.work.revision
@@ -70,6 +74,7 @@ extension Recorder {
             tell("recording", "Versions cannot be recorded now: \(error) It is tried again.")
             pause(seconds: settings.retrySeconds)
         }
+        return count
     }
 
     /// Reads the journal, as it was when the batch began: a snapshot for every look would cost more

@@ -35,23 +35,25 @@ extension Recorder {
         }
     }
 
-    /// Everything that can be recorded, in batches.
-    func recordAll() {
-        var seen: Set<Int64> = []
-        while true {
-            let batch = memory.works.keys.filter { !seen.contains($0) }.prefix(Recorder.batchMax)
-            if batch.isEmpty { break }
-            seen.formUnion(batch)
-            recordNow(Array(batch))
+    /// Everything that can be recorded, in batches, for so long at most.
+    func recordAll(seconds: Double = .infinity) {
+        let start = cl_clock_monotonic_ns()
+        var left = Array(memory.works.keys)
+        while !left.isEmpty, Double(cl_clock_monotonic_ns() - start) < seconds * 1e9 {
+            let count = recordNow(left.suffix(Recorder.batchMax).reversed())
+            if count == 0 { break }
+            left.removeLast(count)
         }
     }
 
-    private func recordNow(_ keys: [Int64]) {
+    /// How many of them, from the first on, were looked at.
+    @discardableResult
+    private func recordNow(_ keys: [Int64]) -> Int {
         for key in keys where memory.works[key] == nil {
             memory.works[key] = Work(now: cl_clock_monotonic_ns())
             memory.works[key]?.isFound = true
         }
-        record(keys)
+        return record(keys)
     }
 
     /// Items that the scan found new or changed, a few at a time; false when there are none.

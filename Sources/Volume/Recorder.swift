@@ -174,7 +174,7 @@ final class Recorder: @unchecked Sendable {
             stashedChunks = [:]
             sleep()
         }
-        if memory.scan == nil, !signal.look({ isAbandoned }) { recordAll() }
+        if memory.scan == nil, !signal.look({ isAbandoned }) { recordAll(seconds: settings.partingSeconds) }
         publish()
         signal.change { hasStopped = true }
     }

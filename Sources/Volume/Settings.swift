@@ -38,6 +38,9 @@ package struct Settings: Sendable {
     package var busySeconds = 30.0
     /// Seconds after which the journal is tried again when the disk was full.
     package var retrySeconds = 5.0
+    /// Seconds that may be spent on recording when the volume ends; the rest is in safety, and is
+    /// recorded at the next start.
+    package var partingSeconds = 20.0
     /// So many documents may be missing at the start before the brake is thought of, which asks for
     /// half of all.
     package var missingMax = 20
