@@ -174,7 +174,9 @@ final class Recorder: @unchecked Sendable {
             stashedChunks = [:]
             sleep()
         }
-        if memory.scan == nil, !signal.look({ isAbandoned }) { recordAll(seconds: settings.partingSeconds) }
+        if memory.scan == nil, !signal.look({ isAbandoned }) {
+            recordAll(seconds: settings.partingSeconds)
+        }
         publish()
         signal.change { hasStopped = true }
     }
