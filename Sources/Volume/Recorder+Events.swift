@@ -11,20 +11,17 @@ extension Recorder {
     /// necessary.
     func applyBacklog() {
         guard !backlog.isEmpty, memory.scan == nil else { return }
-        let before = memory
         var done = 0
         do {
-            try journal.write { transaction in
+            try transact { t in
                 for noted in backlog {
-                    try apply(noted, transaction)
+                    try apply(noted, t)
                     done += 1
                     if memory.scan != nil { break }
                 }
-                try writeFormers(transaction)
-                try noteEvents(upTo: done > 0 ? backlog[done - 1].sequence : nil, transaction)
+                try noteEvents(upTo: done > 0 ? backlog[done - 1].sequence : nil, t)
             }
         } catch {
-            memory = before
             failed(error)
             return
         }
@@ -48,15 +45,12 @@ extension Recorder {
             return
         }
         while let noted = backlog.first, memory.scan == nil {
-            let before = memory
             do {
-                try journal.write { t in
+                try transact { t in
                     try apply(noted, t)
-                    try writeFormers(t)
                     try noteEvents(upTo: noted.sequence, t)
                 }
             } catch {
-                memory = before
                 guard error.code != .full, error.code != .busy else { return }
                 log.error(
                     "An event could not be understood and is left out: \(error) \(noted.event)")

@@ -107,6 +107,20 @@ extension Recorder {
 
 // What is remembered of former contents is in the journal too, by the transaction that changed it.
 extension Recorder {
+    /// One transaction of the journal and what comes of it in memory: both or neither.
+    func transact(_ body: (Transaction) throws -> Void) throws(VolumeError) {
+        let before = memory
+        do throws(VolumeError) {
+            try journal.write { t in
+                try body(t)
+                try writeFormers(t)
+            }
+        } catch {
+            memory = before
+            throw error
+        }
+    }
+
     /// Ends what a transaction does to former contents: files that nobody needs go after it.
     func writeFormers(_ t: Transaction) throws {
         for entry in memory.works.takeUnclaimed() {

@@ -12,20 +12,17 @@ extension Recorder {
         guard memory.scan == nil, backlog.isEmpty, !isPaused,
             !memory.missing.isEmpty || !memory.unresolved.isEmpty || !hasRemovedEmptyRows
         else { return false }
-        let before = memory
         eventTime = cl_clock_realtime_ns()
         do {
-            try journal.write { t in
+            try transact { t in
                 try translateCopies(t)
                 try resolveLeftovers(t)
                 try removeEmptyRows(t)
                 let missing = memory.missing
                 memory.missing = []
                 try settle(missing, t)
-                try writeFormers(t)
             }
         } catch {
-            memory = before
             tell("scan", "Missing documents could not be looked for: \(error)")
             pause(seconds: settings.retrySeconds)
         }

@@ -105,19 +105,12 @@ extension Recorder {
         throws(VolumeError)
     {
         guard !recordings.isEmpty || !places.isEmpty else { return }
-        let before = memory
-        do throws(VolumeError) {
-            try journal.write { t in
-                for (digest, place) in places { try t.setPlace(digest, place) }
-                for recording in recordings {
-                    try commit(recording, t)
-                    finish(recording)
-                }
-                try writeFormers(t)
+        try transact { t in
+            for (digest, place) in places { try t.setPlace(digest, place) }
+            for recording in recordings {
+                try commit(recording, t)
+                finish(recording)
             }
-        } catch {
-            memory = before
-            throw error
         }
     }
 

@@ -33,7 +33,7 @@ extension Recorder {
     private func noticeCopy(_ t: Transaction) throws {
         guard let root = try t.item(Item.root), root.inode != 0, root.inode != status(tree).inode
         else { return }
-        for work in memory.works.values {
+        for work in memory.works.all.values {
             for former in work.formers where former.entry == nil {
                 memory.copies[former.inode] = try t.items(inode: former.inode).first?.key
             }

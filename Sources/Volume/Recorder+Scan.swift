@@ -37,19 +37,16 @@ extension Recorder {
     func scanStep() -> Bool {
         guard memory.scan != nil, !isPaused else { return false }
         let started = cl_clock_monotonic_ns()
-        let before = memory
         eventTime = cl_clock_realtime_ns()
         do {
-            try journal.write { t in
+            try transact { t in
                 while let key = memory.scan?.waiting.popLast() {
                     try compare(key, t)
                     if cl_clock_monotonic_ns() - started > 100_000_000 { break }
                 }
-                try writeFormers(t)
             }
             untell("scan")
         } catch {
-            memory = before
             tell("scan", "The tree could not be compared with the journal: \(error)")
             pause(seconds: settings.retrySeconds)
             return false

@@ -11,9 +11,8 @@ extension Recorder {
         // What the journal knows somebody to need has its owner.
         let entries = entries.filter { !memory.works.needs($0) }
         guard !entries.isEmpty else { return }
-        let before = memory
         do {
-            try journal.write { t in
+            try transact { t in
                 var kept: [Stash.Entry] = []
                 for entry in entries {
                     // Killed between the second name and the replacing: nothing was displaced.
@@ -32,11 +31,9 @@ extension Recorder {
                     memory.unresolved += group
                     return []
                 }
-                try writeFormers(t)
             }
             removeDoomed()
         } catch {
-            memory = before
             tell("stash", "What lies in the stash could not be looked through: \(error).")
         }
     }

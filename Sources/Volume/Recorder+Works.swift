@@ -38,7 +38,7 @@ extension Recorder {
     /// Everything that can be recorded, in batches, for so long at most.
     func recordAll(seconds: Double = .infinity) {
         let start = cl_clock_monotonic_ns()
-        var left = Array(memory.works.keys)
+        var left = Array(memory.works.all.keys)
         while !left.isEmpty, Double(cl_clock_monotonic_ns() - start) < seconds * 1e9 {
             let count = recordNow(left.suffix(Recorder.batchMax).reversed())
             if count == 0 { break }

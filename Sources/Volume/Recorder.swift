@@ -148,7 +148,7 @@ final class Recorder: @unchecked Sendable {
         applyBacklog()
         // Handles died with the daemon that knew them; who still writes all the same is found out
         // by a lease.
-        for key in memory.works.keys { memory.works[key]?.isWriting = false }
+        for key in memory.works.all.keys { memory.works[key]?.isWriting = false }
         recoverStash(leftovers)
         leftovers = []
         startScan()
@@ -194,7 +194,7 @@ final class Recorder: @unchecked Sendable {
     /// Until an event, a question or the time of the next work.
     private func sleep() {
         let now = cl_clock_monotonic_ns()
-        var deadline = min(nextThinning, memory.works.values.lazy.map(\.due).min() ?? .max)
+        var deadline = min(nextThinning, memory.works.all.values.lazy.map(\.due).min() ?? .max)
         let waiting = events.waiting
         if waiting.count > 0 {
             deadline = min(deadline, waiting.newest + nanoseconds(settings.settleSeconds))
@@ -225,7 +225,8 @@ final class Recorder: @unchecked Sendable {
 
     private func publish() {
         let report = (
-            memory.works.count + (pendingCursor == nil ? 0 : 1) + backlog.count, memory.scan != nil,
+            memory.works.all.count + (pendingCursor == nil ? 0 : 1) + backlog.count,
+            memory.scan != nil,
             memory.scan?.items ?? 0
         )
         signal.change {

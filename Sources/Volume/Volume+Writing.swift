@@ -158,26 +158,27 @@ extension Volume {
     /// Who empties what others have written replaces it as a whole: that was a save, although
     /// somebody has it open still (a child that has just been forked does).
     private func settleAll(_ writing: inout Writing, inode: UInt64) {
-        guard !writing.boundaries.isEmpty else { return }
         for index in writing.boundaries.indices { writing.boundaries[index].earlier = 0 }
-        for boundary in writing.boundaries { settle(boundary, inode: inode) }
-        writing.boundaries = []
-        writing.isSecured = true
+        settleFinished(&writing, inode: inode)
     }
 
     private func settleBoundaries(_ writing: inout Writing, inode: UInt64, unique: UInt64) {
         for index in writing.boundaries.indices where unique < writing.boundaries[index].unique {
             writing.boundaries[index].earlier -= 1
         }
-        if let last = writing.boundaries.lastIndex(where: { $0.earlier == 0 }) {
-            for boundary in writing.boundaries[...last] { settle(boundary, inode: inode) }
-            writing.boundaries.removeSubrange(...last)
-            writing.isSecured = true
-        }
+        settleFinished(&writing, inode: inode)
         guard writing.writers == 0 else { return }
         // Their writers were at it all the time.
         for boundary in writing.boundaries { stash.remove(boundary.stash) }
         writing.boundaries = []
+    }
+
+    /// Up to the last one whose earlier writers have all closed.
+    private func settleFinished(_ writing: inout Writing, inode: UInt64) {
+        guard let last = writing.boundaries.lastIndex(where: { $0.earlier == 0 }) else { return }
+        for boundary in writing.boundaries[...last] { settle(boundary, inode: inode) }
+        writing.boundaries.removeSubrange(...last)
+        writing.isSecured = true
     }
 
     /// Those before a save that still had writers were none.

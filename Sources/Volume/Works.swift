@@ -1,6 +1,6 @@
 /// What is left to do, by document; and, in step with it by construction, who needs which bytes.
 struct Works {
-    private var works: [Int64: Work] = [:]
+    private(set) var all: [Int64: Work] = [:]
     /// Documents that need a stash file.
     private var users: [String: Set<Int64>] = [:]
     /// Documents that need a content of an inode that is elsewhere in the tree.
@@ -13,26 +13,21 @@ struct Works {
     private var left: [Stash.Entry] = []
 
     subscript(key: Int64) -> Work? {
-        get { works[key] }
+        get { all[key] }
         set {
-            let old = works[key]?.formers ?? []
-            works[key] = newValue
+            let old = all[key]?.formers ?? []
+            all[key] = newValue
             let new = newValue?.formers ?? []
             if old != new { index(key, old, new) }
         }
     }
-
-    var count: Int { works.count }
-    var keys: Dictionary<Int64, Work>.Keys { works.keys }
-    var values: Dictionary<Int64, Work>.Values { works.values }
-    var all: [Int64: Work] { works }
 
     func needs(_ entry: Stash.Entry) -> Bool { users[entry.file] != nil }
 
     /// Where the bytes of an inode are that the tree has no more.
     func entry(ofDisplaced inode: UInt64) -> Stash.Entry? {
         guard let owner = displaced[inode]?.first else { return nil }
-        return works[owner]?.formers.lazy.compactMap(\.entry).first {
+        return all[owner]?.formers.lazy.compactMap(\.entry).first {
             $0.kind == .displaced && $0.inode == inode
         }
     }

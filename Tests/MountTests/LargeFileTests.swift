@@ -25,15 +25,21 @@ struct LargeFileTests {
         return try OpenFile(path, O_RDONLY).bytes(version.size + 1)
     }
 
+    /// A large document that has its first version.
+    private func recorded(seed: UInt64, in volume: MountedVolume) throws -> (String, [UInt8]) {
+        let path = "\(volume.path)/disk.img"
+        let contents = bytes(Self.size, seed: seed)
+        try Data(contents).write(to: URL(filePath: path))
+        try volume.waitForDisk()
+        return (path, contents)
+    }
+
     @Test(
         "old blocks are kept while readers, writers and mappings are at it",
         arguments: DataPath.allCases)
     func inPlace(_ way: DataPath) throws {
         try way.with { volume in
-            let path = "\(volume.path)/disk.img"
-            let old = bytes(Self.size, seed: 1)
-            try Data(old).write(to: URL(filePath: path))
-            try volume.waitForDisk()
+            let (path, old) = try recorded(seed: 1, in: volume)
 
             var new = old
             let reader = try OpenFile(path, O_RDONLY)
@@ -71,10 +77,7 @@ struct LargeFileTests {
     @Test("a mapping made before the close goes on after it")
     func mappedOnly() throws {
         try MountedVolume.with { volume in
-            let path = "\(volume.path)/disk.img"
-            let old = bytes(Self.size, seed: 2)
-            try Data(old).write(to: URL(filePath: path))
-            try volume.waitForDisk()
+            let (path, old) = try recorded(seed: 2, in: volume)
             let writer = try OpenFile(path, O_RDWR)
             var map: Mapping? = try writer.map(Self.size)
             writer.close()
@@ -96,10 +99,7 @@ struct LargeFileTests {
         arguments: DataPath.allCases)
     func shapes(_ way: DataPath) throws {
         try way.with { volume in
-            let path = "\(volume.path)/disk.img"
-            let old = bytes(Self.size, seed: 3)
-            try Data(old).write(to: URL(filePath: path))
-            try volume.waitForDisk()
+            let (path, old) = try recorded(seed: 3, in: volume)
             let file = try OpenFile(path, O_RDWR)
             try file.truncate(to: 10 << 20)
             try file.truncate(to: 12 << 20)

@@ -16,11 +16,7 @@ struct LifecycleTests {
     }
 
     private func texts(of name: String, in volume: MountedVolume) throws -> [String] {
-        let history = try History.of("\(volume.path)/\(name)")
-        return try history.versions.map {
-            let path = "\(volume.path)/.versions/\(name)/\($0.fileName)"
-            return try String(contentsOfFile: path, encoding: .utf8)
-        }
+        try History.texts(of: "\(volume.path)/\(name)")
     }
 
     private func expectSound(_ volume: MountedVolume) throws {
@@ -208,22 +204,11 @@ struct LifecycleTests {
             // not.
             let edited = try History.of("\(volume.path)/edited.txt")
             #expect(edited.versions.map(\.size).last == 6)
-            #expect(try texts(of: "d/created.txt", in: volume, directory: "d") == ["after\n"])
+            #expect(try texts(of: "d/created.txt", in: volume) == ["after\n"])
             #expect(try History.of("\(volume.path)/d/moved.txt").versions.count == 1)
             #expect(try History.of("\(volume.path)/same.txt").versions.count == 1)
             #expect(try History.of("\(volume.path)/replaced.txt").versions.last?.size == 6)
             #expect(access("\(volume.path)/removed.txt", F_OK) != 0)
-        }
-    }
-
-    private func texts(of path: String, in volume: MountedVolume, directory: String) throws
-        -> [String]
-    {
-        let name = String(path.dropFirst(directory.count + 1))
-        return try History.of("\(volume.path)/\(path)").versions.map {
-            try String(
-                contentsOfFile: "\(volume.path)/\(directory)/.versions/\(name)/\($0.fileName)",
-                encoding: .utf8)
         }
     }
 

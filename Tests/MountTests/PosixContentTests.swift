@@ -231,11 +231,7 @@ struct PosixContentTests {
             var command = Command("sh", "-ec", script)
             command.directory = volume.path
             try command.succeed()
-            let history = try History.of("\(volume.path)/f")
-            let texts = try history.versions.map {
-                try String(
-                    contentsOfFile: "\(volume.path)/.versions/f/\($0.fileName)", encoding: .utf8)
-            }
+            let texts = try History.texts(of: "\(volume.path)/f")
             #expect(texts == ["one\n", "two\n", "six\n", "ten\n"])
         }
     }
@@ -286,11 +282,7 @@ struct PosixContentTests {
             }
             #expect(failures.withLock { $0 } == [])
             for thread in 0..<6 {
-                let history = try History.of("\(root)/\(thread).txt")
-                let texts = try history.versions.map {
-                    let kept = "\(root)/.versions/\(thread).txt/\($0.fileName)"
-                    return try OpenFile(kept, O_RDONLY).text()
-                }
+                let texts = try History.texts(of: "\(root)/\(thread).txt")
                 #expect(texts.filter { !$0.isEmpty } == (1...60).map { "save \($0)" })
             }
         }

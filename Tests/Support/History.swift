@@ -20,4 +20,14 @@ package struct History: Decodable, Sendable {
         let text = try Programs.fsctl("versions", path, "--json").succeed()
         return try JSONDecoder().decode(History.self, from: Data(text.utf8))
     }
+
+    /// What the hidden directory of a document holds as its versions, oldest first.
+    package static func texts(of path: String) throws -> [String] {
+        let document = URL(filePath: path)
+        let hidden = document.deletingLastPathComponent()
+            .appending(path: ".versions/\(document.lastPathComponent)")
+        return try of(path).versions.map {
+            try String(contentsOf: hidden.appending(path: $0.fileName), encoding: .utf8)
+        }
+    }
 }
