@@ -22,6 +22,11 @@ extension Reader {
         try first("SELECT item FROM versions WHERE id = ?", [.identifier(id)]) { $0.integer(0) }
     }
 
+    /// The keys of some items that have, or had, the same contents as this version.
+    package func items(like version: Identifier) throws(VolumeError) -> [Int64] {
+        try all(Select.itemsLike, [.identifier(version)]) { $0.integer(0) }
+    }
+
     /// The encoded manifest of a version.
     package func manifest(of version: Identifier) throws(VolumeError) -> [UInt8]? {
         try first(Select.manifest, [.identifier(version)]) { $0.bytes(0) }
@@ -62,6 +67,10 @@ private enum Select {
     static let byID = "SELECT \(Version.columns), item FROM versions WHERE id = ?"
     static let manifest = """
         SELECT bytes FROM manifests WHERE key = (SELECT manifest FROM versions WHERE id = ?)
+        """
+    static let itemsLike = """
+        SELECT DISTINCT item FROM versions
+        WHERE manifest = (SELECT manifest FROM versions WHERE id = ?) LIMIT 20
         """
     static let manifestPage = """
         SELECT key, item, id FROM versions WHERE key > ? ORDER BY key LIMIT ?

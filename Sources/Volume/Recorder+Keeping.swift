@@ -51,15 +51,10 @@ extension Recorder {
     ) throws(VolumeError) {
         guard !lost.isEmpty else { return }
         try rescue(lost, &places)
+        if memory.isCopy { try rescueMoved(lost, recording, &places) }
         let lost = try missing(lost, places)
         guard !lost.isEmpty else { return }
-        let key = recording.item.key
-        let versions = try look { reader in
-            try reader.versions(of: key).filter { version in
-                let manifest = try reader.manifest(of: version.id).flatMap(Manifest.init(encoded:))
-                return manifest.map { !$0.chunkIDs.isDisjoint(with: lost) } ?? false
-            }
-        }
+        let versions = try versions(of: recording.item.key, with: lost)
         guard !recording.work.isFound else {
             recording.lost = versions
             forgetLost(&recording)
@@ -86,6 +81,39 @@ extension Recorder {
             }
             guard stashedChunks[entry.file]?.isDisjoint(with: lost) == false else { continue }
             try store(lost, from: source, size, &places)
+        }
+    }
+
+    private func versions(of key: Int64, with chunks: Set<Digest>) throws(VolumeError) -> [Version]
+    {
+        try look { reader in
+            try reader.versions(of: key).filter { version in
+                let manifest = try reader.manifest(of: version.id).flatMap(Manifest.init(encoded:))
+                return manifest.map { !$0.chunkIDs.isDisjoint(with: chunks) } ?? false
+            }
+        }
+    }
+
+    /// In a copied store nothing tells what was renamed in the last moments: a document with the
+    /// same contents may be what this one was before. Those not recorded yet come first.
+    private func rescueMoved(
+        _ lost: Set<Digest>, _ recording: Recording, _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) {
+        let lost = try missing(lost, places)
+        guard !lost.isEmpty else { return }
+        let key = recording.item.key
+        let old = try versions(of: key, with: lost)
+        let paths = try look { reader in
+            try Set(old.flatMap { try reader.items(like: $0.id) }).subtracting([key])
+                .compactMap { try reader.path(of: $0) }
+        }
+        for path in paths {
+            guard let file = try? Volume.openTree(path, tree) else { continue }
+            let source = FileContent(descriptor: file.raw)
+            try store(lost, from: source, status(file.raw).size, &places)
+        }
+        if recording.work.attempts < 4, try !missing(lost, places).isEmpty {
+            throw VolumeError(.busy, "\(recording.item.name) waits for others.")
         }
     }
 

@@ -108,8 +108,11 @@ final class ProgramTree: @unchecked Sendable {
         nodes = [:]
         if let opened { Glibc.close(opened) }
         opened = nil
-        // The store's lock goes with the last reference to the volume.
+        // The store's lock goes with the last reference to the volume, which a thread of it may
+        // hold for a moment; closing the journal removes files by their paths.
+        weak let old = volume
         volume = nil
+        while old != nil { usleep(1000) }
         try between()
         volume = try ProgramTree.open(store, settings ?? self.settings)
         volume.start()

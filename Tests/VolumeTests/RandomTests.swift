@@ -59,9 +59,8 @@ import Testing
     /// Killed three times on the way; then the programs' handles are gone, and what they saved is
     /// not.
     ///
-    /// Copied: as when somebody carries the store of a killed daemon elsewhere. One run in some
-    /// hundreds still misses a version then, so that is for `make soak`.
-    @Test(arguments: RandomTests.seeds, RandomTests.isSoak ? [false, true] : [false])
+    /// Copied: as when somebody carries the store of a killed daemon elsewhere.
+    @Test(arguments: RandomTests.seeds, [false, true])
     func nothingSavedIsLostByCrashes(seed: UInt64, copied: Bool) throws {
         var settings = ProgramTree.fast
         // Old blocks alone are not understood in a copy: nothing tells which file they are of.
