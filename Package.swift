@@ -15,7 +15,8 @@ let machine: [Target] = [
 
 // Words: values only, no I/O.
 let words: [Target] = [
-    .target(name: "Model")
+    .target(name: "Model"),
+    .target(name: "Coordination", dependencies: ["Model"]),
 ]
 
 // Keeping: where bytes and facts lie.
@@ -74,6 +75,7 @@ let tests: [Target] = [
         name: "Support", dependencies: ["Control", "SystemCalls", "CLinux", "Model"],
         path: "Tests/Support"),
     .testTarget(name: "ModelTests", dependencies: ["Model"]),
+    .testTarget(name: "CoordinationTests", dependencies: ["Coordination", "Model", "Support"]),
     .testTarget(name: "ChunkStoreTests", dependencies: ["ChunkStore", "Model", "Support"]),
     .testTarget(name: "JournalTests", dependencies: ["Journal", "Model", "Support"]),
     .testTarget(

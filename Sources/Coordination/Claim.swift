@@ -1,0 +1,37 @@
+/// A request from when it is scheduled until it is released.
+struct Claim {
+    struct Target {
+        var access: Access
+        var path: Path
+        /// The item.
+        var spot: Spots.Index
+        /// What is locked for it: the outermost package around it, or itself.
+        var unit: Spots.Index
+    }
+
+    enum Phase: Hashable {
+        /// Behind another claim.
+        case waiting(ClaimID)
+        /// Presenters are asked to relinquish, then to save or to accommodate.
+        case asking
+        case granted
+    }
+
+    let id: ClaimID
+    let request: Request
+    var targets: [Target]
+    var phase = Phase.asking
+    /// Asked to relinquish to it: who is told when it ends.
+    var relinquished: Set<PresenterID> = []
+    /// What each was asked after that.
+    var asked: [PresenterID: Set<Message>] = [:]
+    /// Whose answer is waited for.
+    var outstanding: Set<PresenterID> = []
+
+    var isGranted: Bool { phase == .granted }
+    var isCoordinated: Bool { request.manner == .coordinated }
+
+    func isRelated(to other: Claim) -> Bool {
+        !request.purposes.isDisjoint(with: other.request.purposes)
+    }
+}

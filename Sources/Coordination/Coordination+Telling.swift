@@ -1,0 +1,133 @@
+// What presenters are told of what has happened: coordination.md C5. Nobody waits for it.
+extension Coordination {
+    mutating func tellChange(_ path: Path, _ by: Set<PresenterID>) {
+        for id in presentersAt(path) where !by.contains(id) && isDocument(id) {
+            tell(id, .changed)
+        }
+        tellAncestors(of: path, .subitemChanged(path), by)
+    }
+
+    mutating func tellAppearance(_ path: Path, _ by: Set<PresenterID>) {
+        // The presenter of a file that was not there before.
+        for id in presentersAt(path) where !by.contains(id) && isDocument(id) {
+            tell(id, .changed)
+        }
+        tellAncestors(of: path, .subitemAppeared(path), by)
+    }
+
+    mutating func tellVersion(_ path: Path, _ change: Message.VersionChange, _ id: String) {
+        for presenter in presentersAt(path) where isDocument(presenter) {
+            tell(presenter, .version(change, id: id))
+        }
+        for (place, _) in spots.ancestors(of: path) {
+            for presenter in spots[place].presenters.sorted() {
+                tell(presenter, .subitemVersion(path, change, id: id))
+            }
+        }
+    }
+
+    /// Moves what is known of the item and of all that it contains, and tells. Who waits to replace
+    /// what is at the old place goes on waiting there (C6).
+    mutating func move(_ from: Path, _ to: Path, _ by: Set<PresenterID>) {
+        guard from.names != to.names, !to.isBelow(from) else { return }
+        var told = Set(spots.ancestors(of: from).flatMap { spots[$0.index].presenters })
+        told.formUnion(spots.ancestors(of: to).flatMap { spots[$0.index].presenters })
+        if let spot = spots.find(from) {
+            for place in [spot] + spots.below(spot) {
+                for id in spots[place].presenters.sorted() { move(presenter: id, from, to, by) }
+            }
+            for id in claims.keys.sorted() { move(claim: id, from, to) }
+        }
+        for id in told.sorted() where !by.contains(id) {
+            tellFalling(id, .subitemMoved(from: from, to: to))
+        }
+    }
+
+    private mutating func move(
+        presenter id: PresenterID, _ from: Path, _ to: Path, _ by: Set<PresenterID>
+    ) {
+        var moved = presenters[id]!
+        moved.presenter.path = moved.presenter.path.replacing(from, with: to)
+        spots[moved.spot].presenters.remove(id)
+        let spot = spots.retain(moved.presenter.path.steps)
+        spots.release(moved.spot)
+        spots[spot].presenters.insert(id)
+        moved.spot = spot
+        presenters[id] = moved
+        if !by.contains(id) { tell(id, .moved(moved.presenter.path)) }
+    }
+
+    private mutating func move(claim id: ClaimID, _ from: Path, _ to: Path) {
+        guard var claim = claims[id] else { return }
+        let stays = { (target: Claim.Target) in
+            target.access == .write(.replacing) && !claim.isGranted
+                && target.path.names == from.names
+        }
+        guard
+            claim.targets.contains(where: {
+                ($0.path.names == from.names || $0.path.isBelow(from)) && !stays($0)
+            })
+        else { return }
+        dequeue(claim)
+        for (index, target) in claim.targets.enumerated()
+        where (target.path.names == from.names || target.path.isBelow(from)) && !stays(target) {
+            let path = target.path.replacing(from, with: to)
+            let (spot, unit) = (spots.retain(path.steps), spots.retain(path.unit))
+            spots.release(target.spot)
+            spots.release(target.unit)
+            claim.targets[index] = Claim.Target(
+                access: target.access, path: path, spot: spot, unit: unit)
+        }
+        claims[id] = claim
+        enqueue(claim)
+        unsettle(id)
+        unsettle(waitersOf: id)
+    }
+
+    // MARK: Who hears
+
+    private func presentersAt(_ path: Path) -> [PresenterID] {
+        spots.find(path).map { spots[$0].presenters.sorted() } ?? []
+    }
+
+    private func isDocument(_ id: PresenterID) -> Bool {
+        presenters[id].map { $0.isPackage || !$0.presenter.isDirectory } ?? false
+    }
+
+    private mutating func tellAncestors(
+        of path: Path, _ message: Message, _ by: Set<PresenterID>
+    ) {
+        for (place, _) in spots.ancestors(of: path) {
+            for id in spots[place].presenters.sorted() where !by.contains(id) {
+                tellFalling(id, message)
+            }
+        }
+    }
+
+    /// The presenter of a package that does not hear what happens in it hears that it changed. A
+    /// new item is never told by its appearance alone: few listen to that.
+    private mutating func tellFalling(_ id: PresenterID, _ message: Message) {
+        guard let presenting = presenters[id] else { return }
+        let hears = presenting.presenter.hears
+        if case .subitemAppeared(let path) = message {
+            tell(id, message)
+            if hears.contains(.subitemChange) { return tell(id, .subitemChanged(path)) }
+        }
+        if hears.contains(message.capability) {
+            if case .subitemAppeared = message { return }
+            return tell(id, message)
+        }
+        if presenting.isPackage { tell(id, .changed) }
+    }
+
+    private mutating func tell(_ id: PresenterID, _ message: Message) {
+        guard presenters[id]?.presenter.hears.contains(message.capability) == true else { return }
+        effects.append(.told(id, message))
+    }
+}
+
+extension Path {
+    func replacing(_ from: Path, with to: Path) -> Path {
+        Path(to.steps + steps.dropFirst(from.steps.count))
+    }
+}

@@ -1,0 +1,82 @@
+// Who is in whose way: coordination.md C0 to C3.
+extension Coordination {
+    /// A claim that this one is behind; nil when it is its turn. Of several, one that was scheduled
+    /// late, so that few look again when it ends.
+    func blocker(of claim: Claim) -> ClaimID? {
+        guard claim.request.manner != .preparing else { return nil }
+        for target in claim.targets {
+            if let found = blocker(of: claim, target) { return found }
+        }
+        return nil
+    }
+
+    private func blocker(of claim: Claim, _ target: Claim.Target) -> ClaimID? {
+        let queue = spots[target.unit].queue
+        if let found = blocker(of: claim, amongWriters: queue) { return found }
+        if target.access.isWriting, let found = blocker(of: claim, amongReaders: queue) {
+            return found
+        }
+        var above = spots.parent(of: target.unit)
+        while let place = above {
+            if let found = blocker(of: claim, amongWriters: spots[place].queue, deepAt: place) {
+                return found
+            }
+            above = spots.parent(of: place)
+        }
+        guard target.access.isDeep else { return nil }
+        var found: ClaimID?
+        _ = spots.anyBelow(target.unit) { place in
+            let queue = spots[place].queue
+            found =
+                blocker(of: claim, amongWriters: queue)
+                ?? blocker(of: claim, amongReaders: queue)
+            return found != nil
+        }
+        return found
+    }
+
+    /// `deepAt`: the place is above, so only those count that keep others from all it contains.
+    private func blocker(
+        of claim: Claim, amongWriters queue: Queue, deepAt place: Spots.Index? = nil
+    ) -> ClaimID? {
+        first(queue.grantedWriters, claim, deepAt: place)
+            ?? first(queue.waitingWriters, before: claim, deepAt: place)
+    }
+
+    private func blocker(of claim: Claim, amongReaders queue: Queue) -> ClaimID? {
+        first(queue.grantedReaders, claim) ?? first(queue.waitingReaders, before: claim)
+    }
+
+    private func first(_ ids: [ClaimID], _ claim: Claim, deepAt place: Spots.Index? = nil)
+        -> ClaimID?
+    {
+        ids.last { id in
+            guard id != claim.id, let other = claims[id] else { return false }
+            return !other.isRelated(to: claim) && isDeep(other, at: place)
+        }
+    }
+
+    /// Of those that are not granted, the ones scheduled earlier. But who must answer somebody's
+    /// message goes before all who wait, for one of them waits for the answer (C0.3).
+    private func first(
+        _ ids: [ClaimID], before claim: Claim, deepAt place: Spots.Index? = nil
+    ) -> ClaimID? {
+        guard let first = ids.first, first < claim.id else { return nil }
+        let isResponse = isResponse(claim)
+        return ids[..<ids.position(of: claim.id)].last { id in
+            guard let other = claims[id], !other.isRelated(to: claim) else { return false }
+            return isDeep(other, at: place) && (!isResponse || self.isResponse(other))
+        }
+    }
+
+    /// A combined claim may be at several places, and deep at one of them.
+    private func isDeep(_ claim: Claim, at place: Spots.Index?) -> Bool {
+        guard let place else { return true }
+        return claim.targets.contains { $0.unit == place && $0.access.isDeep }
+    }
+
+    /// Made by a presenter that owes an answer.
+    func isResponse(_ claim: Claim) -> Bool {
+        claim.request.presenters.contains { presenters[$0]?.asks.isEmpty == false }
+    }
+}

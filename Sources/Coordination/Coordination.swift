@@ -1,0 +1,227 @@
+/// Who waits for whom, who is told what, in which order: the rules of coordination.md C, as a
+/// machine without a clock and without I/O. The numbers of claims say in which order they were
+/// scheduled: each is greater than the one before.
+package struct Coordination: Sendable {
+    var claims: [ClaimID: Claim] = [:]
+    var presenters: [PresenterID: Presenting] = [:]
+    var spots = Spots()
+    private var parties: [Party: Belongings] = [:]
+    /// Claims by the one they are behind.
+    private var waiters: [ClaimID: Set<ClaimID>] = [:]
+    /// Claims to be looked at before the step ends.
+    private var unsettled: Set<ClaimID> = []
+    var effects: [Effect] = []
+
+    struct Presenting {
+        var presenter: Presenter
+        var spot: Spots.Index
+        /// Claims that wait for its answer.
+        var asks: Set<ClaimID> = []
+        /// Its own claims that are not granted.
+        var requests: Set<ClaimID> = []
+
+        var isPackage: Bool { presenter.path.steps.last?.isPackage ?? false }
+    }
+
+    private struct Belongings {
+        var claims: Set<ClaimID> = []
+        var presenters: Set<PresenterID> = []
+        var isEmpty: Bool { claims.isEmpty && presenters.isEmpty }
+    }
+
+    package init() {}
+
+    /// Nobody has a turn, and nobody presents anything: then a plain program asks nobody.
+    package var isIdle: Bool { claims.isEmpty && presenters.isEmpty }
+
+    package mutating func step(_ event: Event) -> [Effect] {
+        switch event {
+        case .requested(let id, let request): schedule(id, request)
+        case .released(let id): if claims[id]?.isGranted == true { end(id) }
+        case .cancelled(let id): if claims[id]?.isGranted == false { refuse(id, .cancelled) }
+        case .overdue(let id): lapse(id)
+        case .presented(let id, let presenter): present(id, presenter)
+        case .retired(let id): retire(id)
+        case .answered(let presenter, let id, let failure): answer(presenter, id, failure)
+        case .ended(let party): end(party)
+        case .changed(let path, let by): tellChange(path, by)
+        case .appeared(let path, let by): tellAppearance(path, by)
+        case .moved(let from, let to, let by): move(from, to, by)
+        case .version(let path, let change, let id): tellVersion(path, change, id)
+        }
+        settle()
+        defer { effects = [] }
+        return effects
+    }
+
+    // MARK: Claims
+
+    private mutating func schedule(_ id: ClaimID, _ request: Request) {
+        guard claims[id] == nil else { return }
+        let targets = request.targets.map { target in
+            Claim.Target(
+                access: target.access, path: target.path, spot: spots.retain(target.path.steps),
+                unit: spots.retain(target.path.unit))
+        }
+        let claim = Claim(id: id, request: request, targets: targets)
+        claims[id] = claim
+        enqueue(claim)
+        parties[request.party, default: Belongings()].claims.insert(id)
+        for presenter in request.presenters { presenters[presenter]?.requests.insert(id) }
+        if request.isTry, blocker(of: claim) != nil {
+            refuse(id, .busy)
+        } else {
+            unsettled.insert(id)
+        }
+    }
+
+    func enqueued(_ claim: Claim) -> Bool { claim.isCoordinated }
+
+    mutating func enqueue(_ claim: Claim) {
+        guard enqueued(claim) else { return }
+        for target in claim.targets {
+            spots[target.unit].queue.insert(
+                claim.id, isWriting: target.access.isWriting, isGranted: claim.isGranted)
+        }
+    }
+
+    mutating func dequeue(_ claim: Claim) {
+        guard enqueued(claim) else { return }
+        for target in claim.targets {
+            spots[target.unit].queue.remove(
+                claim.id, isWriting: target.access.isWriting, isGranted: claim.isGranted)
+        }
+    }
+
+    /// Those behind it, and those whom it keeps waiting in some other way, are looked at again.
+    mutating func unsettle(waitersOf id: ClaimID) {
+        unsettled.formUnion(waiters[id] ?? [])
+    }
+
+    mutating func unsettle(_ id: ClaimID) { unsettled.insert(id) }
+
+    /// Until nothing changes any more. In the order in which they came, so that one run is like
+    /// another.
+    private mutating func settle() {
+        while !unsettled.isEmpty {
+            let round = unsettled.sorted()
+            unsettled = []
+            for id in round { advance(id) }
+        }
+    }
+
+    /// As far as it gets.
+    private mutating func advance(_ id: ClaimID) {
+        guard let claim = claims[id], !claim.isGranted else { return }
+        if case .waiting(let other) = claim.phase { waiters[other]?.remove(id) }
+        if let other = blocker(of: claim) {
+            claims[id]!.phase = .waiting(other)
+            waiters[other, default: []].insert(id)
+            answerWaiting(claim)
+            return
+        }
+        claims[id]!.phase = .asking
+        ask(id)
+        if claims[id]?.outstanding.isEmpty == true { grant(id) }
+    }
+
+    mutating func grant(_ id: ClaimID) {
+        guard let claim = claims[id] else { return }
+        dequeue(claim)
+        claims[id]!.phase = .granted
+        enqueue(claims[id]!)
+        for presenter in claim.request.presenters { presenters[presenter]?.requests.remove(id) }
+        effects.append(.granted(id, claim.targets.map(\.path)))
+        if claim.request.manner == .preparing { end(id) }
+    }
+
+    mutating func refuse(_ id: ClaimID, _ refusal: Refusal) {
+        effects.append(.refused(id, refusal))
+        end(id)
+    }
+
+    /// Takes away a claim, granted or not: who let go for it hears so first, then others move up.
+    private mutating func end(_ id: ClaimID) {
+        guard let claim = claims[id] else { return }
+        for presenter in claim.relinquished.sorted() where presenters[presenter] != nil {
+            effects.append(.told(presenter, .reacquire(id)))
+        }
+        dequeue(claim)
+        claims[id] = nil
+        if case .waiting(let other) = claim.phase { waiters[other]?.remove(id) }
+        for presenter in claim.request.presenters { presenters[presenter]?.requests.remove(id) }
+        for presenter in claim.outstanding { forget(presenter, id) }
+        for target in claim.targets {
+            spots.release(target.spot)
+            spots.release(target.unit)
+        }
+        parties[claim.request.party]?.claims.remove(id)
+        dropParty(claim.request.party)
+        unsettled.formUnion(waiters.removeValue(forKey: id) ?? [])
+        unsettled.remove(id)
+    }
+
+    /// A plain program waits no longer: for presenters never, for turns as it said.
+    private mutating func lapse(_ id: ClaimID) {
+        guard let claim = claims[id], case .plain(let goesAhead) = claim.request.manner else {
+            return
+        }
+        switch claim.phase {
+        case .granted: return
+        case .waiting(let other):
+            waiters[other]?.remove(id)
+            if !goesAhead { return refuse(id, .busy) }
+        case .asking: break
+        }
+        for presenter in claim.outstanding { forget(presenter, id) }
+        claims[id]!.outstanding = []
+        grant(id)
+    }
+
+    // MARK: Parties
+
+    private mutating func present(_ id: PresenterID, _ presenter: Presenter) {
+        if presenters[id] != nil { retire(id) }
+        let spot = spots.retain(presenter.path.steps)
+        spots[spot].presenters.insert(id)
+        presenters[id] = Presenting(presenter: presenter, spot: spot)
+        parties[presenter.party, default: Belongings()].presenters.insert(id)
+        for (claim, value) in claims where value.request.presenters.contains(id) && !value.isGranted
+        {
+            presenters[id]!.requests.insert(claim)
+        }
+    }
+
+    private mutating func retire(_ id: PresenterID) {
+        guard let gone = presenters[id] else { return }
+        for claim in gone.asks {
+            claims[claim]?.outstanding.remove(id)
+            unsettled.insert(claim)
+        }
+        for request in gone.requests { unsettle(waitersOf: request) }
+        for claim in gone.asks { claims[claim]?.relinquished.remove(id) }
+        spots[gone.spot].presenters.remove(id)
+        spots.release(gone.spot)
+        presenters[id] = nil
+        parties[gone.presenter.party]?.presenters.remove(id)
+        dropParty(gone.presenter.party)
+    }
+
+    private mutating func end(_ party: Party) {
+        guard let gone = parties[party] else { return }
+        for id in gone.presenters.sorted() { retire(id) }
+        for id in gone.claims.sorted() { end(id) }
+    }
+
+    private mutating func dropParty(_ party: Party) {
+        if parties[party]?.isEmpty == true { parties[party] = nil }
+    }
+}
+
+extension Path {
+    /// What is locked for an access to it.
+    var unit: ArraySlice<Step> {
+        guard let outermost = steps.firstIndex(where: \.isPackage) else { return steps[...] }
+        return steps[...outermost]
+    }
+}

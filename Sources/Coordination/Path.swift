@@ -1,0 +1,26 @@
+import Model
+
+/// Where an item is, or would be: the names from the volume's root, and which of the directories
+/// they pass are packages. The root is the empty path.
+package struct Path: Hashable, Sendable {
+    package struct Step: Hashable, Sendable {
+        package var name: Name
+        package var isPackage: Bool
+
+        package init(_ name: Name, isPackage: Bool = false) {
+            self.name = name
+            self.isPackage = isPackage
+        }
+    }
+
+    package var steps: [Step]
+
+    package init(_ steps: [Step]) { self.steps = steps }
+
+    package var names: [Name] { steps.map(\.name) }
+
+    package func isBelow(_ other: Path) -> Bool {
+        steps.count > other.steps.count
+            && zip(steps, other.steps).allSatisfy { $0.name == $1.name }
+    }
+}

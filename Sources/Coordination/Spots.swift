@@ -1,0 +1,145 @@
+import Model
+
+/// The places that somebody has to do with, as the tree that they are.
+struct Spots {
+    typealias Index = Int
+
+    struct Spot {
+        var parent: Index
+        var name: Name
+        var children: [Name: Index] = [:]
+        /// Claims and presenters that refer to it; with its children, what keeps it.
+        var users = 0
+        var queue = Queue()
+        var presenters: Set<PresenterID> = []
+    }
+
+    static let root: Index = 0
+    private var spots: [Spot] = [Spot(parent: -1, name: Name(""))]
+    private var free: [Index] = []
+
+    var isEmpty: Bool { spots[Spots.root].children.isEmpty && spots[Spots.root].users == 0 }
+
+    subscript(index: Index) -> Spot {
+        _read { yield spots[index] }
+        _modify { yield &spots[index] }
+    }
+
+    /// The place's index, until as many `release`s.
+    mutating func retain(_ steps: some Sequence<Path.Step>) -> Index {
+        var at = Spots.root
+        for step in steps {
+            if let next = spots[at].children[step.name] {
+                at = next
+            } else {
+                let next = make(Spot(parent: at, name: step.name))
+                spots[at].children[step.name] = next
+                at = next
+            }
+        }
+        spots[at].users += 1
+        return at
+    }
+
+    mutating func release(_ index: Index) {
+        spots[index].users -= 1
+        var at = index
+        while at != Spots.root, spots[at].users == 0, spots[at].children.isEmpty {
+            let parent = spots[at].parent
+            spots[parent].children[spots[at].name] = nil
+            free.append(at)
+            at = parent
+        }
+    }
+
+    private mutating func make(_ spot: Spot) -> Index {
+        guard let index = free.popLast() else {
+            spots.append(spot)
+            return spots.count - 1
+        }
+        spots[index] = spot
+        return index
+    }
+
+    func find(_ path: Path) -> Index? {
+        var at = Spots.root
+        for step in path.steps {
+            guard let next = spots[at].children[step.name] else { return nil }
+            at = next
+        }
+        return at
+    }
+
+    /// From the deepest place on the way to the path that anybody has to do with, to the root;
+    /// with how many steps lie before each.
+    func ancestors(of path: Path) -> [(index: Index, depth: Int)] {
+        var found: [(index: Index, depth: Int)] = [(Spots.root, 0)]
+        for (number, step) in path.steps.dropLast().enumerated() {
+            guard let next = spots[found[found.count - 1].index].children[step.name] else { break }
+            found.append((next, number + 1))
+        }
+        return path.steps.isEmpty ? [] : found.reversed()
+    }
+
+    func parent(of index: Index) -> Index? { index == Spots.root ? nil : spots[index].parent }
+
+    /// Calls `body` with each place below one; it may say `true` to stop.
+    func anyBelow(_ index: Index, _ body: (Index) -> Bool) -> Bool {
+        spots[index].children.values.contains { body($0) || anyBelow($0, body) }
+    }
+
+    func below(_ index: Index) -> [Index] {
+        var found: [Index] = []
+        _ = anyBelow(index) { place in
+            found.append(place)
+            return false
+        }
+        return found
+    }
+}
+
+/// The coordinated claims at one place, each list in the order in which they were scheduled.
+struct Queue {
+    private(set) var grantedReaders: [ClaimID] = []
+    private(set) var grantedWriters: [ClaimID] = []
+    private(set) var waitingReaders: [ClaimID] = []
+    private(set) var waitingWriters: [ClaimID] = []
+
+    mutating func insert(_ id: ClaimID, isWriting: Bool, isGranted: Bool) {
+        switch (isWriting, isGranted) {
+        case (false, true): grantedReaders.insert(id)
+        case (true, true): grantedWriters.insert(id)
+        case (false, false): waitingReaders.insert(id)
+        case (true, false): waitingWriters.insert(id)
+        }
+    }
+
+    mutating func remove(_ id: ClaimID, isWriting: Bool, isGranted: Bool) {
+        switch (isWriting, isGranted) {
+        case (false, true): grantedReaders.remove(id)
+        case (true, true): grantedWriters.remove(id)
+        case (false, false): waitingReaders.remove(id)
+        case (true, false): waitingWriters.remove(id)
+        }
+    }
+}
+
+extension [ClaimID] {
+    /// Where the first that is not before `id` stands, in a sorted list.
+    func position(of id: ClaimID) -> Int {
+        var (low, high) = (0, count)
+        while low < high {
+            let middle = (low + high) / 2
+            if self[middle] < id { low = middle + 1 } else { high = middle }
+        }
+        return low
+    }
+
+    /// One claim may be twice at a place: it reads and writes it.
+    fileprivate mutating func insert(_ id: ClaimID) { insert(id, at: position(of: id)) }
+
+    fileprivate mutating func remove(_ id: ClaimID) {
+        let index = position(of: id)
+        if index < count, self[index] == id { remove(at: index) }
+    }
+}
