@@ -16,6 +16,8 @@ package enum ExitCode: Int32, Sendable, CaseIterable {
     case newer = 9
     case timeout = 10
     case system = 11
+    case cancelled = 12
+    case refused = 13
 
     package init(_ code: VolumeError.Code) {
         self =
@@ -29,6 +31,8 @@ package enum ExitCode: Int32, Sendable, CaseIterable {
             case .newer: .newer
             case .timeout: .timeout
             case .system: .system
+            case .cancelled: .cancelled
+            case .refused: .refused
             }
     }
 }

@@ -4,6 +4,18 @@ import Model
 /// answers.
 package enum Verb: String, Sendable, CaseIterable {
     case status, versions, contents, extract, name, forget, wait, doctor, statistics, stop
+    // Of turns.
+    case claim, release, cancel, prepare, moved, present, retire, answer, locks, watch
+
+    /// Whether it is about turns: answered when the answer is known, not in order.
+    package var isOfTurns: Bool {
+        switch self {
+        case .claim, .release, .cancel, .prepare, .moved, .present, .retire, .answer, .locks,
+            .watch:
+            true
+        default: false
+        }
+    }
 
     /// Whose business a verb is, where the socket is open to all users.
     package enum Reach: Sendable { case everyone, reader, writer, owner }
@@ -17,6 +29,11 @@ package enum Verb: String, Sendable, CaseIterable {
         case .status, .versions, .contents, .wait: .reader
         case .name, .forget: .writer
         case .extract, .doctor, .statistics, .stop: .owner
+        // What is named in a claim is judged access by access; the others name what was judged.
+        case .claim, .release, .cancel, .prepare, .retire, .answer: .everyone
+        case .moved: .writer
+        case .present: .reader
+        case .locks, .watch: request.path == nil ? .owner : .reader
         }
     }
 }
@@ -45,6 +62,27 @@ package struct Request: Codable, Hashable, Sendable {
     package var offset: Int64?
     /// Bytes; an answer holds at most `Limits.pieceBytesMax`.
     package var length: Int?
+
+    // Of turns.
+
+    /// Chosen by the asker, for its connection.
+    package var claim: Int?
+    package var access: [AccessField]?
+    package var purposes: [String]?
+    package var presenters: [Int]?
+    package var `try`: Bool?
+    /// On whose behalf: an ancestor of the asker.
+    package var process: Int32?
+    /// Chosen by the asker, for its connection.
+    package var presenter: Int?
+    /// The kinds of messages that a presenter implements.
+    package var hears: [String]?
+    /// Somebody's turn that a presenter was asked to make room for.
+    package var turn: Int?
+    /// Why a presenter could not do what it was asked.
+    package var failure: String?
+    /// Where an item was moved.
+    package var to: RawText?
 
     package init(_ verb: Verb, id: Int = 0, path: [Name]? = nil, document: Identifier? = nil) {
         self.id = id

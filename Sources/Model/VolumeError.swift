@@ -16,6 +16,10 @@ package struct VolumeError: Error, Hashable, Sendable {
         case full
         /// Written by a newer build.
         case newer
+        /// Whoever asked does not want it any more.
+        case cancelled
+        /// A presenter could not save, or could not let go.
+        case refused
         /// Did not finish in time.
         case timeout
         /// A system call failed.

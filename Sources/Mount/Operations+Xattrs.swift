@@ -157,7 +157,8 @@ extension Errno {
     init(_ error: VolumeError) {
         switch error.code {
         case .notFound: self = .notFound
-        case .busy: self.init(EBUSY)
+        case .busy, .refused: self.init(EBUSY)
+        case .cancelled: self = .interrupted
         case .invalid: self = .invalid
         case .denied: self = .denied
         case .full: self = .noSpace

@@ -43,6 +43,9 @@ struct Service: ControlService {
         case .stop:
             session.stop()
             return .done
+        case .claim, .release, .cancel, .prepare, .moved, .present, .retire, .answer, .locks,
+            .watch:
+            throw VolumeError(.invalid, "\"\(request.verb)\" needs a connection of its own")
         }
     }
 
