@@ -43,7 +43,7 @@ let edges: [Target] = [
     .target(
         name: "Mount",
         dependencies: [
-            "Volume", "Model", "SystemCalls", "CFuse", "CLinux",
+            "Volume", "Coordination", "Model", "SystemCalls", "CFuse", "CLinux",
             .product(name: "Logging", package: "swift-log"),
         ]),
     .target(
@@ -58,7 +58,7 @@ let programs: [Target] = [
     .executableTarget(
         name: "concord",
         dependencies: [
-            "Control", "Mount", "Volume", "Model", "SystemCalls", "CLinux",
+            "Control", "Mount", "Volume", "Coordination", "Model", "SystemCalls", "CLinux",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Logging", package: "swift-log"),
         ]),

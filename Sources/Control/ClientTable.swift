@@ -18,6 +18,8 @@ struct ClientTable {
         /// Monotonic nanoseconds: the last answer, or the first byte of an unfinished line.
         var since: Int64
         var isBusy = false
+        /// It has claims or presents something, perhaps, so silence means nothing.
+        var hasTurns = false
         /// The client will send nothing more.
         var ended = false
     }
@@ -38,12 +40,22 @@ struct ClientTable {
         let descriptors =
             [server.descriptors.wake, accepting ? server.descriptors.listener : -1] + order
         let idle = Int16(POLLIN)
-        let wanted = [idle, idle] + order.map { clients[$0]!.isBusy ? 0 : idle }
+        let wanted =
+            [idle, idle]
+            + order.map { socket in
+                let client = clients[socket]!
+                // A busy one is written to by the thread that answers it.
+                if client.isBusy { return 0 }
+                return client.connection.hasMoreToSend ? idle | Int16(POLLOUT) : idle
+            }
         var ready = [Int16](repeating: 0, count: descriptors.count)
         guard cl_poll(descriptors, wanted, &ready, Int32(descriptors.count), 1000) > 0 else {
             return
         }
         if ready[0] != 0 { resume(server.takeAnswered()) }
+        for (socket, client) in clients where client.connection.isGone && !client.isBusy {
+            hangUp(socket)
+        }
         for (index, socket) in order.enumerated() where ready[index + 2] != 0 {
             // One that was just evicted or closed is not there any more.
             if clients[socket] != nil { hear(socket, ready[index + 2]) }
@@ -53,6 +65,7 @@ struct ClientTable {
 
     private mutating func hear(_ socket: Int32, _ events: Int16) {
         guard let client = clients[socket] else { return }
+        if events & Int16(POLLOUT) != 0 { client.connection.flush() }
         if client.isBusy || events & Int16(POLLIN) == 0 {
             if events & Int16(POLLHUP | POLLERR | POLLNVAL) != 0 { hangUp(socket) }
             return
@@ -74,10 +87,14 @@ struct ClientTable {
         proceed(socket)
     }
 
-    /// Starts on the client's next line, if it is whole.
+    /// Starts on the client's next lines, as far as they are whole and take no thread.
     private mutating func proceed(_ socket: Int32) {
         guard let client = clients[socket], !client.isBusy else { return }
-        let line = clients[socket]!.line.next()
+        var line = clients[socket]!.line.next()
+        while let heard = line, server.hear(heard, from: client.connection) {
+            clients[socket]!.hasTurns = true
+            line = clients[socket]!.line.next()
+        }
         if (line?.count ?? clients[socket]!.line.count) > server.limits.lineBytesMax {
             return dismiss(
                 socket, .invalid,
@@ -105,6 +122,8 @@ struct ClientTable {
         client.connection.isGone = true
         if client.isBusy { return }
         clients[socket] = nil
+        client.connection.close()
+        server.left(client.connection)
         _ = cl_close(socket)
     }
 
@@ -143,8 +162,7 @@ extension ClientTable {
             _ = cl_close(socket)
             return
         }
-        let connection = Connection(
-            socket: socket, peer: peer, stallSeconds: server.limits.stallSeconds)
+        let connection = server.client(socket, peer)
         clients[socket] = Client(connection: connection, since: cl_clock_monotonic_ns())
         let theirs = clients.values.count { $0.connection.peer.uid == peer.uid }
         if !server.isOwner(peer), theirs > server.limits.clientsPerUserMax {
@@ -156,8 +174,10 @@ extension ClientTable {
 
     /// Makes room by dropping the client that has been silent the longest.
     private mutating func evict(for peer: Peer, except newcomer: Int32) -> Bool {
-        let oldest = clients.filter { $0.key != newcomer && !$0.value.isBusy }
-            .min { $0.value.since < $1.value.since }
+        let oldest = clients.filter {
+            $0.key != newcomer && !$0.value.isBusy && !$0.value.hasTurns
+        }
+        .min { $0.value.since < $1.value.since }
         guard let oldest else { return false }
         let silence = Double(cl_clock_monotonic_ns() - oldest.value.since) / 1e9
         guard silence > server.limits.idleSeconds else { return false }

@@ -3,16 +3,35 @@ import Glibc
 import Synchronization
 
 /// One client of the server: its socket and who it is. Closed by the polling thread alone.
-final class Connection: Sendable {
+package final class Connection: Sendable {
+    /// Never given twice.
+    package let number: UInt64
+    package let peer: Peer
     let socket: Int32
-    let peer: Peer
-    private let stallSeconds: Double
+    private let limits: Limits
+    private let wake: @Sendable () -> Void
     private let gone = Atomic(false)
+    private let outgoing = Mutex(Outgoing())
 
-    init(socket: Int32, peer: Peer, stallSeconds: Double) {
+    /// What the kernel has not taken yet.
+    private struct Outgoing {
+        var bytes: [UInt8] = []
+        var start = 0
+        var isClosed = false
+
+        var count: Int { bytes.count - start }
+    }
+
+    /// `wake`: the polling thread is to look whether something can be written.
+    init(
+        number: UInt64, socket: Int32, peer: Peer, limits: Limits,
+        wake: @escaping @Sendable () -> Void
+    ) {
+        self.number = number
         self.socket = socket
         self.peer = peer
-        self.stallSeconds = stallSeconds
+        self.limits = limits
+        self.wake = wake
     }
 
     /// It hung up, or does not take what it asked for: nothing is worth doing for it any more.
@@ -21,27 +40,72 @@ final class Connection: Sendable {
         set { gone.store(newValue, ordering: .relaxed) }
     }
 
+    var hasMoreToSend: Bool { outgoing.withLock { $0.count > 0 } }
+
+    /// Sends a line as soon as the client takes it, and never waits. Who lets too much pile up is
+    /// gone.
+    package func push(_ line: [UInt8]) {
+        let isLeft = outgoing.withLock { outgoing -> Bool in
+            guard !outgoing.isClosed else { return false }
+            outgoing.bytes += line
+            flush(&outgoing)
+            if outgoing.count > limits.pushBytesMax { isGone = true }
+            return outgoing.count > 0
+        }
+        if isLeft { wake() }
+    }
+
     /// Writes all of it, waiting for a slow reader; who takes nothing for `stallSeconds` is gone.
     func send(_ bytes: [UInt8]) {
-        var done = 0
-        while done < bytes.count, !isGone {
-            let count = bytes.withUnsafeBytes {
-                cl_send(socket, $0.baseAddress! + done, $0.count - done)
+        var left = append(bytes)
+        while left > 0, !isGone {
+            waitUntilWritable()
+            left = append([])
+        }
+    }
+
+    func flush() { _ = append([]) }
+
+    /// The socket may be closed after this.
+    func close() {
+        isGone = true
+        outgoing.withLock { $0.isClosed = true }
+    }
+
+    private func append(_ bytes: [UInt8]) -> Int {
+        outgoing.withLock { outgoing in
+            guard !outgoing.isClosed else { return 0 }
+            outgoing.bytes += bytes
+            flush(&outgoing)
+            return outgoing.count
+        }
+    }
+
+    private func flush(_ outgoing: inout Outgoing) {
+        while outgoing.count > 0, !isGone {
+            let count = outgoing.bytes.withUnsafeBytes {
+                cl_send(socket, $0.baseAddress! + outgoing.start, outgoing.count)
             }
             if count > 0 {
-                done += count
+                outgoing.start += count
             } else if count == -Int(EAGAIN) {
-                waitUntilWritable()
+                break
             } else if count != -Int(EINTR) {
                 isGone = true
             }
+        }
+        if outgoing.count == 0 {
+            (outgoing.bytes, outgoing.start) = ([], 0)
+        } else if outgoing.start > outgoing.bytes.count / 2 {
+            outgoing.bytes.removeFirst(outgoing.start)
+            outgoing.start = 0
         }
     }
 
     private func waitUntilWritable() {
         var (wanted, ready) = (Int16(POLLOUT), Int16(0))
         var descriptor = socket
-        let count = cl_poll(&descriptor, &wanted, &ready, 1, Int32(stallSeconds * 1000))
+        let count = cl_poll(&descriptor, &wanted, &ready, 1, Int32(limits.stallSeconds * 1000))
         if count == 0 || ready & Int16(POLLHUP | POLLERR) != 0 { isGone = true }
     }
 }

@@ -30,6 +30,7 @@ package final class ControlServer: Sendable {
     private struct State {
         var thread: ThreadHandle?
         var isStopping = false
+        var lastClient: UInt64 = 0
         /// Clients whose answer has been written.
         var answered: [Int32] = []
     }
@@ -99,10 +100,41 @@ extension ControlServer {
         }
     }
 
+    /// A short line about turns is answered here and now, or later; nil: another, which takes a
+    /// thread.
+    func hear(_ line: [UInt8], from connection: Connection) -> Bool {
+        guard line.count <= Limits.shortLineBytesMax,
+            let request = try? value(Request.self, from: line), request.isOfTurns
+        else { return false }
+        hear(request, from: connection)
+        return true
+    }
+
+    private func hear(_ request: Request, from connection: Connection) {
+        do throws(VolumeError) {
+            try judge(request, from: connection.peer)
+            try service.hear(request, from: connection)
+        } catch {
+            connection.push(ControlServer.refusal(error, id: request.id))
+        }
+    }
+
+    func left(_ connection: Connection) { service.left(connection) }
+
+    func client(_ socket: Int32, _ peer: Peer) -> Connection {
+        let number = state.withLock { state in
+            state.lastClient += 1
+            return state.lastClient
+        }
+        return Connection(number: number, socket: socket, peer: peer, limits: limits) {
+            [weak self] in self?.wake()
+        }
+    }
+
     /// Answers on another thread; the socket is that thread's until `takeAnswered` names it.
     func answer(_ line: [UInt8], to connection: Connection) {
         let body: @Sendable () -> Void = { [self] in
-            connection.send(reply(to: line, from: connection))
+            if let reply = reply(to: line, from: connection) { connection.send(reply) }
             state.withLock { $0.answered.append(connection.socket) }
             wake()
         }
@@ -115,10 +147,15 @@ extension ControlServer {
         }
     }
 
-    private func reply(to line: [UInt8], from connection: Connection) -> [UInt8] {
+    /// Nil: it comes later.
+    private func reply(to line: [UInt8], from connection: Connection) -> [UInt8]? {
         let request: Request
         do throws(VolumeError) { request = try value(Request.self, from: line) } catch {
             return ControlServer.refusal(error, id: nil)
+        }
+        if request.isOfTurns {
+            hear(request, from: connection)
+            return nil
         }
         do throws(VolumeError) {
             try judge(request, from: connection.peer)
@@ -142,6 +179,9 @@ extension ControlServer {
     private func judge(_ request: Request, from peer: Peer) throws(VolumeError) {
         let verb = try request.known()
         if isOwner(peer) { return }
+        for access in request.access ?? [] {
+            try judge(peer, request.components(of: access.path), write: access.write != nil)
+        }
         switch verb.reach(of: request) {
         case .everyone: return
         case .owner:
@@ -149,14 +189,18 @@ extension ControlServer {
                 .denied, "\"\(request.verb)\" is for the one who mounted the volume and for root")
         case .reader, .writer:
             let write = verb.reach(of: request) == .writer
-            let path = try request.components()
-            guard mayAccess(peer, path, write) else {
-                throw VolumeError(
-                    .denied,
-                    "you may not \(write ? "write" : "read") \"\(RawText(path: path).text)\" "
-                        + "on this volume; ask its owner"
-                )
-            }
+            try judge(peer, request.components(), write: write)
+            if let to = request.to { try judge(peer, request.components(of: to), write: true) }
+        }
+    }
+
+    private func judge(_ peer: Peer, _ path: [Name], write: Bool) throws(VolumeError) {
+        guard mayAccess(peer, path, write) else {
+            throw VolumeError(
+                .denied,
+                "you may not \(write ? "write" : "read") \"\(RawText(path: path).text)\" "
+                    + "on this volume; ask its owner"
+            )
         }
     }
 }

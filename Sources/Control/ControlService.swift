@@ -7,6 +7,20 @@ package protocol ControlService: Sendable {
     /// work ends when it is not.
     func answer(_ request: Request, from peer: Peer, progress: @escaping (Progress) -> Bool)
         throws(VolumeError) -> Answer
+
+    /// A request about turns: its answer goes to the client when it is known. Must be quick.
+    func hear(_ request: Request, from client: Connection) throws(VolumeError)
+
+    /// The client is gone, and with it all that it had.
+    func left(_ client: Connection)
+}
+
+extension ControlService {
+    package func hear(_ request: Request, from client: Connection) throws(VolumeError) {
+        throw VolumeError(.invalid, "nobody takes turns here")
+    }
+
+    package func left(_ client: Connection) {}
 }
 
 /// A result of one of the verbs.

@@ -100,8 +100,14 @@ extension Request {
         throw VolumeError(.invalid, "there is no verb \"\(verb)\"; this daemon knows \(all)")
     }
 
+    package var isOfTurns: Bool { Verb(rawValue: verb)?.isOfTurns ?? false }
+
     package func components() throws(VolumeError) -> [Name] {
         guard let path else { throw missing("path") }
+        return try components(of: path)
+    }
+
+    package func components(of path: RawText) throws(VolumeError) -> [Name] {
         guard let names = path.path else {
             throw VolumeError(
                 .invalid,

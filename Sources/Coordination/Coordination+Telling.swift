@@ -86,6 +86,12 @@ extension Coordination {
 
     // MARK: Who hears
 
+    /// Whether anybody presents it, or a directory around it.
+    func isPresented(_ path: Path) -> Bool {
+        !presentersAt(path).isEmpty
+            || spots.ancestors(of: path).contains { !spots[$0.index].presenters.isEmpty }
+    }
+
     private func presentersAt(_ path: Path) -> [PresenterID] {
         spots.find(path).map { spots[$0].presenters.sorted() } ?? []
     }

@@ -1,5 +1,28 @@
 // Who is in whose way: coordination.md C0 to C3.
 extension Coordination {
+    /// Whether anybody has a claim or presents something at the place, at a package or a directory
+    /// around it, or (where that counts) in it.
+    func concerns(_ target: Request.Target) -> Bool {
+        var at = Spots.root
+        for step in target.path.steps {
+            if isBusy(at) { return true }
+            guard let next = spots[at].children[step.name] else { return false }
+            at = next
+        }
+        return isBusy(at) || !spots[at].presenters.isEmpty
+            || target.access.isDeep && !spots[at].children.isEmpty
+    }
+
+    private func isBusy(_ place: Spots.Index) -> Bool {
+        !spots[place].queue.isEmpty || spots[place].presenters.contains { isAsked($0) }
+    }
+
+    /// A presenter of a plain directory is asked nothing when something in it is touched.
+    private func isAsked(_ id: PresenterID) -> Bool {
+        guard let presenting = presenters[id] else { return false }
+        return presenting.isPackage || !presenting.presenter.isDirectory
+    }
+
     /// A claim that this one is behind; nil when it is its turn. Of several, one that was scheduled
     /// late, so that few look again when it ends.
     func blocker(of claim: Claim) -> ClaimID? {

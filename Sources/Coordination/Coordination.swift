@@ -213,6 +213,11 @@ package struct Coordination: Sendable {
         for id in gone.claims.sorted() { end(id) }
     }
 
+    func belongings(of party: Party) -> (claims: Set<ClaimID>, presenters: Set<PresenterID>) {
+        let found = parties[party] ?? Belongings()
+        return (found.claims, found.presenters)
+    }
+
     private mutating func dropParty(_ party: Party) {
         if parties[party]?.isEmpty == true { parties[party] = nil }
     }

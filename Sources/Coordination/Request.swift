@@ -28,6 +28,8 @@ package struct Request: Hashable, Sendable {
     /// Presenters on whose behalf it is made; they are not told of it.
     package var presenters: Set<PresenterID>
     package var party: Party
+    /// Whose system call it is, where that is not the party's; for people.
+    package var process: Int32 = 0
     /// Refused rather than made to wait for others' turns.
     package var isTry: Bool
 
@@ -66,3 +68,6 @@ package struct PresenterID: Hashable, Sendable, Comparable {
     package init(_ number: UInt64) { self.number = number }
     package static func < (a: PresenterID, b: PresenterID) -> Bool { a.number < b.number }
 }
+
+/// Where another module has requests of its own.
+package typealias TurnRequest = Request

@@ -105,6 +105,11 @@ struct Queue {
     private(set) var waitingReaders: [ClaimID] = []
     private(set) var waitingWriters: [ClaimID] = []
 
+    var isEmpty: Bool {
+        grantedReaders.isEmpty && grantedWriters.isEmpty && waitingReaders.isEmpty
+            && waitingWriters.isEmpty
+    }
+
     mutating func insert(_ id: ClaimID, isWriting: Bool, isGranted: Bool) {
         switch (isWriting, isGranted) {
         case (false, true): grantedReaders.insert(id)

@@ -21,6 +21,7 @@ final class Driver: @unchecked Sendable {
     let programs = Programs()
     let parking = Parking()
     let notifier = Notifier()
+    let turns: Turns
     let requests = RequestCounters()
     /// The file system the tree is on; nothing below it may be on another.
     let device: dev_t
@@ -38,8 +39,11 @@ final class Driver: @unchecked Sendable {
     /// /dev/fuse, for replies that libfuse does not know. Set once, before workers start.
     var kernel: Int32 = -1
 
-    init(volume: Volume, options: MountOptions, socketPath: String, log: Logger) throws(Errno) {
+    init(
+        volume: Volume, options: MountOptions, turns: Turns, socketPath: String, log: Logger
+    ) throws(Errno) {
         self.volume = volume
+        self.turns = turns
         self.log = log
         self.socketPath = socketPath
         let root = SharedDescriptor(owning: try check(cl_openat(volume.root, ".", Flag.path, 0)))

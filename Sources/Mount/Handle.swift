@@ -1,4 +1,5 @@
 import CLinux
+import Coordination
 import Glibc
 import Synchronization
 import SystemCalls
@@ -21,13 +22,20 @@ final class Handle: Sendable {
     let isCreator: Bool
     /// Old blocks are saved there before each write.
     let undo: Undo?
+    /// Its turn among the plain programs.
+    let seat: UInt64?
+    /// Presenters let go for it until it is closed, or has had its time.
+    let claim: ClaimID?
+    /// What the file was when it was opened for writing, while anybody wants to hear of changes.
+    let before: Mark?
     /// A descriptor for reading and writing, opened when first needed; -1 before, and after the
     /// release.
     private let real: Mutex<Int32>
 
     init(
         node: Node, state: OpenState, file: SharedDescriptor, flags: Int32, caller: Caller,
-        writes: Bool, isShared: Bool, isCreator: Bool, undo: Undo?, real: Int32
+        writes: Bool, isShared: Bool, isCreator: Bool, undo: Undo?, seat: UInt64?,
+        claim: ClaimID?, before: Mark?, real: Int32
     ) {
         self.node = node
         self.state = state
@@ -38,6 +46,9 @@ final class Handle: Sendable {
         self.isShared = isShared
         self.isCreator = isCreator
         self.undo = undo
+        self.seat = seat
+        self.claim = claim
+        self.before = before
         self.real = Mutex(real)
     }
 

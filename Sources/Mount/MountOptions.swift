@@ -7,6 +7,8 @@ package struct MountOptions: Sendable {
     /// Reads and writes go from the kernel straight to the files, where the kernel and our
     /// privileges allow it.
     package var passthrough = true
+    /// How long programs wait for their turns.
+    package var turns = TurnSettings()
     /// Options of the mount that the kernel keeps: ro, noexec, nosuid, …
     package var kernel: [String] = []
 

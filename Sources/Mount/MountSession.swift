@@ -1,5 +1,6 @@
 import CFuse
 import CLinux
+import Coordination
 import Glibc
 import Logging
 import Model
@@ -11,7 +12,7 @@ import Volume
 package final class MountSession: @unchecked Sendable {
     /// As the kernel names it: absolute, without symlinks.
     package let mountPoint: String
-    private let driver: Driver
+    let driver: Driver
     private let session: OpaquePointer
     private let workerCount: Int
     private let log: Logger
@@ -23,7 +24,8 @@ package final class MountSession: @unchecked Sendable {
     /// attribute of the root.
     package init(
         volume: Volume, source: String, mountPoint: String, options: MountOptions,
-        socketPath: String = "", workers: Int = 4, log: Logger = Logger(label: "concord.mount")
+        arbiter: Arbiter = Arbiter(), socketPath: String = "", workers: Int = 4,
+        log: Logger = Logger(label: "concord.mount")
     ) throws(VolumeError) {
         self.log = log
         workerCount = workers
@@ -32,7 +34,10 @@ package final class MountSession: @unchecked Sendable {
         self.mountPoint = try MountPoint.check(mountPoint, tree: volume.root)
         do throws(Errno) {
             driver = try Driver(
-                volume: volume, options: options, socketPath: socketPath, log: log)
+                volume: volume, options: options,
+                turns: Turns(
+                    arbiter: arbiter, settings: options.turns, mountPoint: self.mountPoint),
+                socketPath: socketPath, log: log)
         } catch {
             throw VolumeError(.system, "Cannot open the working tree of \(source): \(error).")
         }
@@ -111,12 +116,16 @@ package final class MountSession: @unchecked Sendable {
                 self.driver.parking.run()
             }
         }
+        let deadlines = Thread("turns") { self.driver.turns.deadlines.run() }
         let workers = (0..<workerCount).map { number in
             Thread("fuse \(number)") { self.serve() }
         }
         running.withLock { $0 = workers }
         for worker in workers { worker.join() }
         running.withLock { $0 = [] }
+        driver.turns.endWaiting()
+        driver.turns.deadlines.close()
+        deadlines.join()
         driver.parking.stop()
         for thread in parked { thread.join() }
         driver.closeRemaining()
@@ -150,6 +159,7 @@ package final class MountSession: @unchecked Sendable {
     /// from then on.
     package func stop() {
         guard !isStopping.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        driver.turns.endWaiting()
         // While it is still served, so that mapped pages are written back.
         let isUnmounted = MountPoint.unmount(mountPoint, lazily: false)
         if !isUnmounted { MountPoint.unmount(mountPoint, lazily: true) }

@@ -37,6 +37,9 @@ final class OpenState: @unchecked Sendable {
     /// `life`.
     let content = Mutex(Content())
 
+    /// Who has it open, and who waits to.
+    let seats = Seats()
+
     /// Parked requests that want `content` take turns, so that one file's cannot keep every parking
     /// thread waiting.
     let line = Line()

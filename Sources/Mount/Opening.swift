@@ -1,5 +1,6 @@
 import CFuse
 import CLinux
+import Coordination
 import Glibc
 import Model
 import Synchronization
@@ -27,6 +28,10 @@ final class Opening: @unchecked Sendable {
     private var real: Int32
     /// A handle has taken over, or it was given up.
     private var isSettled = false
+    /// Its turn, once it has one.
+    private var seat: UInt64?
+    private var claim: ClaimID?
+    private var before: Mark?
 
     init(
         _ driver: Driver, _ node: Node, _ file: SharedDescriptor, flags: Int32, caller: Caller,
@@ -50,11 +55,43 @@ final class Opening: @unchecked Sendable {
         isSettled = true
         if real >= 0 { _ = cl_close(real) }
         real = -1
+        driver.leave(state, seat: seat, claim: claim)
         driver.nodes.endUse(of: node, state)
     }
 
+    // MARK: Its turn
+
+    private var kind: Seats.Kind {
+        if flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 { return .reader }
+        return flags & O_APPEND != 0 && flags & O_TRUNC == 0 ? .appender : .writer
+    }
+
+    /// What it does to the document, for those who coordinate.
+    var access: Access { kind == .reader ? .read([]) : .write(.update) }
+
+    /// Nobody is in the way: true, and it has its turn. `anyway`: of a file that was just made.
+    func takeSeat(anyway: Bool = false) -> Bool {
+        seat = state.seats.take(
+            kind, process: caller.process, now: cl_clock_monotonic_ns(), anyway: anyway)
+        return seat != nil
+    }
+
+    /// Has `go` called when it has its turn. Nil: it was called already.
+    func waitForSeat(_ line: [Int32], _ go: @escaping @Sendable () -> Void) {
+        let (seat, ready) = state.seats.wait(
+            kind, process: caller.process, line: line, now: cl_clock_monotonic_ns(), go)
+        self.seat = seat
+        for next in ready { next() }
+        guard state.seats.isWaitedFor else { return }
+        driver.turns.watch(state.seats, file: file, names: driver.nodes.path(of: node) ?? [])
+    }
+
+    func hold(_ claim: ClaimID) { self.claim = claim }
+    var held: ClaimID? { claim }
+
     /// For a file that was just made, which nothing has to be saved of.
     func finish() throws(Errno) -> Opened {
+        _ = takeSeat(anyway: true)
         do throws(Errno) {
             return try proceedPatiently()
         } catch {
@@ -153,6 +190,7 @@ final class Opening: @unchecked Sendable {
                 real = -1
                 real = try Handle.reopen(file, flags, isGuarded: undo != nil)
             }
+            if writes, !driver.turns.isQuiet { before = Mark(try file.status()) }
             if truncates { try truncate() }
         } catch {
             release(mode, life)
@@ -170,7 +208,8 @@ final class Opening: @unchecked Sendable {
     private func register(_ reply: inout cf_open_out, isShared: Bool, _ undo: Undo?) -> Opened {
         let handle = Handle(
             node: node, state: state, file: file, flags: flags, caller: caller, writes: writes,
-            isShared: isShared, isCreator: isNew, undo: undo, real: real)
+            isShared: isShared, isCreator: isNew, undo: undo, seat: seat, claim: claim,
+            before: before, real: real)
         real = -1
         isSettled = true
         if handle.isSharedWriter { driver.nodes.countSharedWriter(state, by: 1) }

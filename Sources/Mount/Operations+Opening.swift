@@ -15,20 +15,28 @@ extension Driver {
             let node = try node(id)
             let opening = try Opening(
                 self, node, try descriptor(node), flags: flags, caller: request.caller)
-            do throws(Errno) {
-                if let opened = try opening.proceed(mayBlock: false) {
-                    return answerOpen(request, opened)
-                }
-            } catch {
-                opening.abandon()
-                throw error
+            if isFree(node, opening.access), opening.takeSeat() {
+                return try proceed(request, opening)
             }
-            parking.park(
-                request, inLine: opening.line,
-                { () throws(Errno) in try opening.proceedPatiently() },
-                undo: { self.closeHandle($0.number) }, finally: { opening.abandon() },
-                answer: { self.answerOpen($0, $1) })
+            wait(request, opening, node)
         }
+    }
+
+    /// When it is its turn.
+    func proceed(_ request: Request, _ opening: Opening) throws(Errno) {
+        do throws(Errno) {
+            if let opened = try opening.proceed(mayBlock: false) {
+                return answerOpen(request, opened)
+            }
+        } catch {
+            opening.abandon()
+            throw error
+        }
+        parking.park(
+            request, inLine: opening.line,
+            { () throws(Errno) in try opening.proceedPatiently() },
+            undo: { self.closeHandle($0.number) }, finally: { opening.abandon() },
+            answer: { self.answerOpen($0, $1) })
     }
 
     private func answerOpen(_ request: Request, _ opened: Opening.Opened) {
@@ -198,6 +206,7 @@ extension Driver {
 
     private func end(_ handle: Handle, unique: UInt64, mayBlock: Bool) -> Bool {
         if handle.writes {
+            tellClosed(handle)
             let told: Void? = try? handle.state.withContent(mayBlock: mayBlock) {
                 (content) throws(Errno) -> Void in
                 self.volume.closeWriter(
@@ -217,6 +226,7 @@ extension Driver {
             if isMapped(handle.file) { nodes.insert(.mapped, into: handle.node) }
             nodes.countSharedWriter(handle.state, by: -1)
         }
+        leave(handle.state, seat: handle.seat, claim: handle.claim)
         nodes.endUse(of: handle.node, handle.state)
         return true
     }

@@ -36,31 +36,59 @@ private func addNames(_ table: inout fuse_lowlevel_ops) {
     }
     table.mknod = { raw, parent, name, mode, device in
         let request = Request(raw)
-        request.driver.mknod(request, in: parent, name!, mode: mode, device: device)
+        let driver = request.driver
+        if driver.turns.isQuiet {
+            return driver.mknod(request, in: parent, name!, mode: mode, device: device)
+        }
+        driver.makeInTurn(request, in: parent, name!) {
+            driver.mknod(request, in: parent, $0, mode: mode, device: device)
+        }
     }
     table.mkdir = { raw, parent, name, mode in
         let request = Request(raw)
-        request.driver.mkdir(request, in: parent, name!, mode: mode)
+        let driver = request.driver
+        if driver.turns.isQuiet { return driver.mkdir(request, in: parent, name!, mode: mode) }
+        driver.makeInTurn(request, in: parent, name!) {
+            driver.mkdir(request, in: parent, $0, mode: mode)
+        }
     }
     table.symlink = { raw, target, parent, name in
         let request = Request(raw)
-        request.driver.symlink(request, to: target!, in: parent, name!)
+        let driver = request.driver
+        if driver.turns.isQuiet {
+            return driver.symlink(request, to: target!, in: parent, name!)
+        }
+        let copy = terminated(target!)
+        driver.makeInTurn(request, in: parent, name!) { name in
+            copy.asCString { driver.symlink(request, to: $0, in: parent, name) }
+        }
     }
     table.link = { raw, id, parent, name in
         let request = Request(raw)
-        request.driver.link(request, id, in: parent, name!)
+        let driver = request.driver
+        if driver.turns.isQuiet { return driver.link(request, id, in: parent, name!) }
+        driver.makeInTurn(request, in: parent, name!) {
+            driver.link(request, id, in: parent, $0)
+        }
     }
     table.unlink = { raw, parent, name in
         let request = Request(raw)
-        request.driver.unlink(request, in: parent, name!)
+        let driver = request.driver
+        if driver.turns.isQuiet { return driver.unlink(request, in: parent, name!) }
+        driver.unlinkInTurn(request, in: parent, name!)
     }
     table.rmdir = { raw, parent, name in
         let request = Request(raw)
-        request.driver.rmdir(request, in: parent, name!)
+        let driver = request.driver
+        if driver.turns.isQuiet { return driver.rmdir(request, in: parent, name!) }
+        driver.rmdirInTurn(request, in: parent, name!)
     }
     table.rename = { raw, parent, name, newParent, newName, flags in
         let request = Request(raw)
-        request.driver.rename(request, (parent, name!), (newParent, newName!), flags: flags)
+        let driver = request.driver
+        let (from, to) = ((parent, name!), (newParent, newName!))
+        if driver.turns.isQuiet { return driver.rename(request, from, to, flags: flags) }
+        driver.renameInTurn(request, from, to, flags: flags)
     }
 }
 
@@ -71,7 +99,14 @@ private func addAttributes(_ table: inout fuse_lowlevel_ops) {
     }
     table.setattr = { raw, id, values, which, open in
         let request = Request(raw)
-        request.driver.setattr(request, id, values!.pointee, which: which, handle: open?.pointee.fh)
+        let driver = request.driver
+        let (wanted, handle) = (values!.pointee, open?.pointee.fh)
+        if driver.turns.isQuiet {
+            return driver.setattr(request, id, wanted, which: which, handle: handle)
+        }
+        driver.changeInTurn(request, id, size: which & FUSE_SET_ATTR_SIZE != 0) {
+            driver.setattr(request, id, wanted, which: which, handle: handle)
+        }
     }
     table.readlink = { raw, id in
         let request = Request(raw)
@@ -87,8 +122,17 @@ private func addAttributes(_ table: inout fuse_lowlevel_ops) {
     }
     table.setxattr = { raw, id, name, value, size, flags in
         let request = Request(raw)
-        request.driver.setxattr(
-            request, id, name!, UnsafeRawBufferPointer(start: value, count: size), flags: flags)
+        let driver = request.driver
+        let bytes = UnsafeRawBufferPointer(start: value, count: size)
+        if driver.turns.isQuiet {
+            return driver.setxattr(request, id, name!, bytes, flags: flags)
+        }
+        let (name, copy) = (terminated(name!), Array(bytes))
+        driver.changeInTurn(request, id, size: false) {
+            copy.withUnsafeBytes { bytes in
+                name.asCString { driver.setxattr(request, id, $0, bytes, flags: flags) }
+            }
+        }
     }
     table.listxattr = { raw, id, size in
         let request = Request(raw)
@@ -96,7 +140,12 @@ private func addAttributes(_ table: inout fuse_lowlevel_ops) {
     }
     table.removexattr = { raw, id, name in
         let request = Request(raw)
-        request.driver.removexattr(request, id, name!)
+        let driver = request.driver
+        if driver.turns.isQuiet { return driver.removexattr(request, id, name!) }
+        let copy = terminated(name!)
+        driver.changeInTurn(request, id, size: false) {
+            copy.asCString { driver.removexattr(request, id, $0) }
+        }
     }
 }
 
@@ -133,7 +182,14 @@ private func addData(_ table: inout fuse_lowlevel_ops) {
     }
     table.create = { raw, parent, name, mode, open in
         let request = Request(raw)
-        request.driver.create(request, in: parent, name!, mode: mode, flags: open!.pointee.flags)
+        let driver = request.driver
+        let flags = open!.pointee.flags
+        if driver.turns.isQuiet {
+            return driver.create(request, in: parent, name!, mode: mode, flags: flags)
+        }
+        driver.makeInTurn(request, in: parent, name!) {
+            driver.create(request, in: parent, $0, mode: mode, flags: flags)
+        }
     }
     table.release = { raw, _, open in
         let request = Request(raw)

@@ -11,7 +11,7 @@ final class Parking: Sendable {
 
     /// A parked request. Who claims it answers it; an interrupt (EINTR) and the work may both want
     /// to.
-    private final class Ticket: Sendable {
+    fileprivate final class Ticket: Sendable {
         private enum State: UInt8, AtomicRepresentable {
             /// libfuse may call back while it holds the request's lock: not the moment to answer.
             case registering
@@ -21,6 +21,10 @@ final class Parking: Sendable {
         }
 
         private let state = Atomic(State.registering)
+        /// What an interrupt ends, besides the waiting.
+        let interrupted: (@Sendable () -> Void)?
+
+        init(interrupted: (@Sendable () -> Void)? = nil) { self.interrupted = interrupted }
 
         var isAnswered: Bool { state.load(ordering: .acquiring) == .answered }
 
@@ -30,7 +34,7 @@ final class Parking: Sendable {
         func registered() -> Bool { move(from: .registering, to: .waiting) }
 
         /// True: the caller has to say so.
-        func interrupted() -> Bool {
+        func interrupt() -> Bool {
             move(from: .registering, to: .interruptedEarly) ? false : claim()
         }
 
@@ -41,7 +45,7 @@ final class Parking: Sendable {
     }
 
     private let queue = BlockingQueue<@Sendable () -> Void>()
-    private let tickets = Mutex(Slab<Ticket>())
+    fileprivate let tickets = Mutex(Slab<Ticket>())
 
     /// Runs `body` on a parking thread: what it gives back is the answer, to be sent there; what it
     /// throws is refused with. Those in one line run one after the other. `finally` runs in any
@@ -56,14 +60,7 @@ final class Parking: Sendable {
     ) {
         let ticket = Ticket()
         let number = number(ticket)
-        // The interrupt finds its ticket by number: a callback may come when the request was
-        // answered long ago.
-        fuse_req_interrupt_func(
-            request.raw,
-            { raw, data in
-                let request = Request(raw)
-                request.driver.parking.interrupt(request, UInt64(UInt(bitPattern: data)))
-            }, UnsafeMutableRawPointer(bitPattern: UInt(number)))
+        listen(request, number)
         guard ticket.registered() else {
             _ = tickets.withLock { $0.remove(number) }
             finally()
@@ -82,6 +79,17 @@ final class Parking: Sendable {
                 if ticket.claim() { request.refuse(error) }
             }
         }
+    }
+
+    /// The interrupt finds its ticket by number: a callback may come when the request was answered
+    /// long ago.
+    private func listen(_ request: Request, _ number: UInt64) {
+        fuse_req_interrupt_func(
+            request.raw,
+            { raw, data in
+                let request = Request(raw)
+                request.driver.parking.interrupt(request, UInt64(UInt(bitPattern: data)))
+            }, UnsafeMutableRawPointer(bitPattern: UInt(number)))
     }
 
     /// Runs something nobody waits for.
@@ -113,9 +121,45 @@ final class Parking: Sendable {
     }
 
     private func interrupt(_ request: Request, _ number: UInt64) {
-        guard let ticket = tickets.withLock({ $0[number] }), ticket.interrupted() else { return }
+        guard let ticket = tickets.withLock({ $0[number] }), ticket.interrupt() else { return }
         request.refuse(.interrupted)
+        guard let interrupted = ticket.interrupted else { return }
+        // libfuse holds a lock of the request here.
+        _ = tickets.withLock { $0.remove(number) }
+        start(interrupted)
     }
+
+    /// A request that waits, on no thread, for something to happen.
+    struct Hold: Sendable {
+        fileprivate let parking: Parking
+        fileprivate let ticket: Ticket
+        fileprivate let number: UInt64
+
+        /// True, once: it is the caller's to answer. False: it was interrupted.
+        func end() -> Bool {
+            guard ticket.claim() else { return false }
+            _ = parking.tickets.withLock { $0.remove(number) }
+            return true
+        }
+    }
+
+    /// Nil: it was interrupted already, and has been answered. `interrupted` runs on a parking
+    /// thread, instead of all that `Hold.end` allows.
+    func hold(_ request: Request, interrupted: @escaping @Sendable () -> Void) -> Hold? {
+        let ticket = Ticket(interrupted: interrupted)
+        let number = number(ticket)
+        listen(request, number)
+        guard ticket.registered() else {
+            _ = tickets.withLock { $0.remove(number) }
+            request.refuse(.interrupted)
+            return nil
+        }
+        return Hold(parking: self, ticket: ticket, number: number)
+    }
+
+    /// Runs something soon, on a parking thread.
+    /// Not any more once the session ends.
+    func soon(_ body: @escaping @Sendable () -> Void) { queue.put(body) }
 
     func stop() { queue.close() }
 

@@ -12,10 +12,15 @@ extension Volume {
     func mayAccess(_ peer: Peer, _ path: [Name], write: Bool) -> Bool {
         guard geteuid() == 0 else { return false }
         let text = Name(bytes: RawText(path: path).bytes)
-        return text.withCString {
+        let result = text.withCString {
             cl_may_access(
                 root, $0, write ? W_OK : R_OK, peer.uid, peer.gid, peer.groups,
-                Int32(peer.groups.count)) == 0
+                Int32(peer.groups.count))
         }
+        // What is not there yet is its directory's.
+        if result == -ENOENT, !path.isEmpty {
+            return mayAccess(peer, Array(path.dropLast()), write: write)
+        }
+        return result == 0
     }
 }

@@ -1,5 +1,6 @@
 import CLinux
 import Control
+import Coordination
 import Glibc
 import Logging
 import Model
@@ -63,15 +64,18 @@ struct Daemon {
         let servesAll = options.allowOther && geteuid() == 0
         let socket = try ControlSocket(
             volume: volume.identity.volume, audience: servesAll ? .everyone : .owner)
+        let arbiter = Arbiter(clock: { cl_clock_realtime_ns() })
         let session = try MountSession(
             volume: volume, source: volume.identity.store, mountPoint: point.text,
-            options: Mount.MountOptions(options), socketPath: socket.path,
+            options: Mount.MountOptions(options), arbiter: arbiter, socketPath: socket.path,
             log: file.logger("mount"))
         let server: ControlServer
         do throws(VolumeError) {
             server = try ControlServer(
                 at: socket,
-                service: Service(volume: volume, session: session, mountPoint: point.path),
+                service: Service(
+                    volume: volume, session: session, mountPoint: point.path,
+                    desk: TurnDesk(arbiter: arbiter, session: session)),
                 log: file.logger("control")
             ) { volume.mayAccess($0, $1, write: $2) }
         } catch {

@@ -9,6 +9,13 @@ struct Service: ControlService {
     let volume: Volume
     let session: MountSession
     let mountPoint: FilePath
+    let desk: TurnDesk
+
+    func hear(_ request: Request, from client: Connection) throws(VolumeError) {
+        try desk.hear(request, from: client)
+    }
+
+    func left(_ client: Connection) { desk.left(client) }
 
     func answer(_ request: Request, from peer: Peer, progress: @escaping (Progress) -> Bool)
         throws(VolumeError) -> Answer

@@ -1,0 +1,343 @@
+import Synchronization
+
+/// Runs the coordination of one volume: gives numbers, and hands each effect to the one it is for,
+/// in order.
+///
+/// What it is given to call (`outcome`, `listener`, `observer`) runs under its lock: it must be
+/// quick and must not call back.
+package final class Arbiter: Sendable {
+    package enum Outcome: Sendable {
+        case granted([Path])
+        case refused(Refusal)
+    }
+
+    /// Something that happened to turns, for who looks on.
+    package enum Note: Sendable {
+        case waiting(process: Int32, [Path])
+        case claimed(process: Int32, [Path])
+        case released(process: Int32, [Path])
+        case presented(process: Int32, Path)
+        case retired(process: Int32, Path)
+        case happened(Happening, process: Int32, program: String)
+    }
+
+    /// What was seen to happen in the tree.
+    package enum Happening: Sendable {
+        case changed(Path)
+        case appeared(Path)
+        case removed(Path)
+        case moved(from: Path, to: Path)
+
+        var paths: [Path] {
+            switch self {
+            case .changed(let path), .appeared(let path), .removed(let path): [path]
+            case .moved(let from, let to): [from, to]
+            }
+        }
+    }
+
+    package typealias Hearing = @Sendable (ClaimID, Outcome) -> Void
+
+    struct State {
+        var coordination = Coordination()
+        var last: UInt64 = 0
+        var hearings: [ClaimID: Hearing] = [:]
+        var listeners: [PresenterID: @Sendable (Message) -> Void] = [:]
+        /// Who is behind a party, as a process.
+        var processes: [Party: Int32] = [:]
+        var observers: [Party: @Sendable (Note) -> Void] = [:]
+
+        /// When each claim was scheduled, and each presenter registered: nanoseconds since 1970.
+        var since: [UInt64: Int64] = [:]
+
+        func process(_ party: Party) -> Int32 { processes[party] ?? 0 }
+
+        mutating func next() -> UInt64 {
+            last += 1
+            return last
+        }
+    }
+
+    private let state = Mutex(State())
+    private let quiet = Atomic(true)
+
+    private let clock: @Sendable () -> Int64
+
+    /// `clock` tells nanoseconds since 1970, for people.
+    package init(clock: @escaping @Sendable () -> Int64 = { 0 }) { self.clock = clock }
+
+    /// Nobody has or wants a turn, presents anything or looks on: no need to ask.
+    package var isQuiet: Bool { quiet.load(ordering: .relaxed) }
+
+    // MARK: Parties
+
+    /// `process`: whose system calls count as the party's, with its children's; 0 for nobody's.
+    package func join(process: Int32) -> Party {
+        state.withLock { state in
+            let party = Party(state.next())
+            if process > 0 { state.processes[party] = process }
+            return party
+        }
+    }
+
+    /// All that it has ends.
+    package func leave(_ party: Party) {
+        state.withLock { state in
+            state.observers[party] = nil
+            run(.ended(party), &state)
+            state.processes[party] = nil
+        }
+    }
+
+    package func become(_ party: Party, process: Int32) {
+        state.withLock { $0.processes[party] = process }
+    }
+
+    /// What processes (one and its ancestors) have at hand: the purposes of their claims, and their
+    /// presenters.
+    package func belongings(of processes: [Int32]) -> (Set<Purpose>, Set<PresenterID>) {
+        state.withLock { state in
+            var purposes: Set<Purpose> = []
+            var presenters: Set<PresenterID> = []
+            for (party, process) in state.processes where processes.contains(process) {
+                let found = state.coordination.belongings(of: party)
+                for id in found.claims {
+                    purposes.formUnion(state.coordination.claims[id]?.request.purposes ?? [])
+                }
+                presenters.formUnion(found.presenters)
+            }
+            return (purposes, presenters)
+        }
+    }
+
+    // MARK: Claims
+
+    /// Whether anybody has to do with these items, so that asking is worth its while.
+    package func concerns(_ targets: [Request.Target]) -> Bool {
+        state.withLock { state in targets.contains { state.coordination.concerns($0) } }
+    }
+
+    /// `hearing` is called once, perhaps before this returns.
+    @discardableResult
+    package func request(
+        _ request: Request, as reserved: ClaimID? = nil, _ hearing: @escaping Hearing
+    ) -> ClaimID {
+        state.withLock { state in
+            let id = reserved ?? ClaimID(state.next())
+            var request = request
+            // What a process claimed must be known again in its system calls.
+            if request.purposes.isEmpty { request.purposes = [Purpose("claim \(id.number)")] }
+            state.hearings[id] = hearing
+            state.since[id.number] = clock()
+            run(.requested(id, request), &state)
+            if !state.observers.isEmpty, state.coordination.claims[id]?.isGranted == false {
+                note(
+                    .waiting(process: state.process(request.party), request.targets.map(\.path)),
+                    state)
+            }
+            return id
+        }
+    }
+
+    /// A number to ask with, for who must know it before the answer comes.
+    package func reserve() -> ClaimID { state.withLock { ClaimID($0.next()) } }
+
+    /// Nil while it has no turn.
+    package func granted(_ id: ClaimID) -> (Request, [Path])? {
+        state.withLock { state in
+            guard let claim = state.coordination.claims[id], claim.isGranted else { return nil }
+            return (claim.request, claim.targets.map(\.path))
+        }
+    }
+
+    package func process(_ party: Party) -> Int32 { state.withLock { $0.process(party) } }
+
+    package func step(_ event: Event) {
+        state.withLock { state in run(event, &state) }
+    }
+
+    // MARK: Presenters
+
+    package func present(
+        _ presenter: Presenter, _ listener: @escaping @Sendable (Message) -> Void
+    ) -> PresenterID {
+        state.withLock { state in
+            let id = PresenterID(state.next())
+            state.listeners[id] = listener
+            state.since[id.number] = clock()
+            run(.presented(id, presenter), &state)
+            note(
+                .presented(process: state.process(presenter.party), presenter.path), state)
+            return id
+        }
+    }
+
+    package func retire(_ id: PresenterID) {
+        state.withLock { state in
+            if let gone = state.coordination.presenters[id]?.presenter {
+                note(.retired(process: state.process(gone.party), gone.path), state)
+            }
+            run(.retired(id), &state)
+            state.listeners[id] = nil
+            state.since[id.number] = nil
+        }
+    }
+
+    // MARK: Looking on
+
+    package func observe(_ party: Party, _ observer: @escaping @Sendable (Note) -> Void) {
+        state.withLock { state in
+            state.observers[party] = observer
+            quiet.store(false, ordering: .relaxed)
+        }
+    }
+
+    /// Whether anybody would hear of it, or must follow it.
+    package func isHeard(_ happening: Happening) -> Bool {
+        state.withLock { state in
+            if !state.observers.isEmpty { return true }
+            if case .moved(let from, _) = happening, state.coordination.spots.find(from) != nil {
+                return true
+            }
+            return happening.paths.contains { state.coordination.isPresented($0) }
+        }
+    }
+
+    /// Tells presenters, but for those whose doing it was.
+    package func tell(
+        _ happening: Happening, by own: Set<PresenterID>, process: Int32, program: String
+    ) {
+        state.withLock { state in
+            switch happening {
+            case .changed(let path), .removed(let path): run(.changed(path, by: own), &state)
+            case .appeared(let path): run(.appeared(path, by: own), &state)
+            case .moved(let from, let to): run(.moved(from: from, to: to, by: own), &state)
+            }
+            note(.happened(happening, process: process, program: program), state)
+        }
+    }
+
+    /// Who has a turn or waits, and who presents.
+    package struct Standing: Sendable {
+        package enum Kind: Sendable { case claim, plain, presenter }
+        package enum State: Sendable { case waiting, asking, granted }
+
+        package var kind: Kind
+        package var state: State
+        package var access: Access?
+        package var path: Path
+        package var process: Int32
+        package var since: Int64
+        /// Processes it waits for, and why.
+        package var behind: [(process: Int32, why: String)]
+    }
+
+    /// At the place, and below; nil: everywhere.
+    package func standings(at top: Path?) -> [Standing] {
+        state.withLock { state in
+            let isHere = { (path: Path) in
+                guard let top else { return true }
+                return path.names == top.names || path.isBelow(top)
+            }
+            var found: [Standing] = []
+            for (id, claim) in state.coordination.claims.sorted(by: { $0.key < $1.key }) {
+                for target in claim.targets where isHere(target.path) {
+                    found.append(standing(id, claim, target, state))
+                }
+            }
+            for (id, presenting) in state.coordination.presenters.sorted(by: { $0.key < $1.key })
+            where isHere(presenting.presenter.path) {
+                found.append(
+                    Standing(
+                        kind: .presenter, state: .granted, access: nil,
+                        path: presenting.presenter.path,
+                        process: state.process(presenting.presenter.party),
+                        since: state.since[id.number] ?? 0, behind: []))
+            }
+            return found
+        }
+    }
+
+    private func standing(
+        _ id: ClaimID, _ claim: Claim, _ target: Claim.Target, _ state: State
+    ) -> Standing {
+        var behind: [(process: Int32, why: String)] = []
+        var now = Standing.State.granted
+        switch claim.phase {
+        case .granted: break
+        case .waiting(let other):
+            now = .waiting
+            if let first = state.coordination.claims[other] {
+                behind = [
+                    (
+                        state.process(first.request.party),
+                        first.isGranted ? "has its turn" : "is before it"
+                    )
+                ]
+            }
+        case .asking:
+            now = .asking
+            for presenter in claim.outstanding.sorted() {
+                guard let party = state.coordination.presenters[presenter]?.presenter.party else {
+                    continue
+                }
+                behind.append((state.process(party), "was asked to make room"))
+            }
+        }
+        return Standing(
+            kind: claim.isCoordinated ? .claim : .plain, state: now, access: target.access,
+            path: target.path,
+            process: claim.request.process > 0
+                ? claim.request.process : state.process(claim.request.party),
+            since: state.since[id.number] ?? 0, behind: behind)
+    }
+
+    // MARK: The machine
+
+    private func run(_ event: Event, _ state: inout State) {
+        let ending = state.observers.isEmpty ? nil : claim(ending: event, state)
+        let effects = state.coordination.step(event)
+        quiet.store(
+            state.coordination.isIdle && state.observers.isEmpty, ordering: .relaxed)
+        if let ending, state.coordination.claims[ending.id] == nil {
+            note(
+                .released(
+                    process: state.process(ending.request.party), ending.targets.map(\.path)),
+                state)
+        }
+        for effect in effects {
+            switch effect {
+            case .granted(let id, let paths):
+                if let request = state.coordination.claims[id]?.request {
+                    note(.claimed(process: state.process(request.party), paths), state)
+                }
+                state.hearings.removeValue(forKey: id)?(id, .granted(paths))
+            case .refused(let id, let refusal):
+                state.since[id.number] = nil
+                state.hearings.removeValue(forKey: id)?(id, .refused(refusal))
+            case .told(let id, let message): state.listeners[id]?(message)
+            }
+        }
+        if case .released(let id) = event { state.since[id.number] = nil }
+        if case .ended = event { forgetEnded(&state) }
+    }
+
+    private func claim(ending event: Event, _ state: State) -> Claim? {
+        guard case .released(let id) = event else { return nil }
+        return state.coordination.claims[id]
+    }
+
+    private func note(_ note: Note, _ state: State) {
+        for observer in state.observers.values { observer(note) }
+    }
+
+    /// Nobody hears what became of the requests of a party that is gone.
+    private func forgetEnded(_ state: inout State) {
+        let (claims, presenters) = (state.coordination.claims, state.coordination.presenters)
+        state.hearings = state.hearings.filter { claims[$0.key] != nil }
+        state.listeners = state.listeners.filter { presenters[$0.key] != nil }
+        state.since = state.since.filter {
+            claims[ClaimID($0.key)] != nil || presenters[PresenterID($0.key)] != nil
+        }
+    }
+}

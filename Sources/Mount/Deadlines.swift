@@ -1,0 +1,93 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// Things to be done later, on one thread of its own.
+final class Deadlines: @unchecked Sendable {
+    private struct Entry {
+        var due: Int64
+        var number: UInt64
+        var body: @Sendable () -> Void
+    }
+
+    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+    private let changed = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+    // Guarded by the mutex.
+    private var entries: [UInt64: Entry] = [:]
+    /// The soonest first; those cancelled are passed over.
+    private var order: [(due: Int64, number: UInt64)] = []
+    private var last: UInt64 = 0
+    private var isClosed = false
+
+    init() {
+        mutex.initialize(to: pthread_mutex_t())
+        changed.initialize(to: pthread_cond_t())
+        pthread_mutex_init(mutex, nil)
+        var attributes = pthread_condattr_t()
+        pthread_condattr_init(&attributes)
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        pthread_cond_init(changed, &attributes)
+        pthread_condattr_destroy(&attributes)
+    }
+
+    deinit {
+        pthread_cond_destroy(changed)
+        pthread_mutex_destroy(mutex)
+        changed.deallocate()
+        mutex.deallocate()
+    }
+
+    /// Runs `body` after so long, unless it is cancelled before. It must be quick.
+    @discardableResult
+    func after(seconds: Double, _ body: @escaping @Sendable () -> Void) -> UInt64 {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        last += 1
+        let due = cl_clock_monotonic_ns() + Int64(seconds * 1e9)
+        entries[last] = Entry(due: due, number: last, body: body)
+        let index = order.firstIndex { $0.due > due } ?? order.count
+        order.insert((due, last), at: index)
+        if index == 0 { pthread_cond_signal(changed) }
+        return last
+    }
+
+    func cancel(_ number: UInt64) {
+        pthread_mutex_lock(mutex)
+        entries[number] = nil
+        pthread_mutex_unlock(mutex)
+    }
+
+    func close() {
+        pthread_mutex_lock(mutex)
+        isClosed = true
+        pthread_cond_signal(changed)
+        pthread_mutex_unlock(mutex)
+    }
+
+    /// Until `close`.
+    func run() {
+        while let body = next() { body() }
+    }
+
+    private func next() -> (@Sendable () -> Void)? {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        while !isClosed {
+            while let first = order.first, entries[first.number] == nil { order.removeFirst() }
+            guard let first = order.first else {
+                pthread_cond_wait(changed, mutex)
+                continue
+            }
+            let wait = first.due - cl_clock_monotonic_ns()
+            guard wait <= 0 else {
+                var until = timespec(
+                    tv_sec: Int(first.due / 1_000_000_000), tv_nsec: Int(first.due % 1_000_000_000))
+                pthread_cond_timedwait(changed, mutex, &until)
+                continue
+            }
+            order.removeFirst()
+            return entries.removeValue(forKey: first.number)?.body
+        }
+        return nil
+    }
+}

@@ -1,0 +1,107 @@
+import CFuse
+import Coordination
+import Glibc
+import Model
+import SystemCalls
+
+// What changes names, while somebody has claims or presents something. The requests' own strings
+// are gone when their turn comes.
+extension Driver {
+    func unlinkInTurn(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
+        let (names, copy) = (names(in: parent, name), terminated(name))
+        inTurn(request, [Wish(.write(.deleting), names)]) { [self] in
+            copy.asCString { unlink(request, in: parent, $0) }
+            return gone(names)
+        }
+    }
+
+    func rmdirInTurn(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
+        let (names, copy) = (names(in: parent, name), terminated(name))
+        inTurn(request, [Wish(.write(.deleting), names)]) { [self] in
+            copy.asCString { rmdir(request, in: parent, $0) }
+            return gone(names)
+        }
+    }
+
+    private func gone(_ names: [Name]?) -> [Happening] {
+        guard let names, !exists(names) else { return [] }
+        return [.removed(names)]
+    }
+
+    /// Makes something by `body`.
+    func makeInTurn(
+        _ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>,
+        _ body: @escaping @Sendable (UnsafePointer<CChar>) -> Void
+    ) {
+        let (names, copy) = (names(in: parent, name), terminated(name))
+        inTurn(request, [Wish(.write(.update), names)]) { [self] in
+            let isNew = names.map { !exists($0) } ?? false
+            copy.asCString { body($0) }
+            guard let names, isNew, exists(names) else { return [] }
+            return [.appeared(names)]
+        }
+    }
+
+    /// Changes attributes by `body`.
+    func changeInTurn(
+        _ request: Request, _ id: UInt64, size: Bool, _ body: @escaping @Sendable () -> Void
+    ) {
+        let names = nodes[id].flatMap { nodes.path(of: $0) }
+        let access: Access = .write(size ? .update : .contentIndependentMetadataOnly)
+        inTurn(request, [Wish(access, names)]) { [self] in
+            let before = names.flatMap { mark($0) }
+            body()
+            guard let names, let now = mark(names), now != before,
+                turns.marks.change(names, to: now)
+            else { return [] }
+            return [.changed(names)]
+        }
+    }
+
+    func renameInTurn(
+        _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32
+    ) {
+        guard let old = names(in: from.parent, from.name), let new = names(in: to.parent, to.name)
+        else { return rename(request, from, to, flags: flags) }
+        let (oldName, newName) = (terminated(from.name), terminated(to.name))
+        let (oldParent, newParent) = (from.parent, to.parent)
+        let process = request.caller.process
+        let isExchange = flags & Flag.renameExchange != 0
+        let isDraft = volume.isLocal(from.name)
+        let isBackup =
+            volume.isLocal(to.name) || new[new.count - 1].isBackup(of: old[old.count - 1])
+        // What is put over a document is that document's next version; nobody has to close it.
+        let wishes =
+            isExchange
+            ? [Wish(.write(.update), old), Wish(.write(.update), new)]
+            : [
+                Wish(.write(.moving), old),
+                Wish(exists(new) ? .write(.update) : .write(.replacing), new),
+            ]
+        inTurn(request, wishes) { [self] in
+            let hadTarget = exists(new)
+            oldName.asCString { from in
+                newName.asCString { to in
+                    rename(request, (oldParent, from), (newParent, to), flags: flags)
+                }
+            }
+            if isExchange { return [.changed(old), .changed(new)] }
+            guard !exists(old), exists(new) else { return [] }
+            if isDraft { return [hadTarget ? .changed(new) : .appeared(new)] }
+            if isBackup {
+                awaitReturn(process, old, new)
+                return []
+            }
+            return [.moved(old, new)] + (hadTarget ? [.changed(new)] : [])
+        }
+    }
+
+    /// Editors rename a document to its backup and then write a new one: only if none comes has it
+    /// moved.
+    private func awaitReturn(_ process: Int32, _ old: [Name], _ new: [Name]) {
+        turns.deadlines.after(seconds: 1) { [self] in
+            if !exists(old), exists(new) { tell(process, [.moved(old, new)]) }
+        }
+    }
+}

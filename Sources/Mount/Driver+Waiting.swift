@@ -1,0 +1,149 @@
+import CFuse
+import CLinux
+import Coordination
+import Glibc
+import Model
+import Synchronization
+import SystemCalls
+import Volume
+
+// Opens that wait: for claims and presenters, then for other programs that have the file open. They
+// cost no thread.
+extension Driver {
+    /// An open on its way to its turn.
+    private final class Waiting: @unchecked Sendable {
+        let request: Request
+        let opening: Opening
+        let node: Node
+        let line: [Int32]
+        var hold: Parking.Hold?
+        var number: UInt64?
+        var deadline: UInt64?
+        /// The claim that stands for it, while it waits for others' claims and for presenters.
+        let claim = Mutex<ClaimID?>(nil)
+
+        init(_ request: Request, _ opening: Opening, _ node: Node, _ line: [Int32]) {
+            self.request = request
+            self.opening = opening
+            self.node = node
+            self.line = line
+        }
+    }
+
+    func wait(_ request: Request, _ opening: Opening, _ node: Node) {
+        let waiting = Waiting(
+            request, opening, node, Family.line(of: request.caller.process))
+        let hold = parking.hold(request) { [self] in end(waiting, with: nil) }
+        guard let hold else { return opening.abandon() }
+        waiting.hold = hold
+        let number = turns.remember { [self] in end(waiting, with: Errno(ECONNABORTED)) }
+        guard let number else { return end(waiting, with: Errno(ECONNABORTED)) }
+        waiting.number = number
+        waiting.deadline = turns.deadlines.after(seconds: turns.settings.timeout) { [self] in
+            guard let claim = waiting.claim.withLock({ $0 }) else {
+                return end(waiting, with: Errno(EBUSY))
+            }
+            // Those who coordinate refuse it; presenters that do not answer do not.
+            turns.arbiter.step(.overdue(claim))
+            turns.deadlines.after(seconds: turns.settings.writerTime) { [self] in
+                end(waiting, with: Errno(EBUSY))
+            }
+        }
+        askThose(waiting)
+    }
+
+    /// Nobody who coordinates has to do with it.
+    func isFree(_ node: Node, _ access: Access) -> Bool {
+        turns.isQuiet || target(node, access) == nil
+    }
+
+    private func target(_ node: Node, _ access: Access) -> TurnRequest.Target? {
+        guard !turns.isQuiet, let names = nodes.path(of: node) else { return nil }
+        let plain = TurnRequest.Target(access, Path(names.map { .init($0) }))
+        guard arbiter.concerns([plain]) else { return nil }
+        return TurnRequest.Target(access, path(names))
+    }
+
+    /// First those who coordinate.
+    private func askThose(_ waiting: Waiting) {
+        guard let target = target(waiting.node, waiting.opening.access) else {
+            return takeSeat(waiting)
+        }
+        let turn = turns.request([target], waiting.line, goesAhead: false)
+        let parking = parking
+        waiting.claim.withLock { claim in
+            claim = arbiter.request(turn) { [self] id, outcome in
+                parking.soon { self.hear(waiting, id, outcome) }
+            }
+        }
+    }
+
+    private func hear(_ waiting: Waiting, _ id: ClaimID, _ outcome: Arbiter.Outcome) {
+        // Not before its number is known to all.
+        waiting.claim.withLock { $0 = nil }
+        switch outcome {
+        case .refused(let refusal): end(waiting, with: refusal.errno)
+        case .granted:
+            waiting.opening.hold(id)
+            takeSeat(waiting)
+        }
+    }
+
+    /// Then those who have it open.
+    private func takeSeat(_ waiting: Waiting) {
+        waiting.opening.waitForSeat(waiting.line) { [self] in
+            parking.soon { self.proceed(waiting) }
+        }
+    }
+
+    private func proceed(_ waiting: Waiting) {
+        guard let hold = waiting.hold, hold.end() else { return }
+        settle(waiting)
+        if let claim = waiting.opening.held {
+            // Presenters get it back when it is closed, or has had its time.
+            let seconds =
+                waiting.opening.access.isWriting
+                ? turns.settings.writerTime : turns.settings.readerTime
+            turns.deadlines.after(seconds: seconds) { [self] in
+                arbiter.step(.released(claim))
+            }
+        }
+        waiting.request.answer { () throws(Errno) in
+            try proceed(waiting.request, waiting.opening)
+        }
+    }
+
+    /// Nobody waits any more: interrupted (nil, and answered), out of patience, or unmounted.
+    private func end(_ waiting: Waiting, with error: Errno?) {
+        if let error {
+            guard let hold = waiting.hold, hold.end() else { return }
+            waiting.request.refuse(error)
+        }
+        settle(waiting)
+        if let claim = waiting.claim.withLock({ $0 }) { arbiter.step(.cancelled(claim)) }
+        waiting.opening.abandon()
+    }
+
+    private func settle(_ waiting: Waiting) {
+        if let number = waiting.number { turns.forget(number) }
+        if let deadline = waiting.deadline { turns.deadlines.cancel(deadline) }
+    }
+
+    /// Ends the turn of a handle, or of an open that came to nothing.
+    func leave(_ state: OpenState, seat: UInt64?, claim: ClaimID?) {
+        if let seat {
+            for next in state.seats.leave(seat, now: cl_clock_monotonic_ns()) { next() }
+        }
+        if let claim { arbiter.step(.released(claim)) }
+    }
+}
+
+extension Refusal {
+    /// What a program is told.
+    fileprivate var errno: Errno {
+        switch self {
+        case .busy, .failed: Errno(EBUSY)
+        case .cancelled: .interrupted
+        }
+    }
+}

@@ -1,0 +1,123 @@
+import CLinux
+import Coordination
+import Glibc
+import Model
+import SystemCalls
+
+// What those who give turns to the clients of the control socket ask of a mount.
+extension MountSession {
+    /// Where the names lead, and which of the directories on the way are packages.
+    package func path(_ names: [Name]) -> Path { driver.path(names) }
+
+    package func isDirectory(_ names: [Name]) -> Bool { driver.isDirectory(names) }
+
+    /// Where a symlink at the end leads, over as many as there are; it stays in the volume.
+    package func resolve(_ names: [Name]) throws(VolumeError) -> [Name] {
+        var names = names
+        for _ in 0..<40 {
+            guard let target = driver.linkTarget(names) else { return names }
+            var base = Array(names.dropLast())
+            if target.first == UInt8(ascii: "/") {
+                let inside = mountPoint.utf8 + [UInt8(ascii: "/")]
+                guard target.starts(with: inside) else {
+                    throw VolumeError(.invalid, "the symlink leads out of the volume")
+                }
+                base = []
+            }
+            let rest =
+                target.first == UInt8(ascii: "/")
+                ? target.dropFirst(mountPoint.utf8.count) : target[...]
+            for part in rest.split(separator: UInt8(ascii: "/")) {
+                switch Array(part) {
+                case [0x2E]: continue
+                case [0x2E, 0x2E]: _ = base.popLast()
+                default: base.append(Name(bytes: Array(part)))
+                }
+            }
+            names = base
+        }
+        throw VolumeError(.invalid, "too many symlinks, one after the other (ELOOP)")
+    }
+
+    /// A turn to write these begins.
+    package func willChange(_ paths: [Path]) {
+        for path in paths { _ = driver.turns.marks.change(path.names, to: driver.mark(path.names)) }
+    }
+
+    /// A turn to write these ends: presenters are told what has changed.
+    package func didChange(_ paths: [Path], by own: Set<PresenterID>, process: Int32) {
+        for path in paths where !path.steps.isEmpty {
+            let mark = driver.mark(path.names)
+            guard driver.turns.marks.change(path.names, to: mark) else { continue }
+            driver.arbiter.tell(
+                mark == nil ? .removed(path) : .changed(path), by: own, process: process,
+                program: program(process))
+        }
+    }
+
+    package func program(_ process: Int32) -> String { driver.programs.name(of: process) }
+
+    package static func isAncestor(_ process: Int32, of other: Int32) -> Bool {
+        Family.line(of: other).contains(process)
+    }
+
+    /// Programs that have files open which others wait for, and those; at a path, all that have it
+    /// open.
+    package func openTurns(at names: [Name]?) -> [OpenTurn] {
+        var found = driver.turns.waited.map { ($0.seats, $0.names) }
+        if let names, let mark = driver.mark(names), let node = driver.nodes.known(mark.inode),
+            let state = driver.nodes.locked({ node.opened }),
+            !found.contains(where: { $0.0 === state.seats })
+        {
+            found.append((state.seats, names))
+        }
+        let now = (cl_clock_realtime_ns(), cl_clock_monotonic_ns())
+        return found.flatMap { seats, path -> [OpenTurn] in
+            guard names == nil || path == names || path.starts(with: names!) else { return [] }
+            let (holders, waiters) = seats.all
+            let ahead = holders.filter { !$0.hasLapsed }.map {
+                OpenTurn.Behind(process: $0.process, program: program($0.process))
+            }
+            return holders.map {
+                OpenTurn(
+                    path: path, access: $0.kind.text, process: $0.process,
+                    program: program($0.process), since: now.0 - (now.1 - $0.since),
+                    isWaiting: false, behind: [])
+            }
+                + waiters.map {
+                    OpenTurn(
+                        path: path, access: $0.kind.text, process: $0.process,
+                        program: program($0.process), since: now.0 - (now.1 - $0.since),
+                        isWaiting: true, behind: ahead)
+                }
+        }
+    }
+}
+
+/// A program that has a file open, or waits to open it.
+package struct OpenTurn: Sendable {
+    package struct Behind: Sendable {
+        package var process: Int32
+        package var program: String
+    }
+
+    package var path: [Name]
+    /// `read`, `write` or `append`.
+    package var access: String
+    package var process: Int32
+    package var program: String
+    /// Nanoseconds since 1970.
+    package var since: Int64
+    package var isWaiting: Bool
+    package var behind: [Behind]
+}
+
+extension Seats.Kind {
+    fileprivate var text: String {
+        switch self {
+        case .reader: "read"
+        case .writer: "write"
+        case .appender: "append"
+        }
+    }
+}

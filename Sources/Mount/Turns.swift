@@ -1,0 +1,127 @@
+import CLinux
+import Coordination
+import Glibc
+import Model
+import Synchronization
+import SystemCalls
+import Volume
+
+/// How programs that know of no turns get theirs: what waits for whom, how long (DESIGN.md 5).
+final class Turns: Sendable {
+    let arbiter: Arbiter
+    /// Of all system calls together.
+    let party: Party
+    let deadlines = Deadlines()
+    let settings: TurnSettings
+    let mountPoint: String
+    let marks = Marks()
+    /// Files that somebody waits to open.
+    private let waitedFor = Mutex<[ObjectIdentifier: Waited]>([:])
+    /// Ends the opens that wait, when the volume is unmounted.
+    private let waiting = Mutex<(opens: [UInt64: @Sendable () -> Void], isEnding: Bool)>(
+        ([:], false))
+    private let number = Atomic<UInt64>(0)
+
+    struct Waited: Sendable {
+        let seats: Seats
+        let file: SharedDescriptor
+        let names: [Name]
+    }
+
+    var waited: [Waited] { waitedFor.withLock { Array($0.values) } }
+
+    init(arbiter: Arbiter, settings: TurnSettings, mountPoint: String) {
+        self.arbiter = arbiter
+        self.settings = settings
+        self.mountPoint = mountPoint
+        party = arbiter.join(process: 0)
+    }
+
+    /// Nobody has claims or presents anything.
+    var isQuiet: Bool { arbiter.isQuiet }
+
+    /// What a program's line of processes has claimed and presents is not in its way.
+    func request(_ targets: [TurnRequest.Target], _ line: [Int32], goesAhead: Bool) -> TurnRequest {
+        let (purposes, presenters) = arbiter.belongings(of: line)
+        var request = TurnRequest(
+            targets, manner: .plain(goesAhead: goesAhead), purposes: purposes,
+            presenters: presenters, party: party)
+        request.process = line.first ?? 0
+        return request
+    }
+
+    // MARK: Opens that wait
+
+    /// Has `end` called when the volume is unmounted, until `forget`. Nil: it is being unmounted.
+    func remember(_ end: @escaping @Sendable () -> Void) -> UInt64? {
+        let id = number.wrappingAdd(1, ordering: .relaxed).newValue
+        return waiting.withLock { waiting in
+            if waiting.isEnding { return nil }
+            waiting.opens[id] = end
+            return id
+        }
+    }
+
+    func forget(_ id: UInt64) { _ = waiting.withLock { $0.opens.removeValue(forKey: id) } }
+
+    func endWaiting() {
+        let ends = waiting.withLock { waiting in
+            waiting.isEnding = true
+            defer { waiting.opens = [:] }
+            return waiting.opens
+        }
+        for end in ends.values { end() }
+    }
+
+    // MARK: Seats
+
+    /// Looks at a file's seats again and again while somebody waits for one.
+    func watch(_ seats: Seats, file: SharedDescriptor, names: [Name]) {
+        let isFirst = waitedFor.withLock { waited in
+            let isFirst = waited.isEmpty
+            waited[ObjectIdentifier(seats)] = Waited(seats: seats, file: file, names: names)
+            return isFirst
+        }
+        if isFirst { deadlines.after(seconds: 0) { self.look() } }
+    }
+
+    private func look() {
+        for waited in waited {
+            let path =
+                mountPoint + "/" + waited.names.map(\.text).joined(separator: "/")
+            let ready = waited.seats.look(
+                now: cl_clock_monotonic_ns(), settings.limits,
+                isFree: {
+                    Activity.coordinatesItself(waited.file, waited.names.last?.bytes ?? [])
+                },
+                trail: { Activity.trail(of: $0.process, waited.file, path) })
+            for go in ready { go() }
+            if !waited.seats.isWaitedFor {
+                _ = waitedFor.withLock { $0.removeValue(forKey: ObjectIdentifier(waited.seats)) }
+            }
+        }
+        guard !waitedFor.withLock({ $0.isEmpty }) else { return }
+        deadlines.after(seconds: 0.05) { self.look() }
+    }
+}
+
+/// What the mount options say of turns.
+package struct TurnSettings: Sendable {
+    /// Seconds that an open waits for its turn before it fails with EBUSY.
+    package var timeout = 30.0
+    /// Seconds that what changes names waits before it goes ahead.
+    package var namesTimeout = 0.25
+    /// Seconds after which a handle that does nothing is waited for no longer.
+    package var breakTime = 1.0
+    /// Seconds after which a reader, a writer is waited for no longer.
+    package var readerTime = 5.0
+    package var writerTime = 10.0
+
+    package init() {}
+
+    var limits: TurnLimits {
+        TurnLimits(
+            idle: Int64(breakTime * 1e9), reader: Int64(readerTime * 1e9),
+            writer: Int64(writerTime * 1e9))
+    }
+}

@@ -1,0 +1,106 @@
+import CLinux
+import Control
+import Coordination
+import Model
+import Mount
+
+// Who has a turn, and what happens: for those who look on.
+extension TurnDesk {
+    func locks(_ request: Control.Request, _ client: Connection) throws(VolumeError) {
+        let path = request.path == nil ? nil : session.path(try request.components())
+        var turns = session.openTurns(at: path?.names).map(LocksReport.Turn.init)
+        turns += arbiter.standings(at: path).map { standing in
+            turn(standing)
+        }
+        client.reply(request, LocksReport(turns: turns))
+    }
+
+    private func turn(_ standing: Arbiter.Standing) -> LocksReport.Turn {
+        let state: LocksReport.Turn.State =
+            switch standing.state {
+            case .waiting: .waiting
+            case .asking: .asking
+            case .granted: .granted
+            }
+        let kind: LocksReport.Turn.Kind =
+            switch standing.kind {
+            case .claim: .claim
+            case .plain: .plain
+            case .presenter: .presenter
+            }
+        return LocksReport.Turn(
+            kind: kind, state: state, access: standing.access?.text ?? "",
+            path: RawText(path: standing.path.names), process: standing.process,
+            program: session.program(standing.process), since: standing.since,
+            behind: standing.behind.map { process, why in
+                LocksReport.Behind(
+                    process: process, program: session.program(process), why: why)
+            })
+    }
+
+    func watch(_ request: Control.Request, _ client: Connection, _ party: Party)
+        throws(VolumeError)
+    {
+        let top = request.path == nil ? Path([]) : session.path(try request.components())
+        client.reply(request)
+        arbiter.observe(party) { [session, arbiter] note in
+            for event in TurnDesk.events(note, session) {
+                let isHere = event.paths.contains { $0.names == top.names || $0.isBelow(top) }
+                if isHere { client.push(event.event) }
+            }
+            _ = arbiter
+        }
+    }
+
+    private struct Sighting {
+        var paths: [Path]
+        var event: WatchEvent
+    }
+
+    private static func events(_ note: Arbiter.Note, _ session: MountSession) -> [Sighting] {
+        func sighting(
+            _ kind: WatchEvent.Kind, _ path: Path, to: Path? = nil, process: Int32 = 0,
+            program: String? = nil
+        ) -> Sighting {
+            var event = WatchEvent(
+                kind, path: RawText(path: path.names), time: cl_clock_realtime_ns(),
+                process: process, program: program ?? session.program(process))
+            event.to = to.map { RawText(path: $0.names) }
+            return Sighting(paths: [path] + (to.map { [$0] } ?? []), event: event)
+        }
+        switch note {
+        case .waiting(let process, let paths):
+            return paths.map { sighting(.waiting, $0, process: process) }
+        case .claimed(let process, let paths):
+            return paths.map { sighting(.claimed, $0, process: process) }
+        case .released(let process, let paths):
+            return paths.map { sighting(.released, $0, process: process) }
+        case .presented(let process, let path):
+            return [sighting(.presented, path, process: process)]
+        case .retired(let process, let path): return [sighting(.retired, path, process: process)]
+        case .happened(let happening, let process, let program):
+            switch happening {
+            case .changed(let path):
+                return [sighting(.changed, path, process: process, program: program)]
+            case .appeared(let path):
+                return [sighting(.appeared, path, process: process, program: program)]
+            case .removed(let path):
+                return [sighting(.removed, path, process: process, program: program)]
+            case .moved(let from, let to):
+                return [sighting(.moved, from, to: to, process: process, program: program)]
+            }
+        }
+    }
+}
+
+extension LocksReport.Turn {
+    init(_ turn: OpenTurn) {
+        self.init(
+            kind: .plain, state: turn.isWaiting ? .waiting : .granted, access: turn.access,
+            path: RawText(path: turn.path), process: turn.process, program: turn.program,
+            since: turn.since,
+            behind: turn.behind.map {
+                LocksReport.Behind(process: $0.process, program: $0.program, why: "has it open")
+            })
+    }
+}

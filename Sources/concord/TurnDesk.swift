@@ -1,0 +1,265 @@
+import Control
+import Coordination
+import Glibc
+import Model
+import Mount
+import Synchronization
+import Volume
+
+/// Where the clients of the control socket get their turns: each connection is a party of the
+/// arbiter.
+final class TurnDesk: Sendable {
+    let arbiter: Arbiter
+    let session: MountSession
+    let clients = Mutex<[UInt64: Client]>([:])
+
+    struct Client {
+        var party: Party
+        /// By the client's own numbers.
+        var claims: [Int: ClaimID] = [:]
+        var presenters: [Int: PresenterID] = [:]
+    }
+
+    init(arbiter: Arbiter, session: MountSession) {
+        self.arbiter = arbiter
+        self.session = session
+    }
+
+    func hear(_ request: Control.Request, from client: Connection) throws(VolumeError) {
+        let party = party(of: client)
+        switch try request.known() {
+        case .claim: try claim(request, client, party, isPreparing: false)
+        case .prepare: try claim(request, client, party, isPreparing: true)
+        case .release: try release(request, client)
+        case .cancel:
+            let id = try claimID(request, client)
+            client.reply(request)
+            arbiter.step(.cancelled(id))
+        case .moved: try move(request, client)
+        case .present: try present(request, client, party)
+        case .retire:
+            let (number, id) = try presenterID(request, client)
+            clients.withLock { $0[client.number]?.presenters[number] = nil }
+            arbiter.retire(id)
+            client.reply(request)
+        case .answer:
+            let (_, id) = try presenterID(request, client)
+            guard let turn = request.turn else { throw request.missing("turn") }
+            arbiter.step(
+                .answered(id, ClaimID(UInt64(clamping: turn)), failure: request.failure))
+            client.reply(request)
+        case .locks: try locks(request, client)
+        case .watch: try watch(request, client, party)
+        default: throw VolumeError(.invalid, "\"\(request.verb)\" is not about turns")
+        }
+    }
+
+    func left(_ client: Connection) {
+        guard let gone = clients.withLock({ $0.removeValue(forKey: client.number) }) else { return }
+        for id in gone.claims.values { tellChanges(of: id) }
+        arbiter.leave(gone.party)
+    }
+
+    private func party(of client: Connection) -> Party {
+        if let party = clients.withLock({ $0[client.number]?.party }) { return party }
+        let party = arbiter.join(process: client.peer.process)
+        clients.withLock { $0[client.number] = Client(party: party) }
+        return party
+    }
+
+    // MARK: Claims
+
+    private func claim(
+        _ request: Control.Request, _ client: Connection, _ party: Party, isPreparing: Bool
+    ) throws(VolumeError) {
+        guard let number = request.claim else { throw request.missing("claim") }
+        guard let accesses = request.access, !accesses.isEmpty else {
+            throw request.missing("access")
+        }
+        guard accesses.count <= Limits.accessesMax else {
+            throw VolumeError(
+                .invalid, "a claim is about \(Limits.accessesMax) items at most; claim a directory")
+        }
+        try act(for: request, client, party)
+        var targets: [TurnRequest.Target] = []
+        for access in accesses { targets.append(try target(access, request)) }
+        let turn = TurnRequest(
+            targets, manner: isPreparing ? .preparing : .coordinated,
+            purposes: Set((request.purposes ?? []).map(Purpose.init)),
+            presenters: try presenters(request, client), party: party,
+            isTry: request.try ?? false)
+        let id = arbiter.reserve()
+        let known = clients.withLock { clients -> Int? in
+            guard let mine = clients[client.number], mine.claims[number] == nil else { return nil }
+            clients[client.number]!.claims[number] = id
+            return mine.claims.count
+        }
+        guard let known, known < Limits.claimsMax else {
+            throw VolumeError(
+                .invalid,
+                "this connection has a claim \(number) already, or too many: release it first")
+        }
+        arbiter.request(turn, as: id) { [self] _, outcome in
+            switch outcome {
+            case .granted(let paths):
+                if isPreparing { forget(number, client) }
+                session.willChange(
+                    paths.enumerated().filter { turn.isWriting($0.offset) }.map(\.element))
+                client.reply(
+                    request, GrantReport(paths: paths.map { RawText(path: $0.names) }))
+            case .refused(let refusal):
+                forget(number, client)
+                client.refuse(request, refusal.error)
+            }
+        }
+    }
+
+    private func forget(_ number: Int, _ client: Connection) {
+        clients.withLock { $0[client.number]?.claims[number] = nil }
+    }
+
+    private func target(_ access: AccessField, _ request: Control.Request) throws(VolumeError)
+        -> TurnRequest.Target
+    {
+        var names = try request.components(of: access.path)
+        switch (access.read, access.write) {
+        case (let options?, nil):
+            if options.contains(.resolvesSymbolicLink) { names = try session.resolve(names) }
+            return TurnRequest.Target(.read(.init(options)), session.path(names))
+        case (nil, let way?):
+            let option = Access.WritingOption(rawValue: way.rawValue) ?? .update
+            return TurnRequest.Target(.write(option), session.path(names))
+        default:
+            throw VolumeError(
+                .invalid, "an access either reads or writes: \"read\": [] or \"write\": \"update\"")
+        }
+    }
+
+    private func presenters(_ request: Control.Request, _ client: Connection) throws(VolumeError)
+        -> Set<PresenterID>
+    {
+        let mine = clients.withLock { $0[client.number]?.presenters ?? [:] }
+        var found: Set<PresenterID> = []
+        for number in request.presenters ?? [] {
+            guard let id = mine[number] else {
+                throw VolumeError(.notFound, "this connection has no presenter \(number)")
+            }
+            found.insert(id)
+        }
+        return found
+    }
+
+    private func claimID(_ request: Control.Request, _ client: Connection) throws(VolumeError)
+        -> ClaimID
+    {
+        guard let number = request.claim else { throw request.missing("claim") }
+        guard let id = clients.withLock({ $0[client.number]?.claims[number] }) else {
+            throw VolumeError(.notFound, "this connection has no claim \(number)")
+        }
+        return id
+    }
+
+    private func release(_ request: Control.Request, _ client: Connection) throws(VolumeError) {
+        let id = try claimID(request, client)
+        guard arbiter.granted(id) != nil else {
+            throw VolumeError(
+                .invalid, "claim \(request.claim ?? 0) has no turn yet: cancel it instead")
+        }
+        tellChanges(of: id)
+        forget(request.claim ?? 0, client)
+        arbiter.step(.released(id))
+        client.reply(request)
+    }
+
+    /// Presenters hear of what a turn has changed before it ends.
+    private func tellChanges(of id: ClaimID) {
+        guard let (request, paths) = arbiter.granted(id) else { return }
+        let written = paths.enumerated().filter { request.isWriting($0.offset) }.map(\.element)
+        session.didChange(written, by: request.presenters, process: arbiter.process(request.party))
+    }
+
+    private func move(_ request: Control.Request, _ client: Connection) throws(VolumeError) {
+        guard let to = request.to else { throw request.missing("to") }
+        let (from, there) = (try request.components(), try request.components(of: to))
+        let id = try claimID(request, client)
+        guard let (turn, _) = arbiter.granted(id) else {
+            throw VolumeError(.invalid, "\"moved\" is for within a claim that has its turn")
+        }
+        arbiter.tell(
+            .moved(from: session.path(from), to: session.path(there)), by: turn.presenters,
+            process: client.peer.process, program: "")
+        client.reply(request)
+    }
+
+    /// On behalf of an ancestor of the process that connected.
+    private func act(for request: Control.Request, _ client: Connection, _ party: Party)
+        throws(VolumeError)
+    {
+        guard let process = request.process, process != client.peer.process else { return }
+        guard MountSession.isAncestor(process, of: client.peer.process) else {
+            throw VolumeError(
+                .denied, "process \(process) is no ancestor of yours (\(client.peer.process))")
+        }
+        arbiter.become(party, process: process)
+    }
+
+    // MARK: Presenters
+
+    private func present(_ request: Control.Request, _ client: Connection, _ party: Party)
+        throws(VolumeError)
+    {
+        guard let number = request.presenter else { throw request.missing("presenter") }
+        let names = try request.components()
+        try act(for: request, client, party)
+        let known = clients.withLock { $0[client.number]?.presenters ?? [:] }
+        guard known[number] == nil, known.count < Limits.presentersMax else {
+            throw VolumeError(
+                .invalid,
+                "this connection has a presenter \(number) already, or too many: retire it first")
+        }
+        var hears: Presenter.Capabilities = []
+        for word in request.hears ?? [] {
+            guard let kind = PresenterMessage.Kind(rawValue: word) else {
+                let all = PresenterMessage.Kind.allCases.map(\.rawValue).joined(separator: ", ")
+                throw VolumeError(.invalid, "no message is called \"\(word)\"; there are \(all)")
+            }
+            hears.formUnion(kind.capability)
+        }
+        let path = session.path(names)
+        let isPackage = path.steps.last?.isPackage ?? false
+        let presenter = Presenter(
+            path, isDirectory: session.isDirectory(names) && !isPackage, hears: hears,
+            party: party)
+        let id = arbiter.present(presenter) { message in
+            client.push(PresenterMessage(message, to: number))
+        }
+        clients.withLock { $0[client.number]?.presenters[number] = id }
+        client.reply(request)
+    }
+
+    private func presenterID(_ request: Control.Request, _ client: Connection) throws(VolumeError)
+        -> (Int, PresenterID)
+    {
+        guard let number = request.presenter else { throw request.missing("presenter") }
+        guard let id = clients.withLock({ $0[client.number]?.presenters[number] }) else {
+            throw VolumeError(.notFound, "this connection has no presenter \(number)")
+        }
+        return (number, id)
+    }
+}
+
+extension Connection {
+    func reply(_ request: Control.Request, _ value: some Codable & Sendable = Nothing()) {
+        push(json(Reply(id: request.id, result: value)) + [UInt8(ascii: "\n")])
+    }
+
+    func refuse(_ request: Control.Request, _ error: VolumeError) {
+        push(json(Reply<Nothing>(id: request.id, error: error)) + [UInt8(ascii: "\n")])
+    }
+
+    func push(_ message: PresenterMessage) {
+        push(json(Push(message: message)) + [UInt8(ascii: "\n")])
+    }
+
+    func push(_ event: WatchEvent) { push(json(Push(event: event)) + [UInt8(ascii: "\n")]) }
+}

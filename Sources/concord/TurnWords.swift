@@ -1,0 +1,108 @@
+import Control
+import Coordination
+import Model
+
+// The words of the control socket for what the arbiter says, and the other way round.
+
+extension Access.ReadingOptions {
+    init(_ words: [AccessField.ReadingOption]) {
+        self = []
+        for word in words {
+            switch word {
+            case .withoutChanges: insert(.withoutChanges)
+            case .resolvesSymbolicLink: insert(.resolvesSymbolicLink)
+            case .immediatelyAvailableMetadataOnly: insert(.immediatelyAvailableMetadataOnly)
+            case .forUploading: insert(.forUploading)
+            }
+        }
+    }
+}
+
+extension Access {
+    /// As `fsctl locks` says it.
+    var text: String {
+        switch self {
+        case .read: "read"
+        case .write(let option): option.rawValue
+        }
+    }
+}
+
+extension TurnRequest {
+    func isWriting(_ index: Int) -> Bool { targets[index].access.isWriting }
+}
+
+extension Refusal {
+    var error: VolumeError {
+        switch self {
+        case .busy: VolumeError(.busy, "somebody else has the turn; fsctl locks tells who")
+        case .cancelled: VolumeError(.cancelled, "the claim was cancelled before it had its turn")
+        case .failed(let sentence): VolumeError(.refused, sentence)
+        }
+    }
+}
+
+extension PresenterMessage.Kind {
+    var capability: Presenter.Capabilities {
+        switch self {
+        case .relinquishToReader: .relinquishToReader
+        case .relinquishToWriter: .relinquishToWriter
+        case .save: .save
+        case .accommodateDeletion: .accommodateDeletion
+        case .accommodateSubitemDeletion: .accommodateSubitemDeletion
+        case .reacquire: []
+        case .changed: .change
+        case .moved: .move
+        case .subitemAppeared: .subitemAppearance
+        case .subitemChanged: .subitemChange
+        case .subitemMoved: .subitemMove
+        case .versionGained, .versionLost, .versionResolved: .versions
+        case .subitemVersionGained, .subitemVersionLost, .subitemVersionResolved: .subitemVersions
+        }
+    }
+}
+
+extension PresenterMessage {
+    init(_ message: Message, to presenter: Int) {
+        self.init(presenter: presenter, kind: Kind(message))
+        turn = message.claim.map { Int($0.number) }
+        switch message {
+        case .reacquire(let claim): turn = Int(claim.number)
+        case .accommodateSubitemDeletion(_, let path), .subitemAppeared(let path),
+            .subitemChanged(let path):
+            self.path = RawText(path: path.names)
+        case .moved(let to): self.to = RawText(path: to.names)
+        case .subitemMoved(let from, let to):
+            (path, self.to) = (RawText(path: from.names), RawText(path: to.names))
+        case .version(_, let id): version = id
+        case .subitemVersion(let path, _, let id):
+            (self.path, version) = (RawText(path: path.names), id)
+        default: break
+        }
+    }
+}
+
+extension PresenterMessage.Kind {
+    fileprivate init(_ message: Message) {
+        self =
+            switch message {
+            case .relinquishToReader: .relinquishToReader
+            case .relinquishToWriter: .relinquishToWriter
+            case .save: .save
+            case .accommodateDeletion: .accommodateDeletion
+            case .accommodateSubitemDeletion: .accommodateSubitemDeletion
+            case .reacquire: .reacquire
+            case .changed: .changed
+            case .moved: .moved
+            case .subitemAppeared: .subitemAppeared
+            case .subitemChanged: .subitemChanged
+            case .subitemMoved: .subitemMoved
+            case .version(.gained, _): .versionGained
+            case .version(.lost, _): .versionLost
+            case .version(.resolved, _): .versionResolved
+            case .subitemVersion(_, .gained, _): .subitemVersionGained
+            case .subitemVersion(_, .lost, _): .subitemVersionLost
+            case .subitemVersion(_, .resolved, _): .subitemVersionResolved
+            }
+    }
+}
