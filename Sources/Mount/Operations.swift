@@ -8,6 +8,7 @@ import SystemCalls
 func operations() -> fuse_lowlevel_ops {
     var table = fuse_lowlevel_ops()
     addNames(&table)
+    addRemoving(&table)
     addAttributes(&table)
     addDirectories(&table)
     addData(&table)
@@ -71,6 +72,9 @@ private func addNames(_ table: inout fuse_lowlevel_ops) {
             driver.link(request, id, in: parent, $0)
         }
     }
+}
+
+private func addRemoving(_ table: inout fuse_lowlevel_ops) {
     table.unlink = { raw, parent, name in
         let request = Request(raw)
         let driver = request.driver
