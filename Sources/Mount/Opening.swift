@@ -72,7 +72,8 @@ final class Opening: @unchecked Sendable {
     /// Nobody is in the way: true, and it has its turn. `anyway`: of a file that was just made.
     func takeSeat(anyway: Bool = false) -> Bool {
         seat = state.seats.take(
-            kind, process: caller.process, now: cl_clock_monotonic_ns(), anyway: anyway)
+            kind, process: caller.process, now: cl_clock_monotonic_ns(),
+            anyway: anyway || !driver.turns.settings.isOn)
         return seat != nil
     }
 

@@ -38,7 +38,7 @@ final class Turns: Sendable {
     }
 
     /// Nobody has claims or presents anything.
-    var isQuiet: Bool { arbiter.isQuiet }
+    var isQuiet: Bool { arbiter.isQuiet || !settings.isOn }
 
     /// What a program's line of processes has claimed and presents is not in its way.
     func request(_ targets: [TurnRequest.Target], _ line: [Int32], goesAhead: Bool) -> TurnRequest {
@@ -107,6 +107,8 @@ final class Turns: Sendable {
 
 /// What the mount options say of turns.
 package struct TurnSettings: Sendable {
+    /// False: nobody waits for anybody, whatever is claimed.
+    package var isOn = true
     /// Seconds that an open waits for its turn before it fails with EBUSY.
     package var timeout = 30.0
     /// Seconds that what changes names waits before it goes ahead.

@@ -132,5 +132,15 @@ extension Mount.MountOptions {
         allowOther = options.allowOther
         passthrough = options.passthrough
         kernel = options.generic
+        turns.isOn = options.coordination
+        for (time, seconds) in options.turns {
+            switch time {
+            case .timeout: turns.timeout = seconds
+            case .names: turns.namesTimeout = seconds
+            case .idle: turns.breakTime = seconds
+            case .reader: turns.readerTime = seconds
+            case .writer: turns.writerTime = seconds
+            }
+        }
     }
 }

@@ -12,6 +12,10 @@ package struct MountOptions: Hashable, Sendable {
     package var listConflicts = false
     /// The volume's name, given when its store is made.
     package var name: String?
+    /// How long programs wait for their turns; seconds.
+    package var turns: [TurnTime: Double] = [:]
+    /// Whether they take turns at all.
+    package var coordination = true
     /// For the kernel: ro, nosuid, nodev, noexec, noatime, …; the later of two that contradict each
     /// other.
     package var generic: [String] = []
@@ -30,6 +34,9 @@ package struct MountOptions: Hashable, Sendable {
         case "passthrough": passthrough = true
         case "nopassthrough": passthrough = false
         case "list_conflicts": listConflicts = true
+        case "coordination": coordination = true
+        case "nocoordination": coordination = false
+        case _ where TurnTime(option: word) != nil: try take(time: word)
         case _ where word.hasPrefix("name="): name = try MountOptions.name(word.dropFirst(5))
         case _ where MountOptions.pairs.contains { $0.contains(word) }: replace(word)
         case _ where MountOptions.isForOthers(word): return
@@ -49,6 +56,16 @@ package struct MountOptions: Hashable, Sendable {
         generic.append(word)
     }
 
+    private mutating func take(time word: String) throws(VolumeError) {
+        guard let time = TurnTime(option: word) else { return }
+        let text = word.dropFirst(time.rawValue.count + 1)
+        guard let seconds = Double(text), seconds >= 0, seconds <= 86_400 else {
+            throw VolumeError(
+                .invalid, "\(time.rawValue)= needs seconds, 0 to 86400, and has \"\(text)\"")
+        }
+        turns[time] = seconds
+    }
+
     private static func name(_ text: some StringProtocol) throws(VolumeError) -> String {
         guard !text.isEmpty, text.utf8.count <= 255, !text.utf8.contains(where: { $0 < 0x20 })
         else {
@@ -58,11 +75,12 @@ package struct MountOptions: Hashable, Sendable {
         return String(text)
     }
 
-    static let own = [
-        "allow_other", "noallow_other", "default_permissions", "passthrough", "nopassthrough",
-        "list_conflicts",
-        "name=NAME",
-    ]
+    static let own =
+        [
+            "allow_other", "noallow_other", "default_permissions", "passthrough", "nopassthrough",
+            "list_conflicts", "nocoordination",
+        ]
+        + TurnTime.allCases.map { "\($0.rawValue)=SECONDS" } + ["name=NAME"]
 
     /// Each the opposite of the others in its row.
     private static let pairs = [
@@ -79,5 +97,23 @@ package struct MountOptions: Hashable, Sendable {
         ]
         let prefixes = ["x-", "X-", "comment=", "user="]
         return words.contains(word) || prefixes.contains { word.hasPrefix($0) }
+    }
+}
+
+/// The waits of programs that a mount option can change.
+package enum TurnTime: String, Hashable, Sendable, CaseIterable {
+    /// Until an open that waits for its turn fails with EBUSY (30).
+    case timeout = "coordination_timeout"
+    /// Until a rename, an unlink, a create goes ahead (0.25).
+    case names = "names_timeout"
+    /// Until an open file that nobody reads or writes is waited for no longer (1).
+    case idle = "break_time"
+    /// Until a reader, a writer is waited for no longer (5, 10).
+    case reader = "reader_time"
+    case writer = "writer_time"
+
+    init?(option word: String) {
+        guard let equals = word.firstIndex(of: "=") else { return nil }
+        self.init(rawValue: String(word[..<equals]))
     }
 }
