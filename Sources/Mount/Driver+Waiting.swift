@@ -129,6 +129,21 @@ extension Driver {
         if let deadline = waiting.deadline { turns.deadlines.cancel(deadline) }
     }
 
+    /// What was written in a coordinated turn is saved, though the file is open still.
+    func endTurn(inode: UInt64) {
+        guard let node = nodes.known(inode), let state = nodes.locked({ node.opened }),
+            let file = nodes.descriptor(of: node), let status = try? file.status()
+        else { return }
+        do throws(Errno) {
+            _ = try state.withContent(mayBlock: false) { (content) throws(Errno) in
+                try self.volume.endTurn(
+                    &content.writing, file: file.raw, status: status, traits: self.traits(node))
+            }
+        } catch {
+            log.error("The end of a turn was not recorded as a save: \(error).")
+        }
+    }
+
     /// Ends the turn of a handle, or of an open that came to nothing.
     func leave(_ state: OpenState, seat: UInt64?, claim: ClaimID?) {
         if let seat {

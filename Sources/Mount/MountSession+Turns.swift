@@ -48,6 +48,7 @@ extension MountSession {
     package func didChange(_ paths: [Path], by own: Set<PresenterID>, process: Int32) {
         for path in paths where !path.steps.isEmpty {
             let mark = driver.mark(path.names)
+            if let mark { driver.endTurn(inode: mark.inode) }
             guard driver.turns.marks.change(path.names, to: mark) else { continue }
             driver.arbiter.tell(
                 mark == nil ? .removed(path) : .changed(path), by: own, process: process,

@@ -65,6 +65,24 @@ extension Volume {
         }
     }
 
+    /// A coordinated turn to write it ends while it is open still: that is a save too. Of a large
+    /// file, the next close is.
+    package func endTurn(
+        _ writing: inout Writing, file: Int32, status: stat, traits: Traits
+    ) throws(Errno) {
+        let trace = Trace(status)
+        guard writing.writers > 0, trace.isFile, trace.size > 0,
+            trace.size <= settings.copiedSizeMax, !traits.contains(.local),
+            writing.baseline.map({ trace.differs(from: $0) }) ?? true
+        else { return }
+        let name = stash.newName(.copied, trace, spot: nil, actor: writing.actor)
+        try stash.copy(of: file, trace, into: name)
+        events.append(.saved(inode: trace.inode, by: writing.actor))
+        events.append(.secured(inode: trace.inode, stash: name, by: writing.actor))
+        writing.isSecured = true
+        writing.baseline = trace
+    }
+
     /// Before truncate(2), or ftruncate(2) by a handle that writes (`isWriter`), to `size`. True
     /// when done; false: call again with `mayBlock` from a thread that may take its time.
     package func willTruncate(
