@@ -47,7 +47,7 @@ extension Recorder {
             guard let item = try t.item(key), item.deleted == nil, try !isThere(item, t) else {
                 continue
             }
-            if let place = try newPlace(of: item, t) {
+            if let place = try newPlace(of: item, t), try !contains(item.key, place.parent, t) {
                 try move(item, to: place, t)
             } else {
                 gone.append(item)

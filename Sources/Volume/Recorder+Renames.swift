@@ -97,6 +97,12 @@ extension Recorder {
     }
 
     private func relocate(_ source: Item, to parent: Int64, _ name: Name, _ t: Transaction) throws {
+        guard try !contains(source.key, parent, t) else {
+            // The scan has seen one of the two at a place where a later event put it: once that is
+            // understood, all is looked at again.
+            memory.unsure.append(Item.root)
+            return
+        }
         var moved = source
         moved.parent = parent
         moved.name = name
@@ -116,6 +122,18 @@ extension Recorder {
         } else if isIgnored {
             rescan(moved.key)
         }
+    }
+
+    /// Whether an item is the other, or a directory around it.
+    func contains(_ key: Int64, _ other: Int64, _ t: Reader) throws -> Bool {
+        var next: Int64? = other
+        // No path has more names than 4,096 bytes hold.
+        for _ in 0..<2048 {
+            guard let at = next, at != Item.root else { return false }
+            if at == key { return true }
+            next = try t.item(at)?.parent
+        }
+        return true
     }
 
     /// A temporary file takes the name that the same program has just vacated.
