@@ -132,12 +132,14 @@ final class Parking: Sendable {
     /// A request that waits, on no thread, for something to happen.
     struct Hold: Sendable {
         fileprivate let parking: Parking
-        fileprivate let ticket: Ticket
+        /// Not the ticket, which knows what waits, which knows this.
         fileprivate let number: UInt64
 
         /// True, once: it is the caller's to answer. False: it was interrupted.
         func end() -> Bool {
-            guard ticket.claim() else { return false }
+            guard let ticket = parking.tickets.withLock({ $0[number] }), ticket.claim() else {
+                return false
+            }
             _ = parking.tickets.withLock { $0.remove(number) }
             return true
         }
@@ -154,7 +156,7 @@ final class Parking: Sendable {
             request.refuse(.interrupted)
             return nil
         }
-        return Hold(parking: self, ticket: ticket, number: number)
+        return Hold(parking: self, number: number)
     }
 
     /// Runs something soon, on a parking thread.
