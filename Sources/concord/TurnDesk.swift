@@ -18,6 +18,12 @@ final class TurnDesk: Sendable {
         /// By the client's own numbers.
         var claims: [Int: ClaimID] = [:]
         var presenters: [Int: PresenterID] = [:]
+
+        mutating func take(_ number: Int, _ id: ClaimID) -> Bool {
+            guard claims[number] == nil, claims.count < Limits.claimsMax else { return false }
+            claims[number] = id
+            return true
+        }
     }
 
     init(arbiter: Arbiter, session: MountSession) {
@@ -89,12 +95,11 @@ final class TurnDesk: Sendable {
             presenters: try presenters(request, client), party: party,
             isTry: request.try ?? false)
         let id = arbiter.reserve()
-        let known = clients.withLock { clients -> Int? in
-            guard let mine = clients[client.number], mine.claims[number] == nil else { return nil }
-            clients[client.number]!.claims[number] = id
-            return mine.claims.count
+        let isTaken = clients.withLock { clients -> Bool in
+            // In place: a copy of thousands of claims would cost more than all the rest.
+            clients[client.number]?.take(number, id) ?? false
         }
-        guard let known, known < Limits.claimsMax else {
+        guard isTaken else {
             throw VolumeError(
                 .invalid,
                 "this connection has a claim \(number) already, or too many: release it first")
@@ -138,10 +143,9 @@ final class TurnDesk: Sendable {
     private func presenters(_ request: Control.Request, _ client: Connection) throws(VolumeError)
         -> Set<PresenterID>
     {
-        let mine = clients.withLock { $0[client.number]?.presenters ?? [:] }
         var found: Set<PresenterID> = []
         for number in request.presenters ?? [] {
-            guard let id = mine[number] else {
+            guard let id = clients.withLock({ $0[client.number]?.presenters[number] }) else {
                 throw VolumeError(.notFound, "this connection has no presenter \(number)")
             }
             found.insert(id)
@@ -211,8 +215,11 @@ final class TurnDesk: Sendable {
         guard let number = request.presenter else { throw request.missing("presenter") }
         let names = try request.components()
         try act(for: request, client, party)
-        let known = clients.withLock { $0[client.number]?.presenters ?? [:] }
-        guard known[number] == nil, known.count < Limits.presentersMax else {
+        let isFree = clients.withLock { clients in
+            let known = clients[client.number]?.presenters ?? [:]
+            return known[number] == nil && known.count < Limits.presentersMax
+        }
+        guard isFree else {
             throw VolumeError(
                 .invalid,
                 "this connection has a presenter \(number) already, or too many: retire it first")

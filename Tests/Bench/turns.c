@@ -1,0 +1,115 @@
+/* What turns cost. In DIRECTORY there is a file "document".
+ *   turns open DIRECTORY TIMES            open, read 64 bytes, close: the program knows of no turns
+ *   turns flock DIRECTORY TIMES           open, flock, unlock, close
+ *   turns claim DIRECTORY TIMES SOCKET    open a turn to write, and end it, over the control socket
+ *   turns hold DIRECTORY COUNT SOCKET     claims COUNT documents that need not exist; then waits for the end of its input
+ * Each prints microseconds an operation; `hold` those of the first and of the last thousand claims. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+static void need(int good, const char *what)
+{
+	if (good) return;
+	fprintf(stderr, "turns: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static double now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec * 1e6 + (double)t.tv_nsec / 1e3;
+}
+
+static int daemon_at(const char *path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	need(s >= 0 && strlen(path) < sizeof address.sun_path, "socket");
+	strcpy(address.sun_path, path);
+	need(!connect(s, (struct sockaddr *)&address, sizeof address), path);
+	return s;
+}
+
+/* One line there, one back. */
+static void ask(int s, const char *line)
+{
+	char answer[4096];
+	size_t length = strlen(line), count = 0;
+	need(write(s, line, length) == (ssize_t)length, "request");
+	do {
+		ssize_t got = read(s, answer + count, sizeof answer - 1 - count);
+		need(got > 0, "answer");
+		count += (size_t)got;
+	} while (answer[count - 1] != '\n');
+	answer[count] = 0;
+	if (!strstr(answer, "\"ok\":true")) { fprintf(stderr, "turns: %s", answer); exit(1); }
+}
+
+static void claim(int s, int number, const char *path)
+{
+	char line[512];
+	snprintf(line, sizeof line,
+		"{\"id\":%d,\"verb\":\"claim\",\"claim\":%d,\"access\":[{\"path\":\"%s\",\"write\":\"update\"}]}\n",
+		number, number, path);
+	ask(s, line);
+}
+
+static void release(int s, int number)
+{
+	char line[128];
+	snprintf(line, sizeof line, "{\"id\":%d,\"verb\":\"release\",\"claim\":%d}\n", number, number);
+	ask(s, line);
+}
+
+static void hold(int s, int count)
+{
+	double began = now(), first = 0, last = 0;
+	for (int i = 0; i < count; i++) {
+		char path[64];
+		snprintf(path, sizeof path, "held %d", i);
+		claim(s, i + 1, path);
+		if (i == 999) first = (now() - began) / 1000;
+		if (i == count - 1001) last = now();
+	}
+	printf("first-thousand %.4f last-thousand %.4f\n", first, (now() - last) / 1000);
+	fflush(stdout);
+	char byte;
+	while (read(0, &byte, 1) > 0) {}
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 4) { fprintf(stderr, "usage: turns open|flock|claim|hold DIRECTORY TIMES [SOCKET]\n"); return 2; }
+	int times = atoi(argv[3]), s = argc > 4 ? daemon_at(argv[4]) : -1;
+	need(!chdir(argv[2]), argv[2]);
+	if (!strcmp(argv[1], "hold")) { hold(s, times); return 0; }
+	double began = now();
+	for (int i = 0; i < times; i++) {
+		char bytes[64];
+		int fd;
+		if (!strcmp(argv[1], "open")) {
+			need((fd = open("document", O_RDONLY)) >= 0, "open");
+			need(read(fd, bytes, sizeof bytes) >= 0, "read");
+			close(fd);
+		} else if (!strcmp(argv[1], "flock")) {
+			need((fd = open("document", O_RDWR)) >= 0 && !flock(fd, LOCK_EX) && !flock(fd, LOCK_UN), "flock");
+			close(fd);
+		} else {
+			claim(s, i + 1, "document");
+			release(s, i + 1);
+		}
+	}
+	printf("%s %.4f\n", argv[1], (now() - began) / times);
+	return 0;
+}
