@@ -4,18 +4,13 @@ import Synchronization
 
 /// Things to be done later, on one thread of its own.
 final class Deadlines: @unchecked Sendable {
-    private struct Entry {
-        var due: Int64
-        var number: UInt64
-        var body: @Sendable () -> Void
-    }
-
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let changed = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
     // Guarded by the mutex.
-    private var entries: [UInt64: Entry] = [:]
-    /// The soonest first; those cancelled are passed over.
+    private var entries: [UInt64: @Sendable () -> Void] = [:]
+    /// The soonest first, from `head` on; those cancelled are passed over.
     private var order: [(due: Int64, number: UInt64)] = []
+    private var head = 0
     private var last: UInt64 = 0
     private var isClosed = false
 
@@ -44,10 +39,12 @@ final class Deadlines: @unchecked Sendable {
         defer { pthread_mutex_unlock(mutex) }
         last += 1
         let due = cl_clock_monotonic_ns() + Int64(seconds * 1e9)
-        entries[last] = Entry(due: due, number: last, body: body)
-        let index = order.firstIndex { $0.due > due } ?? order.count
+        entries[last] = body
+        // Most come in the order in which they are due.
+        var index = order.count
+        while index > head, order[index - 1].due > due { index -= 1 }
         order.insert((due, last), at: index)
-        if index == 0 { pthread_cond_signal(changed) }
+        if index == head { pthread_cond_signal(changed) }
         return last
     }
 
@@ -73,11 +70,16 @@ final class Deadlines: @unchecked Sendable {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         while !isClosed {
-            while let first = order.first, entries[first.number] == nil { order.removeFirst() }
-            guard let first = order.first else {
+            while head < order.count, entries[order[head].number] == nil { head += 1 }
+            if head > order.count / 2 {
+                order.removeFirst(head)
+                head = 0
+            }
+            guard head < order.count else {
                 pthread_cond_wait(changed, mutex)
                 continue
             }
+            let first = order[head]
             let wait = first.due - cl_clock_monotonic_ns()
             guard wait <= 0 else {
                 var until = timespec(
@@ -85,8 +87,8 @@ final class Deadlines: @unchecked Sendable {
                 pthread_cond_timedwait(changed, mutex, &until)
                 continue
             }
-            order.removeFirst()
-            return entries.removeValue(forKey: first.number)?.body
+            head += 1
+            return entries.removeValue(forKey: first.number)
         }
         return nil
     }
