@@ -66,7 +66,7 @@ package struct Command: CustomStringConvertible {
     }
 
     /// A file without a name.
-    private static func scratch(holding data: Data = Data()) throws -> FileHandle {
+    package static func scratch(holding data: Data = Data()) throws -> FileHandle {
         let base = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
         var template = Array("\(base)/command.XXXXXX".utf8CString)
         let descriptor = mkstemp(&template)
