@@ -16,10 +16,11 @@ let s:is_draining = 0
 
 let s:hears = 'relinquishToWriter,save,accommodateDeletion,reacquire,changed,moved,versionGained'
 let s:again_ms = 100
+let s:move_tries_max = 10
 let s:reappear_tries_max = 6
 let s:reappear_ms = 300
 " Not now, says Vim: text is locked, the command-line window is open, ...
-let s:not_now = '\vE(523|565|11|788|578|1155):'
+let s:not_now = '\vE(523|565|11|788|578|1155):|^Concord: not yet'
 
 " A buffer has a file, perhaps another than before.
 function! concord#look(buf) abort
@@ -305,6 +306,12 @@ function! s:refresh(buf, it) abort
     if type(to) != v:t_string
       call s:tell(a:buf, 'the file was renamed to what is no text')
     else
+      " We may hear of it before the kernel has the new name.
+      let a:it.tries = get(a:it, 'tries', 0) + 1
+      if !filereadable(to) && a:it.tries < s:move_tries_max
+        throw 'Concord: not yet'
+      endif
+      let a:it.tries = 0
       " Before, so that the new name is not presented by another job.
       let old = a:it.path
       let a:it.path = to
@@ -351,6 +358,7 @@ function! concord#rename_here(to) abort
       silent edit!
       if has('nvim')
         silent noautocmd write!
+        call concord#look(bufnr(''))
       endif
     endif
   finally
