@@ -14,8 +14,8 @@ struct CoordinateCommand: ParsableCommand {
             {read|write} [WAY] PATH … [{read|write} …] -- COMMAND ARGUMENT …
             """,
         discussion: """
-            Each "read" or "write" is followed by how, and by one or several paths; all are had at \
-            once. A path that is called so itself is ./read or ./write.
+            Each "read" or "write" is followed by how, and by one or several paths; all are had \
+            at once. A path that is called so itself is ./read or ./write.
 
               read   --without-changes      what is unsaved elsewhere need not be
                      --resolve-symlink      what a symlink points to
@@ -26,15 +26,15 @@ struct CoordinateCommand: ParsableCommand {
                      --replacing            something else will be in its place, or is new there
                      --content-independent  only labels, times and the like
 
-            Documents may be renamed while the command waits. It finds them in its arguments, where \
-            {1}, {2}, … stand for the paths as they are then and {} for all of them (or, inside a \
-            word, for the only one), and in CONCORD_PATH_1, CONCORD_PATH_2, … and CONCORD_PATHS (one \
-            a line). Paths on two volumes are claimed one volume after the other, always in the \
+            Documents may be renamed while the command waits. It finds them in its arguments, \
+            where {1}, {2}, … stand for the paths as they are then and {} for all of them (or, \
+            inside a word, for the only one), and in CONCORD_PATH_1, CONCORD_PATH_2, … and \
+            CONCORD_PATHS (one a line). Paths on two volumes are claimed one volume after the other, always in the \
             same order; those on none need no turn.
 
             Ends with the command's exit status; 126 and 127 when it cannot be started, 4 when \
-            --no-wait would have to wait, 10 after --timeout, 13 when another program could not save \
-            or let go, 130 when interrupted while waiting.
+            --no-wait would have to wait, 10 after --timeout, 13 when another program could not \
+            save or let go, 130 when interrupted while waiting.
 
             EXAMPLES
               fsctl coordinate read letter.odt -- cp {} /backup/

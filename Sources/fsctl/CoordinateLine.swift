@@ -83,9 +83,9 @@ package struct CoordinateLine: Hashable, Sendable {
         _ text: String, among all: [String: Option], _ deed: String
     ) throws(Mistake) -> Option {
         if let found = all[text] { return found }
+        let known = all.keys.sorted().joined(separator: ", ")
         throw Mistake(
-            message:
-                "\(text) is no way of \(deed), which are \(all.keys.sorted().joined(separator: ", ")); "
+            message: "\(text) is no way of \(deed), which are \(known); "
                 + "other options stand before the first read or write.")
     }
 }

@@ -8,8 +8,8 @@ struct LocksCommand: ParsableCommand {
         commandName: "locks",
         abstract: "Show who has a turn on a document, who waits for whom, and who presents it.",
         discussion: """
-            Claims are made by fsctl coordinate and by programs that know of turns; a plain program \
-            has its turn while it has a document open.
+            Claims are made by fsctl coordinate and by programs that know of turns; a plain \
+            program has its turn while it has a document open.
             """)
 
     @OptionGroup var output: OutputOptions

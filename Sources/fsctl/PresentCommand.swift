@@ -14,8 +14,8 @@ struct PresentCommand: ParsableCommand {
 
             With --interactive another program answers, with a line of JSON for each message that \
             asks (relinquishToReader, relinquishToWriter, save, accommodateDeletion, \
-            accommodateSubitemDeletion): {"turn":12}, or {"turn":12,"failure":"The disk is full."}; \
-            the end of standard input ends it. So an editor's plugin can be a presenter.
+            accommodateSubitemDeletion): {"turn":12}, or {"turn":12,"failure":"No space."}; the \
+            end of standard input ends it. So an editor's plugin can be a presenter.
 
             EXAMPLES
               fsctl present letter.txt --save-text 'as it is on the screen'
@@ -36,7 +36,7 @@ struct PresentCommand: ParsableCommand {
     @Option(help: "When asked to save: run this in a shell; CONCORD_PATH names the document.")
     var saveCommand: String?
 
-    @Option(help: "When asked to save: write this line as the document's contents.")
+    @Option(help: "An unsaved line: written as the document's contents when first asked to save.")
     var saveText: String?
 
     @Option(help: "When asked to save, or to let go for a deletion: this sentence says why not.")

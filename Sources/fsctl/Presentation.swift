@@ -14,8 +14,9 @@ final class Presentation {
 
     enum Save {
         case nothing
+        /// What has not been saved yet.
         case text(String)
-        /// For a shell.
+        /// For a shell, each time.
         case command(String)
         /// Not saved, nor let go to be deleted, and why.
         case refusal(String)
@@ -26,7 +27,7 @@ final class Presentation {
         case ended
     }
 
-    private let conduct: Conduct
+    private var conduct: Conduct
     private let mountPoint: FilePath
     private var components: [Name]
     private let client: TurnClient
@@ -100,12 +101,15 @@ final class Presentation {
 
     /// Does what was asked; why not, where it cannot.
     private func failure(of kind: PresenterMessage.Kind) -> String? {
-        guard case .answer(let save, _) = conduct else { return nil }
+        guard case .answer(let save, let seconds) = conduct else { return nil }
         switch (save, kind) {
         case (.refusal(let sentence), .save), (.refusal(let sentence), .accommodateDeletion),
             (.refusal(let sentence), .accommodateSubitemDeletion):
             return sentence
-        case (.text(let text), .save): return write(text)
+        case (.text(let text), .save):
+            let failure = write(text)
+            if failure == nil { conduct = .answer(save: .nothing, afterSeconds: seconds) }
+            return failure
         case (.command(let command), .save): return run(command)
         default: return nil
         }
