@@ -37,7 +37,7 @@ struct VimTurnTests {
                 [vim.rawValue, "-u", settings, "-i", "NONE", "letter.txt"], directory: volume.path)
             defer { terminal.close() }
             try wait(seconds: 20, for: "Vim to present the letter") {
-                try locks(volume).contains("presents") ? true : nil
+                try locks(volume).contains("  presents ") ? true : nil
             }
             try body(volume, terminal)
             try say(":qa!", in: terminal)
@@ -96,7 +96,7 @@ struct VimTurnTests {
             let writer = try Beside(
                 "coordinate", "write", "letter.txt", "--", "sh", "-c",
                 "echo has it; read line; echo theirs >>letter.txt", directory: volume.path)
-            try writer.wait(for: "has it")
+            #expect(try writer.wait(for: "has it") == "has it\n")
             try say(":set readonly?", in: terminal)
             try terminal.wait(for: "  readonly")
             writer.tell("go")
@@ -115,7 +115,7 @@ struct VimTurnTests {
             try add("unsaved", in: terminal)
             let new = "\(volume.path)/renamed.txt"
             try Command("mv", "\(volume.path)/letter.txt", new).succeed()
-            try terminal.wait(for: "Concord: renamed.txt")
+            try terminal.wait(for: "Concord: renamed.txt: renamed")
             try say(":w", in: terminal)
             try terminal.wait(for: "written")
             #expect(try String(contentsOfFile: new, encoding: .utf8) == "first\nunsaved\n")
@@ -134,7 +134,7 @@ struct VimTurnTests {
                 "write", "--replacing", "letter.txt", "--", "mv", "n", "{}", in: volume)
             try terminal.wait(for: "another")
             try wait(seconds: 20, for: "Vim to present what is new") {
-                try locks(volume).contains("presents") ? true : nil
+                try locks(volume).contains("  presents ") ? true : nil
             }
             _ = try coordinate("write", "--deleting", "letter.txt", "--", "rm", "{}", in: volume)
             try terminal.wait(for: "its text is still here")

@@ -11,7 +11,7 @@ package final class Beside {
     package init(_ arguments: String..., directory: String? = nil) throws {
         home = try TemporaryDirectory("beside")
         var ends: [Int32] = [0, 0]
-        guard pipe2(&ends, O_CLOEXEC) == 0 else { throw SupportError("cannot make a pipe") }
+        guard pipe(&ends) == 0 else { throw SupportError("cannot make a pipe") }
         let output = open("\(home.path)/output", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
         defer {
             close(output)

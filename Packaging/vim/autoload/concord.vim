@@ -374,8 +374,7 @@ endfunction
 " The file is about to be deleted, or to be replaced by another. The text stays in the buffer.
 function! s:accommodate(buf, it, turn) abort
   let a:it.last = 'let go, to be deleted or replaced'
-  let a:it.lost = {'modified': getbufvar(a:buf, '&modified'),
-        \ 'tick': getbufvar(a:buf, 'changedtick'), 'stamp': s:stamp(a:it.path)}
+  let a:it.lost = s:stamp(a:it.path)
   call s:answer(a:it, a:turn, '')
 endfunction
 
@@ -396,8 +395,7 @@ function! s:look_again(buf, it, timer, try) abort
     return
   endif
   let now = s:stamp(a:it.path)
-  let is_untouched = !a:it.lost.modified && getbufvar(a:buf, 'changedtick') == a:it.lost.tick
-  if now[0] >= 0 && (now != a:it.lost.stamp || a:try >= s:reappear_tries_max)
+  if now[0] >= 0 && (now != a:it.lost || a:try >= s:reappear_tries_max)
     " Replaced, as many programs save; or kept after all.
     call remove(a:it, 'lost')
     call s:present(a:buf, a:it.path)
@@ -445,6 +443,8 @@ function! s:tell(buf, sentence) abort
   if has_key(s:buffers, a:buf)
     let s:buffers[a:buf].last = a:sentence
   endif
+  " What is drawn later would wipe it away.
+  redraw
   echohl WarningMsg
   echomsg 'Concord: ' . fnamemodify(bufname(a:buf), ':t') . ': ' . s:plain(a:sentence)
   echohl None
