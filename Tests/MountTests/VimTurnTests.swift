@@ -26,7 +26,7 @@ struct VimTurnTests {
             let outside = try TemporaryDirectory()
             let settings = try outside.write(
                 """
-                set nocompatible shortmess+=I
+                set nocompatible shortmess+=I ttimeout ttimeoutlen=20
                 let g:concord_fsctl = '\(Programs.fsctl)'
                 set runtimepath^=\(Self.plugin)
 
@@ -64,6 +64,15 @@ struct VimTurnTests {
         try terminal.type("Go" + line)
         try terminal.press("Escape")
         try terminal.wait(for: line)
+    }
+
+    /// A message may be gone from the screen again at once; the plugin tells it when asked.
+    private func waitForStatus(_ text: String, in terminal: Terminal) throws {
+        try terminal.wait(for: text) { screen in
+            if screen.contains(text) { return true }
+            try? say(":ConcordStatus", in: terminal)
+            return false
+        }
     }
 
     private func coordinate(_ arguments: String..., in volume: MountedVolume) throws -> String {
@@ -115,7 +124,7 @@ struct VimTurnTests {
             try add("unsaved", in: terminal)
             let new = "\(volume.path)/renamed.txt"
             try Command("mv", "\(volume.path)/letter.txt", new).succeed()
-            try terminal.wait(for: "Concord: renamed.txt: renamed")
+            try waitForStatus("renamed.txt: renamed", in: terminal)
             try say(":w", in: terminal)
             try terminal.wait(for: "written")
             #expect(try String(contentsOfFile: new, encoding: .utf8) == "first\nunsaved\n")
@@ -137,7 +146,7 @@ struct VimTurnTests {
                 try locks(volume).contains("  presents ") ? true : nil
             }
             _ = try coordinate("write", "--deleting", "letter.txt", "--", "rm", "{}", in: volume)
-            try terminal.wait(for: "its text is still here")
+            try waitForStatus("its text is still here", in: terminal)
             #expect(!FileManager.default.fileExists(atPath: file))
             try say(":w", in: terminal)
             try terminal.wait(for: "written")

@@ -16,6 +16,7 @@ let s:is_draining = 0
 
 let s:hears = 'relinquishToWriter,save,accommodateDeletion,reacquire,changed,moved,versionGained'
 let s:again_ms = 100
+let s:say_ms = 20
 let s:move_tries_max = 10
 let s:reappear_tries_max = 6
 let s:reappear_ms = 300
@@ -443,10 +444,14 @@ function! s:tell(buf, sentence) abort
   if has_key(s:buffers, a:buf)
     let s:buffers[a:buf].last = a:sentence
   endif
-  " What is drawn later would wipe it away.
-  redraw
+  let text = 'Concord: ' . fnamemodify(bufname(a:buf), ':t') . ': ' . s:plain(a:sentence)
+  " Later: the window is still to be drawn, which would wipe it away.
+  call timer_start(s:say_ms, {-> s:say(text)})
+endfunction
+
+function! s:say(text) abort
   echohl WarningMsg
-  echomsg 'Concord: ' . fnamemodify(bufname(a:buf), ':t') . ': ' . s:plain(a:sentence)
+  echomsg a:text
   echohl None
 endfunction
 
