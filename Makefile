@@ -50,7 +50,7 @@ check: ## format and house rules, without building the programs' tests
 format: ## put every Swift file into the house format
 	swift format --in-place --recursive Package.swift Sources Tests
 
-install: build ## programs, mount helper, systemd unit and completions, under PREFIX
+install: build ## programs, mount helper, systemd unit, completions and Vim plugin, under PREFIX
 	Packaging/install $(BIN) "$(DESTDIR)" "$(PREFIX)" "$(SBINDIR)" "$(UNITDIR)"
 
 uninstall: ## remove what install put there; stores and documents stay

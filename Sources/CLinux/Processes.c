@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/ioctl.h>
+#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -71,6 +72,20 @@ void cl_remember_interrupts(void) {
     sigaction(SIGHUP, &action, NULL);
 }
 int cl_interrupted(void) { return remembered; }
+int cl_signal_descriptor(void) {
+    sigset_t set;
+    held(&set);
+    sigaddset(&set, SIGHUP);
+    if (pthread_sigmask(SIG_BLOCK, &set, NULL)) return -EINVAL;
+    int fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return fd < 0 ? -errno : fd;
+}
+int cl_take_signal(int descriptor, int *by_program) {
+    struct signalfd_siginfo info;
+    if (read(descriptor, &info, sizeof info) != sizeof info) return 0;
+    *by_program = info.ssi_code <= 0;
+    return (int)info.ssi_signo;
+}
 int cl_terminal_width(int descriptor) {
     struct winsize size;
     if (!isatty(descriptor)) return 0;

@@ -1,16 +1,18 @@
 /// Bytes as they come, lines as they go. Each byte is looked at and moved a bounded number of
 /// times, however small the pieces and the lines are.
-struct LineBuffer {
+package struct LineBuffer {
     private var bytes: [UInt8] = []
     /// What lies before it has been taken.
     private var start = 0
     /// No newline between `start` and this index.
     private var scanned = 0
 
-    var isEmpty: Bool { count == 0 }
-    var count: Int { bytes.count - start }
+    package init() {}
 
-    mutating func append(_ piece: some Collection<UInt8>) {
+    package var isEmpty: Bool { count == 0 }
+    package var count: Int { bytes.count - start }
+
+    package mutating func append(_ piece: some Collection<UInt8>) {
         if start > bytes.count / 2 {
             bytes.removeFirst(start)
             scanned -= start
@@ -20,7 +22,7 @@ struct LineBuffer {
     }
 
     /// The first whole line without its end; empty lines are passed over.
-    mutating func next() -> [UInt8]? {
+    package mutating func next() -> [UInt8]? {
         while let end = bytes[scanned...].firstIndex(of: UInt8(ascii: "\n")) {
             var line = bytes[start..<end]
             (start, scanned) = (end + 1, end + 1)

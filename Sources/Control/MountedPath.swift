@@ -19,18 +19,36 @@ package struct MountedPath: Sendable {
     /// Finds the volume that a path is on. The last component may be a symlink, which is meant
     /// itself, or missing.
     package init(_ given: FilePath) throws(VolumeError) {
+        let (root, components, socket) = try MountedPath.find(given)
+        guard let socket else {
+            throw VolumeError(
+                .notFound,
+                "\(given) is not on a Concord volume (the file system at \(root) is another one); "
+                    + "concord mount makes one"
+            )
+        }
+        (mountPoint, self.components, self.socket) = (root, components, socket)
+    }
+
+    /// Nil when the path is on a file system of another kind.
+    package init?(ifOnVolume given: FilePath) throws(VolumeError) {
+        let (root, components, socket) = try MountedPath.find(given)
+        guard let socket else { return nil }
+        (mountPoint, self.components, self.socket) = (root, components, socket)
+    }
+
+    private static func find(_ given: FilePath) throws(VolumeError) -> (FilePath, [Name], String?) {
         let full: FilePath
-        let start: FilePath
+        let root: FilePath
         do throws(Errno) {
             full = try given.resolvedParent()
-            start = try MountedPath.isDirectory(full) ? full : full.parent
-            mountPoint = try MountedPath.root(above: start)
+            root = try MountedPath.root(above: isDirectory(full) ? full : full.parent)
         } catch {
-            throw MountedPath.sentence(given, error)
+            throw sentence(given, error)
         }
-        socket = try MountedPath.socket(of: mountPoint, for: given)
-        let prefix = mountPoint.bytes.count + (mountPoint.bytes.last == UInt8(ascii: "/") ? 0 : 1)
-        components = RawText(bytes: Array(full.bytes.dropFirst(prefix))).path ?? []
+        let prefix = root.bytes.count + (root.bytes.last == UInt8(ascii: "/") ? 0 : 1)
+        let components = RawText(bytes: Array(full.bytes.dropFirst(prefix))).path ?? []
+        return (root, components, try socket(of: root, for: given))
     }
 
     /// False for what is not there; a mount whose daemon has died is no answer.
@@ -52,17 +70,14 @@ package struct MountedPath: Sendable {
         return here
     }
 
-    private static func socket(of root: FilePath, for given: FilePath) throws(VolumeError) -> String
+    private static func socket(of root: FilePath, for given: FilePath)
+        throws(VolumeError) -> String?
     {
         var value = [UInt8](repeating: 0, count: 256)
         let count = root.withCString { cl_path_getxattr($0, attribute, &value, value.count) }
         if count > 0 { return String(decoding: value[..<count], as: UTF8.self) }
         if count == -Int(ENOTCONN) { throw sentence(given, Errno(ENOTCONN)) }
-        throw VolumeError(
-            .notFound,
-            "\(given) is not on a Concord volume (the file system at \(root) is another one); "
-                + "concord mount makes one"
-        )
+        return nil
     }
 
     private static func sentence(_ given: FilePath, _ error: Errno) -> VolumeError {

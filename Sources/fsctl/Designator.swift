@@ -55,15 +55,17 @@ package enum Designator: Hashable, Sendable {
 
     private static let shield = "@"
 
-    /// Lets offsets through the parser, which would take `-1` for an option.
+    /// Lets offsets through the parser, which would take `-1` for an option. Behind `--` it takes
+    /// nothing for one.
     package static func shielded(_ arguments: [String]) -> [String] {
-        arguments.map { argument in
+        let end = arguments.firstIndex(of: "--") ?? arguments.endIndex
+        return arguments[..<end].map { argument in
             let digits = argument.dropFirst()
             let isOffset =
                 argument.hasPrefix("-") && !digits.isEmpty
                 && digits.utf8.allSatisfy { (0x30...0x39).contains($0) }
             return isOffset ? shield + argument : argument
-        }
+        } + arguments[end...]
     }
 }
 

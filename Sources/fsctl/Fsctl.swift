@@ -17,12 +17,14 @@ struct Fsctl: ParsableCommand {
               fsctl diff notes.txt -1
               fsctl restore notes.txt 3
               fsctl undelete old/notes.txt
+              fsctl coordinate write notes.txt -- sort -o {} {}
             """,
         version: "fsctl 0.1",
         subcommands: [
             StatusCommand.self, VersionsCommand.self, ShowCommand.self, DiffCommand.self,
             RestoreCommand.self, UndeleteCommand.self, NameCommand.self, ForgetCommand.self,
-            WaitCommand.self, DoctorCommand.self, StatisticsCommand.self,
+            WaitCommand.self, CoordinateCommand.self, LocksCommand.self, PresentCommand.self,
+            WatchCommand.self, DoctorCommand.self, StatisticsCommand.self,
         ])
 
     static func main() {

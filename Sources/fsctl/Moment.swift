@@ -13,6 +13,23 @@ package enum Moment {
         return "\(then.tm_year + 1900)-\(two(then.tm_mon + 1))-\(two(then.tm_mday)) \(clock)"
     }
 
+    /// `14:03:07`
+    package static func clock(_ time: Int64, inUTC: Bool = false) -> String {
+        let then = parts(time, inUTC)
+        return "\(two(then.tm_hour)):\(two(then.tm_min)):\(two(then.tm_sec))"
+    }
+
+    /// How long ago: `7 s`, `12 min`, `3 h`, `2 days`.
+    package static func age(_ time: Int64, now: Int64 = cl_clock_realtime_ns()) -> String {
+        let seconds = max(0, Int((now - time) / 1_000_000_000))
+        switch seconds {
+        case ..<100: return "\(seconds) s"
+        case ..<6000: return "\(seconds / 60) min"
+        case ..<172_800: return "\(seconds / 3600) h"
+        default: return "\(seconds / 86_400) days"
+        }
+    }
+
     private static func parts(_ time: Int64, _ inUTC: Bool) -> tm {
         // Rounded down, before 1970 too.
         var seconds = time_t((Double(time) / 1e9).rounded(.down))

@@ -28,10 +28,15 @@ enum Terminal {
 
     /// One line on standard error that the next one overwrites; nothing where it is no terminal.
     static func show(_ progress: Progress) {
+        let percent = Int((min(max(progress.fraction, 0), 1) * 100).rounded())
+        note("\(percent) % \(progress.text)")
+    }
+
+    /// As `show`, for what has no measure.
+    static func note(_ text: String) {
         let width = Int(cl_terminal_width(2))
         guard width > 0 else { return }
-        let percent = Int((min(max(progress.fraction, 0), 1) * 100).rounded())
-        let line = "\(percent) % \(progress.text)".fitted(to: width - 1)
+        let line = text.printable.fitted(to: width - 1)
         let bytes = Array("\r\u{1B}[K\(line)".utf8)
         _ = write(2, bytes, bytes.count)
         showsProgress.store(true, ordering: .relaxed)
@@ -41,5 +46,17 @@ enum Terminal {
         guard showsProgress.exchange(false, ordering: .relaxed) else { return }
         let bytes = Array("\r\u{1B}[K".utf8)
         _ = write(2, bytes, bytes.count)
+    }
+
+    /// A line on standard output, at once: somebody reads while we go on.
+    static func say(_ line: [UInt8]) {
+        var rest = (line + [UInt8(ascii: "\n")])[...]
+        while !rest.isEmpty {
+            let count = rest.withUnsafeBytes { write(1, $0.baseAddress!, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            // Nobody reads any more.
+            guard count > 0 else { exit(0) }
+            rest = rest.dropFirst(count)
+        }
     }
 }

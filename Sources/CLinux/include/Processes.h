@@ -19,5 +19,9 @@ int cl_await_end(void);
 void cl_remember_interrupts(void);
 /// The number of the signal remembered, or 0.
 int cl_interrupted(void);
+/// A descriptor that becomes readable when SIGINT, SIGTERM or SIGHUP came; this thread and those it starts are spared.
+int cl_signal_descriptor(void);
+/// The number of such a signal, 0 when there is none, and whether a program sent it; those of the terminal go to all it runs.
+int cl_take_signal(int descriptor, int *by_program);
 /// Columns, or 0 when it is not a terminal.
 int cl_terminal_width(int descriptor);

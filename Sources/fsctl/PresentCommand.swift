@@ -1,0 +1,103 @@
+import ArgumentParser
+import Control
+import Model
+
+struct PresentCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "present",
+        abstract: "Show a document as an editor does: be told of others' accesses, and answer.",
+        discussion: """
+            Prints a line of JSON for each message: its kind and, where there is one, the turn, \
+            path, to and version; the first line says "presenting" when all is set up. Paths are \
+            absolute. Everything is answered at once, with nothing to save, unless options say \
+            otherwise. When the document was let go to be deleted, the command ends.
+
+            With --interactive another program answers, with a line of JSON for each message that \
+            asks (relinquishToReader, relinquishToWriter, save, accommodateDeletion, \
+            accommodateSubitemDeletion): {"turn":12}, or {"turn":12,"failure":"No space."}; the \
+            end of standard input ends it. So an editor's plugin can be a presenter.
+
+            EXAMPLES
+              fsctl present letter.txt --save-text 'as it is on the screen'
+              fsctl present letter.txt --save-command 'date >"$CONCORD_PATH"' --delay 2
+              fsctl present letter.txt --refuse 'the disk is full'
+            """)
+
+    @Option(
+        help: """
+            The kinds of messages wanted, with commas between them; the others are not waited for \
+            either.
+            """)
+    var hears: Kinds = .init(all: PresenterMessage.Kind.allCases)
+
+    @Option(help: "The program on whose behalf this is, which must have started this one.")
+    var process: Int32?
+
+    @Option(help: "When asked to save: run this in a shell; CONCORD_PATH names the document.")
+    var saveCommand: String?
+
+    @Option(help: "An unsaved line: written as the document's contents when first asked to save.")
+    var saveText: String?
+
+    @Option(help: "When asked to save, or to let go for a deletion: this sentence says why not.")
+    var refuse: String?
+
+    @Option(help: "Seconds to wait before each answer.")
+    var delay: Double = 0
+
+    @Flag(help: "Leave everybody waiting.")
+    var neverAnswer = false
+
+    @Flag(help: "Answers come on standard input.")
+    var interactive = false
+
+    @Argument(help: "A document or directory.", completion: .file())
+    var path: String
+
+    func validate() throws {
+        guard delay.isFinite, delay >= 0 else {
+            throw ValidationError("The delay is a number of seconds, 0 or more.")
+        }
+        let ways = [saveCommand != nil, saveText != nil, refuse != nil, neverAnswer, interactive]
+        guard ways.count(where: \.self) <= 1 else {
+            throw ValidationError(
+                "--save-command, --save-text, --refuse, --never-answer, --interactive: give one.")
+        }
+        guard !interactive || delay == 0 else {
+            throw ValidationError("With --interactive the answers come when they come: no --delay.")
+        }
+    }
+
+    func run() throws {
+        let conduct: Presentation.Conduct =
+            if interactive { .asToldByInput } else if neverAnswer { .neverAnswer } else {
+                .answer(save: save, afterSeconds: delay)
+            }
+        let place = try MountedPath(RawArgument.path(path))
+        let presentation = try Presentation(of: place, conduct: conduct)
+        try presentation.run(hears: hears.all, process: process)
+    }
+
+    private var save: Presentation.Save {
+        if let saveCommand { return .command(saveCommand) }
+        if let saveText { return .text(saveText) }
+        return refuse.map { .refusal($0) } ?? .nothing
+    }
+
+    /// `save,changed,moved`
+    struct Kinds: ExpressibleByArgument {
+        var all: [PresenterMessage.Kind]
+        var defaultValueDescription: String { "all" }
+    }
+}
+
+extension PresentCommand.Kinds {
+    init?(argument: String) {
+        let names = argument.split(separator: ",").map(String.init)
+        let known = names.compactMap(PresenterMessage.Kind.init(rawValue:))
+        guard known.count == names.count else { return nil }
+        self.init(all: known)
+    }
+
+    static var allValueStrings: [String] { PresenterMessage.Kind.allCases.map(\.rawValue) }
+}

@@ -1,0 +1,114 @@
+import ArgumentParser
+import CLinux
+import Control
+import Glibc
+import Model
+
+/// One claim on the items of one volume, from when it is made until it is let go.
+final class VolumeClaim {
+    private enum News: Sendable {
+        case ended(Result<GrantReport, VolumeError>)
+        case others([LocksReport.Turn])
+    }
+
+    private let places: [MountedPath]
+    private let client: TurnClient
+    private let news: Inbox<News>
+    private static let number = 1
+    /// A shorter wait needs no explanation.
+    private static let noteSeconds = 0.4
+    private static let noteAgainSeconds = 2.0
+
+    /// The places are all of one volume.
+    init(on places: [MountedPath]) throws(VolumeError) {
+        self.places = places
+        news = try Inbox()
+        client = try TurnClient(socket: places[0].socket, pushed: { _ in }, ended: {})
+    }
+
+    /// Waits for the turn; where the items are then.
+    func begin(
+        _ access: [AccessField], waits: Bool, deadline: Int64?, signals: borrowing Signals
+    ) throws -> [FilePath] {
+        var request = Request(.claim)
+        request.claim = VolumeClaim.number
+        request.access = access
+        request.try = waits ? nil : true
+        client.ask(request) { [news] answer in
+            news.put(
+                .ended(
+                    Result { () throws(VolumeError) in
+                        try TurnClient.result(answer, as: GrantReport.self)
+                    }))
+        }
+        let report = try outcome(deadline, signals)
+        guard report.paths.count == places.count else {
+            throw VolumeError(.system, "the volume's daemon granted something else than was asked")
+        }
+        let root = places[0].mountPoint
+        return report.paths.map { root.appending($0.path ?? []) }
+    }
+
+    private func outcome(_ deadline: Int64?, _ signals: borrowing Signals) throws -> GrantReport {
+        var noteTime = cl_clock_monotonic_ns() + Int64(VolumeClaim.noteSeconds * 1e9)
+        var isCancelled = false
+        defer { Terminal.clearProgress() }
+        while true {
+            let now = cl_clock_monotonic_ns()
+            if let deadline, now >= deadline, !isCancelled {
+                isCancelled = true
+                cancel()
+            }
+            if now >= noteTime {
+                askAboutOthers()
+                noteTime = now + Int64(VolumeClaim.noteAgainSeconds * 1e9)
+            }
+            let next = min(noteTime, isCancelled ? noteTime : deadline ?? noteTime)
+            waitForAny(
+                of: [news.descriptor, signals.descriptor], seconds: Double(next - now) / 1e9)
+            if let signal = signals.take() { throw ArgumentParser.ExitCode(128 + signal.number) }
+            for item in news.take() {
+                switch item {
+                case .others(let turns): Terminal.note(VolumeClaim.note(turns))
+                case .ended(.success(let report)): return report
+                case .ended(.failure(let error)) where isCancelled && error.code == .cancelled:
+                    throw VolumeError(.timeout, "others did not finish their turns in time")
+                case .ended(.failure(let error)): throw error
+                }
+            }
+        }
+    }
+
+    private func cancel() {
+        var request = Request(.cancel)
+        request.claim = VolumeClaim.number
+        client.ask(request) { _ in }
+    }
+
+    private func askAboutOthers() {
+        guard cl_terminal_width(2) > 0 else { return }
+        for place in places {
+            client.ask(Request(.locks, path: place.components)) { [news] answer in
+                let report = try? TurnClient.result(answer, as: LocksReport.self)
+                if let report { news.put(.others(report.turns)) }
+            }
+        }
+    }
+
+    /// `waiting: vim (4711) was asked to save`
+    static func note(_ turns: [LocksReport.Turn], own: Int32 = getpid()) -> String {
+        let waiting = turns.filter { $0.kind == .claim && $0.state != .granted }
+        // In a namespace of its own a process is known by another number.
+        let mine = waiting.first { $0.process == own } ?? waiting.last
+        let reason = mine?.reason ?? ""
+        return reason.isEmpty ? "waiting for others' turns" : "waiting: \(reason)"
+    }
+
+    /// Returns when presenters have been told what the claim changed.
+    func end() throws(VolumeError) {
+        var request = Request(.release)
+        request.claim = VolumeClaim.number
+        _ = try client.ask(request, as: Nothing.self)
+        client.close()
+    }
+}
