@@ -29,8 +29,8 @@ struct CoordinateCommand: ParsableCommand {
             Documents may be renamed while the command waits. It finds them in its arguments, \
             where {1}, {2}, … stand for the paths as they are then and {} for all of them (or, \
             inside a word, for the only one), and in CONCORD_PATH_1, CONCORD_PATH_2, … and \
-            CONCORD_PATHS (one a line). Paths on two volumes are claimed one volume after the other, always in the \
-            same order; those on none need no turn.
+            CONCORD_PATHS (one a line). Paths on two volumes are claimed one volume after the \
+            other, always in the same order; those on none need no turn.
 
             Ends with the command's exit status; 126 and 127 when it cannot be started, 4 when \
             --no-wait would have to wait, 10 after --timeout, 13 when another program could not \
