@@ -333,8 +333,27 @@ extension Recorder {
 
     private func secured(_ inode: UInt64, stash: String, _ t: Transaction) throws {
         let items = try t.items(inode: inode).filter { $0.kind == .file }
+        securedAside(inode, stash)
         try bequeath(stash, inode: inode, to: items, package: memory.packaged[inode])
         for item in items { touch(item.key) { $0.isWriting = true } }
+    }
+
+    /// A program writes to what was put aside a moment ago: what that held until now is before it.
+    private func securedAside(_ inode: UInt64, _ stash: String) {
+        guard let entry = Stash.parse(stash) else { return }
+        for owner in memory.works.displaced[inode] ?? [] {
+            touch(owner) { work in
+                guard
+                    let index = work.formers.firstIndex(where: {
+                        $0.entry?.kind == .displaced && $0.inode == inode
+                    })
+                else { return }
+                var before = work.formers[index]
+                before.place = .stash(entry)
+                work.formers[index].save = nil
+                work.formers.insert(before, at: index)
+            }
+        }
     }
 
     private func saved(_ inode: UInt64, by actor: Actor, _ t: Transaction) throws {
