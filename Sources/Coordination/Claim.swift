@@ -31,6 +31,19 @@ struct Claim {
     var isGranted: Bool { phase == .granted }
     var isCoordinated: Bool { request.manner == .coordinated }
 
+    /// By what they are about (C1 to C3), whatever their purposes.
+    func conflicts(with other: Claim) -> Bool {
+        targets.contains { mine in
+            other.targets.contains { theirs in
+                if mine.unit == theirs.unit {
+                    return mine.access.isWriting || theirs.access.isWriting
+                }
+                return mine.access.isDeep && theirs.path.isBelow(mine.path)
+                    || theirs.access.isDeep && mine.path.isBelow(theirs.path)
+            }
+        }
+    }
+
     func isRelated(to other: Claim) -> Bool {
         !request.purposes.isDisjoint(with: other.request.purposes)
     }
