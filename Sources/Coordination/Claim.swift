@@ -29,6 +29,10 @@ struct Claim {
     var outstanding: Set<PresenterID> = []
 
     var isGranted: Bool { phase == .granted }
+    var isPlain: Bool {
+        if case .plain = request.manner { return true }
+        return false
+    }
     var isCoordinated: Bool { request.manner == .coordinated }
 
     /// By what they are about (C1 to C3), whatever their purposes.
@@ -41,6 +45,15 @@ struct Claim {
                 return mine.access.isDeep && theirs.path.isBelow(mine.path)
                     || theirs.access.isDeep && mine.path.isBelow(theirs.path)
             }
+        }
+    }
+
+    /// Whether whoever holds it may do that without asking anybody.
+    func covers(_ target: Target) -> Bool {
+        targets.contains { mine in
+            (mine.access.isWriting || !target.access.isWriting)
+                && (mine.unit == target.unit
+                    || mine.access.isDeep && target.path.isBelow(mine.path))
         }
     }
 

@@ -95,7 +95,7 @@ extension Coordination {
     }
 
     /// What is granted for one of the purposes.
-    private func turns(of purposes: Set<Purpose>) -> [Claim] {
+    func turns(of purposes: Set<Purpose>) -> [Claim] {
         purposes.flatMap { related[$0] ?? [] }.compactMap { claims[$0] }.filter(\.isGranted)
     }
 
