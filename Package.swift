@@ -102,6 +102,7 @@ let tests: [Target] = [
         name: "FileCoordinationTests",
         dependencies: [
             "FileCoordination", "turns-program", "concord", "Control", "Model", "CLinux", "Support",
+            .product(name: "Logging", package: "swift-log"),
         ]),
     .testTarget(name: "TidyTests"),
 ]

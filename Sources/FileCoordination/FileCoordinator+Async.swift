@@ -9,6 +9,7 @@ extension FileCoordinator {
     ///   - url: A file or directory, also one that does not exist.
     ///   - options: How it is read; by default presenters save their changes first.
     ///   - accessor: Called once, with the URL where the item is now. The turn ends with it.
+    @discardableResult
     public func coordinate<Value>(
         readingItemAt url: URL, options: ReadingOptions = [],
         byAccessor accessor: (URL) async throws -> Value
@@ -22,6 +23,7 @@ extension FileCoordinator {
     ///   - url: A file or directory, also one that does not exist.
     ///   - options: How it is written; by default it is updated.
     ///   - accessor: Called once, with the URL where the item is now. The turn ends with it.
+    @discardableResult
     public func coordinate<Value>(
         writingItemAt url: URL, options: WritingOptions = [],
         byAccessor accessor: (URL) async throws -> Value
@@ -30,6 +32,7 @@ extension FileCoordinator {
     }
 
     /// Reads one item and writes another, as copying does.
+    @discardableResult
     public func coordinate<Value>(
         readingItemAt readingURL: URL, options readingOptions: ReadingOptions = [],
         writingItemAt writingURL: URL, options writingOptions: WritingOptions = [],
@@ -41,6 +44,7 @@ extension FileCoordinator {
     }
 
     /// Writes two items, as moving does.
+    @discardableResult
     public func coordinate<Value>(
         writingItemAt url1: URL, options options1: WritingOptions = [],
         writingItemAt url2: URL, options options2: WritingOptions = [],
@@ -53,6 +57,7 @@ extension FileCoordinator {
 
     /// Reads and writes any number of items, with all their turns at once. The accessor finds where
     /// they are in the intents.
+    @discardableResult
     public func coordinate<Value>(
         with intents: [FileAccessIntent], byAccessor accessor: () async throws -> Value
     ) async throws -> Value {
@@ -64,6 +69,7 @@ extension FileCoordinator {
 
     /// Asks the presenters of many items, and of all that they contain, beforehand. It holds
     /// nothing: make your calls in the accessor.
+    @discardableResult
     public func prepare<Value>(
         forReadingItemsAt readingURLs: [URL], options readingOptions: ReadingOptions = [],
         writingItemsAt writingURLs: [URL], options writingOptions: WritingOptions = [],

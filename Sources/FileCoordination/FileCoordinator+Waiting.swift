@@ -2,6 +2,8 @@ import Foundation
 
 // Calls that wait on the calling thread. The accessor runs on it too; what it returns or throws is
 // returned and thrown. When there is no turn an error is thrown and the accessor is not called.
+// In asynchronous code the calls of the same names that do not block a thread are meant, whatever
+// the accessor is: hence disfavoured.
 extension FileCoordinator {
     /// Reads an item, when nobody writes it.
     ///
@@ -9,6 +11,7 @@ extension FileCoordinator {
     ///   - url: A file or directory, also one that does not exist.
     ///   - options: How it is read; by default presenters save their changes first.
     ///   - accessor: Called once, with the URL where the item is now. The turn ends with it.
+    @_disfavoredOverload @discardableResult
     public func coordinate<Value>(
         readingItemAt url: URL, options: ReadingOptions = [],
         byAccessor accessor: (URL) throws -> Value
@@ -22,6 +25,7 @@ extension FileCoordinator {
     ///   - url: A file or directory, also one that does not exist.
     ///   - options: How it is written; by default it is updated.
     ///   - accessor: Called once, with the URL where the item is now. The turn ends with it.
+    @_disfavoredOverload @discardableResult
     public func coordinate<Value>(
         writingItemAt url: URL, options: WritingOptions = [],
         byAccessor accessor: (URL) throws -> Value
@@ -30,6 +34,7 @@ extension FileCoordinator {
     }
 
     /// Reads one item and writes another, as copying does.
+    @_disfavoredOverload @discardableResult
     public func coordinate<Value>(
         readingItemAt readingURL: URL, options readingOptions: ReadingOptions = [],
         writingItemAt writingURL: URL, options writingOptions: WritingOptions = [],
@@ -42,6 +47,7 @@ extension FileCoordinator {
 
     /// Writes two items, as moving does: the one ``WritingOptions/forMoving``, and what may be in
     /// its new place ``WritingOptions/forReplacing``.
+    @_disfavoredOverload @discardableResult
     public func coordinate<Value>(
         writingItemAt url1: URL, options options1: WritingOptions = [],
         writingItemAt url2: URL, options options2: WritingOptions = [],
@@ -62,6 +68,7 @@ extension FileCoordinator {
     ///   - writingURLs: Items that will be written.
     ///   - writingOptions: Not ``WritingOptions/forReplacing``.
     ///   - batchAccessor: Called once, with what it calls, on any thread, when the batch is done.
+    @_disfavoredOverload @discardableResult
     public func prepare<Value>(
         forReadingItemsAt readingURLs: [URL], options readingOptions: ReadingOptions = [],
         writingItemsAt writingURLs: [URL], options writingOptions: WritingOptions = [],

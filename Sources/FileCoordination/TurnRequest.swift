@@ -37,6 +37,9 @@ final class TurnRequest: Sendable {
         let access: Access
         let path: FilePath
         let place: MountedPath?
+
+        /// Without links.
+        var found: FilePath { place?.path ?? path }
     }
 
     private struct Volume: Sendable {
@@ -173,7 +176,7 @@ final class TurnRequest: Sendable {
         do throws(FileCoordinationError) {
             for item in items where number < Self.attemptsMax {
                 let now = try meant(item.access)
-                if now != item.path, try now.place()?.path != granted[item.index] ?? item.path {
+                if now != item.path, try now.place()?.path != granted[item.index] ?? item.found {
                     return begin(again: number + 1)
                 }
             }
@@ -183,7 +186,7 @@ final class TurnRequest: Sendable {
                 return item.access.url
             }
             return URL(
-                granted[item.index] ?? item.path, isDirectory: item.access.url.hasDirectoryPath)
+                granted[item.index] ?? item.found, isDirectory: item.access.url.hasDirectoryPath)
         }
         completion(.success(Turn(accesses, at: urls, giveUp())))
     }
