@@ -8,9 +8,4 @@ public struct FileVersion: Hashable, Sendable {
     public let itemURL: URL
     /// Its name for as long as it is kept, on this device: the number in `fsctl versions`.
     public let persistentIdentifier: String
-
-    init(itemURL: URL, persistentIdentifier: String) {
-        self.itemURL = itemURL
-        self.persistentIdentifier = persistentIdentifier
-    }
 }

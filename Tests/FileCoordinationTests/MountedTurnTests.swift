@@ -107,31 +107,33 @@ import Testing
     func text() throws {
         let here = URL(filePath: #filePath).deletingLastPathComponent()
         let code = try String(
-            contentsOf: here.appending(path: "DocumentedEditor.swift"), encoding: .utf8)
+            contentsOf: here.deletingLastPathComponent().appending(
+                path: "TurnProgram/Editor.swift"),
+            encoding: .utf8)
         let catalogue = "Sources/FileCoordination/FileCoordination.docc/Presenting.md"
         let article = here.deletingLastPathComponent().deletingLastPathComponent()
             .appending(path: catalogue)
         #expect(try String(contentsOf: article, encoding: .utf8).contains(code))
     }
 
-    @Test(
-        "it saves before others read, follows the others' writing, and the document when it moves")
+    @Test("it saves before others read, and follows what they write and where they move it")
     func working() throws {
         try withTurns(["a"]) { root in
-            let editor = try Editor(url: URL(filePath: "\(root)/a"))
-            defer { editor.close() }
-            #expect(editor.text == "old")
-            editor.edit("typed")
-            let other = try Program()
+            // What a child process does would be the editor's own doing.
+            let (editor, other) = (try Program(), try Program())
+            #expect(try editor.file("edit e \(root)/a").text == "old")
+            try editor.file("type e typed")
             #expect(try other.claim("r", "read:\(root)/a").text == "typed")
             try other.end("r")
             try other.claim("w", "write:\(root)/a")
             try other.file("put \(root)/a theirs")
             try other.file("rename \(root)/a \(root)/b")
             try other.end("w")
-            try wait(for: "their text") { editor.text == "theirs" ? true : nil }
-            #expect(editor.presentedItemURL?.path == "\(root)/b")
-            editor.edit("mine")
+            try wait(for: "their text") {
+                let shown = try editor.file("text e")
+                return shown.text == "theirs" && shown.path == "\(root)/b" ? true : nil
+            }
+            try editor.file("type e mine")
             #expect(try Command("cat", "\(root)/b").succeed() == "mine")
         }
     }

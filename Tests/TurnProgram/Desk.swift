@@ -10,6 +10,7 @@ final class Desk: Sendable {
         var coordinators: [String: FileCoordinator] = [:]
         var showers: [String: Shower] = [:]
         var holds: [String: Hold] = [:]
+        var editors: [String: Editor] = [:]
     }
 
     /// Where an accessor waits until it is told to end.
@@ -57,6 +58,7 @@ final class Desk: Sendable {
                 at: URL(filePath: words.rest[0]), didMoveTo: URL(filePath: words.rest[1]))
             Line(at: "done", name: words.verb).say()
         case "stress": stress(words)
+        case "edit", "type", "text": edit(words)
         default: file(words)
         }
     }
@@ -77,6 +79,23 @@ final class Desk: Sendable {
             case "remove": try FileManager.default.removeItem(at: url)
             default: throw Sentence(text: "no command is called so")
             }
+        } catch { line.add(error) }
+        line.say()
+    }
+
+    // MARK: The documented presenter
+
+    private func edit(_ words: Words) {
+        var line = Line(at: "done", name: words.verb)
+        do {
+            if words.verb == "edit" {
+                let editor = try Editor(url: URL(filePath: words.rest[0]))
+                state.withLock { $0.editors[words.name] = editor }
+            }
+            let editor = state.withLock { $0.editors[words.name] }
+            if words.verb == "type" { editor?.edit(words.rest[0]) }
+            line.text = editor?.text
+            line.path = editor?.presentedItemURL?.path(percentEncoded: false)
         } catch { line.add(error) }
         line.say()
     }

@@ -9,11 +9,14 @@ import Foundation
 //     end name         the accessor returns; throw name: it throws
 //     prepare name item… [as=presenter]
 //     cancel coordinator
-//     present name path|- [hears=message,…] [saves=text] [fails=sentence] [holds=message,…] [closes]
+//     present name path|- [hears=message,…] [saves=text] [fails=sentence] [holds=message,…]
+//                      [closes]
 //     answer name      all that the presenter holds back
 //     retire name
-//     put path text    a plain write; get path; rename path path; remove path; moved coordinator
-//                      path path: says so
+//     put path text    a plain write; get path; rename path path; remove path
+//     moved coordinator path path: says so
+//     edit name path   the presenter of the documentation
+//     type name text   into it; text name: what it shows
 //     stress name path path rounds: read+write and write+write of both, in a loop
 let desk = Desk()
 while let line = readLine() {

@@ -26,7 +26,7 @@ final class Editor: FilePresenter {
     func presentedItemDidMove(to newURL: URL) { state.withLock { $0.url = newURL } }
 
     func presentedItemDidChange() {
-        guard let url = state.withLock({ $0.isDirty ? nil : $0.url }) else { return }
+        let url = state.withLock { $0.url }
         try? FileCoordinator(filePresenter: self).coordinate(readingItemAt: url, byAccessor: read)
     }
 
@@ -46,7 +46,8 @@ final class Editor: FilePresenter {
 
     private func read(_ url: URL) throws {
         let text = try String(contentsOf: url, encoding: .utf8)
-        state.withLock { ($0.text, $0.isDirty) = (text, false) }
+        // What was typed meanwhile is newer.
+        state.withLock { if !$0.isDirty { $0.text = text } }
     }
 
     private func save() throws {
