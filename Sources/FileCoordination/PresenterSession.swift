@@ -104,7 +104,7 @@ final class PresenterSession: Sendable {
     func retire() {
         let (place, owed) = state.withLock { state in
             state.isRetired = true
-            defer { state.brackets = [:] }
+            defer { (state.place, state.brackets) = (nil, [:]) }
             return (state.place, state.brackets.values.flatMap(\.reacquirers))
         }
         mailbox.close()
