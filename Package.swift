@@ -51,6 +51,7 @@ let edges: [Target] = [
         dependencies: [
             "Model", "SystemCalls", "CLinux", .product(name: "Logging", package: "swift-log"),
         ]),
+    .target(name: "FileCoordination", dependencies: ["Control", "Model"]),
 ]
 
 // Programs: arguments and printing.
@@ -94,12 +95,22 @@ let tests: [Target] = [
             "concord", "fsctl", "Control", "Model", "SystemCalls", "CLinux", "Support",
             .product(name: "Logging", package: "swift-log"),
         ]),
+    // What real processes do in the tests of turns, by the public library alone.
+    .executableTarget(
+        name: "turns-program", dependencies: ["FileCoordination"], path: "Tests/TurnProgram"),
+    .testTarget(
+        name: "FileCoordinationTests",
+        dependencies: [
+            "FileCoordination", "turns-program", "concord", "Control", "Model", "CLinux", "Support",
+            .product(name: "Logging", package: "swift-log"),
+        ]),
     .testTarget(name: "TidyTests"),
 ]
 
 let package = Package(
     name: "concord",
     products: [
+        .library(name: "FileCoordination", targets: ["FileCoordination"]),
         .executable(name: "concord", targets: ["concord"]),
         .executable(name: "fsctl", targets: ["fsctl"]),
     ],

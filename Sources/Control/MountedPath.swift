@@ -16,6 +16,13 @@ package struct MountedPath: Sendable {
     /// The extended attribute of a volume's root that names its daemon's socket.
     package static let attribute = "user.concord.socket"
 
+    init(mountPoint: FilePath, full: FilePath, socket: String) {
+        let prefix = mountPoint.bytes.count + (mountPoint.bytes.last == UInt8(ascii: "/") ? 0 : 1)
+        self.mountPoint = mountPoint
+        self.socket = socket
+        components = RawText(bytes: Array(full.bytes.dropFirst(prefix))).path ?? []
+    }
+
     /// Finds the volume that a path is on. The last component may be a symlink, which is meant
     /// itself, or missing.
     package init(_ given: FilePath) throws(VolumeError) {
@@ -52,7 +59,7 @@ package struct MountedPath: Sendable {
     }
 
     /// False for what is not there; a mount whose daemon has died is no answer.
-    private static func isDirectory(_ path: FilePath) throws(Errno) -> Bool {
+    static func isDirectory(_ path: FilePath) throws(Errno) -> Bool {
         do throws(Errno) { return FileKind(try path.status()) == .directory } catch {
             if error == Errno(ENOTCONN) { throw error }
             return false
@@ -60,7 +67,7 @@ package struct MountedPath: Sendable {
     }
 
     /// Up, until the device changes.
-    private static func root(above start: FilePath) throws(Errno) -> FilePath {
+    static func root(above start: FilePath) throws(Errno) -> FilePath {
         var here = start
         let device = try here.status().st_dev
         while here.bytes != [UInt8(ascii: "/")] {
@@ -80,7 +87,7 @@ package struct MountedPath: Sendable {
         return nil
     }
 
-    private static func sentence(_ given: FilePath, _ error: Errno) -> VolumeError {
+    static func sentence(_ given: FilePath, _ error: Errno) -> VolumeError {
         switch error {
         case Errno(ENOTCONN):
             VolumeError(

@@ -29,7 +29,33 @@ struct Claim {
     var outstanding: Set<PresenterID> = []
 
     var isGranted: Bool { phase == .granted }
+    var isPlain: Bool {
+        if case .plain = request.manner { return true }
+        return false
+    }
     var isCoordinated: Bool { request.manner == .coordinated }
+
+    /// By what they are about (C1 to C3), whatever their purposes.
+    func conflicts(with other: Claim) -> Bool {
+        targets.contains { mine in
+            other.targets.contains { theirs in
+                if mine.unit == theirs.unit {
+                    return mine.access.isWriting || theirs.access.isWriting
+                }
+                return mine.access.isDeep && theirs.path.isBelow(mine.path)
+                    || theirs.access.isDeep && mine.path.isBelow(theirs.path)
+            }
+        }
+    }
+
+    /// Whether whoever holds it may do that without asking anybody.
+    func covers(_ target: Target) -> Bool {
+        targets.contains { mine in
+            (mine.access.isWriting || !target.access.isWriting)
+                && (mine.unit == target.unit
+                    || mine.access.isDeep && target.path.isBelow(mine.path))
+        }
+    }
 
     func isRelated(to other: Claim) -> Bool {
         !request.purposes.isDisjoint(with: other.request.purposes)

@@ -92,7 +92,10 @@ extension Coordination {
         var found: [PresenterID: Duties] = [:]
         let own = claim.request.presenters
         let isPreparing = claim.request.manner == .preparing
-        for target in claim.targets {
+        // For what a program does within its turn, presenters have made room already; who saved
+        // now would wait for the turn's end, and the turn for the save.
+        let turns = claim.isPlain ? turns(of: claim.request.purposes) : []
+        for target in claim.targets where !turns.contains(where: { $0.covers(target) }) {
             for id in spots[target.spot].presenters where !own.contains(id) {
                 add(itemDuties(claim.id, target.access), to: &found, id)
             }

@@ -86,9 +86,30 @@ extension Coordination {
     ) -> ClaimID? {
         guard let first = ids.first, first < claim.id else { return nil }
         let isResponse = isResponse(claim)
+        let turns = turns(of: claim.request.purposes)
         return ids[..<ids.position(of: claim.id)].last { id in
             guard let other = claims[id], !other.isRelated(to: claim) else { return false }
             return isDeep(other, at: place) && (!isResponse || self.isResponse(other))
+                && !isHeldUp(other, by: turns)
+        }
+    }
+
+    /// What is granted for one of the purposes.
+    func turns(of purposes: Set<Purpose>) -> [Claim] {
+        purposes.flatMap { related[$0] ?? [] }.compactMap { claims[$0] }.filter(\.isGranted)
+    }
+
+    /// Whether it waits for one of these turns, itself or behind others that do. What is done
+    /// within a turn goes before those who wait for its end.
+    private func isHeldUp(_ claim: Claim, by turns: [Claim]) -> Bool {
+        guard !turns.isEmpty else { return false }
+        var at = claim
+        while true {
+            if turns.contains(where: { $0.conflicts(with: at) }) { return true }
+            guard case .waiting(let id) = at.phase, let next = claims[id], !next.isGranted else {
+                return false
+            }
+            at = next
         }
     }
 

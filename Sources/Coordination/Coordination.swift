@@ -6,6 +6,8 @@ package struct Coordination: Sendable {
     var presenters: [PresenterID: Presenting] = [:]
     var spots = Spots()
     private var parties: [Party: Belongings] = [:]
+    /// Claims by their purposes.
+    private(set) var related: [Purpose: Set<ClaimID>] = [:]
     /// Claims by the one they are behind.
     private var waiters: [ClaimID: Set<ClaimID>] = [:]
     /// Claims to be looked at before the step ends.
@@ -66,6 +68,7 @@ package struct Coordination: Sendable {
         let claim = Claim(id: id, request: request, targets: targets)
         claims[id] = claim
         enqueue(claim)
+        for purpose in request.purposes { related[purpose, default: []].insert(id) }
         parties[request.party, default: Belongings()].claims.insert(id)
         for presenter in request.presenters { presenters[presenter]?.requests.insert(id) }
         if request.isTry, blocker(of: claim) != nil {
@@ -115,6 +118,8 @@ package struct Coordination: Sendable {
         guard let claim = claims[id], !claim.isGranted else { return }
         if case .waiting(let other) = claim.phase { waiters[other]?.remove(id) }
         if let other = blocker(of: claim) {
+            // What goes before those who wait for a turn of its own may do so now, or not.
+            if claim.phase != .waiting(other) { unsettle(waitersOf: id) }
             claims[id]!.phase = .waiting(other)
             waiters[other, default: []].insert(id)
             answerWaiting(claim)
@@ -130,6 +135,9 @@ package struct Coordination: Sendable {
         dequeue(claim)
         claims[id]!.phase = .granted
         enqueue(claims[id]!)
+        for purpose in claim.request.purposes {
+            unsettled.formUnion(related[purpose]?.filter { claims[$0]?.isGranted == false } ?? [])
+        }
         for presenter in claim.request.presenters { presenters[presenter]?.requests.remove(id) }
         effects.append(.granted(id, claim.targets.map(\.path)))
         if claim.request.manner == .preparing { end(id) }
@@ -148,6 +156,10 @@ package struct Coordination: Sendable {
         }
         dequeue(claim)
         claims[id] = nil
+        for purpose in claim.request.purposes {
+            related[purpose]?.remove(id)
+            if related[purpose]?.isEmpty == true { related[purpose] = nil }
+        }
         if case .waiting(let other) = claim.phase { waiters[other]?.remove(id) }
         for presenter in claim.request.presenters { presenters[presenter]?.requests.remove(id) }
         for presenter in claim.outstanding { forget(presenter, id) }

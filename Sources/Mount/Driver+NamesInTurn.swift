@@ -81,19 +81,26 @@ extension Driver {
             ]
         inTurn(request, wishes) { [self] in
             let hadTarget = exists(new)
-            oldName.asCString { from in
-                newName.asCString { to in
-                    rename(request, (oldParent, from), (newParent, to), flags: flags)
+            request.answer { () throws(Errno) in
+                try oldName.asCString { from throws(Errno) in
+                    try newName.asCString { to throws(Errno) in
+                        try carryOut(request, (oldParent, from), (newParent, to), flags: flags)
+                    }
                 }
+                // Told before the program goes on: what it does next, such as ending its turn,
+                // must find everybody at the new place.
+                if isExchange {
+                    tell(process, [.changed(old), .changed(new)])
+                } else if isDraft {
+                    tell(process, [hadTarget ? .changed(new) : .appeared(new)])
+                } else if isBackup {
+                    awaitReturn(process, old, new)
+                } else if !exists(old), exists(new) {
+                    tell(process, [.moved(old, new)] + (hadTarget ? [.changed(new)] : []))
+                }
+                request.done()
             }
-            if isExchange { return [.changed(old), .changed(new)] }
-            guard !exists(old), exists(new) else { return [] }
-            if isDraft { return [hadTarget ? .changed(new) : .appeared(new)] }
-            if isBackup {
-                awaitReturn(process, old, new)
-                return []
-            }
-            return [.moved(old, new)] + (hadTarget ? [.changed(new)] : [])
+            return []
         }
     }
 

@@ -16,23 +16,29 @@ extension Driver {
         let opening: Opening
         let node: Node
         let line: [Int32]
+        /// Where the file was when it was asked for.
+        let names: [Name]?
         var hold: Parking.Hold?
         var number: UInt64?
         var deadline: UInt64?
         /// The claim that stands for it, while it waits for others' claims and for presenters.
         let claim = Mutex<ClaimID?>(nil)
 
-        init(_ request: Request, _ opening: Opening, _ node: Node, _ line: [Int32]) {
+        init(
+            _ request: Request, _ opening: Opening, _ node: Node, _ line: [Int32], _ names: [Name]?
+        ) {
             self.request = request
             self.opening = opening
             self.node = node
             self.line = line
+            self.names = names
         }
     }
 
     func wait(_ request: Request, _ opening: Opening, _ node: Node) {
         let waiting = Waiting(
-            request, opening, node, Family.line(of: request.caller.process))
+            request, opening, node, Family.line(of: request.caller.process),
+            nodes.path(of: node))
         let hold = parking.hold(request) { [self] in end(waiting, with: nil) }
         guard let hold else { return opening.abandon() }
         waiting.hold = hold
@@ -99,6 +105,11 @@ extension Driver {
     private func proceed(_ waiting: Waiting) {
         guard let hold = waiting.hold, hold.end() else { return }
         settle(waiting)
+        // Saved meanwhile by putting another file in its place: the kernel looks again.
+        if let names = waiting.names, let now = mark(names), now.inode != waiting.node.inode {
+            waiting.request.refuse(.stale)
+            return waiting.opening.abandon()
+        }
         if let claim = waiting.opening.held {
             // Presenters get it back when it is closed, or has had its time.
             let seconds =

@@ -57,33 +57,41 @@ extension Driver {
         _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32
     ) {
         request.answer { () throws(Errno) in
-            let source = try node(from.parent)
-            let target = try node(to.parent)
-            try refuseReserved(from.name)
-            try refuseReserved(to.name)
-            let sourceDirectory = try directory(source)
-            let targetDirectory = try directory(target)
-            let actor = actor(request.caller)
-            try namespace.writing { () throws(Errno) in
-                let moved = try present(from.name, in: sourceDirectory)
-                let replaced: Victim?
-                do throws(Errno) { replaced = try victim(to.name, in: targetDirectory) } catch {
-                    guard error == .notFound else { throw error }
-                    replaced = nil
-                }
-                let isStashed = try volume.rename(
-                    from: Place(
-                        descriptor: sourceDirectory.raw, inode: source.inode, name: from.name),
-                    to: Place(
-                        descriptor: targetDirectory.raw, inode: target.inode, name: to.name),
-                    flags: flags, moved: moved.status, replaced: replaced?.status,
-                    movedTraits: traits(moved.node), replacedTraits: traits(replaced?.node),
-                    by: actor)
-                settle(
-                    moved, replaced, (source, from.name), (target, to.name),
-                    isExchange: flags & Flag.renameExchange != 0, isStashed: isStashed)
-            }
+            try carryOut(request, from, to, flags: flags)
             request.done()
+        }
+    }
+
+    /// The renaming itself, without an answer.
+    func carryOut(
+        _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32
+    ) throws(Errno) {
+        let source = try node(from.parent)
+        let target = try node(to.parent)
+        try refuseReserved(from.name)
+        try refuseReserved(to.name)
+        let sourceDirectory = try directory(source)
+        let targetDirectory = try directory(target)
+        let actor = actor(request.caller)
+        try namespace.writing { () throws(Errno) in
+            let moved = try present(from.name, in: sourceDirectory)
+            let replaced: Victim?
+            do throws(Errno) { replaced = try victim(to.name, in: targetDirectory) } catch {
+                guard error == .notFound else { throw error }
+                replaced = nil
+            }
+            let isStashed = try volume.rename(
+                from: Place(
+                    descriptor: sourceDirectory.raw, inode: source.inode, name: from.name),
+                to: Place(
+                    descriptor: targetDirectory.raw, inode: target.inode, name: to.name),
+                flags: flags, moved: moved.status, replaced: replaced?.status,
+                movedTraits: traits(moved.node), replacedTraits: traits(replaced?.node),
+                by: actor)
+            settle(
+                moved, replaced, (source, from.name), (target, to.name),
+                isExchange: flags & Flag.renameExchange != 0, isStashed: isStashed)
         }
     }
 

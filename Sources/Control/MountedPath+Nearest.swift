@@ -1,0 +1,83 @@
+import CLinux
+import Glibc
+import Model
+import SystemCalls
+
+extension MountedPath {
+    /// Where a path lies that need not exist, nor the directories it would be in; nil when that is
+    /// on no volume. `standIns` are mount points that there are not, and their sockets, for tests.
+    package static func nearest(
+        _ given: FilePath, standIns: [FilePath: String] = [:]
+    ) throws(VolumeError) -> MountedPath? {
+        do throws(Errno) {
+            let (full, missing) = try resolved(given.absolute)
+            for (root, socket) in standIns where full == root || full.isBelow(root) {
+                let whole = full.appending(missing)
+                return MountedPath(mountPoint: root, full: whole, socket: socket)
+            }
+            let root = try root(above: isDirectory(full) ? full : full.parent)
+            guard let socket = try socket(of: root) else { return nil }
+            return MountedPath(mountPoint: root, full: full.appending(missing), socket: socket)
+        } catch {
+            throw sentence(given, error)
+        }
+    }
+
+    /// Another place on the same volume.
+    package func moved(to components: [Name]) -> MountedPath {
+        MountedPath(
+            mountPoint: mountPoint, full: mountPoint.appending(components), socket: socket)
+    }
+
+    /// The part of the path that is there, resolved but for a symlink at the end, and the names
+    /// behind it.
+    private static func resolved(_ path: FilePath) throws(Errno) -> (FilePath, [Name]) {
+        var (path, missing) = (path, [Name]())
+        while true {
+            while path.bytes.count > 1, path.bytes.last == UInt8(ascii: "/") {
+                path.bytes.removeLast()
+            }
+            do throws(Errno) {
+                return (try path.resolvedParent(), ordinary(missing))
+            } catch {
+                guard error == .notFound || error == Errno(ENOTDIR), path.parent != path else {
+                    throw error
+                }
+            }
+            missing.insert(path.name, at: 0)
+            path = path.parent
+        }
+    }
+
+    /// Without `.` and `..`: between directories that do not exist there are no symlinks.
+    private static func ordinary(_ names: [Name]) -> [Name] {
+        names.reduce(into: []) { names, name in
+            if name == Name("..") {
+                _ = names.popLast()
+            } else if name != Name(".") {
+                names.append(name)
+            }
+        }
+    }
+
+    private static func socket(of root: FilePath) throws(Errno) -> String? {
+        var value = [UInt8](repeating: 0, count: 256)
+        let count = root.withCString { cl_path_getxattr($0, attribute, &value, value.count) }
+        if count == -Int(ENOTCONN) { throw Errno(ENOTCONN) }
+        return count > 0 ? String(decoding: value[..<count], as: UTF8.self) : nil
+    }
+}
+
+extension FilePath {
+    /// Whether it starts with the other and goes on.
+    package func isBelow(_ other: FilePath) -> Bool {
+        let root = other.bytes.last == UInt8(ascii: "/") ? other.bytes : other.bytes + [0x2F]
+        return bytes.count > root.count && bytes.starts(with: root)
+    }
+
+    /// The same place below `to` as it has below `from`, or in its stead; itself elsewhere.
+    package func replacing(_ from: FilePath, with to: FilePath) -> FilePath {
+        guard self == from || isBelow(from) else { return self }
+        return FilePath(bytes: to.bytes + bytes.dropFirst(from.bytes.count))
+    }
+}

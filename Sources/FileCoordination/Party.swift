@@ -1,0 +1,135 @@
+import Control
+import Glibc
+import Model
+import Synchronization
+
+/// This process on one volume: the connection that all its coordinators and presenters share, made
+/// when it is needed, and again when the daemon has ended while something is presented.
+final class Party: Sendable {
+    let socket: String
+    private let state = Mutex(State())
+    /// Held while a connection is made. Comes before `state`.
+    private let connecting = Mutex(())
+
+    private struct State {
+        var client: TurnClient?
+        /// Which connection it is; the numbers of others' turns are of one connection.
+        var generation = 0
+        var lastEnded = 0
+        var sessions: [Int: PresenterSession] = [:]
+        var isReturning = false
+    }
+
+    private static let all = Mutex<[String: Party]>([:])
+    private static let lastNumber = Atomic(0)
+
+    static func at(_ socket: String) -> Party {
+        all.withLock { all in
+            if let party = all[socket] { return party }
+            let party = Party(socket)
+            all[socket] = party
+            return party
+        }
+    }
+
+    private init(_ socket: String) { self.socket = socket }
+
+    /// Of a claim, or of a presenter.
+    static func nextNumber() -> Int {
+        lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
+    }
+
+    // MARK: The connection
+
+    /// All presenters of this volume are registered when it returns.
+    func client() throws(VolumeError) -> TurnClient {
+        try connecting.withLock { _ throws(VolumeError) in
+            let (known, generation) = state.withLock { state in
+                if state.client == nil { state.generation += 1 }
+                return (state.client, state.generation)
+            }
+            if let known { return known }
+            let client = try TurnClient(
+                socket: socket,
+                pushed: { [weak self] push in
+                    if let message = push.message { self?.hear(message, generation) }
+                },
+                ended: { [weak self] in self?.lose(generation) })
+            let sessions = state.withLock { state in
+                if state.lastEnded != generation { state.client = client }
+                return Array(state.sessions.values)
+            }
+            for session in sessions { session.register(again: client) }
+            return client
+        }
+    }
+
+    private func hear(_ message: PresenterMessage, _ generation: Int) {
+        let session = state.withLock { $0.sessions[message.presenter] }
+        session?.hear(message, generation)
+    }
+
+    private func lose(_ generation: Int) {
+        let sessions = state.withLock { state in
+            state.lastEnded = generation
+            if state.generation == generation { state.client = nil }
+            return Array(state.sessions.values)
+        }
+        for session in sessions { session.lose(generation) }
+        comeBack()
+    }
+
+    /// Tries until the volume is mounted again, or nothing is presented any more.
+    private func comeBack() {
+        let mustStart = state.withLock { state in
+            guard !state.sessions.isEmpty, !state.isReturning else { return false }
+            state.isReturning = true
+            return true
+        }
+        guard mustStart else { return }
+        let thread = ThreadHandle("turns again") { [weak self] in
+            var pause: UInt32 = 50_000
+            while let self {
+                let isDone = state.withLock { state in
+                    if state.sessions.isEmpty || state.client != nil { state.isReturning = false }
+                    return !state.isReturning
+                }
+                if isDone { return }
+                usleep(pause)
+                pause = min(pause * 2, 1_000_000)
+                _ = try? client()
+            }
+        }
+        thread?.detach()
+    }
+
+    /// To the daemon that it is meant for; another one knows nothing of it.
+    func tell(_ request: Request, _ generation: Int) {
+        let client = state.withLock { $0.generation == generation ? $0.client : nil }
+        client?.ask(request) { _ in }
+    }
+
+    // MARK: Presenters
+
+    func add(_ session: PresenterSession, at place: MountedPath) throws(VolumeError) {
+        // Known first: messages may come before the answer. Connecting would register it as well.
+        let client = try client()
+        state.withLock { $0.sessions[session.number] = session }
+        do {
+            _ = try client.ask(session.request(at: place), as: Nothing.self)
+        } catch {
+            state.withLock { _ = $0.sessions.removeValue(forKey: session.number) }
+            throw error
+        }
+    }
+
+    func remove(_ session: PresenterSession) {
+        let client = state.withLock { state in
+            state.sessions[session.number] = nil
+            return state.client
+        }
+        var request = Request(.retire)
+        request.presenter = session.number
+        client?.ask(request) { _ in }
+    }
+}

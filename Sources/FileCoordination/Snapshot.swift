@@ -1,0 +1,57 @@
+import Control
+import Foundation
+import Glibc
+
+/// A copy of an item as it is now, for ``FileCoordinator/ReadingOptions/forUploading``.
+struct Snapshot: Sendable {
+    let url: URL
+    private let directory: FilePath
+
+    /// Of a file a copy with its name, of a directory a zip file.
+    init(of item: URL) throws(FileCoordinationError) {
+        let path = FilePath(item)
+        directory = try Snapshot.makeDirectory()
+        do throws(CopyFailure) {
+            let status = try CopyFailure.status(path, following: true)
+            if status.st_mode & S_IFMT == S_IFDIR {
+                let archive = directory.appending(path.name.text + ".zip")
+                try ZipWriter.archive(path, to: archive)
+                url = URL(archive)
+            } else {
+                let copy = directory.appending(path.name)
+                try Snapshot.copy(path, to: copy)
+                url = URL(copy)
+            }
+        } catch {
+            Snapshot.remove(directory)
+            throw FileCoordinationError(
+                .unavailable, "no snapshot of \(path) can be made for uploading: \(error.message)")
+        }
+    }
+
+    /// With what the accessor has left of it.
+    func remove() { Snapshot.remove(directory) }
+
+    private static func remove(_ directory: FilePath) {
+        try? FileManager.default.removeItem(at: URL(directory, isDirectory: true))
+    }
+
+    private static func makeDirectory() throws(FileCoordinationError) -> FilePath {
+        let base = FilePath(FileManager.default.temporaryDirectory)
+        var template = base.appending("concord-upload.XXXXXX").bytes.map { CChar(bitPattern: $0) }
+        template.append(0)
+        guard mkdtemp(&template) != nil else {
+            throw FileCoordinationError(
+                .unavailable,
+                "no directory for a snapshot can be made in \(base): "
+                    + String(cString: strerror(errno)))
+        }
+        return FilePath(bytes: template.dropLast().map { UInt8(bitPattern: $0) })
+    }
+
+    private static func copy(_ source: FilePath, to target: FilePath) throws(CopyFailure) {
+        let input = try FileReader(source)
+        let output = try FileWriter(target)
+        while let piece = try input.next() { try output.write(piece) }
+    }
+}

@@ -1,0 +1,116 @@
+import Control
+import Foundation
+import Model
+import Synchronization
+
+/// What one connection has given.
+struct Held: Sendable {
+    let client: TurnClient
+    let socket: String
+    let claim: Int
+    /// What is written.
+    var written: [[Name]] = []
+
+    private func request(_ verb: Verb) -> Request {
+        var request = Request(verb)
+        request.claim = claim
+        return request
+    }
+
+    /// Of a daemon that is gone nothing is held.
+    func release(_ done: @escaping @Sendable () -> Void = {}) {
+        client.ask(request(.release)) { _ in done() }
+    }
+
+    func cancel() { client.ask(request(.cancel)) { _ in } }
+}
+
+/// The turns of one call, from when they are given.
+final class Turn: Sendable {
+    private let accesses: [Access]
+    private let found: [URL]
+    private let state: Mutex<State>
+
+    private struct State {
+        var held: [Held]
+        var snapshots: [Snapshot] = []
+    }
+
+    init(_ accesses: [Access], at urls: [URL], _ held: [Held]) {
+        self.accesses = accesses
+        found = urls
+        state = Mutex(State(held: held))
+    }
+
+    /// What accessors get: where the items are, or snapshots of them. When nothing but those is
+    /// used, the turns are over.
+    func urls() throws(FileCoordinationError) -> [URL] {
+        guard isUploading else { return found }
+        var urls = found
+        for (index, access) in accesses.enumerated() where access.reads(.forUploading) {
+            let snapshot = try Snapshot(of: urls[index])
+            state.withLock { $0.snapshots.append(snapshot) }
+            urls[index] = snapshot.url
+        }
+        if accesses.allSatisfy({ $0.reads(.forUploading) }) { release() }
+        return urls
+    }
+
+    func urls() async throws -> [URL] {
+        guard isUploading else { return found }
+        return try await withCheckedThrowingContinuation { done in
+            let work = { @Sendable in done.resume(with: Result { try self.urls() }) }
+            // A copy takes its time, which is not the cooperative pool's.
+            if let thread = ThreadHandle("snapshot", work) { thread.detach() } else { work() }
+        }
+    }
+
+    private var isUploading: Bool { accesses.contains { $0.reads(.forUploading) } }
+
+    /// Returns when others may have their turn.
+    func end() {
+        release()
+        removeSnapshots()
+    }
+
+    func end() async {
+        await withCheckedContinuation { done in release { done.resume() } }
+        removeSnapshots()
+    }
+
+    private func removeSnapshots() {
+        let snapshots = state.withLock { state in
+            defer { state.snapshots = [] }
+            return state.snapshots
+        }
+        for snapshot in snapshots { snapshot.remove() }
+    }
+
+    private func release() {
+        let done = WaitingPoint()
+        release { done.open() }
+        done.wait()
+    }
+
+    private func release(_ done: @escaping @Sendable () -> Void) {
+        guard let last = state.withLock({ $0.held.popLast() }) else { return done() }
+        last.release { self.release(done) }
+    }
+
+    /// Says that something written in this turn is elsewhere now; false: it is not of this turn.
+    func move(_ from: MountedPath, _ to: MountedPath) -> Bool {
+        guard from.socket == to.socket else { return false }
+        let held = state.withLock { state in
+            state.held.first { held in
+                held.socket == from.socket
+                    && held.written.contains { from.components.starts(with: $0) }
+            }
+        }
+        guard let held else { return false }
+        var request = Request(.moved, path: from.components)
+        request.to = RawText(path: to.components)
+        request.claim = held.claim
+        _ = try? held.client.ask(request, as: Nothing.self)
+        return true
+    }
+}

@@ -1,0 +1,25 @@
+import Foundation
+
+// Takes turns as it is told, one command a line on standard input, and says what happens, one JSON
+// object a line on standard output. It uses nothing but the public library. Words are separated by
+// spaces; `name` is of your choice.
+//
+//     claim name item… [on=coordinator] [as=presenter] [purpose=text] [by=async|queue] [try]
+//                      item: read[+option…]:path or write[+option]:path
+//     end name         the accessor returns; throw name: it throws
+//     prepare name item… [as=presenter]
+//     cancel coordinator
+//     present name path|- [hears=message,…] [saves=text] [fails=sentence] [holds=message,…]
+//                      [closes]
+//     answer name      all that the presenter holds back
+//     retire name
+//     put path text    a plain write; get path; rename path path; remove path
+//     moved coordinator path path: says so
+//     edit name path   the presenter of the documentation
+//     type name text   into it; text name: what it shows
+//     stress name path path rounds: read+write and write+write of both, in a loop
+let desk = Desk()
+while let line = readLine() {
+    let words = line.split(separator: " ").map(String.init)
+    if !words.isEmpty { desk.obey(Words(words)) }
+}
