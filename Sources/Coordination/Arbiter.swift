@@ -51,6 +51,9 @@ package final class Arbiter: Sendable {
         var since: [UInt64: Int64] = [:]
 
         func process(_ party: Party) -> Int32 { processes[party] ?? 0 }
+        func process(_ request: Request) -> Int32 {
+            request.process > 0 ? request.process : process(request.party)
+        }
 
         mutating func next() -> UInt64 {
             last += 1
@@ -132,7 +135,7 @@ package final class Arbiter: Sendable {
             run(.requested(id, request), &state)
             if !state.observers.isEmpty, state.coordination.claims[id]?.isGranted == false {
                 note(
-                    .waiting(process: state.process(request.party), request.targets.map(\.path)),
+                    .waiting(process: state.process(request), request.targets.map(\.path)),
                     state)
             }
             return id
@@ -270,7 +273,7 @@ package final class Arbiter: Sendable {
             if let first = state.coordination.claims[other] {
                 behind = [
                     (
-                        state.process(first.request.party),
+                        state.process(first.request),
                         first.isGranted ? "has its turn" : "is before it"
                     )
                 ]
@@ -287,8 +290,7 @@ package final class Arbiter: Sendable {
         return Standing(
             kind: claim.isCoordinated ? .claim : .plain, state: now, access: target.access,
             path: target.path,
-            process: claim.request.process > 0
-                ? claim.request.process : state.process(claim.request.party),
+            process: state.process(claim.request),
             since: state.since[id.number] ?? 0, behind: behind)
     }
 
@@ -302,14 +304,14 @@ package final class Arbiter: Sendable {
         if let ending, state.coordination.claims[ending.id] == nil {
             note(
                 .released(
-                    process: state.process(ending.request.party), ending.targets.map(\.path)),
+                    process: state.process(ending.request), ending.targets.map(\.path)),
                 state)
         }
         for effect in effects {
             switch effect {
             case .granted(let id, let paths):
                 if let request = state.coordination.claims[id]?.request {
-                    note(.claimed(process: state.process(request.party), paths), state)
+                    note(.claimed(process: state.process(request), paths), state)
                 }
                 state.hearings.removeValue(forKey: id)?(id, .granted(paths))
             case .refused(let id, let refusal):
