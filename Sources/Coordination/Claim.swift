@@ -27,9 +27,24 @@ struct Claim {
     var asked: [PresenterID: Set<Message>] = [:]
     /// Whose answer is waited for.
     var outstanding: Set<PresenterID> = []
+    /// How many answers are still to come from each that nobody waits for any more.
+    var unheard: [PresenterID: Int] = [:]
 
     var isGranted: Bool { phase == .granted }
     var isCoordinated: Bool { request.manner == .coordinated }
+
+    /// Whether all that it waits for from this presenter is to let go.
+    func asksOnlyToRelinquish(_ presenter: PresenterID) -> Bool {
+        outstanding.contains(presenter) && asked[presenter] == nil
+    }
+
+    /// It presents nothing any more.
+    mutating func forget(_ presenter: PresenterID) {
+        relinquished.remove(presenter)
+        asked[presenter] = nil
+        outstanding.remove(presenter)
+        unheard[presenter] = nil
+    }
 
     func isRelated(to other: Claim) -> Bool {
         !request.purposes.isDisjoint(with: other.request.purposes)

@@ -36,7 +36,9 @@ extension Coordination {
             for place in [spot] + spots.below(spot) {
                 for id in spots[place].presenters.sorted() { move(presenter: id, from, to, by) }
             }
-            for id in claims.keys.sorted() { move(claim: id, from, to) }
+            let places = spots.find(from).map { [$0] + spots.below($0) } ?? []
+            let moved = Set(places.flatMap { spots[$0].claims })
+            for id in moved.sorted() { move(claim: id, from, to) }
         }
         for id in told.sorted() where !by.contains(id) {
             tellFalling(id, .subitemMoved(from: from, to: to))
@@ -69,6 +71,7 @@ extension Coordination {
             })
         else { return }
         dequeue(claim)
+        for target in claim.targets { spots[target.spot].claims.remove(id) }
         for (index, target) in claim.targets.enumerated()
         where (target.path.names == from.names || target.path.isBelow(from)) && !stays(target) {
             let path = target.path.replacing(from, with: to)
@@ -79,6 +82,7 @@ extension Coordination {
                 access: target.access, path: path, spot: spot, unit: unit)
         }
         claims[id] = claim
+        for target in claim.targets { spots[target.spot].claims.insert(id) }
         enqueue(claim)
         unsettle(id)
         unsettle(waitersOf: id)

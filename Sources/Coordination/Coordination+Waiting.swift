@@ -2,7 +2,7 @@
 extension Coordination {
     /// A claim that this one is behind; nil when it is its turn. Of several, one that was scheduled
     /// late, so that few look again when it ends.
-    func blocker(of claim: Claim) -> ClaimID? {
+    mutating func blocker(of claim: Claim) -> ClaimID? {
         guard claim.request.manner != .preparing else { return nil }
         for target in claim.targets {
             if let found = blocker(of: claim, target) { return found }
@@ -10,7 +10,7 @@ extension Coordination {
         return nil
     }
 
-    private func blocker(of claim: Claim, _ target: Claim.Target) -> ClaimID? {
+    private mutating func blocker(of claim: Claim, _ target: Claim.Target) -> ClaimID? {
         let queue = spots[target.unit].queue
         if let found = blocker(of: claim, amongWriters: queue) { return found }
         if target.access.isWriting, let found = blocker(of: claim, amongReaders: queue) {
@@ -25,6 +25,7 @@ extension Coordination {
         }
         guard target.access.isDeep else { return nil }
         var found: ClaimID?
+        let spots = spots
         _ = spots.anyBelow(target.unit) { place in
             let queue = spots[place].queue
             found =
@@ -36,37 +37,36 @@ extension Coordination {
     }
 
     /// `deepAt`: the place is above, so only those count that keep others from all it contains.
-    private func blocker(
+    private mutating func blocker(
         of claim: Claim, amongWriters queue: Queue, deepAt place: Spots.Index? = nil
     ) -> ClaimID? {
-        first(queue.grantedWriters, claim, deepAt: place)
-            ?? first(queue.waitingWriters, before: claim, deepAt: place)
+        last(queue.grantedWriters[...], claim, deepAt: place)
+            ?? last(queue.waitingWriters, before: claim, deepAt: place)
     }
 
-    private func blocker(of claim: Claim, amongReaders queue: Queue) -> ClaimID? {
-        first(queue.grantedReaders, claim) ?? first(queue.waitingReaders, before: claim)
+    private mutating func blocker(of claim: Claim, amongReaders queue: Queue) -> ClaimID? {
+        last(queue.grantedReaders[...], claim) ?? last(queue.waitingReaders, before: claim)
     }
 
-    private func first(_ ids: [ClaimID], _ claim: Claim, deepAt place: Spots.Index? = nil)
-        -> ClaimID?
-    {
-        ids.last { id in
-            guard id != claim.id, let other = claims[id] else { return false }
-            return !other.isRelated(to: claim) && isDeep(other, at: place)
+    private mutating func last(
+        _ ids: ArraySlice<ClaimID>, _ claim: Claim, deepAt place: Spots.Index? = nil
+    ) -> ClaimID? {
+        for id in ids.reversed() where id != claim.id {
+            looks += 1
+            guard let other = claims[id], !other.isRelated(to: claim) else { continue }
+            if isDeep(other, at: place), other.isGranted || !claim.overtakes(other, in: self) {
+                return id
+            }
         }
+        return nil
     }
 
-    /// Of those that are not granted, the ones scheduled earlier. But who must answer somebody's
-    /// message goes before all who wait, for one of them waits for the answer (C0.3).
-    private func first(
+    /// Of those that are not granted, the ones scheduled earlier.
+    private mutating func last(
         _ ids: [ClaimID], before claim: Claim, deepAt place: Spots.Index? = nil
     ) -> ClaimID? {
         guard let first = ids.first, first < claim.id else { return nil }
-        let isResponse = isResponse(claim)
-        return ids[..<ids.position(of: claim.id)].last { id in
-            guard let other = claims[id], !other.isRelated(to: claim) else { return false }
-            return isDeep(other, at: place) && (!isResponse || self.isResponse(other))
-        }
+        return last(ids[..<ids.position(of: claim.id)], claim, deepAt: place)
     }
 
     /// A combined claim may be at several places, and deep at one of them.
@@ -74,9 +74,14 @@ extension Coordination {
         guard let place else { return true }
         return claim.targets.contains { $0.unit == place && $0.access.isDeep }
     }
+}
 
-    /// Made by a presenter that owes an answer.
-    func isResponse(_ claim: Claim) -> Bool {
-        claim.request.presenters.contains { presenters[$0]?.asks.isEmpty == false }
+extension Claim {
+    /// Who must answer somebody's message goes before all who wait, for one of them waits for the
+    /// answer (C0.3). Of two such, the later goes first only when the other waits for it.
+    fileprivate func overtakes(_ other: Claim, in coordination: Coordination) -> Bool {
+        guard coordination.responses.contains(id) else { return false }
+        return !coordination.responses.contains(other.id)
+            || coordination.needsAnswer(other.id, of: request.presenters)
     }
 }

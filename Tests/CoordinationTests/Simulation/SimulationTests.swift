@@ -1,0 +1,37 @@
+@testable import Coordination
+import Foundation
+import Support
+import Testing
+
+/// Random schedules, each step judged. `CONCORD_SEED` repeats a run, `COORDINATION_SCHEDULES` says
+/// how many.
+@Suite struct SimulationTests {
+    static let count =
+        ProcessInfo.processInfo.environment["COORDINATION_SCHEDULES"].flatMap(Int.init) ?? 500_000
+
+    @Test func nobodyBreaksTheRules() async {
+        var random = SeededRandom(named: "Coordination")
+        let half = (Self.count + 1) / 2
+        let (first, second) = (random.fork(), random.fork())
+        async let other = Self.firstFailure(first, half)
+        let mine = await Self.firstFailure(second, half)
+        for seed in [mine, await other].compactMap({ $0 }) {
+            var schedule = Schedule<Coordination>(seed: seed, logs: true)
+            let fault = schedule.run() ?? "nothing, this time"
+            Issue.record("schedule \(seed): \(fault)\n\(schedule.log!.joined(separator: "\n"))")
+        }
+    }
+
+    /// The seed of the first schedule with a fault.
+    @concurrent private static func firstFailure(_ random: SeededRandom, _ count: Int) async
+        -> UInt64?
+    {
+        var random = random
+        for _ in 0..<count {
+            let seed = random.next()
+            var schedule = Schedule<Coordination>(seed: seed)
+            if schedule.run() != nil { return seed }
+        }
+        return nil
+    }
+}
