@@ -3,7 +3,6 @@ import Support
 
 /// What a schedule drives: the machine, or one with a planted bug.
 protocol Steppable {
-    init()
     mutating func step(_ event: Event) -> [Effect]
     /// Nothing is left of anybody.
     var isEmpty: Bool { get }
@@ -32,7 +31,7 @@ struct Schedule<Machine: Steppable> {
     private var begun: Set<Int> = []
     private var serial: Set<PresenterID> = []
 
-    init(seed: UInt64, _ machine: Machine = Machine(), logs: Bool = false) {
+    init(seed: UInt64, _ machine: Machine, logs: Bool = false) {
         random = SeededRandom(seed: seed)
         isGood = random.oneIn(2)
         self.machine = machine

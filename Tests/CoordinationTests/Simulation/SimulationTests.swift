@@ -16,7 +16,7 @@ import Testing
         async let other = Self.firstFailure(first, half)
         let mine = await Self.firstFailure(second, half)
         for seed in [mine, await other].compactMap({ $0 }) {
-            var schedule = Schedule<Coordination>(seed: seed, logs: true)
+            var schedule = Schedule(seed: seed, Coordination(), logs: true)
             let fault = schedule.run() ?? "nothing, this time"
             Issue.record("schedule \(seed): \(fault)\n\(schedule.log!.joined(separator: "\n"))")
         }
@@ -29,9 +29,22 @@ import Testing
         var random = random
         for _ in 0..<count {
             let seed = random.next()
-            var schedule = Schedule<Coordination>(seed: seed)
+            var schedule = Schedule(seed: seed, Coordination())
             if schedule.run() != nil { return seed }
         }
         return nil
     }
+
+    @Test(arguments: PlantedBug.allCases) func aPlantedBugIsFound(_ bug: PlantedBug) {
+        var random = SeededRandom(seed: 5)
+        for count in 1...Self.patience {
+            var schedule = Schedule(seed: random.next(), Tampered(bug))
+            guard let fault = schedule.run() else { continue }
+            return print("\(bug): found after \(count) schedules: \(fault)")
+        }
+        Issue.record("\(bug) is not found")
+    }
+
+    /// How many schedules a planted bug may take: a hundredth of what all take.
+    static let patience = 5_000
 }
