@@ -30,6 +30,9 @@ struct Claim {
     /// How many answers are still to come from each that nobody waits for any more.
     var unheard: [PresenterID: Int] = [:]
 
+    /// Earlier ones that wait for its presenter's answer.
+    var goesBefore: Set<ClaimID> = []
+
     var isGranted: Bool { phase == .granted }
     var isCoordinated: Bool { request.manner == .coordinated }
 

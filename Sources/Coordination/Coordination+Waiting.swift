@@ -54,7 +54,7 @@ extension Coordination {
         for id in ids.reversed() where id != claim.id {
             looks += 1
             guard let other = claims[id], !other.isRelated(to: claim) else { continue }
-            if isDeep(other, at: place), other.isGranted || !claim.overtakes(other, in: self) {
+            if isDeep(other, at: place), other.isGranted || !overtakes(claim, other) {
                 return id
             }
         }
@@ -74,14 +74,15 @@ extension Coordination {
         guard let place else { return true }
         return claim.targets.contains { $0.unit == place && $0.access.isDeep }
     }
-}
 
-extension Claim {
     /// Who must answer somebody's message goes before all who wait, for one of them waits for the
-    /// answer (C0.3). Of two such, the later goes first only when the other waits for it.
-    fileprivate func overtakes(_ other: Claim, in coordination: Coordination) -> Bool {
-        guard coordination.responses.contains(id) else { return false }
-        return !coordination.responses.contains(other.id)
-            || coordination.needsAnswer(other.id, of: request.presenters)
+    /// answer (C0.3). Of two such, the later goes first only when the other waits for it; and then
+    /// for good, lest each step back for the other in turn.
+    private mutating func overtakes(_ claim: Claim, _ other: Claim) -> Bool {
+        guard responses.contains(claim.id) else { return false }
+        if !responses.contains(other.id) || claim.goesBefore.contains(other.id) { return true }
+        guard needsAnswer(other.id, of: claim.request.presenters) else { return false }
+        claims[claim.id]?.goesBefore.insert(other.id)
+        return true
     }
 }

@@ -30,10 +30,15 @@ struct Schedule<Machine: Steppable> {
     /// Asks to save whose presenter has begun to.
     private var begun: Set<Int> = []
     private var serial: Set<PresenterID> = []
+    /// Where most things happen, so that they meet.
+    private let busyPlaces: [Place]
 
     init(seed: UInt64, _ machine: Machine, logs: Bool = false) {
         random = SeededRandom(seed: seed)
         isGood = random.oneIn(2)
+        var places: [Place] = []
+        for _ in 0..<(1 + random.below(4)) { places.append(random.pick(Names.universe)) }
+        busyPlaces = places
         self.machine = machine
         log = logs ? [] : nil
     }
@@ -182,7 +187,7 @@ struct Schedule<Machine: Steppable> {
     private mutating func present(again: PresenterID? = nil) {
         if again == nil { lastPresenter += 1 }
         let id = again ?? PresenterID(lastPresenter)
-        let place = random.pick(Names.universe)
+        let place = anyPlace()
         let isPackage = Names.isPackage[place[place.count - 1]]
         var hears = Presenter.Capabilities.all
         if random.oneIn(3) {
@@ -196,13 +201,15 @@ struct Schedule<Machine: Steppable> {
         step(.presented(id, presenter), [], (place, []))
     }
 
-    private mutating func anyWant() -> Want {
-        // Half of them ask for what somebody presents: there things happen.
-        let place =
-            random.oneIn(2) || ledger.presenters.isEmpty
+    private mutating func anyPlace() -> Place {
+        if !random.oneIn(4) { return random.pick(busyPlaces) }
+        return random.oneIn(2) || ledger.presenters.isEmpty
             ? random.pick(Names.universe) : random.pick(ledger.presenters).place
+    }
+
+    private mutating func anyWant() -> Want {
         let letter = random.oneIn(2) ? Letter.R : random.pick(Letter.allCases)
-        return Want(letter: letter, isWithoutChanges: random.oneIn(4), place: place)
+        return Want(letter: letter, isWithoutChanges: random.oneIn(4), place: anyPlace())
     }
 
     private mutating func ask() {
@@ -243,7 +250,7 @@ struct Schedule<Machine: Steppable> {
 
     /// By a holder that is about to move, or by a program that asks nobody.
     private mutating func moveAlong() {
-        var (from, to) = (random.pick(Names.universe), random.pick(Names.universe))
+        var (from, to) = (anyPlace(), anyPlace())
         var by: Set<PresenterID> = []
         for turn in ledger.turns where turn.isGranted && turn.wants.count > 1 {
             guard let source = turn.wants.first(where: { $0.letter == .M }),
@@ -258,7 +265,7 @@ struct Schedule<Machine: Steppable> {
     }
 
     private mutating func happen() {
-        let place = random.pick(Names.universe)
+        let place = anyPlace()
         let path = Names.path(place)
         let by = Set(random.oneIn(2) ? [anyPresenter()].compactMap { $0 } : [])
         switch random.below(3) {
