@@ -33,11 +33,11 @@ extension Coordination {
         var told = Set(spots.ancestors(of: from).flatMap { spots[$0.index].presenters })
         told.formUnion(spots.ancestors(of: to).flatMap { spots[$0.index].presenters })
         if let spot = spots.find(from) {
-            for place in [spot] + spots.below(spot) {
-                for id in spots[place].presenters.sorted() { move(presenter: id, from, to, by) }
-            }
-            let places = spots.find(from).map { [$0] + spots.below($0) } ?? []
+            let places = [spot] + spots.below(spot)
             let moved = Set(places.flatMap { spots[$0].claims })
+            for id in places.flatMap({ spots[$0].presenters }).sorted() {
+                move(presenter: id, from, to, by)
+            }
             for id in moved.sorted() { move(claim: id, from, to) }
         }
         for id in told.sorted() where !by.contains(id) {

@@ -19,7 +19,9 @@ import Testing
         #expect(!table.cells.isEmpty)
         for cell in table.cells {
             for held in wants(cell.row) {
-                for wanted in wants(cell.column) { check(held, wanted, waits: cell.value == "wait") }
+                for wanted in wants(cell.column) {
+                    check(held, wanted, waits: cell.value == "wait")
+                }
             }
         }
     }

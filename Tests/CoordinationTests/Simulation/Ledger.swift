@@ -57,8 +57,9 @@ struct Ledger {
 
     // MARK: Events
 
-    mutating func judge(_ event: Event, _ wants: [Want], _ place: (Place, Place)?, _ effects: [Effect])
-    {
+    mutating func judge(
+        _ event: Event, _ wants: [Want], _ place: (Place, Place)?, _ effects: [Effect]
+    ) {
         refusal = nil
         lapsed = nil
         mayRefuse = []
@@ -151,7 +152,7 @@ struct Ledger {
             for which in turns[index].wants.indices {
                 let want = turns[index].wants[which]
                 // C6: who replaces stays where it is, unless it has begun.
-                if want.letter == .Z, want.place == from, !turns[index].isGranted { continue }
+                if want.letter == .z, want.place == from, !turns[index].isGranted { continue }
                 turns[index].wants[which].place = moved(want.place)
             }
         }

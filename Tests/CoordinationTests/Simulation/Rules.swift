@@ -1,24 +1,25 @@
-@testable import Coordination
 import Model
+
+@testable import Coordination
 
 // coordination.md C read again, naively and without a look at the machine: whoever judges must not
 // share its mistakes.
 
 /// The letters of the document.
 enum Letter: String, CaseIterable, Sendable {
-    case R, U, G, K, M, X, Z
+    case r, u, g, k, m, x, z
 
-    var isDeep: Bool { self == .M || self == .X || self == .Z }
+    var isDeep: Bool { self == .m || self == .x || self == .z }
 
     var access: Access {
         switch self {
-        case .R: .read([])
-        case .U: .write(.update)
-        case .G: .write(.merging)
-        case .K: .write(.contentIndependentMetadataOnly)
-        case .M: .write(.moving)
-        case .X: .write(.deleting)
-        case .Z: .write(.replacing)
+        case .r: .read([])
+        case .u: .write(.update)
+        case .g: .write(.merging)
+        case .k: .write(.contentIndependentMetadataOnly)
+        case .m: .write(.moving)
+        case .x: .write(.deleting)
+        case .z: .write(.replacing)
         }
     }
 }
@@ -48,7 +49,7 @@ struct Want {
     var place: Place
 
     var access: Access {
-        letter == .R && isWithoutChanges ? .read(.withoutChanges) : letter.access
+        letter == .r && isWithoutChanges ? .read(.withoutChanges) : letter.access
     }
 }
 
@@ -57,7 +58,7 @@ enum Rules {
 
     /// C1 to C3.
     static func conflict(_ a: Want, _ b: Want) -> Bool {
-        if a.letter == .R && b.letter == .R { return false }
+        if a.letter == .r && b.letter == .r { return false }
         if a.place == b.place { return true }
         // The same package contains both, or is one of them.
         for (index, name) in a.place.enumerated() where Names.isPackage[name] {
@@ -80,21 +81,21 @@ enum Rules {
             ? .accommodateSubitemDeletion(id, Names.path(want.place)) : .accommodateDeletion(id)
         if isPreparing {
             switch want.letter {
-            case .R: return want.isWithoutChanges ? [] : [.save(id)]
-            case .G: return [.save(id)]
-            case .X, .Z: return [accommodate]
-            case .U, .K, .M: return []
+            case .r: return want.isWithoutChanges ? [] : [.save(id)]
+            case .g: return [.save(id)]
+            case .x, .z: return [accommodate]
+            case .u, .k, .m: return []
             }
         }
         switch want.letter {
-        case .R where isContained, .U where isContained, .G where isContained, .K where isContained:
+        case .r where isContained, .u where isContained, .g where isContained, .k where isContained:
             return []
-        case .R:
+        case .r:
             return want.isWithoutChanges
                 ? [.relinquishToReader(id)] : [.relinquishToReader(id), .save(id)]
-        case .U, .K, .M: return [.relinquishToWriter(id)]
-        case .G: return [.relinquishToWriter(id), .save(id)]
-        case .X, .Z: return [.relinquishToWriter(id), accommodate]
+        case .u, .k, .m: return [.relinquishToWriter(id)]
+        case .g: return [.relinquishToWriter(id), .save(id)]
+        case .x, .z: return [.relinquishToWriter(id), accommodate]
         }
     }
 }

@@ -1,5 +1,6 @@
-@testable import Coordination
 import Support
+
+@testable import Coordination
 
 /// What a schedule drives: the machine, or one with a planted bug.
 protocol Steppable {
@@ -117,7 +118,7 @@ struct Schedule<Machine: Steppable> {
 
     private mutating func write(_ id: PresenterID) {
         guard let presenting = ledger.presenting(id) else { return }
-        let want = Want(letter: random.oneIn(4) ? .K : .U, place: presenting.place)
+        let want = Want(letter: random.oneIn(4) ? .k : .u, place: presenting.place)
         lastClaim += 1
         if serial.contains(id) { errands[id] = ClaimID(lastClaim) }
         request(ClaimID(lastClaim), [want], presenting.presenter.party, of: presenting)
@@ -208,7 +209,7 @@ struct Schedule<Machine: Steppable> {
     }
 
     private mutating func anyWant() -> Want {
-        let letter = random.oneIn(2) ? Letter.R : random.pick(Letter.allCases)
+        let letter = random.oneIn(2) ? Letter.r : random.pick(Letter.allCases)
         return Want(letter: letter, isWithoutChanges: random.oneIn(4), place: anyPlace())
     }
 
@@ -220,7 +221,7 @@ struct Schedule<Machine: Steppable> {
         let presenting = random.oneIn(4) ? anyPresenter().flatMap { ledger.presenting($0) } : nil
         // Who does one thing after the other does this on the side; so it writes, or waits for
         // nobody's save.
-        if let id = presenting?.id, serial.contains(id) { wants = wants.filter { $0.letter == .U } }
+        if let id = presenting?.id, serial.contains(id) { wants = wants.filter { $0.letter == .u } }
         guard !wants.isEmpty else { return }
         request(ClaimID(lastClaim), wants, Party(UInt64(random.below(4))), of: presenting)
     }
@@ -253,8 +254,8 @@ struct Schedule<Machine: Steppable> {
         var (from, to) = (anyPlace(), anyPlace())
         var by: Set<PresenterID> = []
         for turn in ledger.turns where turn.isGranted && turn.wants.count > 1 {
-            guard let source = turn.wants.first(where: { $0.letter == .M }),
-                let target = turn.wants.first(where: { $0.letter == .Z })
+            guard let source = turn.wants.first(where: { $0.letter == .m }),
+                let target = turn.wants.first(where: { $0.letter == .z })
             else { continue }
             (from, to) = (source.place, target.place)
             by = turn.request.presenters

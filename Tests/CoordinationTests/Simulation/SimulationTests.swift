@@ -1,7 +1,8 @@
-@testable import Coordination
 import Foundation
 import Support
 import Testing
+
+@testable import Coordination
 
 /// Random schedules, each step judged. `CONCORD_SEED` repeats a run, `COORDINATION_SCHEDULES` says
 /// how many.
@@ -9,7 +10,7 @@ import Testing
     static let count =
         ProcessInfo.processInfo.environment["COORDINATION_SCHEDULES"].flatMap(Int.init) ?? 500_000
 
-    @Test func nobodyBreaksTheRules() async {
+    @Test(.timeLimit(.minutes(20))) func nobodyBreaksTheRules() async {
         var random = SeededRandom(named: "Coordination")
         let half = (Self.count + 1) / 2
         let (first, second) = (random.fork(), random.fork())
