@@ -40,12 +40,24 @@ extension Coordination {
     private mutating func blocker(
         of claim: Claim, amongWriters queue: Queue, deepAt place: Spots.Index? = nil
     ) -> ClaimID? {
-        last(queue.grantedWriters[...], claim, deepAt: place)
-            ?? last(queue.waitingWriters, before: claim, deepAt: place)
+        last(queue.grantedWriters, queue.waitingWriters, claim, deepAt: place)
     }
 
     private mutating func blocker(of claim: Claim, amongReaders queue: Queue) -> ClaimID? {
-        last(queue.grantedReaders[...], claim) ?? last(queue.waitingReaders, before: claim)
+        last(queue.grantedReaders, queue.waitingReaders, claim)
+    }
+
+    /// Those that wait came last; but who must answer passes most of them.
+    private mutating func last(
+        _ granted: [ClaimID], _ waiting: [ClaimID], _ claim: Claim,
+        deepAt place: Spots.Index? = nil
+    ) -> ClaimID? {
+        if responses.contains(claim.id) {
+            return last(granted[...], claim, deepAt: place)
+                ?? last(waiting, before: claim, deepAt: place)
+        }
+        return last(waiting, before: claim, deepAt: place)
+            ?? last(granted[...], claim, deepAt: place)
     }
 
     private mutating func last(
