@@ -13,10 +13,13 @@ let machine: [Target] = [
     .target(name: "SystemCalls", dependencies: ["CLinux"]),
 ]
 
+/// Also when debugging: its tests run half a million schedules.
+let optimized: [SwiftSetting] = [.unsafeFlags(["-O"], .when(configuration: .debug))]
+
 // Words: values only, no I/O.
 let words: [Target] = [
     .target(name: "Model"),
-    .target(name: "Coordination", dependencies: ["Model"]),
+    .target(name: "Coordination", dependencies: ["Model"], swiftSettings: optimized),
 ]
 
 // Keeping: where bytes and facts lie.
@@ -76,7 +79,9 @@ let tests: [Target] = [
         name: "Support", dependencies: ["Control", "SystemCalls", "CLinux", "Model"],
         path: "Tests/Support"),
     .testTarget(name: "ModelTests", dependencies: ["Model"]),
-    .testTarget(name: "CoordinationTests", dependencies: ["Coordination", "Model", "Support"]),
+    .testTarget(
+        name: "CoordinationTests", dependencies: ["Coordination", "Model", "Support"],
+        swiftSettings: optimized),
     .testTarget(name: "ChunkStoreTests", dependencies: ["ChunkStore", "Model", "Support"]),
     .testTarget(name: "JournalTests", dependencies: ["Journal", "Model", "Support"]),
     .testTarget(

@@ -27,6 +27,13 @@ struct Claim {
     var asked: [PresenterID: Set<Message>] = [:]
     /// Whose answer is waited for.
     var outstanding: Set<PresenterID> = []
+    /// Of these, who was asked to let go last.
+    var relinquishing: Set<PresenterID> = []
+    /// How many answers are still to come from each that nobody waits for any more.
+    var unheard: [PresenterID: Int] = [:]
+
+    /// Earlier ones that wait for its presenter's answer.
+    var goesBefore: Set<ClaimID> = []
 
     var isGranted: Bool { phase == .granted }
     var isPlain: Bool {
@@ -55,6 +62,20 @@ struct Claim {
                 && (mine.unit == target.unit
                     || mine.access.isDeep && target.path.isBelow(mine.path))
         }
+    }
+
+    /// Whether all that it waits for from this presenter is to let go.
+    func asksOnlyToRelinquish(_ presenter: PresenterID) -> Bool {
+        outstanding.contains(presenter) && relinquishing.contains(presenter)
+    }
+
+    /// It presents nothing any more.
+    mutating func forget(_ presenter: PresenterID) {
+        relinquished.remove(presenter)
+        asked[presenter] = nil
+        outstanding.remove(presenter)
+        relinquishing.remove(presenter)
+        unheard[presenter] = nil
     }
 
     func isRelated(to other: Claim) -> Bool {

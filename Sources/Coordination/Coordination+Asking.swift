@@ -14,15 +14,15 @@ extension Coordination {
         if claim.request.manner != .preparing {
             for presenter in order {
                 guard let message = duties[presenter]!.relinquish,
-                    !claim.relinquished.contains(presenter)
+                    !claim.relinquished.contains(presenter),
+                    // One thing after the other: the item may have moved while it answered.
+                    !claim.outstanding.contains(presenter)
                 else { continue }
                 claims[id]!.relinquished.insert(presenter)
+                claims[id]!.relinquishing.insert(presenter)
                 send(message, to: presenter, for: id)
             }
-            for presenter in claims[id]!.outstanding where isBehind(presenter, id) {
-                forget(presenter, id)
-                claims[id]!.outstanding.remove(presenter)
-            }
+            for presenter in claims[id]!.outstanding.sorted() { letGoIfWaiting(presenter, id) }
             guard claims[id]!.outstanding.isEmpty else { return }
         }
         for presenter in order where !claims[id]!.outstanding.contains(presenter) {
@@ -31,6 +31,7 @@ extension Coordination {
                 continue
             }
             claims[id]!.asked[presenter, default: []].insert(message)
+            claims[id]!.relinquishing.remove(presenter)
             send(message, to: presenter, for: id)
         }
     }
@@ -39,14 +40,19 @@ extension Coordination {
         effects.append(.told(presenter, message))
         claims[id]!.outstanding.insert(presenter)
         presenters[presenter]!.asks.insert(id)
-        // Its own requests go before those who wait, from now on.
-        for request in presenters[presenter]!.requests { unsettle(request) }
+        presenters[presenter]!.known.insert(id)
+        for request in requests[presenter] ?? [] { reconsider(request) }
+        unsettleResponses()
     }
 
     mutating func answer(_ presenter: PresenterID, _ id: ClaimID, _ failure: String?) {
+        if let unheard = claims[id]?.unheard[presenter] {
+            claims[id]!.unheard[presenter] = unheard > 1 ? unheard - 1 : nil
+            return
+        }
         guard claims[id]?.outstanding.remove(presenter) != nil else { return }
         forget(presenter, id)
-        if let failure, claims[id]!.asked[presenter]?.isEmpty == false {
+        if let failure, claims[id]?.relinquishing.contains(presenter) == false {
             return refuse(id, .failed(failure))
         }
         unsettle(id)
@@ -55,35 +61,95 @@ extension Coordination {
     /// It owes that claim no answer any more.
     mutating func forget(_ presenter: PresenterID, _ id: ClaimID) {
         presenters[presenter]?.asks.remove(id)
-        guard let presenting = presenters[presenter], presenting.asks.isEmpty else { return }
-        // Its requests are like any other now: some may go before them again.
-        for request in presenting.requests { unsettle(waitersOf: request) }
+        for request in requests[presenter] ?? [] { reconsider(request) }
     }
 
     // MARK: Presenters that wait themselves
 
-    /// Whoever waits behind a claim does nothing with the item, so it has let go of it: two
-    /// presenters that save at once would wait for each other for ever.
-    mutating func answerWaiting(_ claim: Claim) {
-        for presenter in claim.request.presenters {
-            for id in presenters[presenter]?.asks ?? []
-            where claims[id]?.asked[presenter] == nil && isBehind(presenter, id) {
-                claims[id]?.outstanding.remove(presenter)
-                forget(presenter, id)
-                unsettle(id)
+    /// Its presenter was asked for something, or owes nothing any more: it goes before those who
+    /// wait, or does so no longer.
+    mutating func reconsider(_ id: ClaimID) {
+        guard let claim = claims[id], !claim.isGranted else { return }
+        let owes = claim.request.presenters.contains { presenters[$0]?.asks.isEmpty == false }
+        guard owes != responses.contains(id) else { return }
+        if owes {
+            responses.insert(id)
+        } else {
+            responses.remove(id)
+            unsettle(waitersOf: id)
+        }
+        unsettle(id)
+        unsettleResponses()
+    }
+
+    /// Who waits for a claim does nothing with the item, so it has let go of it: presenters that
+    /// save at once would wait for each other for ever.
+    mutating func letGoOfWhatWaits(for id: ClaimID) {
+        guard responses.contains(id), let claim = claims[id] else { return }
+        for presenter in claim.request.presenters.sorted() {
+            guard let asks = presenters[presenter]?.asks, !asks.isEmpty else { continue }
+            for other in awaited(by: presenter).intersection(asks).sorted() {
+                letGo(presenter, other)
             }
         }
     }
 
-    private func isBehind(_ presenter: PresenterID, _ id: ClaimID) -> Bool {
-        (presenters[presenter]?.requests ?? []).contains { request in
-            var at = request
-            while case .waiting(let other) = claims[at]?.phase {
-                if other == id { return true }
-                at = other
+    private mutating func letGoIfWaiting(_ presenter: PresenterID, _ id: ClaimID) {
+        guard requests[presenter] != nil, awaited(by: presenter).contains(id) else { return }
+        letGo(presenter, id)
+    }
+
+    /// Its answer, when it comes, says nothing that is not known.
+    private mutating func letGo(_ presenter: PresenterID, _ id: ClaimID) {
+        guard claims[id]?.asksOnlyToRelinquish(presenter) == true else { return }
+        claims[id]!.outstanding.remove(presenter)
+        claims[id]!.unheard[presenter, default: 0] += 1
+        forget(presenter, id)
+        unsettle(id)
+    }
+
+    /// All that a presenter's own requests wait for: claims before them, and those that the
+    /// presenters they ask make themselves.
+    private func awaited(by presenter: PresenterID) -> Set<ClaimID> {
+        var found: Set<ClaimID> = []
+        var next = Array(requests[presenter] ?? [])
+        while let id = next.popLast() {
+            guard let claim = claims[id] else { continue }
+            for other in directlyAwaited(claim) where found.insert(other).inserted {
+                next.append(other)
             }
-            return false
         }
+        return found
+    }
+
+    private func directlyAwaited(_ claim: Claim) -> [ClaimID] {
+        switch claim.phase {
+        case .granted: []
+        case .waiting(let other): [other]
+        case .asking: claim.outstanding.flatMap { requests[$0] ?? [] }
+        }
+    }
+
+    /// Whether a claim gets on only when one of these has answered: then they must not wait for it
+    /// (C0.3). To let go is never what it takes, for who waits has let go.
+    func needsAnswer(_ id: ClaimID, of answering: Set<PresenterID>) -> Bool {
+        var seen: Set<ClaimID> = [id]
+        var next = [id]
+        while let id = next.popLast() {
+            guard let claim = claims[id] else { continue }
+            var others: [ClaimID] = []
+            switch claim.phase {
+            case .granted: break
+            case .waiting(let other): others = [other]
+            case .asking:
+                for presenter in claim.outstanding where !claim.asksOnlyToRelinquish(presenter) {
+                    if answering.contains(presenter) { return true }
+                    others += requests[presenter] ?? []
+                }
+            }
+            next += others.filter { seen.insert($0).inserted }
+        }
+        return false
     }
 
     // MARK: The matrix

@@ -33,10 +33,12 @@ extension Coordination {
         var told = Set(spots.ancestors(of: from).flatMap { spots[$0.index].presenters })
         told.formUnion(spots.ancestors(of: to).flatMap { spots[$0.index].presenters })
         if let spot = spots.find(from) {
-            for place in [spot] + spots.below(spot) {
-                for id in spots[place].presenters.sorted() { move(presenter: id, from, to, by) }
+            let places = [spot] + spots.below(spot)
+            let moved = Set(places.flatMap { spots[$0].claims })
+            for id in places.flatMap({ spots[$0].presenters }).sorted() {
+                move(presenter: id, from, to, by)
             }
-            for id in claims.keys.sorted() { move(claim: id, from, to) }
+            for id in moved.sorted() { move(claim: id, from, to) }
         }
         for id in told.sorted() where !by.contains(id) {
             tellFalling(id, .subitemMoved(from: from, to: to))
@@ -69,6 +71,7 @@ extension Coordination {
             })
         else { return }
         dequeue(claim)
+        for target in claim.targets { spots[target.spot].claims.remove(id) }
         for (index, target) in claim.targets.enumerated()
         where (target.path.names == from.names || target.path.isBelow(from)) && !stays(target) {
             let path = target.path.replacing(from, with: to)
@@ -79,9 +82,11 @@ extension Coordination {
                 access: target.access, path: path, spot: spot, unit: unit)
         }
         claims[id] = claim
+        for target in claim.targets { spots[target.spot].claims.insert(id) }
         enqueue(claim)
         unsettle(id)
         unsettle(waitersOf: id)
+        unsettle(relatedTo: claim)
     }
 
     // MARK: Who hears

@@ -25,7 +25,7 @@ extension Coordination {
 
     /// A claim that this one is behind; nil when it is its turn. Of several, one that was scheduled
     /// late, so that few look again when it ends.
-    func blocker(of claim: Claim) -> ClaimID? {
+    mutating func blocker(of claim: Claim) -> ClaimID? {
         guard claim.request.manner != .preparing else { return nil }
         for target in claim.targets {
             if let found = blocker(of: claim, target) { return found }
@@ -33,7 +33,7 @@ extension Coordination {
         return nil
     }
 
-    private func blocker(of claim: Claim, _ target: Claim.Target) -> ClaimID? {
+    private mutating func blocker(of claim: Claim, _ target: Claim.Target) -> ClaimID? {
         let queue = spots[target.unit].queue
         if let found = blocker(of: claim, amongWriters: queue) { return found }
         if target.access.isWriting, let found = blocker(of: claim, amongReaders: queue) {
@@ -48,6 +48,7 @@ extension Coordination {
         }
         guard target.access.isDeep else { return nil }
         var found: ClaimID?
+        let spots = spots
         _ = spots.anyBelow(target.unit) { place in
             let queue = spots[place].queue
             found =
@@ -59,44 +60,54 @@ extension Coordination {
     }
 
     /// `deepAt`: the place is above, so only those count that keep others from all it contains.
-    private func blocker(
+    private mutating func blocker(
         of claim: Claim, amongWriters queue: Queue, deepAt place: Spots.Index? = nil
     ) -> ClaimID? {
-        first(queue.grantedWriters, claim, deepAt: place)
-            ?? first(queue.waitingWriters, before: claim, deepAt: place)
+        last(queue.grantedWriters, queue.waitingWriters, claim, deepAt: place)
     }
 
-    private func blocker(of claim: Claim, amongReaders queue: Queue) -> ClaimID? {
-        first(queue.grantedReaders, claim) ?? first(queue.waitingReaders, before: claim)
+    private mutating func blocker(of claim: Claim, amongReaders queue: Queue) -> ClaimID? {
+        last(queue.grantedReaders, queue.waitingReaders, claim)
     }
 
-    private func first(_ ids: [ClaimID], _ claim: Claim, deepAt place: Spots.Index? = nil)
-        -> ClaimID?
-    {
-        ids.last { id in
-            guard id != claim.id, let other = claims[id] else { return false }
-            return !other.isRelated(to: claim) && isDeep(other, at: place)
+    /// Those that wait came last; but who must answer passes most of them.
+    private mutating func last(
+        _ granted: [ClaimID], _ waiting: [ClaimID], _ claim: Claim,
+        deepAt place: Spots.Index? = nil
+    ) -> ClaimID? {
+        if responses.contains(claim.id) {
+            return last(granted[...], claim, deepAt: place)
+                ?? last(waiting, before: claim, deepAt: place)
         }
+        return last(waiting, before: claim, deepAt: place)
+            ?? last(granted[...], claim, deepAt: place)
     }
 
-    /// Of those that are not granted, the ones scheduled earlier. But who must answer somebody's
-    /// message goes before all who wait, for one of them waits for the answer (C0.3).
-    private func first(
+    private mutating func last(
+        _ ids: ArraySlice<ClaimID>, _ claim: Claim, deepAt place: Spots.Index? = nil
+    ) -> ClaimID? {
+        for id in ids.reversed() where id != claim.id {
+            looks += 1
+            guard let other = claims[id], !other.isRelated(to: claim) else { continue }
+            if isDeep(other, at: place), other.isGranted || !overtakes(claim, other) {
+                return id
+            }
+        }
+        return nil
+    }
+
+    /// Of those that are not granted, the ones scheduled earlier.
+    private mutating func last(
         _ ids: [ClaimID], before claim: Claim, deepAt place: Spots.Index? = nil
     ) -> ClaimID? {
         guard let first = ids.first, first < claim.id else { return nil }
-        let isResponse = isResponse(claim)
-        let turns = turns(of: claim.request.purposes)
-        return ids[..<ids.position(of: claim.id)].last { id in
-            guard let other = claims[id], !other.isRelated(to: claim) else { return false }
-            return isDeep(other, at: place) && (!isResponse || self.isResponse(other))
-                && !isHeldUp(other, by: turns)
-        }
+        return last(ids[..<ids.position(of: claim.id)], claim, deepAt: place)
     }
 
     /// What is granted for one of the purposes.
     func turns(of purposes: Set<Purpose>) -> [Claim] {
-        purposes.flatMap { related[$0] ?? [] }.compactMap { claims[$0] }.filter(\.isGranted)
+        purposes.flatMap { related[$0] ?? [] }.compactMap { claims[$0] }
+            .filter { $0.isGranted && $0.isCoordinated }
     }
 
     /// Whether it waits for one of these turns, itself or behind others that do. What is done
@@ -105,7 +116,9 @@ extension Coordination {
         guard !turns.isEmpty else { return false }
         var at = claim
         while true {
-            if turns.contains(where: { $0.conflicts(with: at) }) { return true }
+            if turns.contains(where: { $0.conflicts(with: at) && !$0.isRelated(to: at) }) {
+                return true
+            }
             guard case .waiting(let id) = at.phase, let next = claims[id], !next.isGranted else {
                 return false
             }
@@ -119,8 +132,15 @@ extension Coordination {
         return claim.targets.contains { $0.unit == place && $0.access.isDeep }
     }
 
-    /// Made by a presenter that owes an answer.
-    func isResponse(_ claim: Claim) -> Bool {
-        claim.request.presenters.contains { presenters[$0]?.asks.isEmpty == false }
+    /// Who must answer somebody's message goes before all who wait, for one of them waits for the
+    /// answer (C0.3). Of two such, the later goes first only when the other waits for it; and then
+    /// for good, lest each step back for the other in turn.
+    private mutating func overtakes(_ claim: Claim, _ other: Claim) -> Bool {
+        if isHeldUp(other, by: turns(of: claim.request.purposes)) { return true }
+        guard responses.contains(claim.id) else { return false }
+        if !responses.contains(other.id) || claim.goesBefore.contains(other.id) { return true }
+        guard needsAnswer(other.id, of: claim.request.presenters) else { return false }
+        claims[claim.id]?.goesBefore.insert(other.id)
+        return true
     }
 }

@@ -5,27 +5,33 @@ package struct Coordination: Sendable {
     var claims: [ClaimID: Claim] = [:]
     var presenters: [PresenterID: Presenting] = [:]
     var spots = Spots()
-    private var parties: [Party: Belongings] = [:]
+    var parties: [Party: Belongings] = [:]
     /// Claims by their purposes.
-    private(set) var related: [Purpose: Set<ClaimID>] = [:]
+    var related: [Purpose: Set<ClaimID>] = [:]
     /// Claims by the one they are behind.
-    private var waiters: [ClaimID: Set<ClaimID>] = [:]
+    var waiters: [ClaimID: Set<ClaimID>] = [:]
+    /// Each presenter's own claims that are not granted.
+    var requests: [PresenterID: Set<ClaimID>] = [:]
+    /// Of those, the ones whose presenter owes somebody an answer.
+    var responses: Set<ClaimID> = []
     /// Claims to be looked at before the step ends.
     private var unsettled: Set<ClaimID> = []
     var effects: [Effect] = []
+    /// How many claims were looked at, so that tests can judge the cost.
+    var looks = 0
 
     struct Presenting {
         var presenter: Presenter
         var spot: Spots.Index
         /// Claims that wait for its answer.
         var asks: Set<ClaimID> = []
-        /// Its own claims that are not granted.
-        var requests: Set<ClaimID> = []
+        /// Claims that have asked it something.
+        var known: Set<ClaimID> = []
 
         var isPackage: Bool { presenter.path.steps.last?.isPackage ?? false }
     }
 
-    private struct Belongings {
+    struct Belongings {
         var claims: Set<ClaimID> = []
         var presenters: Set<PresenterID> = []
         var isEmpty: Bool { claims.isEmpty && presenters.isEmpty }
@@ -70,7 +76,9 @@ package struct Coordination: Sendable {
         enqueue(claim)
         for purpose in request.purposes { related[purpose, default: []].insert(id) }
         parties[request.party, default: Belongings()].claims.insert(id)
-        for presenter in request.presenters { presenters[presenter]?.requests.insert(id) }
+        for target in targets { spots[target.spot].claims.insert(id) }
+        for presenter in request.presenters { requests[presenter, default: []].insert(id) }
+        reconsider(id)
         if request.isTry, blocker(of: claim) != nil {
             refuse(id, .busy)
         } else {
@@ -78,10 +86,8 @@ package struct Coordination: Sendable {
         }
     }
 
-    func enqueued(_ claim: Claim) -> Bool { claim.isCoordinated }
-
     mutating func enqueue(_ claim: Claim) {
-        guard enqueued(claim) else { return }
+        guard claim.isCoordinated else { return }
         for target in claim.targets {
             spots[target.unit].queue.insert(
                 claim.id, isWriting: target.access.isWriting, isGranted: claim.isGranted)
@@ -89,16 +95,23 @@ package struct Coordination: Sendable {
     }
 
     mutating func dequeue(_ claim: Claim) {
-        guard enqueued(claim) else { return }
+        guard claim.isCoordinated else { return }
         for target in claim.targets {
             spots[target.unit].queue.remove(
                 claim.id, isWriting: target.access.isWriting, isGranted: claim.isGranted)
         }
     }
 
-    /// Those behind it, and those whom it keeps waiting in some other way, are looked at again.
+    /// Those behind it are looked at again.
     mutating func unsettle(waitersOf id: ClaimID) {
         unsettled.formUnion(waiters[id] ?? [])
+    }
+
+    /// What is done within a turn goes before those who wait for its end: who they are has changed.
+    mutating func unsettle(relatedTo claim: Claim) {
+        for purpose in claim.request.purposes {
+            unsettled.formUnion(related[purpose]?.filter { claims[$0]?.isGranted == false } ?? [])
+        }
     }
 
     mutating func unsettle(_ id: ClaimID) { unsettled.insert(id) }
@@ -116,29 +129,46 @@ package struct Coordination: Sendable {
     /// As far as it gets.
     private mutating func advance(_ id: ClaimID) {
         guard let claim = claims[id], !claim.isGranted else { return }
-        if case .waiting(let other) = claim.phase { waiters[other]?.remove(id) }
+        looks += 1
         if let other = blocker(of: claim) {
-            // What goes before those who wait for a turn of its own may do so now, or not.
-            if claim.phase != .waiting(other) { unsettle(waitersOf: id) }
-            claims[id]!.phase = .waiting(other)
-            waiters[other, default: []].insert(id)
-            answerWaiting(claim)
-            return
+            if claim.phase != .waiting(other) {
+                stopWaiting(claim)
+                claims[id]!.phase = .waiting(other)
+                waiters[other, default: []].insert(id)
+                unsettleResponses()
+                // What goes before those who wait for a turn of its own may do so now, or not.
+                for waiter in waiters[id] ?? [] where hasTurn(waiter) { unsettle(waiter) }
+            }
+        } else {
+            stopWaiting(claim)
+            claims[id]!.phase = .asking
+            ask(id)
+            if claims[id]?.outstanding.isEmpty == true { return grant(id) }
         }
-        claims[id]!.phase = .asking
-        ask(id)
-        if claims[id]?.outstanding.isEmpty == true { grant(id) }
+        letGoOfWhatWaits(for: id)
     }
+
+    /// Whether something is granted for one of its purposes.
+    private func hasTurn(_ id: ClaimID) -> Bool {
+        claims[id].map { !turns(of: $0.request.purposes).isEmpty } ?? false
+    }
+
+    private mutating func stopWaiting(_ claim: Claim) {
+        guard case .waiting(let other) = claim.phase else { return }
+        waiters[other]?.remove(claim.id)
+        if waiters[other]?.isEmpty == true { waiters[other] = nil }
+    }
+
+    /// Somebody waits for somebody else than before: who must answer may close a circle by waiting.
+    mutating func unsettleResponses() { unsettled.formUnion(responses) }
 
     mutating func grant(_ id: ClaimID) {
         guard let claim = claims[id] else { return }
         dequeue(claim)
         claims[id]!.phase = .granted
         enqueue(claims[id]!)
-        for purpose in claim.request.purposes {
-            unsettled.formUnion(related[purpose]?.filter { claims[$0]?.isGranted == false } ?? [])
-        }
-        for presenter in claim.request.presenters { presenters[presenter]?.requests.remove(id) }
+        unsettle(relatedTo: claim)
+        forgetRequest(claim)
         effects.append(.granted(id, claim.targets.map(\.path)))
         if claim.request.manner == .preparing { end(id) }
     }
@@ -151,7 +181,7 @@ package struct Coordination: Sendable {
     /// Takes away a claim, granted or not: who let go for it hears so first, then others move up.
     private mutating func end(_ id: ClaimID) {
         guard let claim = claims[id] else { return }
-        for presenter in claim.relinquished.sorted() where presenters[presenter] != nil {
+        for presenter in claim.relinquished.sorted() {
             effects.append(.told(presenter, .reacquire(id)))
         }
         dequeue(claim)
@@ -160,10 +190,14 @@ package struct Coordination: Sendable {
             related[purpose]?.remove(id)
             if related[purpose]?.isEmpty == true { related[purpose] = nil }
         }
-        if case .waiting(let other) = claim.phase { waiters[other]?.remove(id) }
-        for presenter in claim.request.presenters { presenters[presenter]?.requests.remove(id) }
+        stopWaiting(claim)
+        forgetRequest(claim)
         for presenter in claim.outstanding { forget(presenter, id) }
+        for presenter in claim.relinquished.union(claim.asked.keys) {
+            presenters[presenter]?.known.remove(id)
+        }
         for target in claim.targets {
+            spots[target.spot].claims.remove(id)
             spots.release(target.spot)
             spots.release(target.unit)
         }
@@ -173,18 +207,23 @@ package struct Coordination: Sendable {
         unsettled.remove(id)
     }
 
+    /// It is granted, or gone.
+    private mutating func forgetRequest(_ claim: Claim) {
+        for presenter in claim.request.presenters {
+            requests[presenter]?.remove(claim.id)
+            if requests[presenter]?.isEmpty == true { requests[presenter] = nil }
+        }
+        responses.remove(claim.id)
+    }
+
     /// A plain program waits no longer: for presenters never, for turns as it said.
     private mutating func lapse(_ id: ClaimID) {
-        guard let claim = claims[id], case .plain(let goesAhead) = claim.request.manner else {
-            return
-        }
-        switch claim.phase {
-        case .granted: return
-        case .waiting(let other):
-            waiters[other]?.remove(id)
-            if !goesAhead { return refuse(id, .busy) }
-        case .asking: break
-        }
+        guard let claim = claims[id], case .plain(let goesAhead) = claim.request.manner,
+            !claim.isGranted
+        else { return }
+        // Looked at again: somebody may have overtaken it while it asked.
+        if !goesAhead, blocker(of: claim) != nil { return refuse(id, .busy) }
+        stopWaiting(claim)
         for presenter in claim.outstanding { forget(presenter, id) }
         claims[id]!.outstanding = []
         grant(id)
@@ -198,20 +237,15 @@ package struct Coordination: Sendable {
         spots[spot].presenters.insert(id)
         presenters[id] = Presenting(presenter: presenter, spot: spot)
         parties[presenter.party, default: Belongings()].presenters.insert(id)
-        for (claim, value) in claims where value.request.presenters.contains(id) && !value.isGranted
-        {
-            presenters[id]!.requests.insert(claim)
-        }
     }
 
     private mutating func retire(_ id: PresenterID) {
         guard let gone = presenters[id] else { return }
         for claim in gone.asks {
-            claims[claim]?.outstanding.remove(id)
             unsettled.insert(claim)
+            forget(id, claim)
         }
-        for request in gone.requests { unsettle(waitersOf: request) }
-        for claim in gone.asks { claims[claim]?.relinquished.remove(id) }
+        for claim in gone.known { claims[claim]?.forget(id) }
         spots[gone.spot].presenters.remove(id)
         spots.release(gone.spot)
         presenters[id] = nil

@@ -12,6 +12,8 @@ struct Spots {
         var users = 0
         var queue = Queue()
         var presenters: Set<PresenterID> = []
+        /// Those with a target here.
+        var claims: Set<ClaimID> = []
     }
 
     static let root: Index = 0

@@ -1,0 +1,70 @@
+import Testing
+
+@testable import Coordination
+
+/// By counts of what is looked at, for time says nothing on a busy machine.
+@Suite struct CostTests {
+    static let count: UInt64 = 10_000
+
+    private func looks(_ body: (inout Coordination) -> Void) -> Int {
+        var machine = Coordination()
+        body(&machine)
+        #expect(machine.isIdle)
+        #expect(machine.isEmpty)
+        return machine.looks
+    }
+
+    private func request(_ id: UInt64, _ wants: String) -> Event {
+        .requested(ClaimID(id), Request(Stage.targets(wants), party: Party(1)))
+    }
+
+    @Test func manyDocuments() {
+        let looks = looks { machine in
+            for id in 1...Self.count { _ = machine.step(request(id, "U /D/\(id)")) }
+            for id in 1...Self.count { _ = machine.step(.released(ClaimID(id))) }
+        }
+        #expect(looks <= 2 * Int(Self.count))
+    }
+
+    /// Those that wait behind the same one, behind each other, or in turns.
+    @Test(arguments: [["R"], ["U"], ["R", "U"], ["R", "R", "R", "U"], ["U", "X", "R"]])
+    func manyWaitForOneDocument(_ letters: [String]) {
+        let looks = looks { machine in
+            _ = machine.step(request(1, "X /f"))
+            var granted = [ClaimID(1)]
+            for id in 2...Self.count {
+                let letter = letters[Int(id) % letters.count]
+                // Not within `#expect`, which copies the machine.
+                let effects = machine.step(request(id, "\(letter) /f"))
+                #expect(effects.isEmpty)
+            }
+            var ended: UInt64 = 0
+            while let next = granted.popLast() {
+                ended += 1
+                for case .granted(let id, _) in machine.step(.released(next)) { granted.append(id) }
+            }
+            #expect(ended == Self.count)
+        }
+        #expect(looks <= 10 * Int(Self.count))
+    }
+
+    @Test func manyReadersEndBeforeAWriterBegins() {
+        let looks = looks { machine in
+            for id in 1...Self.count { _ = machine.step(request(id, "R /f")) }
+            _ = machine.step(request(Self.count + 1, "U /f"))
+            for id in (1...Self.count + 1).reversed() { _ = machine.step(.released(ClaimID(id))) }
+            for id in 1...Self.count + 1 { _ = machine.step(.released(ClaimID(id))) }
+        }
+        #expect(looks <= 5 * Int(Self.count))
+    }
+
+    @Test func aDirectoryThatMovesAndAllThatItContains() {
+        let looks = looks { machine in
+            _ = machine.step(request(1, "M /D"))
+            for id in 2...Self.count { _ = machine.step(request(id, "U /D/\(id)")) }
+            _ = machine.step(.released(ClaimID(1)))
+            for id in 2...Self.count { _ = machine.step(.released(ClaimID(id))) }
+        }
+        #expect(looks <= 5 * Int(Self.count))
+    }
+}
