@@ -59,6 +59,35 @@ struct PlainTurnTests {
         }
     }
 
+    @Test("shell commands in turns: nobody sees a document half written")
+    func coordinated() throws {
+        try MountedVolume.with { volume in
+            try Data("aaaaaaaa".utf8).write(to: URL(fileURLWithPath: "\(volume.path)/document"))
+            let write = """
+                for i in $(seq 15); do
+                    '\(Programs.fsctl)' coordinate write document -- \\
+                        sh -c 'printf LLLL > document; sleep 0.01; printf LLLL >> document'
+                done
+                """
+            let read = """
+                for i in $(seq 15); do
+                    '\(Programs.fsctl)' coordinate read document -- cat document; echo
+                done
+                """
+            var running = try ["b", "c"].map { letter in
+                try start(write.replacingOccurrences(of: "L", with: letter), in: volume.path)
+            }
+            for _ in 0..<3 { running.append(try start(read, in: volume.path)) }
+            for (child, output) in running {
+                let status = try child.waitForEnd(seconds: 60)
+                let words = try said(output)
+                #expect(status == 0, "\(words)")
+                let seen = Set(words.split(separator: "\n"))
+                #expect(seen.isSubset(of: ["aaaaaaaa", "bbbbbbbb", "cccccccc"]), "\(seen)")
+            }
+        }
+    }
+
     @Test("a file that is left open delays one writer for a moment, and the next not at all")
     func leftOpen() throws {
         try MountedVolume.with { volume in
