@@ -17,6 +17,9 @@ package struct Path: Hashable, Sendable {
 
     package init(_ steps: [Step]) { self.steps = steps }
 
+    /// As if no directory on the way were a package.
+    package init(plain names: [Name]) { steps = names.map { Step($0) } }
+
     package var names: [Name] { steps.map(\.name) }
 
     package func isBelow(_ other: Path) -> Bool {

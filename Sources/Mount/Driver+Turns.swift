@@ -86,10 +86,15 @@ extension Driver {
         _ request: Request, _ wishes: [Wish], _ body: @escaping @Sendable () -> [Happening]
     ) {
         let caller = request.caller
+        // Which of the directories are packages is only looked up where somebody has to do with
+        // the place.
+        let plain = wishes.compactMap { wish in
+            wish.names.map { TurnRequest.Target(wish.access, Path(plain: $0)) }
+        }
+        guard arbiter.concerns(plain) else { return tell(caller.process, body()) }
         let targets = wishes.compactMap { wish in
             wish.names.map { TurnRequest.Target(wish.access, path($0)) }
         }
-        guard arbiter.concerns(targets) else { return tell(caller.process, body()) }
         let turn = turns.request(targets, Family.line(of: caller.process), goesAhead: true)
         guard let hold = parking.hold(request, interrupted: {}) else { return }
         let id = arbiter.request(turn) { [self] id, _ in
@@ -122,15 +127,15 @@ extension Driver {
         guard !turns.isQuiet, !happenings.isEmpty else { return }
         var own: Set<PresenterID>?
         for happening in happenings {
-            let event = event(happening)
-            guard arbiter.isHeard(event) else { continue }
+            guard arbiter.isHeard(event(happening) { Path(plain: $0) }) else { continue }
+            let event = event(happening, path)
             let by = own ?? arbiter.belongings(of: Family.line(of: process)).1
             own = by
             arbiter.tell(event, by: by, process: process, program: programs.name(of: process))
         }
     }
 
-    private func event(_ happening: Happening) -> Arbiter.Happening {
+    private func event(_ happening: Happening, _ path: ([Name]) -> Path) -> Arbiter.Happening {
         switch happening {
         case .changed(let names): .changed(path(names))
         case .appeared(let names): .appeared(path(names))

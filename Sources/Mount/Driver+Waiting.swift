@@ -18,11 +18,18 @@ extension Driver {
         let line: [Int32]
         /// Where the file was when it was asked for.
         let names: [Name]?
-        var hold: Parking.Hold?
-        var number: UInt64?
-        var deadline: UInt64?
-        /// The claim that stands for it, while it waits for others' claims and for presenters.
-        let claim = Mutex<ClaimID?>(nil)
+        let state = Mutex(State())
+
+        struct State {
+            var hold: Parking.Hold?
+            /// Of what ends it with the mount, and when its time is over.
+            var number: UInt64?
+            var deadline: UInt64?
+            /// What stands for it while it waits for others' claims and for presenters.
+            var claim: ClaimID?
+            /// It was answered: nothing may begin for it any more.
+            var isOver = false
+        }
 
         init(
             _ request: Request, _ opening: Opening, _ node: Node, _ line: [Int32], _ names: [Name]?
@@ -41,12 +48,11 @@ extension Driver {
             nodes.path(of: node))
         let hold = parking.hold(request) { [self] in end(waiting, with: nil) }
         guard let hold else { return opening.abandon() }
-        waiting.hold = hold
+        waiting.state.withLock { $0.hold = hold }
         let number = turns.remember { [self] in end(waiting, with: Errno(ECONNABORTED)) }
         guard let number else { return end(waiting, with: Errno(ECONNABORTED)) }
-        waiting.number = number
-        waiting.deadline = turns.deadlines.after(seconds: turns.settings.timeout) { [self] in
-            guard let claim = waiting.claim.withLock({ $0 }) else {
+        let deadline = turns.deadlines.after(seconds: turns.settings.timeout) { [self] in
+            guard let claim = waiting.state.withLock({ $0.claim }) else {
                 return end(waiting, with: Errno(EBUSY))
             }
             // Those who coordinate refuse it; presenters that do not answer do not.
@@ -55,7 +61,11 @@ extension Driver {
                 end(waiting, with: Errno(EBUSY))
             }
         }
-        askThose(waiting)
+        let isOver = waiting.state.withLock { state in
+            (state.number, state.deadline) = (number, deadline)
+            return state.isOver
+        }
+        if isOver { settle(waiting) } else { askThose(waiting) }
     }
 
     /// Nobody who coordinates has to do with it.
@@ -65,7 +75,7 @@ extension Driver {
 
     private func target(_ node: Node, _ access: Access) -> TurnRequest.Target? {
         guard !turns.isQuiet, let names = nodes.path(of: node) else { return nil }
-        let plain = TurnRequest.Target(access, Path(names.map { .init($0) }))
+        let plain = TurnRequest.Target(access, Path(plain: names))
         guard arbiter.concerns([plain]) else { return nil }
         return TurnRequest.Target(access, path(names))
     }
@@ -77,34 +87,47 @@ extension Driver {
         }
         let turn = turns.request([target], waiting.line, goesAhead: false)
         let parking = parking
-        waiting.claim.withLock { claim in
-            claim = arbiter.request(turn) { [self] id, outcome in
+        waiting.state.withLock { state in
+            guard !state.isOver else { return }
+            state.claim = arbiter.request(turn) { [self] id, outcome in
                 parking.soon { self.hear(waiting, id, outcome) }
             }
         }
     }
 
     private func hear(_ waiting: Waiting, _ id: ClaimID, _ outcome: Arbiter.Outcome) {
-        // Not before its number is known to all.
-        waiting.claim.withLock { $0 = nil }
-        switch outcome {
-        case .refused(let refusal): end(waiting, with: refusal.errno)
-        case .granted:
-            waiting.opening.hold(id)
-            takeSeat(waiting)
+        if case .refused(let refusal) = outcome { return end(waiting, with: refusal.errno) }
+        let isOver = waiting.state.withLock { state in
+            state.claim = nil
+            if !state.isOver { waiting.opening.hold(id) }
+            return state.isOver
         }
+        if isOver { arbiter.step(.released(id)) } else { takeSeat(waiting) }
     }
 
     /// Then those who have it open.
     private func takeSeat(_ waiting: Waiting) {
-        waiting.opening.waitForSeat(waiting.line) { [self] in
-            parking.soon { self.proceed(waiting) }
+        waiting.state.withLock { state in
+            guard !state.isOver else { return }
+            waiting.opening.waitForSeat(waiting.line) { [self] in
+                parking.soon { self.proceed(waiting) }
+            }
         }
     }
 
-    private func proceed(_ waiting: Waiting) {
-        guard let hold = waiting.hold, hold.end() else { return }
+    /// True, once: it is the caller's to answer, and nothing may begin for it any more.
+    private func take(_ waiting: Waiting) -> Bool {
+        let hold = waiting.state.withLock { state in
+            defer { state.hold = nil }
+            return state.hold
+        }
+        guard let hold, hold.end() else { return false }
         settle(waiting)
+        return true
+    }
+
+    private func proceed(_ waiting: Waiting) {
+        guard take(waiting) else { return }
         // Saved meanwhile by putting another file in its place: the kernel looks again.
         if let names = waiting.names, let now = mark(names), now.inode != waiting.node.inode {
             waiting.request.refuse(.stale)
@@ -127,17 +150,22 @@ extension Driver {
     /// Nobody waits any more: interrupted (nil, and answered), out of patience, or unmounted.
     private func end(_ waiting: Waiting, with error: Errno?) {
         if let error {
-            guard let hold = waiting.hold, hold.end() else { return }
+            guard take(waiting) else { return }
             waiting.request.refuse(error)
+        } else {
+            settle(waiting)
         }
-        settle(waiting)
-        if let claim = waiting.claim.withLock({ $0 }) { arbiter.step(.cancelled(claim)) }
+        if let claim = waiting.state.withLock({ $0.claim }) { arbiter.step(.cancelled(claim)) }
         waiting.opening.abandon()
     }
 
     private func settle(_ waiting: Waiting) {
-        if let number = waiting.number { turns.forget(number) }
-        if let deadline = waiting.deadline { turns.deadlines.cancel(deadline) }
+        let (number, deadline) = waiting.state.withLock { state in
+            state.isOver = true
+            return (state.number, state.deadline)
+        }
+        if let number { turns.forget(number) }
+        if let deadline { turns.deadlines.cancel(deadline) }
     }
 
     /// What was written in a coordinated turn is saved, though the file is open still.
