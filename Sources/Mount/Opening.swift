@@ -183,6 +183,11 @@ final class Opening: @unchecked Sendable {
             // Without passthrough all that changes a file passes through the kernel's cache.
             let isCacheTrue = !driver.passthrough.load(ordering: .relaxed)
             reply.open_flags = isCacheTrue ? UInt32(CF_FOPEN_KEEP_CACHE) : 0
+            // Nobody can map what can only be written, and the kernel's cache of what passes
+            // through us costs more than the passing.
+            if undo != nil, flags & O_ACCMODE == O_WRONLY {
+                reply.open_flags |= UInt32(CF_FOPEN_DIRECT_IO)
+            }
         }
         reply.open_flags |= UInt32(CF_FOPEN_NOFLUSH)
         do throws(Errno) {

@@ -160,6 +160,12 @@ extension Recorder {
         }
         if let problem = recording.problem { tell("bytes of \(key)", problem) }
         if let trace = recording.keptTrace { kept.set(trace) }
+        let conflicts = recording.versions.filter { $0.version.kind == .conflict }
+        if !conflicts.isEmpty, let hear = conflictsHeard.withLock({ $0 }),
+            let path = try? look({ try $0.path(of: key) })
+        {
+            for (version, _) in conflicts { hear(path, version.id) }
+        }
     }
 
     /// Cuts one document. Nil when there is nothing to commit, or not yet.

@@ -47,6 +47,8 @@ final class Recorder: @unchecked Sendable {
     var pausedUntil: Int64 = 0
 
     let signal = Signal()
+    /// Told of each new conflict version, on the recorder's thread.
+    let conflictsHeard = Mutex<(@Sendable ([Name], Identifier) -> Void)?>(nil)
     // Guarded by `signal`.
     private var isStopping = false
     private var isAbandoned = false

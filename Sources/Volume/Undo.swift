@@ -9,6 +9,8 @@ import SystemCalls
 package final class Undo: Sendable {
     /// Bytes. A saved block covers this much of the file.
     static let blockSize: Int64 = 1 << 16
+    /// Blocks that are copied in one piece, at most: a megabyte.
+    private static let pieceBlocks = 16
 
     /// The stash file.
     let name: String
@@ -34,17 +36,25 @@ package final class Undo: Sendable {
         let end = min(size, offset &+ length < offset ? Int64.max : offset + length)
         guard offset < end else { return }
         let result = saved.withLock { saved -> Result<Void, Errno> in
-            var buffer: [UInt8] = []
-            for block in Int(offset / Undo.blockSize)...Int((end - 1) / Undo.blockSize)
-            where !saved[block] {
-                if buffer.isEmpty { buffer = [UInt8](repeating: 0, count: Int(Undo.blockSize)) }
-                let start = Int64(block) * Undo.blockSize
+            var block = Int(offset / Undo.blockSize)
+            let last = Int((end - 1) / Undo.blockSize)
+            while block <= last {
+                if saved[block] {
+                    block += 1
+                    continue
+                }
+                // As many as lie together, in one piece.
+                var after = block + 1
+                while after <= last, !saved[after], after - block < Undo.pieceBlocks { after += 1 }
                 do throws(Errno) {
-                    try save(descriptor, at: start, through: &buffer)
+                    try save(descriptor, block..<after)
                 } catch {
                     return .failure(error)
                 }
-                saved[block] = true
+                while block < after {
+                    saved[block] = true
+                    block += 1
+                }
             }
             return .success(())
         }
@@ -56,21 +66,13 @@ package final class Undo: Sendable {
         try willWrite(descriptor, offset: offset, length: size)
     }
 
-    private func save(_ descriptor: Int32, at start: Int64, through buffer: inout [UInt8])
-        throws(Errno)
-    {
-        let wanted = Int(min(Undo.blockSize, size - start))
-        let result = buffer.withUnsafeMutableBytes { bytes -> Result<Void, Errno> in
-            do throws(Errno) {
-                let part = UnsafeMutableRawBufferPointer(rebasing: bytes[..<wanted])
-                let count = try readFully(descriptor, into: part, at: start)
-                try writeFully(copy, UnsafeRawBufferPointer(rebasing: bytes[..<count]), at: start)
-                return .success(())
-            } catch {
-                return .failure(error)
-            }
-        }
-        try result.get()
+    private func save(_ descriptor: Int32, _ blocks: Range<Int>) throws(Errno) {
+        let start = Int64(blocks.lowerBound) * Undo.blockSize
+        let wanted = Int(min(Int64(blocks.count) * Undo.blockSize, size - start))
+        let piece = UnsafeMutableRawBufferPointer.allocate(byteCount: wanted, alignment: 4096)
+        defer { piece.deallocate() }
+        let count = try readFully(descriptor, into: piece, at: start)
+        try writeFully(copy, UnsafeRawBufferPointer(rebasing: piece[..<count]), at: start)
     }
 
     /// Makes the saved blocks durable: before the file's own new blocks are made so.

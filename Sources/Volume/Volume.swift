@@ -109,6 +109,12 @@ package final class Volume: Sendable {
         }
     }
 
+    /// Calls `body` with each new conflict version, and where its document is; on the recorder's
+    /// thread.
+    package func onConflict(_ body: @escaping @Sendable ([Name], Identifier) -> Void) {
+        recorder.conflictsHeard.withLock { $0 = body }
+    }
+
     /// The recorder must not outlive the descriptors that it works with.
     deinit { recorder.abandon() }
 

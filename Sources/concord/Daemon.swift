@@ -82,6 +82,10 @@ struct Daemon {
             session.stop()
             throw error
         }
+        volume.onConflict { [weak session] names, version in
+            guard let session, !arbiter.isQuiet else { return }
+            arbiter.step(.version(session.path(names), .gained, id: version.description))
+        }
         volume.start()
         server.start()
         endOnSignals(session, log)

@@ -107,6 +107,21 @@ extension AssertionTests {
         }
     }
 
+    @Test("a presenter hears of versions, also of those that come of its own doing")
+    func ownVersions() throws {
+        try withTurns(["a"]) { root in
+            let one = try Program()
+            try one.present("own", "\(root)/a")
+            // Written through a handle of what has been replaced meanwhile: a conflict.
+            let script = """
+                exec 3<>'\(root)/a'; sleep 1.2; echo newer > '\(root)/b'
+                mv '\(root)/b' '\(root)/a'; echo late >&3
+                """
+            try Command("sh", "-c", script).succeed()
+            try one.wait("message", "own", "versionGained")
+        }
+    }
+
     @Test("all of one access lies between relinquishing and reacquiring")
     func brackets() throws {
         try withTurns(["a"]) { root in
