@@ -24,6 +24,8 @@ final class Opening: @unchecked Sendable {
     private let flags: Int32
     private let caller: Caller
     private let isNew: Bool
+    /// Of a file that was just made: nobody else has it yet.
+    private let known: stat?
     /// A descriptor that the making of the file has left, or -1.
     private var real: Int32
     /// A handle has taken over, or it was given up.
@@ -35,13 +37,14 @@ final class Opening: @unchecked Sendable {
 
     init(
         _ driver: Driver, _ node: Node, _ file: SharedDescriptor, flags: Int32, caller: Caller,
-        isNew: Bool = false, real: Int32 = -1
+        isNew: Bool = false, known: stat? = nil, real: Int32 = -1
     ) throws(Errno) {
         self.driver = driver
         self.node = node
         self.flags = flags
         self.caller = caller
         self.isNew = isNew
+        self.known = known
         self.real = real
         (state, self.file) = driver.nodes.use(node, file)
     }
@@ -113,7 +116,7 @@ final class Opening: @unchecked Sendable {
             let (others, mode) = self.state.life.withLock { ($0.handles, $0.mode) }
             let maps = self.mayMap(in: mode)
             let access = try self.driver.volume.openForWriting(
-                &content.writing, file: self.file.raw, status: try self.file.status(),
+                &content.writing, file: self.file.raw, status: try self.status(),
                 truncates: self.truncates, maps: maps, isNew: self.isNew,
                 traits: self.driver.traits(self.node), others: others, unique: self.caller.unique,
                 mayBlock: mayBlock, by: self.driver.actor(self.caller))
@@ -140,6 +143,11 @@ final class Opening: @unchecked Sendable {
         while true {
             if let opened = try proceed(mayBlock: true) { return opened }
         }
+    }
+
+    private func status() throws(Errno) -> stat {
+        if let known { return known }
+        return try file.status()
     }
 
     /// Whether a program may write by a mapping that goes straight to the file, past us: where the

@@ -77,13 +77,14 @@ extension Driver {
             do throws(Errno) {
                 opening = try Opening(
                     self, entered.node, made.file, flags: flags, caller: caller,
-                    isNew: made.isNew, real: made.real)
+                    isNew: made.isNew, known: made.isNew ? status : nil, real: made.real)
                 opened = try opening.finish()
             } catch {
                 nodes.forget(entered.node.id)
                 throw error
             }
-            answerCreate(request, entered, try made.file.status(), opened)
+            answerCreate(
+                request, entered, made.isNew ? status : try made.file.status(), opened)
         }
     }
 
