@@ -186,7 +186,8 @@ extension Driver {
     /// Ends the turn of a handle, or of an open that came to nothing.
     func leave(_ state: OpenState, seat: UInt64?, claim: ClaimID?) {
         if let seat {
-            for next in state.seats.leave(seat, now: cl_clock_monotonic_ns()) { next() }
+            let now = cl_clock_monotonic_ns()
+            for next in state.seats.withLock({ $0.leave(seat, now: now) }) { next() }
         }
         if let claim { arbiter.step(.released(claim)) }
     }

@@ -65,17 +65,17 @@ extension MountSession {
     /// Programs that have files open which others wait for, and those; at a path, all that have it
     /// open.
     package func openTurns(at names: [Name]?) -> [OpenTurn] {
-        var found = driver.turns.waited.map { ($0.seats, $0.names) }
+        var found = driver.turns.waited.map { ($0.state, $0.names) }
         if let names, let mark = driver.mark(names), let node = driver.nodes.known(mark.inode),
             let state = driver.nodes.locked({ node.opened }),
-            !found.contains(where: { $0.0 === state.seats })
+            !found.contains(where: { $0.0 === state })
         {
-            found.append((state.seats, names))
+            found.append((state, names))
         }
         let now = (cl_clock_realtime_ns(), cl_clock_monotonic_ns())
-        return found.flatMap { seats, path -> [OpenTurn] in
+        return found.flatMap { state, path -> [OpenTurn] in
             guard names == nil || path == names || path.starts(with: names!) else { return [] }
-            let (holders, waiters) = seats.all
+            let (holders, waiters) = state.seats.withLock { ($0.holders, $0.waiters) }
             let ahead = holders.filter { !$0.hasLapsed }.map {
                 OpenTurn.Behind(process: $0.process, program: program($0.process))
             }

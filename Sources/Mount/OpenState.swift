@@ -38,7 +38,7 @@ final class OpenState: @unchecked Sendable {
     let content = Mutex(Content())
 
     /// Who has it open, and who waits to.
-    let seats = Seats()
+    let seats = Mutex(Seats())
 
     /// Parked requests that want `content` take turns, so that one file's cannot keep every parking
     /// thread waiting.

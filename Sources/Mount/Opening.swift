@@ -74,20 +74,23 @@ final class Opening: @unchecked Sendable {
 
     /// Nobody is in the way: true, and it has its turn. `anyway`: of a file that was just made.
     func takeSeat(anyway: Bool = false) -> Bool {
-        seat = state.seats.take(
-            kind, process: caller.process, now: cl_clock_monotonic_ns(),
-            anyway: anyway || !driver.turns.settings.isOn)
+        seat = state.seats.withLock {
+            $0.take(
+                kind, process: caller.process, now: cl_clock_monotonic_ns(),
+                anyway: anyway || !driver.turns.settings.isOn)
+        }
         return seat != nil
     }
 
     /// Has `go` called when it has its turn. Nil: it was called already.
     func waitForSeat(_ line: [Int32], _ go: @escaping @Sendable () -> Void) {
-        let (seat, ready) = state.seats.wait(
-            kind, process: caller.process, line: line, now: cl_clock_monotonic_ns(), go)
+        let (seat, ready) = state.seats.withLock {
+            $0.wait(kind, process: caller.process, line: line, now: cl_clock_monotonic_ns(), go)
+        }
         self.seat = seat
         for next in ready { next() }
-        guard state.seats.isWaitedFor else { return }
-        driver.turns.watch(state.seats, file: file, names: driver.nodes.path(of: node) ?? [])
+        guard state.seats.withLock({ $0.isWaitedFor }) else { return }
+        driver.turns.watch(state, file: file, names: driver.nodes.path(of: node) ?? [])
     }
 
     func hold(_ claim: ClaimID) { self.claim = claim }

@@ -1,8 +1,6 @@
-import Synchronization
-
 /// The implicit turns on one file: who has it open, and who waits to open it. Readers wait for
 /// those who write in place, and these for all others; but nobody waits for long.
-final class Seats: Sendable {
+struct Seats: Sendable {
     enum Kind: Sendable {
         case reader, writer, appender
 
@@ -40,115 +38,98 @@ final class Seats: Sendable {
         let go: @Sendable () -> Void
     }
 
-    private struct State {
-        var holders: [Holder] = []
-        var waiters: [Waiter] = []
-        var last: UInt64 = 0
-        /// Its programs coordinate themselves (record locks), or it needs no turns.
-        var isFree = false
+    private(set) var holders: [Holder] = []
+    private(set) var waiters: [Waiter] = []
+    private var last: UInt64 = 0
+    /// Its programs coordinate themselves (record locks), or it needs no turns.
+    private var isFree = false
 
-        mutating func next() -> UInt64 {
-            last += 1
-            return last
-        }
+    private mutating func next() -> UInt64 {
+        last += 1
+        return last
     }
-
-    private let state = Mutex(State())
 
     /// Takes a seat if nobody is in the way; `anyway`: even then.
-    func take(_ kind: Kind, process: Int32, now: Int64, anyway: Bool = false) -> UInt64? {
-        state.withLock { state in
-            if !anyway, !state.isFree {
-                guard state.waiters.isEmpty,
-                    !state.holders.contains(where: {
-                        !$0.hasLapsed && $0.kind.conflicts(with: kind)
-                    })
-                else { return nil }
-            }
-            let seat = state.next()
-            state.holders.append(Holder(seat: seat, kind: kind, process: process, since: now))
-            return seat
+    mutating func take(_ kind: Kind, process: Int32, now: Int64, anyway: Bool = false) -> UInt64? {
+        if !anyway, !isFree {
+            guard waiters.isEmpty,
+                !holders.contains(where: { !$0.hasLapsed && $0.kind.conflicts(with: kind) })
+            else { return nil }
         }
+        let seat = next()
+        holders.append(Holder(seat: seat, kind: kind, process: process, since: now))
+        return seat
     }
 
-    /// `go` is called when the seat is taken; from `leave`, `look` or another `wait`.
-    func wait(
+    /// `go` is to be called when the seat is taken; `ready` has those whose turn it is at once.
+    mutating func wait(
         _ kind: Kind, process: Int32, line: [Int32], now: Int64,
         _ go: @escaping @Sendable () -> Void
     ) -> (seat: UInt64, ready: [@Sendable () -> Void]) {
-        state.withLock { state in
-            let seat = state.next()
-            state.waiters.append(
-                Waiter(
-                    seat: seat, kind: kind, process: process, since: now, line: line, go: go))
-            return (seat, admit(&state, now: now))
-        }
+        let seat = next()
+        waiters.append(
+            Waiter(seat: seat, kind: kind, process: process, since: now, line: line, go: go))
+        return (seat, admit(now: now))
     }
 
     /// Gives a seat, or a place in the line, up. Those whose turn it is now are to be called.
-    func leave(_ seat: UInt64, now: Int64) -> [@Sendable () -> Void] {
-        state.withLock { state in
-            if let index = state.holders.lastIndex(where: { $0.seat == seat }) {
-                state.holders.swapAt(index, state.holders.count - 1)
-                state.holders.removeLast()
-            } else {
-                state.waiters.removeAll { $0.seat == seat }
-            }
-            return state.waiters.isEmpty ? [] : admit(&state, now: now)
+    mutating func leave(_ seat: UInt64, now: Int64) -> [@Sendable () -> Void] {
+        if let index = holders.lastIndex(where: { $0.seat == seat }) {
+            holders.swapAt(index, holders.count - 1)
+            holders.removeLast()
+        } else {
+            waiters.removeAll { $0.seat == seat }
+        }
+        return waiters.isEmpty ? [] : admit(now: now)
+    }
+
+    var isWaitedFor: Bool { !waiters.isEmpty }
+
+    /// Those that somebody waits for.
+    var inTheWay: [Holder] {
+        holders.filter { holder in
+            !holder.hasLapsed && waiters.contains { $0.kind.conflicts(with: holder.kind) }
         }
     }
 
-    var isWaitedFor: Bool { state.withLock { !$0.waiters.isEmpty } }
-
-    /// For `fsctl locks`.
-    var all: (holders: [Holder], waiters: [Waiter]) {
-        state.withLock { ($0.holders, $0.waiters) }
-    }
-
-    /// Looks whether those in the way still do anything. `trail` says what can be seen of a
-    /// holder's doings; `isFree` whether the file needs no turns after all.
-    func look(
-        now: Int64, _ limits: TurnLimits, isFree: () -> Bool, trail: (Holder) -> [UInt64]
+    /// Looks whether those in the way still do anything. `trails` say what can be seen of what they
+    /// do, by their seats; `isFree` that the file needs no turns after all.
+    mutating func look(
+        now: Int64, _ limits: TurnLimits, isFree: Bool, trails: [UInt64: [UInt64]]
     ) -> [@Sendable () -> Void] {
-        state.withLock { state in
-            guard let first = state.waiters.first else { return [] }
-            if isFree() { state.isFree = true }
-            for index in state.holders.indices {
-                let holder = state.holders[index]
-                guard !holder.hasLapsed,
-                    state.waiters.contains(where: { $0.kind.conflicts(with: holder.kind) })
-                else { continue }
-                let seen = trail(holder)
-                if holder.active == 0 || seen != holder.trail {
-                    (state.holders[index].trail, state.holders[index].active) = (seen, now)
-                }
-                let idle = now - state.holders[index].active
-                let waited = now - max(first.since, holder.since)
-                let limit = holder.kind == .reader ? limits.reader : limits.writer
-                if idle >= limits.idle || waited >= limit { state.holders[index].hasLapsed = true }
+        guard let first = waiters.first else { return [] }
+        if isFree { self.isFree = true }
+        for index in holders.indices {
+            let holder = holders[index]
+            guard !holder.hasLapsed, let seen = trails[holder.seat] else { continue }
+            if holder.active == 0 || seen != holder.trail {
+                (holders[index].trail, holders[index].active) = (seen, now)
             }
-            return admit(&state, now: now)
+            let idle = now - holders[index].active
+            let waited = now - max(first.since, holder.since)
+            let limit = holder.kind == .reader ? limits.reader : limits.writer
+            if idle >= limits.idle || waited >= limit { holders[index].hasLapsed = true }
         }
+        return admit(now: now)
     }
 
     /// In the order in which they came; those who are in nobody's way go before others who are.
-    private func admit(_ state: inout State, now: Int64) -> [@Sendable () -> Void] {
+    private mutating func admit(now: Int64) -> [@Sendable () -> Void] {
         var ready: [@Sendable () -> Void] = []
         var waiting: [Waiter] = []
         var lines: [Int32: [Int32]] = [:]
-        for (index, waiter) in state.waiters.enumerated() {
+        for (index, waiter) in waiters.enumerated() {
             // Relatives of those in the way are seldom far behind.
             guard waiting.count < 64 else {
-                waiting += state.waiters[index...]
+                waiting += waiters[index...]
                 break
             }
-            let isBehind =
-                waiting.contains {
-                    $0.kind.conflicts(with: waiter.kind) && !Family.areKin($0.line, waiter.line)
-                }
+            let isBehind = waiting.contains {
+                $0.kind.conflicts(with: waiter.kind) && !Family.areKin($0.line, waiter.line)
+            }
             let isBlocked =
                 isBehind
-                || state.holders.contains { holder in
+                || holders.contains { holder in
                     guard !holder.hasLapsed, holder.kind.conflicts(with: waiter.kind) else {
                         return false
                     }
@@ -156,16 +137,16 @@ final class Seats: Sendable {
                     lines[holder.process] = line
                     return !Family.areKin(line, waiter.line)
                 }
-            if isBlocked, !state.isFree {
+            if isBlocked, !isFree {
                 waiting.append(waiter)
             } else {
-                state.holders.append(
+                holders.append(
                     Holder(
                         seat: waiter.seat, kind: waiter.kind, process: waiter.process, since: now))
                 ready.append(waiter.go)
             }
         }
-        state.waiters = waiting
+        waiters = waiting
         return ready
     }
 }

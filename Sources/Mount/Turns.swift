@@ -23,7 +23,7 @@ final class Turns: Sendable {
     private let number = Atomic<UInt64>(0)
 
     struct Waited: Sendable {
-        let seats: Seats
+        let state: OpenState
         let file: SharedDescriptor
         let names: [Name]
     }
@@ -76,10 +76,10 @@ final class Turns: Sendable {
     // MARK: Seats
 
     /// Looks at a file's seats again and again while somebody waits for one.
-    func watch(_ seats: Seats, file: SharedDescriptor, names: [Name]) {
+    func watch(_ state: OpenState, file: SharedDescriptor, names: [Name]) {
         let isFirst = waitedFor.withLock { waited in
             let isFirst = waited.isEmpty
-            waited[ObjectIdentifier(seats)] = Waited(seats: seats, file: file, names: names)
+            waited[ObjectIdentifier(state)] = Waited(state: state, file: file, names: names)
             return isFirst
         }
         if isFirst { deadlines.after(seconds: 0) { self.look() } }
@@ -89,15 +89,21 @@ final class Turns: Sendable {
         for waited in waited {
             let path =
                 mountPoint + "/" + waited.names.map(\.text).joined(separator: "/")
-            let ready = waited.seats.look(
-                now: cl_clock_monotonic_ns(), settings.limits,
-                isFree: {
-                    Activity.coordinatesItself(waited.file, waited.names.last?.bytes ?? [])
-                },
-                trail: { Activity.trail(of: $0.process, waited.file, path) })
+            // Nobody who opens the file has to wait while /proc is read.
+            let inTheWay = waited.state.seats.withLock { $0.inTheWay }
+            var trails: [UInt64: [UInt64]] = [:]
+            for holder in inTheWay {
+                trails[holder.seat] = Activity.trail(of: holder.process, waited.file, path)
+            }
+            let isFree = Activity.coordinatesItself(
+                waited.file, waited.names.last?.bytes ?? [])
+            let ready = waited.state.seats.withLock {
+                $0.look(
+                    now: cl_clock_monotonic_ns(), settings.limits, isFree: isFree, trails: trails)
+            }
             for go in ready { go() }
-            if !waited.seats.isWaitedFor {
-                _ = waitedFor.withLock { $0.removeValue(forKey: ObjectIdentifier(waited.seats)) }
+            if !waited.state.seats.withLock({ $0.isWaitedFor }) {
+                _ = waitedFor.withLock { $0.removeValue(forKey: ObjectIdentifier(waited.state)) }
             }
         }
         guard !waitedFor.withLock({ $0.isEmpty }) else { return }
