@@ -74,10 +74,11 @@ final class Opening: @unchecked Sendable {
 
     /// Nobody is in the way: true, and it has its turn. `anyway`: of a file that was just made.
     func takeSeat(anyway: Bool = false) -> Bool {
+        guard driver.turns.settings.isOn else { return true }
         seat = state.seats.withLock {
             $0.take(
                 kind, process: caller.process, now: cl_clock_monotonic_ns(),
-                anyway: anyway || !driver.turns.settings.isOn)
+                anyway: anyway)
         }
         return seat != nil
     }

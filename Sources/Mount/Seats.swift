@@ -52,9 +52,11 @@ struct Seats: Sendable {
     /// Takes a seat if nobody is in the way; `anyway`: even then.
     mutating func take(_ kind: Kind, process: Int32, now: Int64, anyway: Bool = false) -> UInt64? {
         if !anyway, !isFree {
-            guard waiters.isEmpty,
-                !holders.contains(where: { !$0.hasLapsed && $0.kind.conflicts(with: kind) })
-            else { return nil }
+            // A close that was answered may not have been heard of yet.
+            let isBlocked = holders.contains {
+                !$0.hasLapsed && $0.process != process && $0.kind.conflicts(with: kind)
+            }
+            guard waiters.isEmpty, !isBlocked else { return nil }
         }
         let seat = next()
         holders.append(Holder(seat: seat, kind: kind, process: process, since: now))

@@ -102,8 +102,10 @@ final class Turns: Sendable {
                     now: cl_clock_monotonic_ns(), settings.limits, isFree: isFree, trails: trails)
             }
             for go in ready { go() }
-            if !waited.state.seats.withLock({ $0.isWaitedFor }) {
-                _ = waitedFor.withLock { $0.removeValue(forKey: ObjectIdentifier(waited.state)) }
+            waitedFor.withLock { all in
+                // Under this lock, or one who comes now would not be looked after.
+                guard !waited.state.seats.withLock({ $0.isWaitedFor }) else { return }
+                all[ObjectIdentifier(waited.state)] = nil
             }
         }
         guard !waitedFor.withLock({ $0.isEmpty }) else { return }

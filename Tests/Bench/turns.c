@@ -1,9 +1,10 @@
 /* What turns cost. In DIRECTORY there is a file "document".
- *   turns open DIRECTORY TIMES            open, read 64 bytes, close: the program knows of no turns
+ *   turns pair DIRECTORY TIMES OTHER      open, read 64 bytes, close, in both by turns: the program knows of no turns
  *   turns flock DIRECTORY TIMES           open, flock, unlock, close
  *   turns claim DIRECTORY TIMES SOCKET    open a turn to write, and end it, over the control socket
  *   turns hold DIRECTORY COUNT SOCKET     claims COUNT documents that need not exist; then waits for the end of its input
- * Each prints microseconds an operation; `hold` those of the first and of the last thousand claims. */
+ * Each prints microseconds an operation (`pair`: of each directory, medians of blocks of BLOCK that follow one another,
+ * so that what the machine does besides meets both alike); `hold` those of the first and of the last thousand claims. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -88,21 +89,54 @@ static void hold(int s, int count)
 	while (read(0, &byte, 1) > 0) {}
 }
 
+enum { BLOCK = 40 };
+
+static int order(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double block_of_opens(int directory)
+{
+	double began = now();
+	for (int i = 0; i < BLOCK; i++) {
+		char bytes[64];
+		int fd = openat(directory, "document", O_RDONLY);
+		need(fd >= 0 && read(fd, bytes, sizeof bytes) >= 0, "open");
+		close(fd);
+	}
+	return (now() - began) / BLOCK;
+}
+
+static void pair(const char *one, const char *other, int times)
+{
+	int a = open(one, O_PATH | O_DIRECTORY), b = open(other, O_PATH | O_DIRECTORY), count = times / BLOCK;
+	double *first = calloc((size_t)count, sizeof *first), *second = calloc((size_t)count, sizeof *second);
+	need(a >= 0 && b >= 0 && first && second, "pair");
+	for (int i = 0; i < count; i++) {
+		/* Who comes first changes, too. */
+		if (i % 2) first[i] = block_of_opens(a);
+		second[i] = block_of_opens(b);
+		if (i % 2 == 0) first[i] = block_of_opens(a);
+	}
+	qsort(first, (size_t)count, sizeof *first, order);
+	qsort(second, (size_t)count, sizeof *second, order);
+	printf("first %.4f second %.4f\n", first[count / 2], second[count / 2]);
+}
+
 int main(int argc, char **argv)
 {
-	if (argc < 4) { fprintf(stderr, "usage: turns open|flock|claim|hold DIRECTORY TIMES [SOCKET]\n"); return 2; }
-	int times = atoi(argv[3]), s = argc > 4 ? daemon_at(argv[4]) : -1;
+	if (argc < 4) { fprintf(stderr, "usage: turns pair|flock|claim|hold DIRECTORY TIMES [OTHER|SOCKET]\n"); return 2; }
+	int times = atoi(argv[3]);
+	if (!strcmp(argv[1], "pair")) { pair(argv[2], argv[4], times); return 0; }
+	int s = argc > 4 ? daemon_at(argv[4]) : -1;
 	need(!chdir(argv[2]), argv[2]);
 	if (!strcmp(argv[1], "hold")) { hold(s, times); return 0; }
 	double began = now();
 	for (int i = 0; i < times; i++) {
-		char bytes[64];
 		int fd;
-		if (!strcmp(argv[1], "open")) {
-			need((fd = open("document", O_RDONLY)) >= 0, "open");
-			need(read(fd, bytes, sizeof bytes) >= 0, "read");
-			close(fd);
-		} else if (!strcmp(argv[1], "flock")) {
+		if (!strcmp(argv[1], "flock")) {
 			need((fd = open("document", O_RDWR)) >= 0 && !flock(fd, LOCK_EX) && !flock(fd, LOCK_UN), "flock");
 			close(fd);
 		} else {

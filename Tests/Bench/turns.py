@@ -38,20 +38,14 @@ def compare(tools, plain, turning, rounds):
     socket = os.getxattr(turning.path, "user.concord.socket").decode()
     print("\nTurns: microseconds an operation, tmpfs; medians")
 
-    def opens(target):
-        return run(tools, "open", target.path, str(TIMES))["open"]
-
     def side_by_side():
-        # Often and in turn: what is looked for is smaller than what a machine does by itself.
         pairs = []
-        for number in range(rounds * 8):
-            order = (plain, turning) if number % 2 else (turning, plain)
-            taken = {target.name: opens(target) for target in order}
-            pairs.append((taken["without"], taken["with"]))
+        for _ in range(rounds):
+            taken = run(tools, "pair", plain.path, str(TIMES), turning.path)
+            pairs.append((taken["first"], taken["second"]))
         ratio = statistics.median(b / a for a, b in pairs)
         return statistics.median(a for a, _ in pairs), statistics.median(b for _, b in pairs), ratio
 
-    opens(plain), opens(turning)
     without, with_turns, ratio = side_by_side()
     kept = ratio <= OPEN_BOUND
     print(f"open-read-close                without {without:8.2f}  with {with_turns:8.2f}  ratio {ratio:.3f}  "
