@@ -95,7 +95,7 @@ extension Recorder {
             try saved(inode, by: actor, t)
         case .untouched(let inode):
             for item in try t.items(inode: inode) where memory.works[item.key] != nil {
-                touch(item.key) { $0.isWriting = false }
+                untouched(item, inode)
             }
             if let package = memory.packaged[inode] { touchPackage(package) }
         case .gone(let inode):
@@ -336,6 +336,19 @@ extension Recorder {
         securedAside(inode, stash)
         try bequeath(stash, inode: inode, to: items, package: memory.packaged[inode])
         for item in items { touch(item.key) { $0.isWriting = true } }
+    }
+
+    /// Opened for writing and closed as it was: what was put in safety for that is what the file
+    /// holds.
+    private func untouched(_ item: Item, _ inode: UInt64) {
+        touch(item.key) { work in
+            work.isWriting = false
+            guard let last = work.formers.last, last.entry?.kind == .copied, last.inode == inode,
+                !last.isBase, !last.isSuperseded, !last.isLate, !last.isRecovered
+            else { return }
+            work.formers.removeLast()
+            work.save = last.save ?? work.save
+        }
     }
 
     /// A program writes to what was put aside a moment ago: what that held until now is before it.
