@@ -1,4 +1,3 @@
-import CLinux
 import Glibc
 import Model
 import SystemCalls
@@ -58,13 +57,6 @@ extension MountedPath {
                 names.append(name)
             }
         }
-    }
-
-    private static func socket(of root: FilePath) throws(Errno) -> String? {
-        var value = [UInt8](repeating: 0, count: 256)
-        let count = root.withCString { cl_path_getxattr($0, attribute, &value, value.count) }
-        if count == -Int(ENOTCONN) { throw Errno(ENOTCONN) }
-        return count > 0 ? String(decoding: value[..<count], as: UTF8.self) : nil
     }
 }
 

@@ -26,7 +26,7 @@ package struct MountedPath: Sendable {
     /// Finds the volume that a path is on. The last component may be a symlink, which is meant
     /// itself, or missing.
     package init(_ given: FilePath) throws(VolumeError) {
-        let (root, components, socket) = try MountedPath.find(given)
+        let (root, full, socket) = try MountedPath.find(given)
         guard let socket else {
             throw VolumeError(
                 .notFound,
@@ -34,28 +34,27 @@ package struct MountedPath: Sendable {
                     + "concord mount makes one"
             )
         }
-        (mountPoint, self.components, self.socket) = (root, components, socket)
+        self.init(mountPoint: root, full: full, socket: socket)
     }
 
     /// Nil when the path is on a file system of another kind.
     package init?(ifOnVolume given: FilePath) throws(VolumeError) {
-        let (root, components, socket) = try MountedPath.find(given)
+        let (root, full, socket) = try MountedPath.find(given)
         guard let socket else { return nil }
-        (mountPoint, self.components, self.socket) = (root, components, socket)
+        self.init(mountPoint: root, full: full, socket: socket)
     }
 
-    private static func find(_ given: FilePath) throws(VolumeError) -> (FilePath, [Name], String?) {
-        let full: FilePath
-        let root: FilePath
+    /// The root of the file system, the whole path, and the daemon's socket if it is a volume's.
+    private static func find(_ given: FilePath) throws(VolumeError)
+        -> (FilePath, FilePath, String?)
+    {
         do throws(Errno) {
-            full = try given.resolvedParent()
-            root = try MountedPath.root(above: isDirectory(full) ? full : full.parent)
+            let full = try given.resolvedParent()
+            let root = try root(above: isDirectory(full) ? full : full.parent)
+            return (root, full, try socket(of: root))
         } catch {
             throw sentence(given, error)
         }
-        let prefix = root.bytes.count + (root.bytes.last == UInt8(ascii: "/") ? 0 : 1)
-        let components = RawText(bytes: Array(full.bytes.dropFirst(prefix))).path ?? []
-        return (root, components, try socket(of: root, for: given))
     }
 
     /// False for what is not there; a mount whose daemon has died is no answer.
@@ -77,14 +76,12 @@ package struct MountedPath: Sendable {
         return here
     }
 
-    private static func socket(of root: FilePath, for given: FilePath)
-        throws(VolumeError) -> String?
-    {
+    /// Nil for the root of another file system.
+    static func socket(of root: FilePath) throws(Errno) -> String? {
         var value = [UInt8](repeating: 0, count: 256)
         let count = root.withCString { cl_path_getxattr($0, attribute, &value, value.count) }
-        if count > 0 { return String(decoding: value[..<count], as: UTF8.self) }
-        if count == -Int(ENOTCONN) { throw sentence(given, Errno(ENOTCONN)) }
-        return nil
+        if count == -Int(ENOTCONN) { throw Errno(ENOTCONN) }
+        return count > 0 ? String(decoding: value[..<count], as: UTF8.self) : nil
     }
 
     static func sentence(_ given: FilePath, _ error: Errno) -> VolumeError {

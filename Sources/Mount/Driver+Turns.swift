@@ -49,11 +49,16 @@ extension Driver {
     }
 
     private func kind(_ names: ArraySlice<Name>) -> mode_t {
+        status(names).map { $0.st_mode & S_IFMT } ?? 0
+    }
+
+    /// Of what stands there in the tree.
+    private func status(_ names: ArraySlice<Name>) -> stat? {
         var status = stat()
         let result = relative(names).asCString {
             cl_fstatat(volume.root, $0, &status, Flag.noFollow)
         }
-        return result < 0 ? 0 : status.st_mode & S_IFMT
+        return result < 0 ? nil : status
     }
 
     private func relative(_ names: ArraySlice<Name>) -> [UInt8] {
@@ -153,15 +158,8 @@ extension Driver {
         tell(handle.caller.process, [.changed(names)])
     }
 
-    func mark(_ names: [Name]) -> Mark? {
-        var status = stat()
-        let result = relative(names[...]).asCString {
-            cl_fstatat(volume.root, $0, &status, Flag.noFollow)
-        }
-        return result < 0 ? nil : Mark(status)
-    }
-
-    func exists(_ names: [Name]) -> Bool { mark(names) != nil }
+    func mark(_ names: [Name]) -> Mark? { status(names[...]).map(Mark.init) }
+    func exists(_ names: [Name]) -> Bool { status(names[...]) != nil }
 }
 
 /// What changes whenever a file's contents or attributes do.

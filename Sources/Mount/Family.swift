@@ -21,6 +21,9 @@ enum Family {
         return a.contains(second) || b.contains(first)
     }
 
+    /// The process that a thread is of; nil when it is gone or not ours to see.
+    static func process(of thread: Int32) -> Int32? { relatives(of: thread)?.process }
+
     private static func relatives(of thread: Int32) -> (process: Int32, parent: Int32)? {
         var process: Int32?
         var parent: Int32?

@@ -83,7 +83,7 @@ final class Opening: @unchecked Sendable {
         return seat != nil
     }
 
-    /// Has `go` called when it has its turn. Nil: it was called already.
+    /// Has `go` called when it has its turn, perhaps before this returns.
     func waitForSeat(_ line: [Int32], _ go: @escaping @Sendable () -> Void) {
         let (seat, ready) = state.seats.withLock {
             $0.wait(kind, process: caller.process, line: line, now: cl_clock_monotonic_ns(), go)

@@ -1,7 +1,5 @@
 import CLinux
-import Glibc
 import Synchronization
-import SystemCalls
 
 /// The names of the programs behind requests, remembered for a second each.
 final class Programs: Sendable {
@@ -33,21 +31,8 @@ final class Programs: Sendable {
 
     /// Threads of one program have names of their own: what counts is the process's.
     private static func read(_ thread: Int32) -> String {
-        let status = text("/proc/\(thread)/status")
-        guard let line = status.split(separator: "\n").first(where: { $0.hasPrefix("Tgid:") }),
-            let process = Int32(line.dropFirst(5).drop { $0 == "\t" || $0 == " " })
-        else { return "" }
-        let comm = text("/proc/\(process)/comm")
+        guard let process = Family.process(of: thread) else { return "" }
+        let comm = Family.text("/proc/\(process)/comm", bytesMax: 64)
         return comm.hasSuffix("\n") ? String(comm.dropLast()) : comm
-    }
-
-    private static func text(_ path: String) -> String {
-        let raw = cl_openat(AT_FDCWD, path, O_RDONLY, 0)
-        guard raw >= 0 else { return "" }
-        let file = Descriptor(owning: raw)
-        return withUnsafeTemporaryAllocation(byteCount: 512, alignment: 1) { buffer in
-            let count = cl_pread(file.raw, buffer.baseAddress, buffer.count, 0)
-            return count > 0 ? String(decoding: buffer[..<Int(count)], as: UTF8.self) : ""
-        }
     }
 }
