@@ -91,9 +91,12 @@ struct ClientTable {
     private mutating func proceed(_ socket: Int32) {
         guard let client = clients[socket], !client.isBusy else { return }
         var line = clients[socket]!.line.next()
-        while let heard = line, server.hear(heard, from: client.connection) {
+        var request = line.flatMap { server.request(in: $0) }
+        while let turn = request, turn.isOfTurns {
+            server.hear(turn, from: client.connection)
             clients[socket]!.hasTurns = true
             line = clients[socket]!.line.next()
+            request = line.flatMap { server.request(in: $0) }
         }
         if (line?.count ?? clients[socket]!.line.count) > server.limits.lineBytesMax {
             return dismiss(
@@ -103,7 +106,7 @@ struct ClientTable {
         }
         if let line {
             clients[socket]!.isBusy = true
-            server.answer(line, to: client.connection)
+            server.answer(line, request, to: client.connection)
         } else if client.ended {
             hangUp(socket)
         }

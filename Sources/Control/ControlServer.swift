@@ -100,17 +100,14 @@ extension ControlServer {
         }
     }
 
-    /// A short line about turns is answered here and now, or later; nil: another, which takes a
-    /// thread.
-    func hear(_ line: [UInt8], from connection: Connection) -> Bool {
-        guard line.count <= Limits.shortLineBytesMax,
-            let request = try? value(Request.self, from: line), request.isOfTurns
-        else { return false }
-        hear(request, from: connection)
-        return true
+    /// What a short line asks; nil for a long one, or one that asks nothing: that takes a thread.
+    func request(in line: [UInt8]) -> Request? {
+        guard line.count <= Limits.shortLineBytesMax else { return nil }
+        return try? value(Request.self, from: line)
     }
 
-    private func hear(_ request: Request, from connection: Connection) {
+    /// A request about turns is answered here and now, or later.
+    func hear(_ request: Request, from connection: Connection) {
         do throws(VolumeError) {
             try judge(request, from: connection.peer)
             try service.hear(request, from: connection)
@@ -132,9 +129,10 @@ extension ControlServer {
     }
 
     /// Answers on another thread; the socket is that thread's until `takeAnswered` names it.
-    func answer(_ line: [UInt8], to connection: Connection) {
+    /// `request` is what the line asks, where that is known already.
+    func answer(_ line: [UInt8], _ request: Request?, to connection: Connection) {
         let body: @Sendable () -> Void = { [self] in
-            if let reply = reply(to: line, from: connection) { connection.send(reply) }
+            if let reply = reply(to: line, request, from: connection) { connection.send(reply) }
             state.withLock { $0.answered.append(connection.socket) }
             wake()
         }
@@ -148,9 +146,13 @@ extension ControlServer {
     }
 
     /// Nil: it comes later.
-    private func reply(to line: [UInt8], from connection: Connection) -> [UInt8]? {
+    private func reply(
+        to line: [UInt8], _ known: Request?, from connection: Connection
+    ) -> [UInt8]? {
         let request: Request
-        do throws(VolumeError) { request = try value(Request.self, from: line) } catch {
+        do throws(VolumeError) {
+            request = if let known { known } else { try value(Request.self, from: line) }
+        } catch {
             return ControlServer.refusal(error, id: nil)
         }
         if request.isOfTurns {
