@@ -6,20 +6,24 @@ SBINDIR ?= /sbin
 UNITDIR ?= /lib/systemd/system
 SOAK_MINUTES ?= 60
 MOUNTPOINT ?= $(HOME)/Concord
-STORE ?= $(HOME)/.local/share/concord/demo
+SECOND ?= $(HOME)/Concord-second
+BASE ?= $(HOME)/.local/share/concord
 
 BUILD_DEPS = libfuse3-dev fuse3 libzstd-dev libssl-dev libsqlite3-dev pkgconf gcc
-TEST_DEPS = acl attr emacs-nox git nano python3-minimal rsync sqlite3 tmux util-linux vim
+TEST_DEPS = acl attr dbus emacs-nox git libglib2.0-bin nano plocate python3-dbusmock python3-minimal rsync sqlite3 tmux util-linux vim
 RELEASE = swift build -c release --static-swift-stdlib
 BIN = .build/release
 
-.PHONY: help run deps test-deps build test bench bench-million soak check format install uninstall clean
+.PHONY: help run demo deps test-deps build test bench bench-million soak check format install uninstall clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
 
-run: build ## build, and mount a demo volume at ~/Concord
-	@Packaging/demo $(BIN)/concord "$(STORE)" "$(MOUNTPOINT)"
+run: build ## build, start a hub, and mount a volume that belongs to it at ~/Concord
+	@Packaging/demo $(BIN)/concord "$(BASE)" "$(MOUNTPOINT)"
+
+demo: build ## the same with a second device beside it, at ~/Concord-second
+	@Packaging/demo $(BIN)/concord "$(BASE)" "$(MOUNTPOINT)" "$(SECOND)"
 
 deps: ## install what building needs
 	@Packaging/install-missing $(BUILD_DEPS)
@@ -35,12 +39,12 @@ test: test-deps ## every test; fails also when one leaves a mount, process or fi
 	Tests/run
 
 soak: test-deps ## random operations and kill -9 for SOAK_MINUTES (60)
-	CONCORD_SOAK_MINUTES=$(SOAK_MINUTES) Tests/run --filter "Soak|RandomTests"
+	CONCORD_SOAK_MINUTES=$(SOAK_MINUTES) Tests/run --filter "Soak|RandomTests|TurnTakingTests|AppendingTests|RandomEditTests|ManagedDocumentTests"
 
-bench: build test-deps ## this mount beside the disk and a bare FUSE mirror, as ratios
+bench: build test-deps ## this mount beside the disk, a bare FUSE mirror, and what else keeps two devices equal
 	Tests/Bench/bench --concord $(BIN)/concord
 
-bench-million: build test-deps ## the same, with 100,000 and 1,000,000 items
+bench-million: build test-deps ## the same, with 100,000 and 1,000,000 items, and 10 GiB on demand
 	BENCH_MILLION=1 Tests/Bench/bench --concord $(BIN)/concord
 
 check: ## format and house rules, without building the programs' tests

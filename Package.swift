@@ -9,6 +9,9 @@ let machine: [Target] = [
     .systemLibrary(name: "CFuse", pkgConfig: "fuse3", providers: [.apt(["libfuse3-dev"])]),
     .systemLibrary(name: "CZstd", pkgConfig: "libzstd", providers: [.apt(["libzstd-dev"])]),
     .systemLibrary(name: "CCrypto", pkgConfig: "libcrypto", providers: [.apt(["libssl-dev"])]),
+    // With the session extension, for merges; GRDB brings its own way to the same library.
+    .systemLibrary(
+        name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
     .target(name: "CLinux"),
     .target(name: "SystemCalls", dependencies: ["CLinux"]),
 ]
@@ -19,6 +22,7 @@ let optimized: [SwiftSetting] = [.unsafeFlags(["-O"], .when(configuration: .debu
 // Words: values only, no I/O.
 let words: [Target] = [
     .target(name: "Model"),
+    .target(name: "Reconcile", dependencies: ["Model"], swiftSettings: optimized),
     .target(name: "Coordination", dependencies: ["Model"], swiftSettings: optimized),
 ]
 
@@ -33,12 +37,37 @@ let keeping: [Target] = [
 
 // The volume: one device's documents and their history; knows neither FUSE nor HTTP.
 let volume: [Target] = [
+    // Three versions of a document into one: knows no volume.
+    .target(name: "Merge", dependencies: ["Model", "SystemCalls", "CLinux", "CSQLite"]),
     .target(
         name: "Volume",
         dependencies: [
             "ChunkStore", "Journal", "Model", "SystemCalls", "CLinux",
             .product(name: "Logging", package: "swift-log"),
-        ])
+        ]),
+]
+
+// Moving: the hub, and what a device does with it.
+let moving: [Target] = [
+    .target(name: "HubProtocol", dependencies: ["Model", "Reconcile"]),
+    .target(
+        name: "Hub",
+        dependencies: [
+            "HubProtocol", "Reconcile", "ChunkStore", "Model", "SystemCalls", "CLinux",
+            .product(name: "GRDB", package: "GRDB.swift"),
+            .product(name: "Hummingbird", package: "hummingbird"),
+            .product(name: "HummingbirdTLS", package: "hummingbird"),
+            .product(name: "Logging", package: "swift-log"),
+            .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        ]),
+    .target(
+        name: "Sync",
+        dependencies: [
+            "HubProtocol", "Reconcile", "Volume", "Merge", "Journal", "ChunkStore", "Model",
+            "SystemCalls", "CLinux",
+            .product(name: "AsyncHTTPClient", package: "async-http-client"),
+            .product(name: "Logging", package: "swift-log"),
+        ]),
 ]
 
 // Edges: the kernel on one side, the control socket on the other.
@@ -54,7 +83,11 @@ let edges: [Target] = [
         dependencies: [
             "Model", "SystemCalls", "CLinux", .product(name: "Logging", package: "swift-log"),
         ]),
-    .target(name: "FileCoordination", dependencies: ["Control", "Model"]),
+    .target(
+        name: "FileCoordination",
+        dependencies: [
+            "Control", "Merge", "Model", .product(name: "GRDB", package: "GRDB.swift"),
+        ]),
 ]
 
 // Programs: arguments and printing.
@@ -62,7 +95,8 @@ let programs: [Target] = [
     .executableTarget(
         name: "concord",
         dependencies: [
-            "Control", "Mount", "Volume", "Coordination", "Model", "SystemCalls", "CLinux",
+            "Control", "Mount", "Volume", "Sync", "Hub", "HubProtocol", "Coordination", "Model",
+            "SystemCalls", "CLinux",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Logging", package: "swift-log"),
         ]),
@@ -72,6 +106,18 @@ let programs: [Target] = [
             "Control", "Volume", "Model", "SystemCalls", "CLinux",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
         ]),
+    // What can be made of FileCoordination; nothing else of ours.
+    .executableTarget(
+        name: "cloud-notes", dependencies: ["FileCoordination"], path: "Sources/CloudNotes"),
+    .executableTarget(
+        name: "shoebox",
+        dependencies: [
+            "FileCoordination",
+            .product(name: "Hummingbird", package: "hummingbird"),
+            .product(name: "Logging", package: "swift-log"),
+            .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+        ],
+        path: "Sources/Shoebox"),
 ]
 
 let tests: [Target] = [
@@ -82,17 +128,51 @@ let tests: [Target] = [
     .testTarget(
         name: "CoordinationTests", dependencies: ["Coordination", "Model", "Support"],
         swiftSettings: optimized),
+    .testTarget(
+        name: "ReconcileTests", dependencies: ["Reconcile", "Model", "Support"],
+        swiftSettings: optimized),
     .testTarget(name: "ChunkStoreTests", dependencies: ["ChunkStore", "Model", "Support"]),
     .testTarget(name: "JournalTests", dependencies: ["Journal", "Model", "Support"]),
+    .testTarget(
+        name: "MergeTests",
+        dependencies: [
+            "Merge", "Model", "Support", .product(name: "GRDB", package: "GRDB.swift"),
+        ]),
     .testTarget(
         name: "VolumeTests",
         dependencies: [
             "Volume", "CLinux", "Journal", "ChunkStore", "Model", "SystemCalls", "Support",
         ]),
     .testTarget(
+        name: "HubTests",
+        dependencies: [
+            "Hub", "HubProtocol", "Reconcile", "ChunkStore", "Model", "SystemCalls", "CLinux",
+            "Support",
+            .product(name: "AsyncHTTPClient", package: "async-http-client"),
+            .product(name: "Logging", package: "swift-log"),
+        ]),
+    .testTarget(
+        name: "SyncTests",
+        dependencies: [
+            "Sync", "Hub", "HubProtocol", "Reconcile", "Volume", "Journal", "ChunkStore", "Model",
+            "SystemCalls", "CLinux", "Control", "FileCoordination", "Support", "concord", "fsctl",
+            .product(name: "GRDB", package: "GRDB.swift"),
+            .product(name: "Logging", package: "swift-log"),
+        ]),
+    // A mounted volume whose hub is a directory.
+    .executableTarget(
+        name: "contents-program",
+        dependencies: [
+            "Mount", "Volume", "Journal", "Model", "SystemCalls", "CLinux",
+            .product(name: "Logging", package: "swift-log"),
+        ],
+        path: "Tests/ContentsProgram"),
+    .testTarget(
         name: "MountTests",
         dependencies: [
-            "Mount", "Volume", "Control", "CFuse", "CLinux", "Model", "SystemCalls", "Support",
+            "contents-program", "Mount", "Volume", "Control", "Coordination", "CFuse", "CLinux",
+            "Journal", "ChunkStore", "Model", "SystemCalls", "Support", "Sync", "concord",
+            .product(name: "Logging", package: "swift-log"),
         ]),
     .testTarget(
         name: "CommandTests",
@@ -103,12 +183,25 @@ let tests: [Target] = [
     // What real processes do in the tests of turns, by the public library alone.
     .executableTarget(
         name: "turns-program", dependencies: ["FileCoordination"], path: "Tests/TurnProgram"),
+    // The program of the article Documents.
+    .executableTarget(
+        name: "notes-program", dependencies: ["FileCoordination"], path: "Tests/NotesProgram"),
     .testTarget(
         name: "FileCoordinationTests",
         dependencies: [
-            "FileCoordination", "turns-program", "concord", "Control", "Model", "CLinux", "Support",
+            "FileCoordination", "turns-program", "notes-program", "concord", "Control", "Model",
+            "CLinux", "Support",
+            .product(name: "GRDB", package: "GRDB.swift"),
             .product(name: "Logging", package: "swift-log"),
         ]),
+    .testTarget(
+        name: "CloudNotesTests",
+        dependencies: [
+            "cloud-notes", "FileCoordination", "concord", "fsctl", "Control", "Model", "Support",
+        ]),
+    .testTarget(
+        name: "ShoeboxTests",
+        dependencies: ["shoebox", "concord", "fsctl", "Control", "Model", "Support"]),
     .testTarget(name: "TidyTests"),
 ]
 
@@ -118,13 +211,20 @@ let package = Package(
         .library(name: "FileCoordination", targets: ["FileCoordination"]),
         .executable(name: "concord", targets: ["concord"]),
         .executable(name: "fsctl", targets: ["fsctl"]),
+        .executable(name: "cloud-notes", targets: ["cloud-notes"]),
+        .executable(name: "shoebox", targets: ["shoebox"]),
     ],
     dependencies: [
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
+        .package(
+            url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1", traits: []),
+        .package(url: "https://github.com/swift-server/async-http-client", from: "1.37.0"),
+        .package(
+            url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
     ],
-    targets: machine + words + keeping + volume + edges + programs + tests,
+    targets: machine + words + keeping + volume + moving + edges + programs + tests,
     swiftLanguageModes: [.v6],
     cLanguageStandard: .gnu17
 )

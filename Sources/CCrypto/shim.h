@@ -1,3 +1,5 @@
 #include <stddef.h>
 #include <openssl/evp.h>
+#include <openssl/hmac.h>
 #include <openssl/sha.h>
+#include <openssl/hmac.h>

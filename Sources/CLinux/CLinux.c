@@ -117,6 +117,11 @@ int cl_probe_writers(int fd) {
     (void)fcntl(fd, F_SETLEASE, F_UNLCK);
     return 0;
 }
+int cl_probe_users(int fd) {
+    if (fcntl(fd, F_SETLEASE, F_WRLCK) < 0) return -errno;
+    (void)fcntl(fd, F_SETLEASE, F_UNLCK);
+    return 0;
+}
 int cl_lock(int fd) { return RESULT(flock(fd, LOCK_EX | LOCK_NB)); }
 int cl_thread_become(uid_t uid, gid_t gid) {
     if (syscall(SYS_setgroups, 0, NULL) < 0) return -errno;
@@ -133,7 +138,7 @@ int cl_thread_unshare(void) { int r = RESULT(unshare(CLONE_FS)); umask(0); retur
 mode_t cl_umask(mode_t mask) { return umask(mask); }
 void cl_thread_background(void) {
     struct sched_param none = { 0 };
-    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
+    setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 10);
     sched_setscheduler(0, SCHED_BATCH, &none);
 }
 void cl_thread_name(const char *name) { prctl(PR_SET_NAME, name, 0, 0, 0); }

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -44,6 +45,7 @@ int cl_wait_process(pid_t process) {
     return status;
 }
 int cl_exit_status(int s) { return WIFEXITED(s) ? WEXITSTATUS(s) : 128 + WTERMSIG(s); }
+void cl_die_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 int cl_pidfd_open(pid_t process) {
     int fd = (int)syscall(SYS_pidfd_open, process, 0);
     return fd < 0 ? -errno : fd;

@@ -13,9 +13,8 @@ package func cutContent<Source: ContentSource & ~Copyable>(
     guard let size = Int64(exactly: size) else {
         throw VolumeError(.invalid, "No content is \(size) bytes long: at most \(Int64.max) are.")
     }
-    let sizes = CutSizes.sizes(forFileOf: UInt64(size))
-    let cutter = sizes.map(Cutter.init)
-    let longest = sizes?.max ?? Int(size)
+    let cuts = try Cuts(of: &source, size: size)
+    let longest = cuts.longest
     var window = ContentWindow(longest: longest, size: size)
     var zeros = ZeroChunk(longest: longest)
     var extent = ContentExtent.data(until: 0)
@@ -32,7 +31,7 @@ package func cutContent<Source: ContentSource & ~Copyable>(
             continue
         }
         let bytes = try window.bytes(at: offset, count: reach, from: &source)
-        let length = cutter?.cut(bytes) ?? reach
+        let length = cuts.length(in: bytes)
         let chunk = UnsafeRawBufferPointer(rebasing: bytes[..<length])
         let reference = ChunkReference(id: .sha256(chunk), length: UInt32(length))
         try body(reference, chunk)
@@ -49,9 +48,10 @@ private struct ContentWindow: ~Copyable {
     /// What the buffer holds, as offsets in the content.
     private var held: Range<Int64> = 0..<0
 
-    /// Four times the longest chunk, so that of four bytes at most one is moved within the buffer.
+    /// Four times the longest chunk, so that of four bytes at most one is moved within the buffer;
+    /// a MiB of short ones at once.
     init(longest: Int, size: Int64) {
-        let capacity = Int(min(Int64(longest) * 4, size))
+        let capacity = Int(min(Int64(max(longest * 4, 1 << 20)), size))
         buffer = .allocate(byteCount: capacity, alignment: 4096)
         self.size = size
     }

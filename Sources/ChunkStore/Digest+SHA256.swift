@@ -20,4 +20,15 @@ extension Digest {
     }
 
     package static func sha256(_ bytes: [UInt8]) -> Digest { bytes.withUnsafeBytes(sha256) }
+
+    /// HMAC-SHA256, for ids that only those can tell who know the key.
+    package static func keyed(by key: [UInt8], _ bytes: [UInt8]) -> Digest {
+        var hash: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
+        withUnsafeMutableBytes(of: &hash) { hash in
+            _ = HMAC(
+                EVP_sha256(), key, Int32(key.count), bytes, bytes.count,
+                hash.baseAddress?.assumingMemoryBound(to: UInt8.self), nil)
+        }
+        return withUnsafeBytes(of: hash) { Digest(.sha256, hash: $0) }
+    }
 }

@@ -4,6 +4,8 @@ extension PackStore {
         package static let packBytes: UInt64 = 64 << 20
         /// The longest chunk that is stored or believed: four times the longest that is ever cut.
         package static let chunkBytes = 16 << 20
+        /// Bytes that a chunk takes beside its payload.
+        package static let recordOverhead = UInt64(RecordHeader.byteCount)
         /// Packs that are kept open for reading.
         package static let openPacks = 16
     }

@@ -50,6 +50,27 @@ package final class PackStore: Sendable {
         }
     }
 
+    /// What `read` would give, as it is stored: for somebody who decompresses it himself. It has
+    /// been checked as `read` checks it.
+    package func payload(_ id: Digest, at location: ChunkLocation) throws(VolumeError)
+        -> (isCompressed: Bool, bytes: [UInt8])
+    {
+        reads.add(1, ordering: .relaxed)
+        do throws(RecordFault) {
+            let record = try record(of: id, at: location)
+            let plain = try plain(of: record)
+            guard record.header.codec == .zstd else { return (false, plain) }
+            return (true, record.withPayload { Array($0) })
+        } catch {
+            throw damage(error, id, location)
+        }
+    }
+
+    /// Syncs, and begins a new pack with what is appended next.
+    package func endPack() throws(VolumeError) {
+        try writer.withLock { writer throws(VolumeError) in try writer.endPack() }
+    }
+
     /// The chunks read so far, for assertions of cost.
     package var readCount: Int { reads.load(ordering: .relaxed) }
 

@@ -138,6 +138,12 @@ struct PackWriter: ~Copyable {
         current = nil
     }
 
+    /// Nothing is appended to any pack of now any more.
+    mutating func endPack() throws(VolumeError) {
+        begun = nil
+        try retire()
+    }
+
     /// Sees to it that nothing is appended to this pack any more.
     mutating func leave(_ pack: UInt32) throws(VolumeError) {
         if begun == pack { begun = nil }

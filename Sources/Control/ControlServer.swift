@@ -192,6 +192,9 @@ extension ControlServer {
         case .reader, .writer:
             let write = verb.reach(of: request) == .writer
             try judge(peer, request.components(), write: write)
+            if let from = request.from {
+                try judge(peer, request.components(of: from), write: false)
+            }
             if let to = request.to { try judge(peer, request.components(of: to), write: true) }
         }
     }

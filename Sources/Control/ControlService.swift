@@ -34,6 +34,16 @@ package enum Answer: Sendable {
     case piece(PieceReport)
     case doctor(DoctorReport)
     case statistics(StatisticsReport)
+    case identity(IdentityReport)
+    case devices(DevicesReport)
+    case activity(ActivityReport)
+    case brake(BrakeReport)
+    case evicted(EvictedReport)
+    case conflicts(ConflictsReport)
+    case resolution(ResolutionReport)
+    case added(AdditionReport)
+    case rewind(RewindReport)
+    case merge(MergeReport)
 
     /// The whole line of the reply, its end included.
     func line(id: Int?) -> [UInt8] {
@@ -50,6 +60,16 @@ package enum Answer: Sendable {
         case .piece(let report): line(report)
         case .doctor(let report): line(report)
         case .statistics(let report): line(report)
+        case .identity(let report): line(report)
+        case .devices(let report): line(report)
+        case .activity(let report): line(report)
+        case .brake(let report): line(report)
+        case .evicted(let report): line(report)
+        case .conflicts(let report): line(report)
+        case .resolution(let report): line(report)
+        case .added(let report): line(report)
+        case .rewind(let report): line(report)
+        case .merge(let report): line(report)
         }
     }
 }

@@ -18,6 +18,8 @@ package enum ExitCode: Int32, Sendable, CaseIterable {
     case system = 11
     case cancelled = 12
     case refused = 13
+    /// Bytes that are not here, and no hub to ask.
+    case offline = 14
 
     package init(_ code: VolumeError.Code) {
         self =
@@ -33,6 +35,7 @@ package enum ExitCode: Int32, Sendable, CaseIterable {
             case .system: .system
             case .cancelled: .cancelled
             case .refused: .refused
+            case .offline: .offline
             }
     }
 }

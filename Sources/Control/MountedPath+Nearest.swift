@@ -22,6 +22,9 @@ extension MountedPath {
         }
     }
 
+    /// What has that name in the directory that this is.
+    package func appending(_ name: Name) -> MountedPath { moved(to: components + [name]) }
+
     /// Another place on the same volume.
     package func moved(to components: [Name]) -> MountedPath {
         MountedPath(

@@ -48,10 +48,13 @@ package struct Progress: Codable, Hashable, Sendable {
     package var text: String
     /// 0 to 1.
     package var fraction: Double
+    /// What keeps it from going on, and what to do: a sentence. Left out while nothing does.
+    package var notice: String?
 
-    package init(_ text: String, fraction: Double) {
+    package init(_ text: String, fraction: Double, notice: String? = nil) {
         self.text = text
         self.fraction = fraction
+        self.notice = notice
     }
 }
 

@@ -28,6 +28,10 @@ package struct VolumeReport: Codable, Hashable, Sendable {
     package var waitingToBeCut: Int
     package var storeBytes: Int64
     package var problems: [String]
+    /// Documents that have versions in conflict.
+    package var conflicts: Int?
+    /// Left out while the volume belongs to no hub.
+    package var hub: HubReport?
 
     package init(volume: String, device: String, name: String, store: RawText, tree: RawText) {
         (self.volume, self.device, self.name) = (volume, device, name)
@@ -46,12 +50,19 @@ package struct VolumeReport: Codable, Hashable, Sendable {
 /// `status` with a path.
 package struct DocumentReport: Codable, Hashable, Sendable {
     package var id: String
+    /// Where it is; left out unless it was asked for by its id.
+    package var path: RawText?
     /// file, package, directory, symlink.
     package var kind: String
-    /// current, or writing: open for writing, or saved and not yet recorded.
+    /// current; writing: open for writing, or saved and not yet recorded; uploading: something is
+    /// not confirmed by the hub; downloaded: the hub has something newer; dataless, downloading.
     package var state: String
-    /// memory or disk.
+    /// memory, disk or hub; of a directory, what holds for all below it.
     package var durability: String
+    /// On how many devices the current version is; left out where the hub has not told.
+    package var devices: Int?
+    /// Left out while there are none.
+    package var conflicts: Int?
     package var versions: Int
     package var size: UInt64
     /// The current version's number; left out while there is none.
@@ -104,6 +115,8 @@ package struct VersionReport: Codable, Hashable, Sendable {
     package var content: String
     package var durability: String
     package var label: String?
+    /// Whether all its bytes are on this device; left out unless it was asked.
+    package var local: Bool?
     /// Its name in `.versions/NAME/`.
     package var fileName: RawText
 

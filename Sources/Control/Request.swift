@@ -3,7 +3,13 @@ import Model
 /// What can be asked on the control socket. Protocol.md says which fields each takes and what it
 /// answers.
 package enum Verb: String, Sendable, CaseIterable {
-    case status, versions, contents, extract, name, forget, wait, doctor, statistics, stop
+    case status, versions, contents, extract, name, forget, add, wait, doctor, statistics, stop
+    // Of the hub.
+    case signin, signout, identity, devices, revoke, offline, online, brake, activity, limit
+    // Of conflicts.
+    case conflicts, resolve, merge, past
+    // Of contents.
+    case download, evict, pin, unpin
     // Of turns.
     case claim, release, cancel, prepare, moved, present, retire, answer, locks, watch
 
@@ -22,12 +28,18 @@ package enum Verb: String, Sendable, CaseIterable {
 
     package func reach(of request: Request) -> Reach {
         switch self {
-        case .status where request.path == nil: .everyone
         // A document known by its id alone may be one that the asker could not read.
+        case .status where request.document != nil: .owner
+        case .status where request.path == nil: .everyone
         case .versions where request.document != nil, .contents where request.document != nil:
             .owner
-        case .status, .versions, .contents, .wait: .reader
-        case .name, .forget: .writer
+        case .status, .versions, .contents, .wait, .conflicts, .past: .reader
+        case .merge: request.explain == true ? .reader : .writer
+        case .name, .forget, .add, .resolve, .evict, .pin, .unpin: .writer
+        case .identity: .everyone
+        case .download: .reader
+        case .signin, .signout, .devices, .revoke, .offline, .online, .brake, .activity, .limit:
+            .owner
         case .extract, .doctor, .statistics, .stop: .owner
         // What is named in a claim is judged access by access; the others name what was judged.
         case .claim, .release, .cancel, .prepare, .retire, .answer: .everyone
@@ -48,6 +60,8 @@ package struct Request: Codable, Hashable, Sendable {
     package var path: RawText?
     /// A document's id, where it has no path any more.
     package var document: String?
+    /// Where the contents of a new version lie.
+    package var from: RawText?
     /// Of a version.
     package var number: Int?
     package var label: String?
@@ -56,12 +70,44 @@ package struct Request: Codable, Hashable, Sendable {
     /// Ask for the deleted documents of the directory at `path`.
     package var deleted: Bool?
     package var repair: Bool?
+    /// Conflict versions to be settled; left out: all.
+    package var numbers: [Int]?
+    /// Of `versions`: tell of each whether all its bytes are on this device. Of `status`: what is
+    /// known here is enough, the hub is not asked.
+    package var local: Bool?
+    /// Nanoseconds since 1970.
+    package var time: Int64?
+    /// Only say what would come of it.
+    package var explain: Bool?
+    /// Take the last settling back.
+    package var undo: Bool?
+    /// Who decides, as versions are to tell it.
+    package var program: String?
     /// An entry of a version's contents, counted from 0; for `contents`, the first one wanted.
     package var entry: Int?
     /// Bytes.
     package var offset: Int64?
     /// Bytes; an answer holds at most `Limits.pieceBytesMax`.
     package var length: Int?
+
+    // Of the hub.
+
+    /// `http://…` or `https://…`.
+    package var address: String?
+    /// Of `concord hub invite`.
+    package var code: String?
+    package var deviceName: String?
+    package var volumeName: String?
+    /// A file of certificates to trust.
+    package var certificate: String?
+    package var device: String?
+    /// Although something is on this device only; although it is pinned.
+    package var force: Bool?
+    /// A held mass deletion is meant.
+    package var release: Bool?
+    /// Bytes a second; 0: as fast as it goes.
+    package var upload: Int?
+    package var download: Int?
 
     // Of turns.
 

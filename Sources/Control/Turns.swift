@@ -86,11 +86,15 @@ package struct PresenterMessage: Codable, Hashable, Sendable {
 package struct WatchEvent: Codable, Hashable, Sendable {
     package enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
         case appeared, changed, moved, removed, claimed, waiting, released, presented, retired
+        /// The volume was signed in to a hub or out of it: `token` is its identity now.
+        case identity
     }
 
     package var kind: Kind
     package var path: RawText
     package var to: RawText?
+    /// Of `identity`, as the verb `identity` answers it; left out when signed out.
+    package var token: String?
     /// Nanoseconds since 1970.
     package var time: Int64
     /// Whose doing it was; 0 where nobody knows.

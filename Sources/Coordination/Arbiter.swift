@@ -49,6 +49,7 @@ package final class Arbiter: Sendable {
 
         /// When each claim was scheduled, and each presenter registered: nanoseconds since 1970.
         var since: [UInt64: Int64] = [:]
+        var written = LastWrites()
 
         func process(_ party: Party) -> Int32 { processes[party] ?? 0 }
         func process(_ request: Request) -> Int32 {
@@ -154,6 +155,20 @@ package final class Arbiter: Sendable {
     }
 
     package func process(_ party: Party) -> Int32 { state.withLock { $0.process(party) } }
+
+    /// Nil while somebody has a turn to write at the place, below or above it. The same number
+    /// twice: there was none in between.
+    package func lastWrite(at place: Path) -> UInt64? {
+        state.withLock { state in
+            let isWritten = state.coordination.claims.values.contains { claim in
+                claim.isCoordinated && claim.isGranted
+                    && claim.targets.contains {
+                        $0.access.isWriting && $0.path.isInLine(with: place)
+                    }
+            }
+            return isWritten ? nil : state.written.last(at: place)
+        }
+    }
 
     package func step(_ event: Event) {
         state.withLock { state in run(event, &state) }
@@ -310,8 +325,9 @@ package final class Arbiter: Sendable {
         for effect in effects {
             switch effect {
             case .granted(let id, let paths):
-                if let request = state.coordination.claims[id]?.request {
-                    note(.claimed(process: state.process(request), paths), state)
+                if let claim = state.coordination.claims[id] {
+                    if claim.isCoordinated { state.written.note(claim, state.next()) }
+                    note(.claimed(process: state.process(claim.request), paths), state)
                 }
                 state.hearings.removeValue(forKey: id)?(id, .granted(paths))
             case .refused(let id, let refusal):

@@ -1,3 +1,5 @@
+import Model
+
 // What presenters are told of what has happened: coordination.md C5. Nobody waits for it.
 extension Coordination {
     mutating func tellChange(_ path: Path, _ by: Set<PresenterID>) {
@@ -15,7 +17,7 @@ extension Coordination {
         tellAncestors(of: path, .subitemAppeared(path), by)
     }
 
-    mutating func tellVersion(_ path: Path, _ change: Message.VersionChange, _ id: String) {
+    mutating func tellVersion(_ path: Path, _ change: VersionChange, _ id: String) {
         for presenter in presentersAt(path) where isDocument(presenter) {
             tell(presenter, .version(change, id: id))
         }

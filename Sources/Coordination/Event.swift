@@ -1,3 +1,5 @@
+import Model
+
 /// What happens to the coordination of a volume.
 package enum Event: Hashable, Sendable {
     case requested(ClaimID, Request)
@@ -21,7 +23,7 @@ package enum Event: Hashable, Sendable {
     /// The item, and all that it contains, is at another place now.
     case moved(from: Path, to: Path, by: Set<PresenterID>)
     /// Told to all: the one behind it too.
-    case version(Path, Message.VersionChange, id: String)
+    case version(Path, VersionChange, id: String)
 }
 
 package enum Effect: Hashable, Sendable {

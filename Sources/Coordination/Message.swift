@@ -1,3 +1,5 @@
+import Model
+
 /// What a presenter is told, in the order in which it is to hear it.
 package enum Message: Hashable, Sendable {
     /// Before somebody's access: to be answered. What has begun so ends with `reacquire`.
@@ -16,8 +18,6 @@ package enum Message: Hashable, Sendable {
     case subitemMoved(from: Path, to: Path)
     case version(VersionChange, id: String)
     case subitemVersion(Path, VersionChange, id: String)
-
-    package enum VersionChange: String, Hashable, Sendable { case gained, lost, resolved }
 
     /// Whether the presenter's answer is waited for, and of which claim.
     package var claim: ClaimID? {

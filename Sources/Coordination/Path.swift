@@ -23,7 +23,11 @@ package struct Path: Hashable, Sendable {
     package var names: [Name] { steps.map(\.name) }
 
     package func isBelow(_ other: Path) -> Bool {
-        steps.count > other.steps.count
-            && zip(steps, other.steps).allSatisfy { $0.name == $1.name }
+        steps.count > other.steps.count && isInLine(with: other)
+    }
+
+    /// Whether one of them is the other, or below it.
+    package func isInLine(with other: Path) -> Bool {
+        zip(steps, other.steps).allSatisfy { $0.name == $1.name }
     }
 }

@@ -37,16 +37,12 @@ struct Snapshot: Sendable {
     }
 
     private static func makeDirectory() throws(FileCoordinationError) -> FilePath {
-        let base = FilePath(FileManager.default.temporaryDirectory)
-        var template = base.appending("concord-upload.XXXXXX").bytes.map { CChar(bitPattern: $0) }
-        template.append(0)
-        guard mkdtemp(&template) != nil else {
-            throw FileCoordinationError(
-                .unavailable,
-                "no directory for a snapshot can be made in \(base): "
-                    + String(cString: strerror(errno)))
-        }
-        return FilePath(bytes: template.dropLast().map { UInt8(bitPattern: $0) })
+        if let made = FilePath.makeTemporaryDirectory(named: "concord-upload") { return made }
+        let reason = String(cString: strerror(errno))
+        throw FileCoordinationError(
+            .unavailable,
+            "no directory for a snapshot can be made in "
+                + "\(FilePath(FileManager.default.temporaryDirectory)): \(reason)")
     }
 
     private static func copy(_ source: FilePath, to target: FilePath) throws(CopyFailure) {

@@ -40,12 +40,16 @@ package struct Item: Hashable, Sendable {
     package var current: Identifier?
     /// How often it was rewritten in place while large.
     package var inPlace: Int
+    /// Permission bits as last recorded; 0 unknown.
+    package var mode: UInt16
+    /// Extended attributes as last recorded, as their owner encodes them; nil none.
+    package var attributes: [UInt8]?
 
     package init(
         key: Int64 = 0, id: Identifier = .random(), parent: Int64, name: Name, kind: Kind,
         inode: UInt64 = 0, birth: Int64 = 0, size: UInt64 = 0, modified: Int64 = 0,
         changed: Int64 = 0, deleted: Int64? = nil, latest: Int = 0, current: Identifier? = nil,
-        inPlace: Int = 0
+        inPlace: Int = 0, mode: UInt16 = 0, attributes: [UInt8]? = nil
     ) {
         self.key = key
         self.id = id
@@ -61,6 +65,8 @@ package struct Item: Hashable, Sendable {
         self.latest = latest
         self.current = current
         self.inPlace = inPlace
+        self.mode = mode
+        self.attributes = attributes
     }
 }
 
@@ -68,7 +74,7 @@ extension Item {
     /// In the order of `init(columns:)`; all but the key in that of `values`.
     static let columns = """
         key, id, parent, name, inode, deleted, kind, birth, size, modified, changed, latest,
-        current, in_place
+        current, in_place, mode, attributes
         """
 
     init(columns: Columns) throws(VolumeError) {
@@ -80,7 +86,9 @@ extension Item {
             deleted: columns.isNull(5) ? nil : columns.integer(5),
             latest: Int(columns.integer(11)),
             current: columns.isNull(12) ? nil : try columns.identifier(12),
-            inPlace: Int(columns.integer(13)))
+            inPlace: Int(columns.integer(13)),
+            mode: UInt16(truncatingIfNeeded: columns.integer(14)),
+            attributes: columns.isNull(15) ? nil : columns.bytes(15))
     }
 
     var values: [Value] { indexedValues + plainValues }
@@ -97,7 +105,8 @@ extension Item {
         [
             .code(kind.rawValue), .integer(birth), .unsigned(size), .integer(modified),
             .integer(changed), .integer(Int64(latest)), .identifier(current),
-            .integer(Int64(inPlace)),
+            .integer(Int64(inPlace)), .integer(Int64(mode)),
+            attributes.map { .bytes($0) } ?? .null,
         ]
     }
 }

@@ -105,6 +105,7 @@ extension Journal {
             try database.execute(
                 sql: """
                     PRAGMA busy_timeout = 5000;
+                    PRAGMA temp_store = MEMORY;
                     PRAGMA cell_size_check = ON;
                     PRAGMA trusted_schema = OFF;
                     PRAGMA mmap_size = 0;
@@ -126,6 +127,10 @@ extension Journal {
         guard version < Schema.version else { return }
         try database.inTransaction(.immediate) {
             for step in Schema.steps[Int(version)...] { try database.execute(sql: step) }
+            let isNoting = try Int.fetchOne(database, sql: Noting.count) ?? 0 > 0
+            if isNoting {
+                for sql in Noting.removals + Noting.triggers { try database.execute(sql: sql) }
+            }
             try database.execute(
                 sql: """
                     PRAGMA application_id = \(Schema.applicationID);

@@ -11,6 +11,13 @@ extension Reader {
             Select.byNumber, [.integer(key), .integer(Int64(number))], Version.init(columns:))
     }
 
+    package func hasVersion(of key: Int64, content: Digest) throws(VolumeError) -> Bool {
+        try first(
+            "SELECT EXISTS (SELECT 1 FROM versions WHERE item = ? AND content = ?)",
+            [.integer(key), .digest(content)]
+        ) { $0.integer(0) == 1 } ?? false
+    }
+
     package func version(id: Identifier) throws(VolumeError) -> (item: Int64, version: Version)? {
         try first(Select.byID, [.identifier(id)]) { (columns) throws(VolumeError) in
             (item: columns.integer(15), version: try Version(columns: columns))
@@ -50,6 +57,23 @@ extension Reader {
                 guard let bytes = try manifest(of: row.id) else { return }
                 try body(row.item, row.id, bytes)
             })
+    }
+
+    /// Versions that the hub is said to have, in the order of their keys, behind one of them.
+    package func confirmedVersions(after key: Int64, limit: Int) throws(VolumeError) -> [(
+        key: Int64, id: Identifier, item: Int64, number: Int
+    )] {
+        try all(
+            """
+            SELECT key, id, item, number FROM versions WHERE durability = 3 AND key > ?
+            ORDER BY key LIMIT ?
+            """, [.integer(key), .integer(Int64(limit))]
+        ) { (columns) throws(VolumeError) in
+            (
+                key: columns.integer(0), id: try columns.identifier(1), item: columns.integer(2),
+                number: Int(columns.integer(3))
+            )
+        }
     }
 
     package func versionCount() throws(VolumeError) -> Int {

@@ -5,7 +5,7 @@ enum Schema {
     static let applicationID: Int32 = 0x436E_6364
 
     /// Step 0 makes an empty database version 1. A step that was ever released is never changed.
-    static let steps: [String] = [first]
+    static let steps: [String] = [first, second, third, fourth, fifth]
 
     static var version: Int32 { Int32(steps.count) }
 
@@ -91,5 +91,116 @@ enum Schema {
             program TEXT NOT NULL,
             recorded INTEGER NOT NULL
         ) STRICT, WITHOUT ROWID;
+        """
+
+    // What a hub needs to know, and what is known of it. Tables are made anew because a CHECK
+    // cannot be changed, and because rows of one table are to have as many columns (salvage counts
+    // them).
+    private static let second = """
+        CREATE TABLE items_2 (
+            key INTEGER PRIMARY KEY AUTOINCREMENT,
+            id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
+            parent INTEGER NOT NULL CHECK ((parent = 0) = (key = 1)),
+            name BLOB NOT NULL CHECK ((length(name) = 0) = (key = 1)),
+            kind INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 5),
+            inode INTEGER NOT NULL,
+            birth INTEGER NOT NULL,
+            size INTEGER NOT NULL,
+            modified INTEGER NOT NULL,
+            changed INTEGER NOT NULL,
+            deleted INTEGER CHECK (deleted IS NULL OR key <> 1),
+            latest INTEGER NOT NULL CHECK (latest >= 0),
+            current BLOB CHECK (length(current) = 16),
+            in_place INTEGER NOT NULL,
+            mode INTEGER NOT NULL,
+            attributes BLOB
+        ) STRICT;
+        INSERT INTO items_2 SELECT *, 0, NULL FROM items;
+        CREATE TABLE versions_2 (
+            key INTEGER PRIMARY KEY,
+            id BLOB NOT NULL UNIQUE CHECK (length(id) = 16),
+            item INTEGER NOT NULL REFERENCES items_2 (key),
+            number INTEGER NOT NULL CHECK (number >= 1),
+            parents BLOB NOT NULL CHECK (length(parents) % 16 = 0),
+            kind INTEGER NOT NULL CHECK (kind BETWEEN 1 AND 3),
+            device BLOB NOT NULL CHECK (length(device) = 16),
+            device_name TEXT NOT NULL,
+            person TEXT NOT NULL,
+            program TEXT NOT NULL,
+            name BLOB NOT NULL,
+            size INTEGER NOT NULL,
+            modified INTEGER NOT NULL,
+            saved INTEGER NOT NULL,
+            content BLOB NOT NULL CHECK (length(content) = 33),
+            durability INTEGER NOT NULL CHECK (durability BETWEEN 1 AND 3),
+            label TEXT,
+            manifest INTEGER NOT NULL REFERENCES manifests (key),
+            UNIQUE (item, number)
+        ) STRICT;
+        INSERT INTO versions_2 SELECT * FROM versions;
+        DROP TABLE versions;
+        DROP TABLE items;
+        ALTER TABLE items_2 RENAME TO items;
+        ALTER TABLE versions_2 RENAME TO versions;
+        CREATE INDEX versions_manifest ON versions (manifest);
+        CREATE UNIQUE INDEX items_alive ON items (parent, name) WHERE deleted IS NULL;
+        CREATE INDEX items_inode ON items (inode) WHERE deleted IS NULL AND inode <> 0;
+        CREATE INDEX items_pending ON items (key)
+            WHERE changed = 0 AND deleted IS NULL AND kind IN (1, 3);
+        CREATE INDEX items_deleted ON items (parent, name, deleted) WHERE deleted IS NOT NULL;
+        CREATE INDEX items_deletion ON items (deleted) WHERE deleted IS NOT NULL;
+
+        CREATE TABLE mirror (
+            id BLOB PRIMARY KEY NOT NULL CHECK (length(id) = 16),
+            base BLOB,
+            remote BLOB,
+            state INTEGER NOT NULL,
+            sequence INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX mirror_state ON mirror (state, sequence, id) WHERE state <> 0;
+        CREATE TABLE unsent (item INTEGER PRIMARY KEY) STRICT;
+        CREATE TABLE outbox (
+            number INTEGER PRIMARY KEY,
+            item BLOB NOT NULL CHECK (length(item) = 16),
+            operation BLOB NOT NULL
+        ) STRICT;
+        CREATE INDEX outbox_item ON outbox (item);
+
+        CREATE TABLE absent (
+            item INTEGER PRIMARY KEY,
+            version BLOB NOT NULL CHECK (length(version) = 16)
+        ) STRICT;
+        CREATE TABLE pins (item INTEGER PRIMARY KEY, pinned INTEGER NOT NULL) STRICT;
+        """
+
+    // Whose bytes are here, as far as the hub has been told: 1 they are, and it has not; 2 it has;
+    // 3 they are not any more, and it has not.
+    private static let third = """
+        CREATE TABLE holdings (
+            version BLOB PRIMARY KEY NOT NULL CHECK (length(version) = 16),
+            state INTEGER NOT NULL CHECK (state BETWEEN 1 AND 3)
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX holdings_untold ON holdings (version) WHERE state <> 2;
+        """
+
+    // Conflicts are asked for by volume, and their settling can be undone.
+    private static let fourth = """
+        CREATE INDEX versions_conflict ON versions (item, id) WHERE kind = 3;
+        CREATE TABLE settlements (
+            key INTEGER PRIMARY KEY AUTOINCREMENT,
+            item INTEGER NOT NULL,
+            time INTEGER NOT NULL,
+            before BLOB CHECK (length(before) = 16),
+            after BLOB CHECK (length(after) = 16),
+            settled BLOB NOT NULL CHECK (length(settled) % 16 = 0)
+        ) STRICT;
+        CREATE INDEX settlements_item ON settlements (item);
+        """
+
+    // When it was moved, and when its attributes were changed. `migrate` renews the triggers that
+    // note it.
+    private static let fifth = """
+        ALTER TABLE unsent ADD COLUMN placed INTEGER;
+        ALTER TABLE unsent ADD COLUMN attributed INTEGER;
         """
 }

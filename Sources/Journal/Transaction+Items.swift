@@ -73,15 +73,17 @@ extension Transaction {
 private enum Change {
     static let insert = """
         INSERT INTO items (id, parent, name, inode, deleted, kind, birth, size, modified, changed,
-        latest, current, in_place) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        latest, current, in_place, mode, attributes)
+        VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """
     static let update = """
         UPDATE items SET id = ?, parent = ?, name = ?, inode = ?, deleted = ?, kind = ?, birth = ?,
-        size = ?, modified = ?, changed = ?, latest = ?, current = ?, in_place = ? WHERE key = ?
+        size = ?, modified = ?, changed = ?, latest = ?, current = ?, in_place = ?,
+        mode = ?, attributes = ? WHERE key = ?
         """
     static let updatePlain = """
         UPDATE items SET kind = ?, birth = ?, size = ?, modified = ?, changed = ?, latest = ?,
-        current = ?, in_place = ?
+        current = ?, in_place = ?, mode = ?, attributes = ?
         WHERE key = ? AND id = ? AND parent = ? AND name = ? AND inode = ? AND deleted IS ?
         """
     static let hasVersions = "SELECT EXISTS (SELECT 1 FROM versions WHERE item = ?)"

@@ -39,12 +39,22 @@ extension Transaction {
             throw VolumeError(.notFound, "The journal \(path) has no version \(id).")
         }
         try run("DELETE FROM versions WHERE id = ?", [.identifier(id)])
+        try endHolding(id)
         try run(Change.dropManifest, [.integer(manifest), .integer(manifest)])
+    }
+
+    /// All versions of an item become another one's, which has none, and so do the settlements. The
+    /// rows of the items (`latest`, `current`) are the caller's to update.
+    package func moveVersions(of key: Int64, to other: Int64) throws(VolumeError) {
+        for table in ["versions", "settlements"] {
+            try run(
+                "UPDATE \(table) SET item = ? WHERE item = ?", [.integer(other), .integer(key)])
+        }
     }
 
     /// The key of the row with exactly these bytes. The content's digest leaves out times and
     /// permissions, so several manifests can have the same.
-    private func store(_ manifest: [UInt8], content: Digest) throws(VolumeError) -> Int64 {
+    func store(_ manifest: [UInt8], content: Digest) throws(VolumeError) -> Int64 {
         let values: [Value] = [.digest(content), .bytes(manifest)]
         if let found = try first(Change.findManifest, values, { $0.integer(0) }) { return found }
         try run("INSERT INTO manifests (content, bytes) VALUES (?, ?)", values)

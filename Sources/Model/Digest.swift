@@ -2,6 +2,8 @@
 package struct Digest: Hashable, Sendable, Comparable {
     package enum Algorithm: UInt8, Sendable {
         case sha256 = 1
+        /// A hub's name for a content whose hash is not known here yet: equal for equal contents.
+        case keyed = 2
     }
 
     package let algorithm: Algorithm

@@ -15,6 +15,8 @@ package struct Version: Hashable, Sendable {
         case memory = 1
         /// Bytes, name and journal row have been synced to this disk.
         case disk = 2
+        /// The hub has acknowledged them.
+        case hub = 3
 
         package static func < (a: Durability, b: Durability) -> Bool { a.rawValue < b.rawValue }
     }
@@ -68,3 +70,7 @@ package struct Version: Hashable, Sendable {
         self.label = label
     }
 }
+
+/// What became of a version of a document: it is there, in conflict with the current one; it was
+/// removed; its conflict was settled.
+package enum VersionChange: String, Hashable, Sendable { case gained, lost, resolved }

@@ -22,6 +22,8 @@ package struct VolumeError: Error, Hashable, Sendable {
         case refused
         /// Did not finish in time.
         case timeout
+        /// Bytes that are not here, and the hub cannot be reached.
+        case offline
         /// A system call failed.
         case system
     }

@@ -3,6 +3,7 @@ import Coordination
 import Glibc
 import Model
 import SystemCalls
+import Volume
 
 // What changes names, while somebody has claims or presents something. The requests' own strings
 // are gone when their turn comes.
@@ -62,8 +63,12 @@ extension Driver {
         _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
         _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32
     ) {
-        guard let old = names(in: from.parent, from.name), let new = names(in: to.parent, to.name)
-        else { return rename(request, from, to, flags: flags) }
+        guard let new = names(in: to.parent, to.name) else {
+            return leaveInTurn(request, from, to, flags: flags)
+        }
+        guard let old = names(in: from.parent, from.name) else {
+            return arriveInTurn(request, from, to, new, flags: flags)
+        }
         let (oldName, newName) = (terminated(from.name), terminated(to.name))
         let (oldParent, newParent) = (from.parent, to.parent)
         let process = request.caller.process
@@ -101,6 +106,76 @@ extension Driver {
                 request.done()
             }
             return []
+        }
+    }
+
+    /// What was prepared beside the tree comes into it; or, where what is to be replaced is not as
+    /// expected, or the like, does not: `failed` is called then.
+    private func arriveInTurn(
+        _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), _ new: [Name], flags: UInt32,
+        expected: Trace? = nil, failed: @escaping @Sendable () -> Void = {}
+    ) {
+        let (oldName, newName) = (terminated(from.name), terminated(to.name))
+        let (oldParent, newParent) = (from.parent, to.parent)
+        let process = request.caller.process
+        inTurn(request, [Wish(exists(new) ? .write(.update) : .write(.replacing), new)]) { [self] in
+            let before = mark(new)
+            request.answer { () throws(Errno) in
+                do throws(Errno) {
+                    try oldName.asCString { from throws(Errno) in
+                        try newName.asCString { to throws(Errno) in
+                            try carryOut(
+                                request, (oldParent, from), (newParent, to), flags: flags,
+                                expected: expected)
+                        }
+                    }
+                } catch {
+                    failed()
+                    throw error
+                }
+                let now = mark(new)
+                if turns.marks.change(new, to: now) {
+                    tell(process, [before == nil ? .appeared(new) : .changed(new)])
+                }
+                request.done()
+            }
+            return []
+        }
+    }
+
+    /// A version of the document that was made ready, by a program's rename onto it. The kernel has
+    /// the name of a node then that is no file of the tree, and asks anew before it is used.
+    func replaceInTurn(
+        _ request: Request, _ ready: ReadyReplacement, _ parent: UInt64, _ path: [Name]
+    ) {
+        Name(ready.incoming).withCString { from in
+            path[path.count - 1].withCString { to in
+                arriveInTurn(
+                    request, (gate.incoming.id, from), (parent, to), path, flags: 0,
+                    expected: Trace(ready.item)
+                ) { [volume] in volume.discard(ready.incoming) }
+            }
+        }
+    }
+
+    /// What the hub has removed goes out of the tree.
+    private func leaveInTurn(
+        _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32
+    ) {
+        guard let old = names(in: from.parent, from.name) else {
+            return rename(request, from, to, flags: flags)
+        }
+        let (oldName, newName) = (terminated(from.name), terminated(to.name))
+        let (oldParent, newParent) = (from.parent, to.parent)
+        inTurn(request, [Wish(.write(.deleting), old)]) { [self] in
+            oldName.asCString { from in
+                newName.asCString { to in
+                    rename(request, (oldParent, from), (newParent, to), flags: flags)
+                }
+            }
+            return gone(old)
         }
     }
 

@@ -19,12 +19,14 @@ extension Driver {
             var status = stat()
             if let descriptor = position.descriptor {
                 try check(cl_fstat(descriptor.raw, &status))
+                volume.present(&status) { descriptor.raw }
             } else {
                 let parent = try directory(at: position)
                 try position.name.asCString { (name) throws(Errno) in
                     _ = try check(cl_fstatat(parent.raw, name, &status, Flag.noFollow))
                 }
                 try verify(status, is: node)
+                position.name.asCString { present(&status, in: parent.raw, $0) }
             }
             if position.isStashed { status.st_nlink = 0 }
             return (status, position.isVolatile ? 0 : Driver.cacheSeconds)

@@ -33,7 +33,7 @@ extension Driver {
         }
         // More than one byte is something, too.
         if count > 0 || count == -Int(ERANGE) { return value != UInt8(ascii: "0") }
-        return Volume.isPackage(name: name)
+        return Volume.isPackage(name: name) || Volume.isWeakPackage(name: name)
     }
 
     func isDirectory(_ names: [Name]) -> Bool { kind(names[...]) == S_IFDIR }
@@ -100,7 +100,7 @@ extension Driver {
         let targets = wishes.compactMap { wish in
             wish.names.map { TurnRequest.Target(wish.access, path($0)) }
         }
-        let turn = turns.request(targets, Family.line(of: caller.process), goesAhead: true)
+        let turn = turns.request(targets, line(of: caller.process), goesAhead: true)
         guard let hold = parking.hold(request, interrupted: {}) else { return }
         let id = arbiter.request(turn) { [self] id, _ in
             parking.soon { [self] in
@@ -118,6 +118,12 @@ extension Driver {
 
     var arbiter: Arbiter { turns.arbiter }
 
+    /// A process and those that its turns are also for. The applier acts for nobody, whoever has
+    /// started the daemon.
+    private func line(of process: Int32) -> [Int32] {
+        gate.isApplier(process) ? [process] : Family.line(of: process)
+    }
+
     // MARK: What presenters are told
 
     enum Happening: Sendable {
@@ -134,7 +140,7 @@ extension Driver {
         for happening in happenings {
             guard arbiter.isHeard(event(happening) { Path(plain: $0) }) else { continue }
             let event = event(happening, path)
-            let by = own ?? arbiter.belongings(of: Family.line(of: process)).1
+            let by = own ?? arbiter.belongings(of: line(of: process)).1
             own = by
             arbiter.tell(event, by: by, process: process, program: programs.name(of: process))
         }
@@ -158,7 +164,12 @@ extension Driver {
         tell(handle.caller.process, [.changed(names)])
     }
 
-    func mark(_ names: [Name]) -> Mark? { status(names[...]).map(Mark.init) }
+    func mark(_ names: [Name]) -> Mark? {
+        guard var status = status(names[...]) else { return nil }
+        // Bytes that come or go are no change.
+        relative(names[...]).asCString { present(&status, in: volume.root, $0) }
+        return Mark(status)
+    }
     func exists(_ names: [Name]) -> Bool { status(names[...]) != nil }
 }
 

@@ -21,6 +21,8 @@ extension Driver {
         let state = Mutex(State())
 
         struct State {
+            /// It had its turn before, and comes again for what stands there now.
+            var isBack = false
             var hold: Parking.Hold?
             /// Of what ends it with the mount, and when its time is over.
             var number: UInt64?
@@ -82,6 +84,11 @@ extension Driver {
 
     /// First those who coordinate.
     private func askThose(_ waiting: Waiting) {
+        if let claim = turns.takeKept(for: visit(waiting)) {
+            waiting.state.withLock { $0.isBack = true }
+            waiting.opening.hold(claim)
+            return takeSeat(waiting)
+        }
         guard let target = target(waiting.node, waiting.opening.access) else {
             return takeSeat(waiting)
         }
@@ -128,8 +135,14 @@ extension Driver {
 
     private func proceed(_ waiting: Waiting) {
         guard take(waiting) else { return }
-        // Saved meanwhile by putting another file in its place: the kernel looks again.
-        if let names = waiting.names, let now = mark(names), now.inode != waiting.node.inode {
+        // Saved meanwhile by putting another file in its place: the kernel looks again, but only
+        // once. So then it has its turn: asked again, who edits would save again. Who reads would
+        // rather have what was there a moment ago than nothing.
+        let isBack = waiting.state.withLock { $0.isBack }
+        if let names = waiting.names, let now = mark(names), now.inode != waiting.node.inode,
+            !isBack || waiting.opening.access.isWriting
+        {
+            if let claim = waiting.opening.takeHeld() { turns.keep(claim, for: visit(waiting)) }
             waiting.request.refuse(.stale)
             return waiting.opening.abandon()
         }
@@ -145,6 +158,12 @@ extension Driver {
         waiting.request.answer { () throws(Errno) in
             try proceed(waiting.request, waiting.opening)
         }
+    }
+
+    private func visit(_ waiting: Waiting) -> Turns.Visit {
+        Turns.Visit(
+            process: waiting.request.caller.process, names: waiting.names,
+            isWriting: waiting.opening.access.isWriting)
     }
 
     /// Nobody waits any more: interrupted (nil, and answered), out of patience, or unmounted.

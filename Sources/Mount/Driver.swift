@@ -14,6 +14,7 @@ final class Driver: @unchecked Sendable {
     let volume: Volume
     let log: Logger
     let nodes: NodeTable
+    let gate: Gate
     let namespace = NamespaceLock()
     let handles = HandleTable<Handle>()
     let streams = HandleTable<DirectoryStream>()
@@ -50,11 +51,19 @@ final class Driver: @unchecked Sendable {
         let status = try root.status()
         device = status.st_dev
         nodes = NodeTable(root: root, inode: UInt64(status.st_ino))
+        let beside = SharedDescriptor(
+            owning: try check(cl_openat(volume.incomingDirectory, ".", Flag.path, 0)))
+        let besideInode = UInt64(try beside.status().st_ino)
+        gate = Gate(incoming: nodes.enterBeside(beside, inode: besideInode))
         versions = VersionNodes()
         actsAsCaller = geteuid() == 0
         passthrough = Atomic(options.passthrough && actsAsCaller)
         let why = !options.passthrough ? "the mount option nopassthrough" : "only root may"
         whyNotPassthrough = Mutex(passthrough.load(ordering: .relaxed) ? nil : why)
+        volume.watchOpenFiles { [nodes] inode in
+            guard let node = nodes.known(inode) else { return false }
+            return nodes.locked { node.opened != nil }
+        }
     }
 
     /// Names and attributes change only through us, and then the kernel knows: seconds it may

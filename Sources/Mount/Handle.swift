@@ -28,6 +28,8 @@ final class Handle: Sendable {
     let claim: ClaimID?
     /// What the file was when it was opened for writing, while anybody wants to hear of changes.
     let before: Mark?
+    /// While its document was not here when it was opened: what tells which bytes are.
+    let contents: AbsentFile?
     /// A descriptor for reading and writing, opened when first needed; -1 before, and after the
     /// release.
     private let real: Mutex<Int32>
@@ -35,7 +37,7 @@ final class Handle: Sendable {
     init(
         node: Node, state: OpenState, file: SharedDescriptor, flags: Int32, caller: Caller,
         writes: Bool, isShared: Bool, isCreator: Bool, undo: Undo?, seat: UInt64?,
-        claim: ClaimID?, before: Mark?, real: Int32
+        claim: ClaimID?, before: Mark?, contents: AbsentFile?, real: Int32
     ) {
         self.node = node
         self.state = state
@@ -49,6 +51,7 @@ final class Handle: Sendable {
         self.seat = seat
         self.claim = claim
         self.before = before
+        self.contents = contents
         self.real = Mutex(real)
     }
 

@@ -19,6 +19,10 @@ package final class MountSession: @unchecked Sendable {
     /// Set when the session was told to end; workers leave.
     private let isStopping = Atomic(false)
     private let running = Mutex<[Thread]>([])
+    /// libfuse's session is gone: who stops it may come late.
+    private let isOver = Mutex(false)
+    /// What must not be in the mount when it is unmounted.
+    private let ends = Mutex<[@Sendable () -> Void]>([])
 
     /// Mounts. `source` is what mount(8) shows as the device: the store. `socketPath` is told by an
     /// attribute of the root.
@@ -131,6 +135,7 @@ package final class MountSession: @unchecked Sendable {
         driver.closeRemaining()
         driver.notifier.stop()
         notifier.join()
+        isOver.withLock { $0 = true }
         // Closes /dev/fuse: who still waits for an answer gets ECONNABORTED.
         fuse_session_unmount(session)
         fuse_session_destroy(session)
@@ -159,6 +164,7 @@ package final class MountSession: @unchecked Sendable {
     /// from then on.
     package func stop() {
         guard !isStopping.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        for end in ends.withLock({ $0 }) { end() }
         driver.turns.endWaiting()
         // While it is still served, so that mapped pages are written back.
         let isUnmounted = MountPoint.unmount(mountPoint, lazily: false)
@@ -166,7 +172,9 @@ package final class MountSession: @unchecked Sendable {
         // A busy one is gone from the tree of names; programs that write through us get a moment to
         // end.
         if isUnmounted || !isPassthrough { awaitEnd(milliseconds: 2000) }
-        fuse_session_exit(session)
+        isOver.withLock { isOver in
+            if !isOver { fuse_session_exit(session) }
+        }
         while true {
             let sleepers = running.withLock { $0 }
             if sleepers.isEmpty { return }
@@ -183,6 +191,24 @@ package final class MountSession: @unchecked Sendable {
     package func changed(_ spot: Spot) {
         guard let directory = driver.nodes.known(spot.directory) else { return }
         driver.notifier.tell(.name(spot.name.bytes + [0], in: directory.id))
+    }
+
+    /// Many new names. Directories that the kernel does not know cost nothing.
+    package func changed(_ spots: [Spot]) {
+        var listings: Set<UInt64> = []
+        for spot in spots {
+            guard let directory = driver.nodes.known(spot.directory) else { continue }
+            driver.notifier.tell(.name(spot.name.bytes + [0], in: directory.id))
+            // What it remembers of the listing.
+            if listings.insert(directory.id).inserted {
+                driver.notifier.tell(.contents(directory.id))
+            }
+        }
+    }
+
+    /// Calls `body` when the session is told to end, before it unmounts.
+    package func beforeEnd(_ body: @escaping @Sendable () -> Void) {
+        ends.withLock { $0.append(body) }
     }
 
     /// The contents or attributes of a file were changed in the tree.

@@ -104,6 +104,21 @@ final class NodeTable: Sendable {
         }
     }
 
+    /// A directory beside the tree; it is never forgotten.
+    func enterBeside(_ descriptor: SharedDescriptor, inode: UInt64) -> Node {
+        contents.withLock { contents in
+            let node = contents.nodes.insert {
+                Node(id: $0, inode: inode, parent: nil, name: [0], flags: .directory)
+            }
+            node.lookups = 1
+            node.descriptor = descriptor
+            contents.index.set(inode, to: node.id)
+            return node
+        }
+    }
+
+    func countLookup(of node: Node) { contents.withLock { _ in node.lookups += 1 } }
+
     /// Says where a node is now. A descriptor that it no longer needs is given back, to be closed
     /// outside the lock.
     private func relocate(_ node: Node, to parent: Node, _ name: UnsafePointer<CChar>)

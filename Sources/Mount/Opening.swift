@@ -34,6 +34,8 @@ final class Opening: @unchecked Sendable {
     private var seat: UInt64?
     private var claim: ClaimID?
     private var before: Mark?
+    /// A placeholder's, in use until this comes to nothing or the handle is closed.
+    private var contents: AbsentFile?
 
     init(
         _ driver: Driver, _ node: Node, _ file: SharedDescriptor, flags: Int32, caller: Caller,
@@ -58,6 +60,7 @@ final class Opening: @unchecked Sendable {
         isSettled = true
         if real >= 0 { _ = cl_close(real) }
         real = -1
+        if let contents { driver.volume.endUse(contents) }
         driver.leave(state, seat: seat, claim: claim)
         driver.nodes.endUse(of: node, state)
     }
@@ -96,11 +99,18 @@ final class Opening: @unchecked Sendable {
 
     func hold(_ claim: ClaimID) { self.claim = claim }
     var held: ClaimID? { claim }
+    /// It is not this one's to end any more.
+    func takeHeld() -> ClaimID? {
+        defer { claim = nil }
+        return claim
+    }
 
     /// For a file that was just made, which nothing has to be saved of.
     func finish() throws(Errno) -> Opened {
         _ = takeSeat(anyway: true)
         do throws(Errno) {
+            // Found after all, and not here: the kernel looks again, and opens it.
+            if !isNew, case .ready = try lookAtContents() {} else if !isNew { throw Errno.stale }
             return try proceedPatiently()
         } catch {
             abandon()
@@ -167,6 +177,37 @@ final class Opening: @unchecked Sendable {
             &content.writing, file: file.raw, traits: driver.traits(node), unique: caller.unique)
     }
 
+    // MARK: Contents on demand
+
+    /// What an open needs of a document that is not here.
+    enum Contents {
+        case ready
+        /// Its bytes are just being given up: ask again.
+        case moment
+        case need(AbsentFile.Need, AbsentFile)
+    }
+
+    func lookAtContents() throws(Errno) -> Contents {
+        guard !isNew, contents == nil else { return .ready }
+        switch try driver.volume.use(file.raw, status: try file.status()) {
+        case .here: return .ready
+        case .evicting: return .moment
+        case .absent(let found): contents = found
+        }
+        // What is replaced as a whole need not come.
+        guard let contents, !truncates else { return .ready }
+        let settings = driver.volume.settings
+        if !contents.isComplete,
+            settings.idlers.contains(driver.programs.name(of: caller.process))
+        {
+            throw .denied
+        }
+        if writes { return .need(.finish, contents) }
+        // A small one comes whole; a large one as it is read, through us.
+        if contents.isComplete || contents.size > settings.wholeSizeMax { return .ready }
+        return .need(.all, contents)
+    }
+
     private func open(_ undo: Undo?) throws(Errno) -> Opened {
         try state.life.withLock { (life) throws(Errno) in try open(&life, undo) }
     }
@@ -227,7 +268,8 @@ final class Opening: @unchecked Sendable {
         let handle = Handle(
             node: node, state: state, file: file, flags: flags, caller: caller, writes: writes,
             isShared: isShared, isCreator: isNew, undo: undo, seat: seat, claim: claim,
-            before: before, real: real)
+            before: before, contents: contents, real: real)
+        contents = nil
         real = -1
         isSettled = true
         if handle.isSharedWriter { driver.nodes.countSharedWriter(state, by: 1) }
@@ -239,7 +281,9 @@ final class Opening: @unchecked Sendable {
     /// The first open decides how all handles read and write, until the last is closed.
     private func mode(_ current: OpenState.Mode, _ undo: Undo?) -> OpenState.Mode {
         guard case .closed = current else { return current }
-        guard undo == nil, driver.passthrough.load(ordering: .relaxed) else { return .daemon }
+        guard undo == nil, contents?.isComplete ?? true,
+            driver.passthrough.load(ordering: .relaxed)
+        else { return .daemon }
         let backing = cf_backing_open(driver.kernel, file.raw)
         if backing > 0 { return .passthrough(backing: UInt32(backing)) }
         if backing == -EPERM || backing == -ENOTTY || backing == -EOPNOTSUPP {
@@ -258,7 +302,9 @@ final class Opening: @unchecked Sendable {
         let target = SharedDescriptor(
             owning: real >= 0 && flags & O_ACCMODE != O_RDONLY
                 ? try check(dup(real)) : try check(cl_reopen(file.raw, O_WRONLY | O_NONBLOCK)))
+        if contents != nil { driver.volume.willEmpty(inode: node.inode) }
         _ = try driver.change(for: caller) { Int64(cl_ftruncate(target.raw, 0)) }
+        if contents != nil { try driver.volume.didEmpty(file.raw) }
     }
 
     /// Set-id bits and capabilities must be cleared by a write, and the kernel leaves that to us.

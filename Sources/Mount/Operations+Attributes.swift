@@ -30,10 +30,18 @@ extension Driver {
             let node = try node(id)
             let found = try descriptor(node)
             let caller = request.caller
+            if gate.isApplier(caller.process) { try admitChange(of: node) }
             guard which & FUSE_SET_ATTR_SIZE != 0 else {
                 return try finishSetattr(request, node, found, values, which)
             }
             let size = Int64(values.st_size)
+            if size > 0 {
+                let isReady = try haveWhole(request, found) { request in
+                    cl_thread_serve(caller.unique, caller.group)
+                    self.setattr(request, id, values, which: which, handle: handle)
+                }
+                guard isReady else { return }
+            }
             let (state, file) = nodes.use(node, found)
             defer { nodes.endUse(of: node, state) }
             if try truncate(node, state, file, size, handle, caller, mayBlock: false) {
@@ -75,7 +83,13 @@ extension Driver {
                 times[1], which, set: FUSE_SET_ATTR_MTIME, now: FUSE_SET_ATTR_MTIME_NOW)
             try check(cl_utimens_fd(file.raw, times))
         }
+        let noted = FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_MTIME
+        if which & noted != 0 { volume.attributesChanged(inode: node.inode) }
         var status = try file.status()
+        volume.attributesSet(
+            on: file.raw, status: status,
+            modified: which & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW) != 0)
+        volume.present(&status) { file.raw }
         let position = nodes.position(of: node)
         if position.isStashed { status.st_nlink = 0 }
         request.reply(status, seconds: position.isVolatile ? 0 : Driver.cacheSeconds)
@@ -102,7 +116,10 @@ extension Driver {
                 mayBlock: mayBlock, by: actor)
             guard isReady else { return false }
             let descriptor = try self.writable(file, open, isGuarded: content.undo != nil)
+            let isAbsent = AbsentMark(of: file.raw) != nil
+            if isAbsent { self.volume.willEmpty(inode: node.inode) }
             _ = try self.change(for: caller) { Int64(cl_ftruncate(descriptor.raw, size)) }
+            if isAbsent { try self.volume.didEmpty(file.raw) }
             self.volume.didTruncate(
                 &content.writing, file: file.raw, status: try file.status(),
                 traits: self.traits(node), by: actor)
@@ -157,6 +174,7 @@ extension Driver {
         let flags = Flag.emptyPath | Flag.noFollow | Int32(bitPattern: message.sx_flags) & 0x6000
         try check(cl_statx_whole(file.raw, "", flags, message.sx_mask | 0x7ff, &reply.stat))
         reply.stat.mask &= 0xfff
+        present(&reply.stat, file)
         if position.isStashed { reply.stat.nlink = 0 }
         // What follows in statx(2) is about mounts and direct I/O of the tree, not of this file
         // system.
@@ -184,7 +202,7 @@ extension cf_statx_out {
 }
 
 extension cf_sx_time {
-    fileprivate init(_ time: timespec) {
+    init(_ time: timespec) {
         self.init(tv_sec: Int64(time.tv_sec), tv_nsec: UInt32(time.tv_nsec), reserved: 0)
     }
 }

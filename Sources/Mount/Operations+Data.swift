@@ -15,11 +15,25 @@ extension Driver {
         }
         request.answer { () throws(Errno) in
             let handle = try handles.find(number)
-            guard let buffer = cl_thread_buffer(size) else { throw Errno(ENOMEM) }
-            let bytes = UnsafeMutableRawBufferPointer(start: buffer, count: size)
-            let count = try readFully(try handle.descriptor(), into: bytes, at: offset)
-            request.reply(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
+            guard let range = handle.absentRange(offset, size), let file = handle.contents else {
+                return try answerRead(request, handle, size: size, offset: offset)
+            }
+            volume.willRead(range, of: file)
+            awaitContents(request, .bytes(range), of: file) { request in
+                request.answer { () throws(Errno) in
+                    try self.answerRead(request, handle, size: size, offset: offset)
+                }
+            }
         }
+    }
+
+    private func answerRead(_ request: Request, _ handle: Handle, size: Int, offset: Int64)
+        throws(Errno)
+    {
+        guard let buffer = cl_thread_buffer(size) else { throw Errno(ENOMEM) }
+        let bytes = UnsafeMutableRawBufferPointer(start: buffer, count: size)
+        let count = try readFully(try handle.descriptor(), into: bytes, at: offset)
+        request.reply(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
     }
 
     func write(
@@ -63,6 +77,14 @@ extension Driver {
     func lseek(_ request: Request, _ number: UInt64, offset: Int64, whence: Int32) {
         request.answer { () throws(Errno) in
             let handle = try handles.find(number)
+            if let file = handle.contents, !file.isComplete,
+                whence == SEEK_DATA || whence == SEEK_HOLE
+            {
+                // What is not here is no hole.
+                guard offset >= 0, offset < file.size else { throw Errno(ENXIO) }
+                fuse_reply_lseek(request.raw, off_t(whence == SEEK_DATA ? offset : file.size))
+                return
+            }
             let found = try check(cl_lseek(try handle.descriptor(), offset, whence))
             fuse_reply_lseek(request.raw, off_t(found))
         }
@@ -77,6 +99,11 @@ extension Driver {
             let length = min(length, 0x7fff_f000)
             let source = try handles.find(from.number)
             let target = try handles.find(to.number)
+            if let range = source.absentRange(from.offset, length), let file = source.contents {
+                return awaitContents(request, .bytes(range), of: file) { request in
+                    self.copy(request, from, to, length: length)
+                }
+            }
             let (input, descriptor) = (try source.descriptor(), try target.descriptor())
             try willWrite(target, offset: to.offset, length: length)
             let count = try change(for: request.caller) {

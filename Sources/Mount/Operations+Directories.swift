@@ -18,7 +18,8 @@ extension Driver {
             let descriptor = try check(cl_openat(directory.raw, ".", O_RDONLY | O_DIRECTORY, 0))
             // The kernel drops what it remembers of a directory when a name in it changes through
             // us.
-            open.pointee.cache_readdir = 1
+            // Conflicts come and go without that.
+            open.pointee.cache_readdir = volume.listsConflicts ? 0 : 1
             open.pointee.keep_cache = 1
             answerOpendir(request, DirectoryStream(node: node, descriptor: descriptor), open)
         }
@@ -45,11 +46,32 @@ extension Driver {
             if let virtual = stream.virtual {
                 try list(virtual, from: offset, into: &page)
             } else {
-                try stream.forEach(from: offset) { entry in self.add(entry, of: stream, to: &page) }
+                try list(stream, from: offset, into: &page)
             }
             request.reply(UnsafeRawBufferPointer(start: buffer, count: page.used))
         }
     }
+
+    private func list(
+        _ stream: DirectoryStream, from offset: Int64, into page: inout DirectoryPage
+    ) throws(Errno) {
+        guard offset != Driver.behindAll else { return }
+        var isFull = false
+        try stream.forEach(from: offset) { entry in
+            isFull = !self.add(entry, of: stream, to: &page)
+            return !isFull
+        }
+        guard !isFull, volume.listsConflicts, let path = stream.node.flatMap(nodes.path(of:)),
+            let names = try? volume.conflictedNames(in: path), !names.isEmpty
+        else { return }
+        var parameters = fuse_entry_param()
+        parameters.attr.st_ino = ino_t(UInt32.max)
+        parameters.attr.st_mode = S_IFDIR
+        _ = page.add(".conflicts", parameters, next: Driver.behindAll)
+    }
+
+    /// The offset behind `.conflicts`, which comes last; no file system gives it.
+    private static let behindAll = Int64.max
 
     /// False: no room left. An entry that vanished meanwhile is passed over; one that cannot be
     /// told about is told by name alone.
@@ -71,6 +93,7 @@ extension Driver {
         guard result == 0, status.st_dev == device else {
             return page.add(entry.name, parameters, next: entry.offset)
         }
+        present(&status, in: stream.descriptor, entry.name)
         let entered = nodes.enter(entry.name, in: parent, status: status)
         if page.add(entry.name, fuse_entry_param(entered, status), next: entry.offset) {
             return true

@@ -12,6 +12,7 @@ extension Driver {
         if VersionNodes.isVirtual(parent) || VersionNodes.isReserved(name) {
             return lookupVersions(request, in: parent, name)
         }
+        if parent == nodes.root.id, Gate.isName(name) { return lookupIncoming(request) }
         request.answer { () throws(Errno) in
             let parent = try node(parent)
             let directory = try directory(parent)
@@ -24,6 +25,7 @@ extension Driver {
             }
             try check(result)
             guard status.st_dev == device else { throw Errno(EXDEV) }
+            present(&status, in: directory.raw, name)
             reply(request, nodes.enter(name, in: parent, status: status), status)
         }
     }
@@ -110,12 +112,13 @@ extension Driver {
             let directory = try directory(parent)
             let file = try descriptor(source)
             try check(cl_link_fd(file.raw, directory.raw, name))
-            let status = try file.status()
+            var status = try file.status()
             nodes.linked(source, name, in: parent, isLocal: volume.isLocal(name))
             volume.linked(
                 Place(descriptor: directory.raw, inode: parent.inode, name: name), status: status,
                 by: actor(request.caller))
             let isVolatile = nodes.position(of: source).isVolatile
+            volume.present(&status) { file.raw }
             reply(
                 request,
                 NodeTable.Entered(node: source, isVolatile: isVolatile, isStashed: false), status)
@@ -131,7 +134,7 @@ extension Driver {
 
     /// A name that only version directories have.
     func refuseReserved(_ name: UnsafePointer<CChar>) throws(Errno) {
-        if VersionNodes.isReserved(name) { throw .readOnly }
+        if VersionNodes.isReserved(name) || Gate.isName(name) { throw .readOnly }
     }
 }
 

@@ -24,6 +24,30 @@ extension Driver {
 
     /// When it is its turn.
     func proceed(_ request: Request, _ opening: Opening) throws(Errno) {
+        let contents: Opening.Contents
+        do throws(Errno) { contents = try opening.lookAtContents() } catch {
+            opening.abandon()
+            throw error
+        }
+        switch contents {
+        case .ready: try proceedReady(request, opening)
+        case .moment:
+            retry(
+                request, else: { opening.abandon() },
+                { request in
+                    request.answer { () throws(Errno) in try self.proceed(request, opening) }
+                })
+        case .need(let need, let file):
+            awaitContents(
+                request, need, of: file, else: { opening.abandon() },
+                { request in
+                    request.answer { () throws(Errno) in try self.proceedReady(request, opening) }
+                })
+        }
+    }
+
+    /// When what it needs of the contents is here.
+    private func proceedReady(_ request: Request, _ opening: Opening) throws(Errno) {
         do throws(Errno) {
             if let opened = try opening.proceed(mayBlock: false) {
                 return answerOpen(request, opened)
@@ -190,6 +214,7 @@ extension Driver {
         let unique = unique ?? handle.caller.unique
         // A descriptor of ours that can write would look like a program that still does.
         handle.close()
+        if let contents = handle.contents { volume.endUse(contents) }
         if handle.isCreator { nodes.remove(.unsaved, from: handle.node) }
         if !end(handle, unique: unique, mayBlock: false) {
             parking.errand(inLine: handle.state.line) {

@@ -14,6 +14,7 @@ extension Driver {
             try refuseReserved(name)
             let directory = try directory(parent)
             let actor = actor(request.caller)
+            let isApplier = gate.isApplier(request.caller.process)
             // Who unlinks what he has just closed is not one who unlinks what he still writes; but
             // the release that tells may be served a moment after the close was answered.
             var patience = 25
@@ -21,10 +22,12 @@ extension Driver {
                 let file = try self.victim(name, in: directory)
                 let traits = self.traits(file.node)
                 if traits == .unsaved, patience > 0 { return false }
+                if isApplier { try self.admitRemoval(parent, name, file) }
                 let isStashed = try self.volume.unlink(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
                     status: file.status, traits: traits, by: actor)
                 self.vanished(file, name, in: parent, isStashed: isStashed)
+                if isApplier { self.gate.carriedOut() }
                 return true
             }
             while !(try namespace.writing(unlink)) {
@@ -41,12 +44,15 @@ extension Driver {
             try refuseReserved(name)
             let directory = try directory(parent)
             let actor = actor(request.caller)
+            let isApplier = gate.isApplier(request.caller.process)
             try namespace.writing { () throws(Errno) in
                 let file = try victim(name, in: directory)
+                if isApplier { try admitRemoval(parent, name, file) }
                 try volume.rmdir(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
                     status: file.status, by: actor)
                 vanished(file, name, in: parent, isStashed: false)
+                if isApplier { gate.carriedOut() }
             }
             request.done()
         }
@@ -62,10 +68,10 @@ extension Driver {
         }
     }
 
-    /// The renaming itself, without an answer.
+    /// The renaming itself, without an answer. Where what is replaced is not as `expected`, EBUSY.
     func carryOut(
         _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
-        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32, expected: Trace? = nil
     ) throws(Errno) {
         let source = try node(from.parent)
         let target = try node(to.parent)
@@ -74,12 +80,21 @@ extension Driver {
         let sourceDirectory = try directory(source)
         let targetDirectory = try directory(target)
         let actor = actor(request.caller)
+        let isApplier = gate.isApplier(request.caller.process)
         try namespace.writing { () throws(Errno) in
             let moved = try present(from.name, in: sourceDirectory)
             let replaced: Victim?
             do throws(Errno) { replaced = try victim(to.name, in: targetDirectory) } catch {
                 guard error == .notFound else { throw error }
                 replaced = nil
+            }
+            if let expected, replaced.map({ Trace($0.status).differs(from: expected) }) ?? true {
+                throw Errno(EBUSY)
+            }
+            var isSwap = false
+            if isApplier {
+                isSwap = try admitRename(
+                    (source, from.name), moved, (target, to.name), replaced, flags: flags)
             }
             let isStashed = try volume.rename(
                 from: Place(
@@ -88,7 +103,8 @@ extension Driver {
                     descriptor: targetDirectory.raw, inode: target.inode, name: to.name),
                 flags: flags, moved: moved.status, replaced: replaced?.status,
                 movedTraits: traits(moved.node), replacedTraits: traits(replaced?.node),
-                by: actor)
+                isSwap: isSwap, by: actor)
+            if isApplier { gate.carriedOut() }
             settle(
                 moved, replaced, (source, from.name), (target, to.name),
                 isExchange: flags & Flag.renameExchange != 0, isStashed: isStashed)

@@ -13,7 +13,7 @@ extension Driver {
             return answer(request, id, attribute, size: size)
         }
         request.answer { () throws(Errno) in
-            if VersionNodes.isVirtual(id) { throw Errno(ENODATA) }
+            if VersionNodes.isVirtual(id) || isOurs(name) { throw Errno(ENODATA) }
             let file = try descriptor(try node(id))
             try replyXattr(request, size: size) {
                 let count = cl_getxattr_fd(file.raw, name, $0, size)
@@ -29,9 +29,7 @@ extension Driver {
         request.answer { () throws(Errno) in
             if VersionNodes.isVirtual(id) { return try replyXattr(request, size: size) { _ in 0 } }
             let file = try descriptor(try node(id))
-            try replyXattr(request, size: size) {
-                cl_listxattr_fd(file.raw, $0?.assumingMemoryBound(to: CChar.self), size)
-            }
+            try replyValue(request, try listed(file), size: size)
         }
     }
 
@@ -40,9 +38,10 @@ extension Driver {
         _ value: UnsafeRawBufferPointer, flags: Int32
     ) {
         request.answer { () throws(Errno) in
-            if DocumentAttribute(name) != nil { throw Errno(EPERM) }
+            if DocumentAttribute(name) != nil || isOurs(name) { throw Errno(EPERM) }
             let node = try node(id)
             let file = try descriptor(node)
+            if gate.isApplier(request.caller.process) { try admitChange(of: node) }
             // Setting an ACL may clear the set-group-id bit, by the rights of who sets it.
             let isACL = strcmp(name, "system.posix_acl_access") == 0
             let set = {
@@ -56,9 +55,10 @@ extension Driver {
 
     func removexattr(_ request: Request, _ id: UInt64, _ name: UnsafePointer<CChar>) {
         request.answer { () throws(Errno) in
-            if DocumentAttribute(name) != nil { throw Errno(EPERM) }
+            if DocumentAttribute(name) != nil || isOurs(name) { throw Errno(EPERM) }
             let node = try node(id)
             let file = try descriptor(node)
+            if gate.isApplier(request.caller.process) { try admitChange(of: node) }
             try check(cl_removexattr_fd(file.raw, name))
             noteAttribute(name, of: node)
             request.done()
@@ -68,7 +68,30 @@ extension Driver {
     private func noteAttribute(_ name: UnsafePointer<CChar>, of node: Node) {
         if strcmp(name, "user.concord.package") == 0 {
             volume.packageAttributeChanged(inode: node.inode)
+        } else {
+            volume.attributesChanged(inode: node.inode)
         }
+    }
+
+    /// A mark of the tree's files, which programs neither see nor set.
+    private func isOurs(_ name: UnsafePointer<CChar>) -> Bool {
+        strncmp(name, "user.concord.", 13) == 0 && strcmp(name, "user.concord.package") != 0
+    }
+
+    /// The names, each with its NUL.
+    private func listed(_ file: SharedDescriptor) throws(Errno) -> [UInt8] {
+        let room = 1 << 16  // XATTR_LIST_MAX
+        guard let buffer = cl_thread_buffer(room) else { throw Errno(ENOMEM) }
+        let names = buffer.assumingMemoryBound(to: CChar.self)
+        let count = Int(try check(cl_listxattr_fd(file.raw, names, room)))
+        var listed: [UInt8] = []
+        var at = 0
+        while at < count {
+            let name = terminated(names + at)
+            at += name.count
+            if !name.asCString(isOurs) { listed += name }
+        }
+        return listed
     }
 
     /// A size of 0 asks how long the value is.
@@ -145,7 +168,12 @@ enum DocumentAttribute: String, CaseIterable {
         case .version: history.versions.last { $0.kind == .current }.map { String($0.number) }
         case .state: history.state.rawValue
         case .durability:
-            history.versions.last { $0.kind == .current }.map { "\($0.durability)" }
+            history.versions.last { $0.kind == .current }.map { version in
+                guard version.durability == .hub, let devices = history.devices else {
+                    return "\(version.durability)"
+                }
+                return "hub \(devices)"
+            }
         case .conflicts: String(history.versions.count { $0.kind == .conflict })
         case .socket: nil
         }
@@ -163,6 +191,7 @@ extension Errno {
         case .denied: self = .denied
         case .full: self = .noSpace
         case .timeout: self.init(ETIMEDOUT)
+        case .offline: self.init(ENETUNREACH)
         case .damaged, .newer, .system: self = .io
         }
     }

@@ -78,12 +78,16 @@ private func addRemoving(_ table: inout fuse_lowlevel_ops) {
     table.unlink = { raw, parent, name in
         let request = Request(raw)
         let driver = request.driver
+        if VersionNodes.isVirtual(parent) { return driver.settle(request, in: parent, name!) }
         if driver.turns.isQuiet { return driver.unlink(request, in: parent, name!) }
         driver.unlinkInTurn(request, in: parent, name!)
     }
     table.rmdir = { raw, parent, name in
         let request = Request(raw)
         let driver = request.driver
+        if VersionNodes.isVirtual(parent) {
+            return driver.settleDirectory(request, in: parent, name!)
+        }
         if driver.turns.isQuiet { return driver.rmdir(request, in: parent, name!) }
         driver.rmdirInTurn(request, in: parent, name!)
     }
@@ -91,6 +95,9 @@ private func addRemoving(_ table: inout fuse_lowlevel_ops) {
         let request = Request(raw)
         let driver = request.driver
         let (from, to) = ((parent, name!), (newParent, newName!))
+        if VersionNodes.isVirtual(parent) {
+            return driver.renameVersion(request, from, to, flags: flags)
+        }
         if driver.turns.isQuiet { return driver.rename(request, from, to, flags: flags) }
         driver.renameInTurn(request, from, to, flags: flags)
     }

@@ -21,6 +21,15 @@ final class Turns: Sendable {
     private let waiting = Mutex<(opens: [UInt64: @Sendable () -> Void], isEnding: Bool)>(
         ([:], false))
     private let number = Atomic<UInt64>(0)
+    /// Claims of opens that will come again at once.
+    private let kept = Mutex<[Visit: ClaimID]>([:])
+
+    /// A system call that opens a name.
+    struct Visit: Hashable {
+        var process: Int32
+        var names: [Name]?
+        var isWriting: Bool
+    }
 
     struct Waited: Sendable {
         let state: OpenState
@@ -73,6 +82,27 @@ final class Turns: Sendable {
         for end in ends.values { end() }
     }
 
+    // MARK: Opens that come again
+
+    /// Keeps a claim for who comes again, which is at once unless the machine is very busy: no
+    /// longer than for a reader that does nothing.
+    func keep(_ claim: ClaimID, for visit: Visit) {
+        let former = kept.withLock { $0.updateValue(claim, forKey: visit) }
+        if let former { arbiter.step(.released(former)) }
+        deadlines.after(seconds: settings.readerTime) { [self] in
+            let isThere = kept.withLock { kept in
+                guard kept[visit] == claim else { return false }
+                kept[visit] = nil
+                return true
+            }
+            if isThere { arbiter.step(.released(claim)) }
+        }
+    }
+
+    func takeKept(for visit: Visit) -> ClaimID? {
+        kept.withLock { $0.removeValue(forKey: visit) }
+    }
+
     // MARK: Seats
 
     /// Looks at a file's seats again and again while somebody waits for one.
@@ -88,7 +118,7 @@ final class Turns: Sendable {
     private func look() {
         for waited in waited {
             let path =
-                mountPoint + "/" + waited.names.map(\.text).joined(separator: "/")
+                mountPoint + "/" + waited.names.shown
             // Nobody who opens the file has to wait while /proc is read.
             let inTheWay = waited.state.seats.withLock { $0.inTheWay }
             var trails: [UInt64: [UInt64]] = [:]

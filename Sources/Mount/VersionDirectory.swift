@@ -6,21 +6,24 @@ import Synchronization
 import SystemCalls
 import Volume
 
-// `.versions/NAME/`: the history of NAME as read-only files. Lookups below may wait for the
-// recorder, so they are parked. Who may read the document now may read its versions.
+// `.versions/NAME/`: the history of NAME as read-only files, and `.conflicts/NAME/`: what of it is
+// unsettled. Lookups below may wait for the recorder, so they are parked. Who may read the document
+// now may read its versions.
 extension Driver {
     func lookupVersions(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         request.answer { () throws(Errno) in
             guard VersionNodes.isVirtual(parent) else {
                 let directory = try node(parent)
                 let state = VersionNode.State(status: readOnly(try status(of: directory).status))
+                let side = VersionNodes.side(name) ?? .all
                 return answerVersion(
-                    request, versions.enter(.directory(directory.id), of: directory, state))
+                    request, versions.enter(side, .directory(directory.id), of: directory, state))
             }
             let parent = try versions.find(parent)
             let name = Name(cString: name)
-            parking.park(
-                request, { () throws(Errno) in try self.find(name, in: parent) },
+            parkReaching(
+                request,
+                { (locally) throws(Errno) in try self.find(name, in: parent, locally: locally) },
                 undo: { self.versions.forget($0.id, 1) },
                 answer: { self.answerVersion($0, $1) })
         }
@@ -35,14 +38,25 @@ extension Driver {
         if !request.reply(parameters) { versions.forget(node.id, 1) }
     }
 
-    private func find(_ name: Name, in parent: VersionNode) throws(Errno) -> VersionNode {
+    private func find(_ name: Name, in parent: VersionNode, locally: Bool) throws(Errno)
+        -> VersionNode
+    {
         switch parent.place {
+        case .directory where parent.side == .all && name.bytes.first == UInt8(ascii: "@"):
+            return try past(Name(bytes: Array(name.bytes.dropFirst())).text, in: parent)
+        case .past(_, let time): return try past(name, at: time, in: parent, locally: locally)
         case .directory:
-            let state = try document(name, in: parent.directory)
-            return versions.enter(
-                .document(parent.directory.id, name), of: parent.directory, state)
+            let place = VersionNode.Place.document(parent.directory.id, name)
+            let state: VersionNode.State
+            do throws(Errno) { state = try document(name, in: parent) } catch {
+                guard error == .notFound, let known = versions.known(parent.side, place),
+                    known.isJustEmptied
+                else { throw error }
+                state = known.state.withLock { $0 }
+            }
+            return versions.enter(parent.side, place, of: parent.directory, state)
         case .document(_, let document):
-            return try findVersion(name, of: document, in: parent)
+            return try findVersion(name, of: document, in: parent, locally: locally)
         case .version(let id):
             return try findEntry(name.bytes, below: [], of: id, in: parent)
         case .entry(let id, let index):
@@ -51,11 +65,12 @@ extension Driver {
         }
     }
 
-    private func document(_ name: Name, in directory: Node) throws(Errno) -> VersionNode.State {
+    func document(_ name: Name, in node: VersionNode) throws(Errno) -> VersionNode.State {
+        let directory = node.directory
         guard let path = nodes.path(of: directory) else { throw .notFound }
-        guard let history = try history(at: path + [name]), !history.versions.isEmpty else {
-            throw .notFound
-        }
+        guard let history = try history(at: path + [name])?.shown(in: node.side),
+            !history.versions.isEmpty
+        else { throw .notFound }
         // Permissions are the document's own; of one that is no more, its directory's owner's.
         let above = try self.directory(directory)
         var status = stat()
@@ -68,27 +83,74 @@ extension Driver {
         return VersionNode.State(status: readOnly(status, isDirectory: true), history: history)
     }
 
-    private func findVersion(_ name: Name, of document: Name, in parent: VersionNode)
-        throws(Errno) -> VersionNode
+    /// `.versions/@TIME`: the directory as it was.
+    private func past(_ text: String, in parent: VersionNode) throws(Errno) -> VersionNode {
+        guard let time = PastTime.parse(text), let path = nodes.path(of: parent.directory) else {
+            throw .notFound
+        }
+        do throws(VolumeError) {
+            guard let key = try volume.pastDirectory(at: path) else { throw Volume.nothing }
+            return try pastDirectory(key, at: time, in: parent)
+        } catch {
+            throw Errno(error)
+        }
+    }
+
+    private func past(
+        _ name: Name, at time: Int64, in parent: VersionNode, locally: Bool
+    ) throws(Errno) -> VersionNode {
+        guard let entry = parent.state.withLock({ $0.past.first { $0.name == name } }) else {
+            throw .notFound
+        }
+        guard let version = entry.version else {
+            do throws(VolumeError) {
+                return try pastDirectory(entry.item.key, at: time, in: parent)
+            } catch {
+                throw Errno(error)
+            }
+        }
+        return try enter(
+            version, isPackage: entry.item.kind == .package, in: parent, locally: locally)
+    }
+
+    private func pastDirectory(_ key: Int64, at time: Int64, in parent: VersionNode)
+        throws(VolumeError) -> VersionNode
     {
+        var state = VersionNode.State(status: readOnly(parent.status))
+        state.past = try volume.past(key, at: time)
+        return versions.enter(parent.side, .past(key, time), of: parent.directory, state)
+    }
+
+    private func findVersion(
+        _ name: Name, of document: Name, in parent: VersionNode, locally: Bool
+    ) throws(Errno) -> VersionNode {
         var found = parent.history.flatMap { history in
             history.fileNames.firstIndex(of: name).map { history.versions[$0] }
         }
         if found == nil {
-            let state = try self.document(document, in: parent.directory)
+            let state = try self.document(document, in: parent)
             parent.update(state)
             let index = state.history?.fileNames.firstIndex(of: name)
             found = index.flatMap { state.history?.versions[$0] }
         }
         guard let version = found else { throw .notFound }
+        return try enter(
+            version, isPackage: parent.history?.isPackage == true, in: parent, locally: locally)
+    }
+
+    private func enter(
+        _ version: Version, isPackage: Bool, in parent: VersionNode, locally: Bool
+    ) throws(Errno) -> VersionNode {
         var state = VersionNode.State(
-            status: readOnly(parent.status, isDirectory: parent.history?.isPackage == true))
+            status: readOnly(parent.status, isDirectory: isPackage))
         state.status.st_size = Int(version.size)
         state.status.st_blocks = Int(version.size + 511) / 512
         state.status.st_mtim = timespec(nanoseconds: version.modified)
         state.status.st_ctim = timespec(nanoseconds: version.saved)
-        if parent.history?.isPackage == true { state.content = try content(of: version.id) }
-        return versions.enter(.version(version.id), of: parent.directory, state)
+        if isPackage {
+            state.content = try content(of: version.id, locally: locally)
+        }
+        return versions.enter(parent.side, .version(version.id), of: parent.directory, state)
     }
 
     private func findEntry(
@@ -106,12 +168,12 @@ extension Driver {
         status.st_blocks = Int(entry.size + 511) / 512
         status.st_mtim = timespec(nanoseconds: entry.modified)
         return versions.enter(
-            .entry(version, index), of: parent.directory,
+            parent.side, .entry(version, index), of: parent.directory,
             VersionNode.State(status: status, content: content))
     }
 
-    private func content(of version: Identifier) throws(Errno) -> VersionContent {
-        do throws(VolumeError) { return try volume.content(of: version) } catch {
+    private func content(of version: Identifier, locally: Bool) throws(Errno) -> VersionContent {
+        do throws(VolumeError) { return try volume.content(of: version, locally: locally) } catch {
             throw Errno(error)
         }
     }
@@ -142,7 +204,9 @@ extension Driver {
         guard case .document(_, let name) = node.place else { return fill(request, node) }
         parking.park(
             request,
-            { () throws(Errno) in node.update(try self.document(name, in: node.directory)) },
+            { () throws(Errno) in
+                if !node.isJustEmptied { node.update(try self.document(name, in: node)) }
+            },
             answer: { request, _ in fill(request, node) })
     }
 
@@ -160,12 +224,19 @@ extension Driver {
 
     private func names(in node: VersionNode) -> [Name] {
         switch node.place {
-        case .directory: []
+        case .directory: conflicted(in: node)
+        case .past: node.state.withLock { $0.past.map(\.name) }
         case .document: node.history?.fileNames ?? []
         case .version: children(of: [], in: node)
         case .entry(_, let index):
             children(of: node.content?.manifest.entries[index].path ?? [], in: node)
         }
+    }
+
+    /// The history of what is not known by name is not listed; conflicts are to be found.
+    private func conflicted(in node: VersionNode) -> [Name] {
+        guard node.side == .conflicts, let path = nodes.path(of: node.directory) else { return [] }
+        return (try? volume.conflictedNames(in: path)) ?? []
     }
 
     private func children(of path: [UInt8], in node: VersionNode) -> [Name] {
@@ -185,11 +256,11 @@ extension Driver {
     func openVersion(_ request: Request, _ id: UInt64, flags: Int32) throws(Errno) {
         guard flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 else { throw .readOnly }
         let node = try versions.find(id)
-        parking.park(
+        parkReaching(
             request,
-            { () throws(Errno) in
+            { (locally) throws(Errno) in
                 guard case .version(let version) = node.place, node.content == nil else { return }
-                let content = try self.content(of: version)
+                let content = try self.content(of: version, locally: locally)
                 node.state.withLock { $0.content = content }
             },
             answer: { request, _ in
@@ -203,15 +274,16 @@ extension Driver {
 
     func readVersion(_ request: Request, _ id: UInt64, size: Int, offset: Int64) {
         guard let node = try? versions.find(id) else { return request.refuse(.stale) }
-        parking.park(
+        parkReaching(
             request, inLine: node.line,
-            { () throws(Errno) -> [UInt8] in
+            { (locally) throws(Errno) -> [UInt8] in
                 guard let content = node.content else { throw .io }
                 var bytes = [UInt8](repeating: 0, count: size)
                 let result = bytes.withUnsafeMutableBytes { buffer -> Result<Int, VolumeError> in
                     do throws(VolumeError) {
                         return .success(
-                            try content.read(node.entryIndex, into: buffer, at: offset))
+                            try content.read(
+                                node.entryIndex, into: buffer, at: offset, locally: locally))
                     } catch {
                         return .failure(error)
                     }
@@ -222,6 +294,17 @@ extension Driver {
                 }
             },
             answer: { request, bytes in bytes.withUnsafeBytes { request.reply($0) } })
+    }
+}
+
+extension DocumentHistory {
+    fileprivate func shown(in side: VersionSide) -> DocumentHistory {
+        guard side != .all else { return self }
+        var history = self
+        let indices = versions.indices.filter { side.shows(versions[$0]) }
+        history.versions = indices.map { versions[$0] }
+        history.fileNames = indices.map { fileNames[$0] }
+        return history
     }
 }
 

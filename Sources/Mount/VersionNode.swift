@@ -6,28 +6,46 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// Something in a `.versions` directory, as the kernel knows it.
+/// Which of a directory's two hidden directories.
+enum VersionSide: Hashable, Sendable {
+    /// `.versions`: all that were recorded.
+    case all
+    /// `.conflicts`: those that are unsettled.
+    case conflicts
+
+    func shows(_ version: Version) -> Bool { self == .all || version.kind == .conflict }
+}
+
+/// Something in a `.versions` or `.conflicts` directory, as the kernel knows it.
 final class VersionNode: @unchecked Sendable {
     /// What tells one from another; the same thing has the same number as long as the kernel knows
     /// it.
     enum Place: Hashable, Sendable {
-        /// `.versions` in the directory with that node number.
+        /// The hidden directory in the directory with that node number.
         case directory(UInt64)
-        /// `.versions/NAME` there.
+        /// NAME in it.
         case document(UInt64, Name)
         /// A version of a document, a file or a package.
         case version(Identifier)
         /// A part of a package's version, by its index in the manifest.
         case entry(Identifier, Int)
+        /// `.versions/@TIME` and the directories in it: a directory by its key in the journal, at a
+        /// time.
+        case past(Int64, Int64)
     }
 
     struct State {
         var status: stat
         var history: DocumentHistory?
         var content: VersionContent?
+        /// What a directory of the past has.
+        var past: [PastEntry] = []
+        /// When the last version was taken out of `.conflicts/NAME` (monotonic nanoseconds).
+        var emptied: Int64?
     }
 
     let id: UInt64
+    let side: VersionSide
     let place: Place
     /// The directory of the tree that the history belongs to.
     let directory: Node
@@ -37,8 +55,9 @@ final class VersionNode: @unchecked Sendable {
     /// Guarded by the lock of `VersionNodes`.
     var lookups: UInt64 = 0
 
-    init(id: UInt64, place: Place, directory: Node, state: State) {
+    init(id: UInt64, side: VersionSide, place: Place, directory: Node, state: State) {
         self.id = id
+        self.side = side
         self.place = place
         self.directory = directory
         var state = state
@@ -59,6 +78,21 @@ final class VersionNode: @unchecked Sendable {
             state.status.st_ino = inode
             if let history = new.history { state.history = history }
             if let content = new.content { state.content = content }
+            if !new.past.isEmpty { state.past = new.past }
+        }
+    }
+
+    /// Who empties a directory finds it there, to remove it.
+    var isJustEmptied: Bool {
+        state.withLock { $0.emptied.map { cl_clock_monotonic_ns() - $0 < 2_000_000_000 } ?? false }
+    }
+
+    func setEmptied(_ isEmptied: Bool) {
+        state.withLock { state in
+            state.emptied = isEmptied ? cl_clock_monotonic_ns() : nil
+            guard isEmptied else { return }
+            state.history?.versions = []
+            state.history?.fileNames = []
         }
     }
 
@@ -79,7 +113,13 @@ final class VersionNode: @unchecked Sendable {
 final class VersionNodes: Sendable {
     private struct Contents {
         var nodes = Slab<VersionNode>()
-        var places: [VersionNode.Place: UInt64] = [:]
+        /// A directory has one place, so each side has its own nodes.
+        var places: [Key: UInt64] = [:]
+    }
+
+    private struct Key: Hashable {
+        var side: VersionSide
+        var place: VersionNode.Place
     }
 
     private let contents = Mutex(Contents())
@@ -89,8 +129,16 @@ final class VersionNodes: Sendable {
     static func isVirtual(_ id: UInt64) -> Bool { id & mark != 0 }
 
     /// Whether no real file may have that name.
-    static func isReserved(_ name: UnsafePointer<CChar>) -> Bool {
-        name[0] == 46 && name[1] == 118 && strcmp(name, ".versions") == 0
+    static func isReserved(_ name: UnsafePointer<CChar>) -> Bool { side(name) != nil }
+
+    /// Which hidden directory has that name.
+    static func side(_ name: UnsafePointer<CChar>) -> VersionSide? {
+        guard name[0] == 46 else { return nil }
+        switch UInt8(bitPattern: name[1]) {
+        case UInt8(ascii: "v"): return strcmp(name, ".versions") == 0 ? .all : nil
+        case UInt8(ascii: "c"): return strcmp(name, ".conflicts") == 0 ? .conflicts : nil
+        default: return nil
+        }
     }
 
     func find(_ id: UInt64) throws(Errno) -> VersionNode {
@@ -98,19 +146,28 @@ final class VersionNodes: Sendable {
         return node
     }
 
+    func known(_ side: VersionSide, _ place: VersionNode.Place) -> VersionNode? {
+        contents.withLock { contents in
+            contents.places[Key(side: side, place: place)].flatMap { contents.nodes[$0] }
+        }
+    }
+
     /// Counts a lookup of what stands at a place.
-    func enter(_ place: VersionNode.Place, of directory: Node, _ state: VersionNode.State)
-        -> VersionNode
-    {
+    func enter(
+        _ side: VersionSide, _ place: VersionNode.Place, of directory: Node,
+        _ state: VersionNode.State
+    ) -> VersionNode {
         let node = contents.withLock { contents -> VersionNode in
-            let known = contents.places[place].flatMap { contents.nodes[$0] }
+            let key = Key(side: side, place: place)
+            let known = contents.places[key].flatMap { contents.nodes[$0] }
             let node =
                 known
                 ?? contents.nodes.insert {
                     VersionNode(
-                        id: $0 | Self.mark, place: place, directory: directory, state: state)
+                        id: $0 | Self.mark, side: side, place: place, directory: directory,
+                        state: state)
                 }
-            contents.places[place] = node.id & ~Self.mark
+            contents.places[key] = node.id & ~Self.mark
             node.lookups += 1
             return node
         }
@@ -124,7 +181,7 @@ final class VersionNodes: Sendable {
             node.lookups -= min(count, node.lookups)
             guard node.lookups == 0 else { return }
             _ = contents.nodes.remove(id & ~Self.mark)
-            contents.places[node.place] = nil
+            contents.places[Key(side: node.side, place: node.place)] = nil
         }
     }
 }

@@ -71,3 +71,9 @@ package func writeFully(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, at
         done += try check(count)
     }
 }
+
+package func writeFully(_ descriptor: Int32, _ bytes: [UInt8], at offset: Int64) throws(Errno) {
+    try bytes.withUnsafeBytes { all in
+        Result { () throws(Errno) in try writeFully(descriptor, all, at: offset) }
+    }.get()
+}

@@ -69,5 +69,8 @@ func cutFile(
     _ descriptor: Int32, size: Int64,
     _ body: (ChunkReference, UnsafeRawBufferPointer) throws(VolumeError) -> Void = { _, _ in }
 ) throws(VolumeError) -> [ChunkReference] {
-    try cutContent(of: FileContent(descriptor: descriptor), size: UInt64(size), body)
+    guard AbsentMark(of: descriptor, size: size) == nil else {
+        throw VolumeError(.busy, "The bytes are on the hub: here there are only zeros.")
+    }
+    return try cutContent(of: FileContent(descriptor: descriptor), size: UInt64(size), body)
 }

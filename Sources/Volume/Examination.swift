@@ -122,47 +122,58 @@ struct Examination {
     // MARK: Documents
 
     private mutating func examineDocuments() throws(VolumeError) {
-        var items: [Item] = []
+        var keys: [Int64] = []
         try journal.read { reader in
-            try reader.forEachItem { items.append($0) }
+            try reader.forEachItem { keys.append($0.key) }
             waiting = Set(try reader.stashed().compactMap(\.item))
         }
-        for (index, item) in items.enumerated() {
-            if index.isMultiple(of: 64) { progress("documents", share(index, of: items.count)) }
-            let path = try journal.read { try $0.path(of: item.key) }
-            guard item.deleted != nil || item.key == Item.root || path != nil else {
-                add(
-                    .damage, "item \(item.id)",
-                    "\(item.name) has no way to the root: its directories are damaged."
-                )
-                continue
-            }
-            guard item.latest > 0 else { continue }
-            try examine(item)
+        for (index, key) in keys.enumerated() {
+            if index.isMultiple(of: 64) { progress("documents", share(index, of: keys.count)) }
+            try examine(key)
         }
         progress("documents", 1)
     }
 
-    private mutating func examine(_ item: Item) throws(VolumeError) {
-        let versions = try journal.read { reader in
-            try reader.versions(of: item.key).map { ($0, try reader.manifest(of: $0.id)) }
+    /// At one moment: the recorder may be at work, and the item be gone already.
+    private mutating func examine(_ key: Int64) throws(VolumeError) {
+        let (item, way, versions) = try journal.read { reader in
+            let versions = try reader.versions(of: key)
+            return (
+                try reader.item(key), try reader.path(of: key),
+                try versions.map { ($0, try reader.manifest(of: $0.id)) }
+            )
         }
-        let path = try journal.read { try $0.path(of: item.key) } ?? [item.name]
-        let shown = path.map(\.text).joined(separator: "/")
+        guard let item else { return }
+        guard item.deleted != nil || way != nil else {
+            return add(
+                .damage, "item \(item.id)",
+                "\(item.name) has no way to the root: its directories are damaged.")
+        }
+        guard item.latest > 0 else { return }
+        let path = way ?? [item.name]
+        let shown = path.shown
         var inTree: Set<Digest> = []
+        // What the hub has can be had again.
+        let onHub = versions.filter { $0.0.durability == .hub }
+            .compactMap { $0.1.flatMap(Manifest.init(encoded:))?.chunkIDs }
+            .reduce(into: Set<Digest>()) { $0.formUnion($1) }
         if item.deleted == nil, let current = versions.first(where: { $0.0.id == item.current }),
             let manifest = current.1.flatMap(Manifest.init(encoded:))
         {
             inTree = examineTree(item, manifest, current.0, path, shown)
         }
         for (version, bytes) in versions {
+            // Its list of chunks was never fetched.
+            if bytes?.isEmpty == true, version.durability == .hub { continue }
             guard let manifest = bytes.flatMap(Manifest.init(encoded:)) else {
                 add(
                     .damage, shown,
                     "Version \(version.number) of \(shown) has a damaged list of chunks.")
                 continue
             }
-            let lost = manifest.chunkIDs.filter { !isStored($0) && !inTree.contains($0) }
+            let lost = manifest.chunkIDs.filter {
+                !onHub.contains($0) && !isStored($0) && !inTree.contains($0)
+            }
             guard !lost.isEmpty, !isWaiting(item, version) else { continue }
             add(
                 .damage, shown,
@@ -193,6 +204,7 @@ struct Examination {
     private mutating func examineTree(
         _ item: Item, _ manifest: Manifest, _ current: Version, _ path: [Name], _ shown: String
     ) -> Set<Digest> {
+        if isAbsent(path) { return [] }
         guard item.changed != 0 else {
             // Not recorded as it is now: the tree may hold anything, so chunks count only where
             // their bytes are found.
@@ -220,6 +232,14 @@ struct Examination {
             add(.note, shown, "\(shown) was changed and is not recorded yet.")
         }
         return present
+    }
+
+    /// A placeholder: it holds nothing, and is not to.
+    private func isAbsent(_ path: [Name]) -> Bool {
+        guard let file = try? openBeneath(path, from: tree, flags: O_PATH),
+            let status = try? file.status()
+        else { return false }
+        return AbsentMark(of: file.raw, size: Int64(status.st_size)) != nil
     }
 
     private func presentChunks(_ manifest: Manifest, _ path: [Name]) -> Set<Digest> {

@@ -14,7 +14,7 @@ package struct LocalNames: Sendable {
     package static let fileName = ".concordignore"
 
     private struct Pattern: Sendable {
-        var glob: [UInt8]
+        var name: NamePattern
         var negated: Bool
         var directoriesOnly: Bool
         /// The built-in ones: a directory of such a name is like any other.
@@ -42,21 +42,17 @@ package struct LocalNames: Sendable {
         if text.hasPrefix("\\#") || text.hasPrefix("\\!") { text.removeFirst() }
         let directoriesOnly = text.last == "/"
         if directoriesOnly { text.removeLast() }
-        let hasSlash = text.contains("/")
-        if text.first == "/" { text.removeFirst() }
-        guard !text.isEmpty else { return }
+        guard let name = NamePattern(text.utf8) else { return }
         let pattern = Pattern(
-            glob: Array(text.utf8), negated: negated, directoriesOnly: directoriesOnly,
-            filesOnly: isBuiltIn)
-        if hasSlash { paths.append(pattern) } else { components.append(pattern) }
+            name: name, negated: negated, directoriesOnly: directoriesOnly, filesOnly: isBuiltIn)
+        if name.looksAtPaths { paths.append(pattern) } else { components.append(pattern) }
     }
 
     /// Whether a file of that name is local wherever it is.
     package func matches(_ name: UnsafeBufferPointer<UInt8>) -> Bool {
         var result = false
         for pattern in components where result == pattern.negated && !pattern.directoriesOnly {
-            let hit = pattern.glob.withUnsafeBufferPointer { globMatches($0[...], name[...]) }
-            if hit { result = !pattern.negated }
+            if pattern.name.matches(name) { result = !pattern.negated }
         }
         return result
     }
@@ -75,93 +71,11 @@ package struct LocalNames: Sendable {
         let joined = Array(path.map(\.bytes).joined(separator: [UInt8(ascii: "/")]))
         var result = false
         for pattern in components where isDirectory && !pattern.filesOnly {
-            if covers(pattern.glob, last.bytes) { result = !pattern.negated }
+            if pattern.name.matches(last.bytes) { result = !pattern.negated }
         }
         for pattern in paths where isDirectory || !pattern.directoriesOnly {
-            if covers(pattern.glob, joined) { result = !pattern.negated }
+            if pattern.name.matches(joined) { result = !pattern.negated }
         }
         return result
     }
-
-    private func covers(_ glob: [UInt8], _ text: [UInt8]) -> Bool {
-        glob.withUnsafeBufferPointer { pattern in
-            text.withUnsafeBufferPointer { globMatches(pattern[...], $0[...]) }
-        }
-    }
-}
-
-/// Shell globbing as gitignore has it: `*` and `?` within a component, `**` across them, `[a-z]`
-/// and `[!a-z]`.
-func globMatches(
-    _ pattern: Slice<UnsafeBufferPointer<UInt8>>, _ text: Slice<UnsafeBufferPointer<UInt8>>
-) -> Bool {
-    var pattern = pattern
-    var text = text
-    while let next = pattern.first {
-        switch next {
-        case UInt8(ascii: "*"):
-            return starMatches(pattern.dropFirst(), text)
-        case UInt8(ascii: "?"):
-            guard let byte = text.first, byte != UInt8(ascii: "/") else { return false }
-            (pattern, text) = (pattern.dropFirst(), text.dropFirst())
-        case UInt8(ascii: "["):
-            guard let byte = text.first, let rest = classMatches(pattern.dropFirst(), byte) else {
-                return false
-            }
-            (pattern, text) = (rest, text.dropFirst())
-        case UInt8(ascii: "\\") where pattern.count > 1:
-            pattern = pattern.dropFirst()
-            fallthrough
-        default:
-            guard text.first == pattern.first else { return false }
-            (pattern, text) = (pattern.dropFirst(), text.dropFirst())
-        }
-    }
-    return text.isEmpty
-}
-
-private func starMatches(
-    _ rest: Slice<UnsafeBufferPointer<UInt8>>, _ text: Slice<UnsafeBufferPointer<UInt8>>
-) -> Bool {
-    let acrossComponents = rest.first == UInt8(ascii: "*")
-    var rest = acrossComponents ? rest.dropFirst() : rest
-    var text = text
-    if acrossComponents, rest.first == UInt8(ascii: "/"), globMatches(rest.dropFirst(), text) {
-        return true
-    }
-    if acrossComponents { rest = rest[...] }
-    while true {
-        if globMatches(rest, text) { return true }
-        guard let byte = text.first, acrossComponents || byte != UInt8(ascii: "/") else {
-            return false
-        }
-        text = text.dropFirst()
-    }
-}
-
-/// What follows the closing bracket when the byte is in the class, nil when it is not.
-private func classMatches(_ pattern: Slice<UnsafeBufferPointer<UInt8>>, _ byte: UInt8)
-    -> Slice<UnsafeBufferPointer<UInt8>>?
-{
-    var rest = pattern
-    let negated = rest.first == UInt8(ascii: "!") || rest.first == UInt8(ascii: "^")
-    if negated { rest = rest.dropFirst() }
-    var found = false
-    var isFirst = true
-    while let low = rest.first, isFirst || low != UInt8(ascii: "]") {
-        isFirst = false
-        rest = rest.dropFirst()
-        var high = low
-        if rest.first == UInt8(ascii: "-"), let end = rest.dropFirst().first,
-            end != UInt8(ascii: "]")
-        {
-            high = end
-            rest = rest.dropFirst(2)
-        }
-        if low <= byte && byte <= high { found = true }
-    }
-    guard rest.first == UInt8(ascii: "]"), found != negated, byte != UInt8(ascii: "/") else {
-        return nil
-    }
-    return rest.dropFirst()
 }

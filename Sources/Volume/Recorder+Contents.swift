@@ -86,6 +86,27 @@ enum Live {
     case busy
     /// Its name shows something else: an event about that is on its way.
     case gone
+    /// A placeholder: its bytes are on the hub.
+    case absent(AbsentLive)
+}
+
+/// A placeholder in the tree, as it was found.
+final class AbsentLive {
+    let descriptor: Descriptor
+    let mark: AbsentMark
+    let trace: Trace
+
+    init(_ descriptor: consuming Descriptor, _ mark: AbsentMark, _ trace: Trace) {
+        var trace = trace
+        // While it is being filled its own time is not to be believed.
+        trace.modified = AbsentMark.modified(ofFilling: descriptor.raw) ?? trace.modified
+        self.descriptor = descriptor
+        self.mark = mark
+        self.trace = trace
+    }
+
+    /// It may have become whole since.
+    var isStill: Bool { AbsentMark(of: descriptor.raw, size: trace.size) == mark }
 }
 
 extension Recorder {
@@ -104,20 +125,31 @@ extension Recorder {
         } catch {
             if error == .notFound || error.code == ELOOP || error.code == ENXIO { return .gone }
             throw VolumeError(
-                .system, "\(text(path)) cannot be read, so it has no new version: \(error).")
+                .system, "\(path.shown) cannot be read, so it has no new version: \(error).")
         }
         var status = stat()
         _ = cl_fstat(descriptor.raw, &status)
         let trace = Trace(status)
         guard trace.isFile, trace.inode == item.inode else { return .gone }
+        if let mark = AbsentMark(of: descriptor.raw, size: trace.size) {
+            return .absent(AbsentLive(descriptor, mark, trace))
+        }
         // A mapping outlives close(2) without anybody telling: the lease says whether one is there.
         if cl_probe_writers(descriptor.raw) == -EAGAIN { return .busy }
+        var cut: [ChunkReference]?
+        if trace.size > settings.largeBytes, !isParting {
+            cut = try large.chunks(of: descriptor.raw, trace) { [weak self, key = item.key] in
+                self?.isCut(key)
+            }
+            guard cut != nil else { return .busy }
+        }
         // What is recorded is on the disk first; and clean pages make a later store through a
         // mapping change the times.
-        if syncs, cl_fsync(descriptor.raw, 0) < 0 {
-            throw VolumeError(.system, "\(text(path)) cannot be synced to the disk.")
+        if syncs, cut == nil, cl_fsync(descriptor.raw, 0) < 0 {
+            throw VolumeError(.system, "\(path.shown) cannot be synced to the disk.")
         }
-        let chunks = try cutFile(descriptor.raw, size: trace.size)
+        let chunks: [ChunkReference]
+        if let cut { chunks = cut } else { chunks = try cutFile(descriptor.raw, size: trace.size) }
         guard !self.status(descriptor.raw).differs(from: trace) else { return .busy }
         let manifest = Manifest(
             chunks: chunks, mode: trace.permissions, modified: trace.modified)
@@ -125,5 +157,4 @@ extension Recorder {
             LiveFile(descriptor, trace, owner: status.st_uid, CutContent(manifest)))
     }
 
-    func text(_ path: [Name]) -> String { path.map(\.text).joined(separator: "/") }
 }

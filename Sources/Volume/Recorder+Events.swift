@@ -27,6 +27,7 @@ extension Recorder {
         }
         backlog.removeFirst(done)
         if backlog.isEmpty {
+            isReplaying = false
             events.forgetTaken()
             for key in memory.unsure { rescan(key) }
             memory.unsure = []
@@ -105,6 +106,10 @@ extension Recorder {
             }
         case .packaged(let inode):
             try reclassify(inode, t)
+        case .attributes(let inode):
+            try attributesChanged(inode, t)
+        case .swapped(let a, let b):
+            try swapped(a, b, t)
         }
     }
 
@@ -242,6 +247,7 @@ extension Recorder {
         }
         var item = Item(
             parent: parent, name: name, kind: kind(of: trace, name: name), inode: trace.inode)
+        if item.hasAttributes { item.mode = trace.permissions }
         item.key = try t.insert(item)
         switch item.kind {
         case .directory:
@@ -313,7 +319,8 @@ extension Recorder {
             guard former.entry == nil else { return false }
             return try t.items(inode: former.inode).contains { $0.key != item.key }
         }
-        if item.latest == 0, isEmpty, try !isParent(item, t) {
+        // What the hub knows of stays until the hub has been told.
+        if item.latest == 0, isEmpty, try !isParent(item, t), try t.mirror(item.id) == nil {
             memory.works[item.key] = nil
             try t.removeRow(item.key)
             return
@@ -401,7 +408,7 @@ extension Recorder {
     }
 
     /// The ignore file at the root was changed: what it says holds from now on.
-    private func noticeIgnoreFile(_ item: Item) {
+    func noticeIgnoreFile(_ item: Item) {
         guard item.parent == Item.root, item.name == Name(LocalNames.fileName) else { return }
         ignoreFile.read()
         memory.locations = [:]
@@ -419,10 +426,16 @@ extension Recorder {
 }
 
 extension Trace {
-    /// A file as the journal knows it; size -1 when it does not know it as it is now.
-    init(_ item: Item) {
+    /// An item as the journal knows it; size -1 when it does not know it as it is now.
+    package init(_ item: Item) {
+        let type: UInt32 =
+            switch item.kind {
+            case .directory, .package: 0o040000
+            case .symlink: 0o120000
+            case .file, .special: 0o100000
+            }
         self.init(
-            inode: item.inode, mode: 0o100644, size: item.changed == 0 ? -1 : Int64(item.size),
+            inode: item.inode, mode: type | 0o644, size: item.changed == 0 ? -1 : Int64(item.size),
             modified: item.modified, changed: item.changed)
     }
 }

@@ -61,6 +61,8 @@ extension Recorder {
             return former.isBase ? .notYet : .busy
         }
         guard trace.size > 0 else { return .empty }
+        // A placeholder: its version is on the hub, and here there are zeros.
+        if AbsentMark(of: descriptor.raw) != nil { return .nothing }
         if entry.kind == .displaced {
             let file = AnySource.file(FileContent(descriptor: descriptor.raw))
             return .found(try CutFormer(former, descriptor, trace, file))
@@ -110,8 +112,9 @@ extension Recorder {
         }
         guard isGuess else { return .found(cut) }
         let key = recording.item.key
-        let known = try look { try $0.versions(of: key) }
-        return known.contains { $0.content == cut.cut.digest } ? .found(cut) : .nothing
+        let digest = cut.cut.digest
+        let isKnown = try look { try $0.hasVersion(of: key, content: digest) }
+        return isKnown ? .found(cut) : .nothing
     }
 
     private func openElsewhere(_ former: Former, _ work: Work) throws(VolumeError) -> Opening {
@@ -119,6 +122,7 @@ extension Recorder {
         guard let file = try openInode(trace.inode) else {
             return work.attempts < 4 ? .notYet : .nothing
         }
+        if AbsentMark(of: file.raw, size: status(file.raw).size) != nil { return .nothing }
         if cl_probe_writers(file.raw) == -EAGAIN {
             let isNeeded = work.formers.contains {
                 $0.inode == trace.inode && $0.entry?.kind == .undo

@@ -10,7 +10,7 @@ extension Recorder {
         var work = memory.works[key] ?? Work(now: now)
         change(&work)
         work.revision += 1
-        work.due = now + nanoseconds(settings.settleSeconds)
+        work.due = now + nanoseconds(pace.settleSeconds)
         work.attempts = 0
         memory.works[key] = work
     }
@@ -119,6 +119,8 @@ extension Recorder {
             memory = before
             throw error
         }
+        tellVersionNews()
+        if !isPerforming { pace.committed() }
     }
 
     /// Ends what a transaction does to former contents: files that nobody needs go after it.

@@ -52,7 +52,7 @@ extension Recorder {
         guard !lost.isEmpty else { return }
         try rescue(lost, &places)
         if memory.isCopy { try rescueMoved(lost, recording, &places) }
-        let lost = try missing(lost, places)
+        let lost = try missing(lost, places).subtracting(try onHub(recording.item.key))
         guard !lost.isEmpty else { return }
         let versions = try versions(of: recording.item.key, with: lost)
         guard !recording.work.isFound else {
@@ -72,7 +72,8 @@ extension Recorder {
         throws(VolumeError)
     {
         for entry in (try? stash.entries()) ?? [] where entry.kind != .undo {
-            guard let file = try? stash.open(entry.file) else { continue }
+            guard let file = try? stash.open(entry.file), AbsentMark(of: file.raw) == nil
+            else { continue }
             let source = FileContent(descriptor: file.raw)
             let size = status(file.raw).size
             if stashedChunks[entry.file] == nil {
@@ -108,7 +109,8 @@ extension Recorder {
                 .compactMap { try reader.path(of: $0) }
         }
         for path in paths {
-            guard let file = try? Volume.openTree(path, tree) else { continue }
+            guard let file = try? Volume.openTree(path, tree), AbsentMark(of: file.raw) == nil
+            else { continue }
             let source = FileContent(descriptor: file.raw)
             try store(lost, from: source, status(file.raw).size, &places)
         }

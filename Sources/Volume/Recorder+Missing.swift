@@ -36,7 +36,9 @@ extension Recorder {
         guard !hasRemovedEmptyRows else { return }
         hasRemovedEmptyRows = true
         for key in try t.deletedItemsWithoutVersions() where memory.works[key] == nil {
-            guard let item = try t.item(key), try !isParent(item, t) else { continue }
+            guard let item = try t.item(key), try !isParent(item, t), try !t.isUnsent(key),
+                try !t.isInOutbox(item.id)
+            else { continue }
             try t.removeRow(key)
         }
     }
@@ -94,27 +96,59 @@ extension Recorder {
     /// Moves a document, or a directory with all that the journal has below it.
     private func move(_ item: Item, to place: Item, _ t: Transaction) throws {
         try merge(place, into: item, t)
-        var moved = item
+        // Either may have been moved with what was above it.
+        guard let place = try t.item(place.key), var moved = try t.item(item.key) else { return }
+        try cede(place, to: moved, t)
         (moved.parent, moved.name) = (place.parent, place.name)
         try settle(&moved, place, t)
     }
 
     /// What was below the directory before is found again by name, what is new there stays.
     private func merge(_ place: Item, into item: Item, _ t: Transaction) throws {
-        for child in item.kind == .directory ? try t.children(of: place.key) : [] {
-            guard var known = try t.item(parent: item.key, name: child.name) else {
-                var child = child
+        let children = item.kind == .directory ? try t.children(of: place.key) : []
+        for child in children {
+            // What was moved in the meantime may have been among them.
+            guard var child = try t.item(child.key), child.deleted == nil,
+                child.parent == place.key, child.key != item.key
+            else { continue }
+            guard var known = try t.item(parent: item.key, name: child.name),
+                try keepsName(known, child, t)
+            else {
                 child.parent = item.key
                 try t.update(child)
                 continue
             }
             try merge(child, into: known, t)
+            try cede(child, to: known, t)
             if known.kind == .directory { try settle(&known, child, t) }
+        }
+        // Or have come to be.
+        let left = children.isEmpty ? [] : try t.children(of: place.key)
+        guard left.allSatisfy({ $0.key == item.key }) else {
+            return try merge(place, into: item, t)
         }
         for var child in try t.deletedItems(in: place.key) {
             child.parent = item.key
             try t.update(child)
         }
+    }
+
+    /// Whether a name below a directory that was moved is still the same item's. It is not when
+    /// that was moved on, or another kind of thing has the name.
+    private func keepsName(_ known: Item, _ found: Item, _ t: Transaction) throws -> Bool {
+        if known.inode != found.inode, let place = try newPlace(of: known, t),
+            try !contains(known.key, place.parent, t)
+        {
+            try move(known, to: place, t)
+            return false
+        }
+        guard known.kind != found.kind else { return true }
+        try lose(known, t)
+        return false
+    }
+
+    /// The item that the scan took a known one for.
+    private func cede(_ place: Item, to item: Item, _ t: Transaction) throws {
         guard place.latest == 0 else {
             // A document with a past of its own: that stays.
             try vanish(place, t)
@@ -138,7 +172,7 @@ extension Recorder {
     }
 
     /// It was deleted while nobody watched.
-    private func lose(_ item: Item, _ t: Transaction) throws {
+    func lose(_ item: Item, _ t: Transaction) throws {
         if item.kind == .directory {
             for child in try t.children(of: item.key) { try lose(child, t) }
         }

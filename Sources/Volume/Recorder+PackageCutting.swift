@@ -10,10 +10,9 @@ extension Recorder {
     func recordPackage(
         _ item: Item, _ work: Work, syncs: Bool, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) -> Recording? {
-        let (versions, former) = try look { reader in
-            let versions = try reader.versions(of: item.key)
+        let former = try look { reader in
             let bytes = try item.current.flatMap { try reader.manifest(of: $0) }
-            return (versions, bytes.flatMap(Manifest.init(encoded:)))
+            return bytes.flatMap(Manifest.init(encoded:))
         }
         var live: (manifest: Manifest, trace: Trace)?
         if item.deleted == nil {
@@ -25,7 +24,7 @@ extension Recorder {
             live = cut
         }
         var recording = Recording(item: item, work: work)
-        let current = versions.first { $0.id == item.current }
+        let current = try version(item.current, of: item)
         if let live {
             let cut = CutContent(live.manifest)
             if cut.digest != current?.content, !live.manifest.entries.isEmpty {
@@ -42,8 +41,31 @@ extension Recorder {
             recording.item.modified = live.trace.modified
             recording.item.changed = max(1, live.trace.changed)
         }
+        try keepReplaced(recording, live?.manifest, &places)
         try keepPackage(&recording, former, live?.manifest, &places)
         return recording
+    }
+
+    /// A package that came from the hub has replaced it, perhaps more than once: what lies in the
+    /// stash is of older versions than the current one.
+    private func keepReplaced(
+        _ recording: Recording, _ live: Manifest?, _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) {
+        var stashed = recording
+        stashed.work.formers.removeAll { $0.entry == nil }
+        guard !stashed.work.formers.isEmpty else { return }
+        let key = recording.item.key
+        let needed = try look { reader in
+            try reader.versions(of: key).reduce(into: Set<Digest>()) { needed, version in
+                let manifest = try reader.manifest(of: version.id).flatMap(Manifest.init(encoded:))
+                needed.formUnion(manifest?.chunkIDs ?? [])
+            }
+        }
+        let missing = try missing(needed.subtracting(live?.chunkIDs ?? []), places)
+        guard !missing.isEmpty else { return }
+        for old in try openFormers(&stashed, nil) ?? [] {
+            try store(missing, from: old.source, old.size, &places)
+        }
     }
 
     /// A directory that was a package until now, and the bytes of what was its current version.
@@ -79,8 +101,10 @@ extension Recorder {
                     let file = try? openBeneath(
                         path + entry.names, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
                 else { continue }
-                let size = status(file.raw).size
-                try store(lost, from: FileContent(descriptor: file.raw), size, &places)
+                let trace = status(file.raw)
+                // Something else may have the name now.
+                guard trace.isFile else { continue }
+                try store(lost, from: FileContent(descriptor: file.raw), trace.size, &places)
             }
         }
         try settleLost(&recording, try missing(lost, places), &places)
@@ -130,21 +154,50 @@ extension Recorder {
             for (inode, directory) in builder.directories {
                 memory.locations[inode] = .package(item.key, directory)
             }
-            var trace = status(root.raw)
-            trace.modified = builder.entries.map(\.modified).max() ?? trace.modified
-            trace.changed = builder.newest
-            let entries = builder.entries.sorted { $0.path.lexicographicallyPrecedes($1.path) }
-            return (Manifest(entries: entries), trace)
+            return (builder.manifest, builder.trace(of: status(root.raw)))
         } catch {
             if error == .notFound { return nil }
-            throw VolumeError(.system, "The package \(text(path)) cannot be read: \(error).")
+            throw VolumeError(.system, "The package \(path.shown) cannot be read: \(error).")
         }
+    }
+}
+
+extension Volume {
+    /// A file or a package that is no item, as it is now.
+    ///
+    /// - Throws: `.notFound`; `.busy` while a program writes to it.
+    static func cutAside(_ path: [Name], in tree: Int32) throws(VolumeError)
+        -> (manifest: Manifest, trace: Trace)
+    {
+        do throws(Errno) {
+            let file = try openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
+            let trace = Trace(try file.status())
+            var builder = PackageBuilder(known: [:], nil, unchangedSince: 0)
+            if trace.isDirectory {
+                try builder.add(directory: file.raw, path: [])
+                if !builder.isBusy { return (builder.manifest, builder.trace(of: trace)) }
+            } else if trace.isFile {
+                let chunks = try? cutFile(file.raw, size: trace.size)
+                let isStill = !Trace(try file.status()).differs(from: trace)
+                if let chunks, isStill, cl_probe_writers(file.raw) != -EAGAIN {
+                    let manifest = Manifest(
+                        chunks: chunks, mode: trace.permissions, modified: trace.modified)
+                    return (manifest, trace)
+                }
+            }
+        } catch {
+            throw VolumeError(
+                error == .notFound ? .notFound : .system,
+                "\(path.shown) cannot be read: \(error).")
+        }
+        throw VolumeError(
+            .busy, "\(path.shown) is being written to now, or neither file nor directory.")
     }
 }
 
 extension Manifest.Entry {
     /// Its path from the package.
-    var names: [Name] {
+    package var names: [Name] {
         path.split(separator: UInt8(ascii: "/")).map { Name(bytes: Array($0)) }
     }
 }
@@ -167,6 +220,18 @@ private struct PackageBuilder {
         since = unchangedSince
         guard since > 0, known.isEmpty, let manifest else { return }
         for entry in manifest.entries where entry.kind == .file { former[entry.path] = entry }
+    }
+
+    var manifest: Manifest {
+        Manifest(entries: entries.sorted { $0.path.lexicographicallyPrecedes($1.path) })
+    }
+
+    /// `directory`: of the package itself.
+    func trace(of directory: Trace) -> Trace {
+        var trace = directory
+        trace.modified = entries.map(\.modified).max() ?? trace.modified
+        trace.changed = newest
+        return trace
     }
 
     mutating func add(directory: Int32, path: [Name]) throws(Errno) {

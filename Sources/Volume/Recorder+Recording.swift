@@ -19,6 +19,8 @@ struct Recording {
     /// Contents that programs still write: for later.
     var rest: [Former] = []
     var isLiveLeft = false
+    /// What the tree has is a placeholder of the current version.
+    var absent: AbsentLive?
     var keptTrace: Trace?
     /// What a person should know once this is committed: before, a change of the meantime may be
     /// behind it.
@@ -122,6 +124,7 @@ extension Recorder {
             (recorded.size, recorded.modified, recorded.changed)
         (item.latest, item.current, item.inPlace) =
             (recorded.latest, recorded.current, recorded.inPlace)
+        (item.mode, item.attributes) = (recorded.mode, recorded.attributes)
         for id in recording.outdated { try t.setKind(id, .history) }
         for version in recording.lost { try t.remove(version: version.id) }
         for (version, manifest) in recording.versions {
@@ -135,6 +138,7 @@ extension Recorder {
             return
         }
         try t.update(item)
+        try commitAbsence(recording, t)
     }
 
     private func finish(_ recording: Recording) {
@@ -161,10 +165,8 @@ extension Recorder {
         if let problem = recording.problem { tell("bytes of \(key)", problem) }
         if let trace = recording.keptTrace { kept.set(trace) }
         let conflicts = recording.versions.filter { $0.version.kind == .conflict }
-        if !conflicts.isEmpty, let hear = conflictsHeard.withLock({ $0 }),
-            let path = try? look({ try $0.path(of: key) })
-        {
-            for (version, _) in conflicts { hear(path, version.id) }
+        if !conflicts.isEmpty, let path = try? look({ try $0.path(of: key) }) {
+            heard(.gained, conflicts.map(\.version.id), path)
         }
     }
 
@@ -203,6 +205,7 @@ extension Recorder {
             switch try openLive(item, work, syncs: syncs) {
             case .found(let file): live = file
             case .gone: return notFound(item, work)
+            case .absent(let found): noteAbsent(found, in: &recording)
             case .busy:
                 // The bytes moved aside wait for what replaces them, to be compared; but not for
                 // ever.
@@ -239,19 +242,20 @@ extension Recorder {
     private func chain(
         _ recording: inout Recording, _ formers: [CutFormer], _ live: LiveFile?
     ) throws(VolumeError) {
-        let known = try look { [key = recording.item.key] in try $0.versions(of: key) }
+        let key = recording.item.key
         let isDeleted = recording.item.deleted != nil
-        var current = known.first { $0.id == recording.item.current }
+        var current = try version(recording.item.current, of: recording.item)
         for cut in formers where !cut.former.isBase {
             let former = cut.former
             let digest = cut.cut.digest
             if digest == current?.content { continue }
-            if former.isRecovered || former.isLate, known.contains(where: { $0.content == digest })
+            if former.isRecovered || former.isLate,
+                try look({ try $0.hasVersion(of: key, content: digest) })
             {
                 continue
             }
             let isConflict = (former.isSuperseded || former.isLate) && !isDeleted
-            let base = former.base.flatMap { id in known.first { $0.id == id } } ?? current
+            let base = try version(former.base, of: recording.item) ?? current
             let save =
                 former.save ?? former.entry.map { Work.Save(actor: $0.actor, time: $0.saved) }
                 ?? Work.Save(actor: nobody, time: cut.trace.modified)
@@ -268,12 +272,21 @@ extension Recorder {
         recording.item.current = current?.id
     }
 
+    /// Not out of its whole history, which is long where a program saves every second.
+    func version(_ id: Identifier?, of item: Item) throws(VolumeError) -> Version? {
+        guard let id, let found = try look({ try $0.version(id: id) }), found.item == item.key
+        else { return nil }
+        return found.version
+    }
+
     private func chain(_ recording: inout Recording, _ live: LiveFile, after current: Version?)
         -> Version?
     {
         recording.item.size = UInt64(live.trace.size)
         recording.item.modified = live.trace.modified
         recording.item.changed = max(1, live.trace.changed)
+        note(
+            attributes: attributes(of: live.descriptor.raw), live.trace, on: &recording.item)
         if recording.work.formers.contains(where: { $0.entry?.kind == .undo }) {
             recording.item.inPlace += 1
         }
@@ -323,7 +336,7 @@ extension Recorder {
 
     func person(_ uid: UInt32) -> String {
         if let known = people[uid] { return known }
-        let name = getpwuid(uid).map { String(cString: $0.pointee.pw_name) } ?? "uid \(uid)"
+        let name = Volume.person(uid)
         people[uid] = name
         return name
     }

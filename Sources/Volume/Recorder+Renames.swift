@@ -15,6 +15,7 @@ struct Move {
 // Renaming is how most programs save: the name keeps its document, whatever inode it shows.
 extension Recorder {
     func renamed(_ move: Move, _ t: Transaction) throws {
+        if try arrived(move, t) || putAside(move, t) { return }
         let origin = try location(of: move.from.directory, t)
         let target = try location(of: move.to.directory, t)
         var source: Item?
@@ -94,6 +95,10 @@ extension Recorder {
         }
         bury(source, at: move)
         try relocate(source, to: to, move.to.name, t)
+        if source.kind == .directory, try t.item(source.key)?.kind == .package {
+            // By its new name it is one document, which is saved now.
+            touchPackage(source.key, by: move.actor)
+        }
     }
 
     private func relocate(_ source: Item, to parent: Int64, _ name: Name, _ t: Transaction) throws {
@@ -110,6 +115,7 @@ extension Recorder {
             moved.kind = try kindNow(moved, t)
         }
         try t.update(moved)
+        if moved.kind == .file { try refresh(moved, t) }
         if moved.kind != source.kind { try convert(moved, t) }
         guard moved.kind == .directory else { return }
         // What the ignore file says of it may depend on where it is.
@@ -193,6 +199,11 @@ extension Recorder {
     func exchanged(
         _ a: Spot, _ traceA: Trace, _ b: Spot, _ traceB: Trace, by actor: Actor, _ t: Transaction
     ) throws {
+        if a.directory == incoming.inode,
+            try arrived(exchanging: traceB, at: b, with: traceA, from: a.name, t)
+        {
+            return
+        }
         let placeA = try location(of: a.directory, t)
         let placeB = try location(of: b.directory, t)
         guard case .directory(let parentA) = placeA, case .directory(let parentB) = placeB,
@@ -215,11 +226,26 @@ extension Recorder {
             return
         }
         // One of them is a directory: the items change places.
+        try changePlaces(itemA, itemB, t)
+    }
+
+    /// The hub has given two items each other's place.
+    func swapped(_ a: Spot, _ b: Spot, _ t: Transaction) throws {
+        guard case .directory(let parentA) = try location(of: a.directory, t),
+            case .directory(let parentB) = try location(of: b.directory, t),
+            let itemA = try t.item(parent: parentA, name: a.name),
+            let itemB = try t.item(parent: parentB, name: b.name)
+        else { return memory.unsure.append(Item.root) }
+        try changePlaces(itemA, itemB, t)
+    }
+
+    private func changePlaces(_ itemA: Item, _ itemB: Item, _ t: Transaction) throws {
+        let (a, b) = (itemA, itemB)
         var parked = itemA
         parked.name = Name("\u{1}exchange")
         try t.update(parked)
-        try relocate(itemB, to: parentA, a.name, t)
-        try relocate(parked, to: parentB, b.name, t)
+        try relocate(itemB, to: a.parent, a.name, t)
+        try relocate(parked, to: b.parent, b.name, t)
     }
 
     private func exchangeContents(

@@ -76,15 +76,18 @@ extension Recorder {
         } catch {
             // Not readable is not deleted.
             if error != .notFound {
-                tell("scan of \(text(path))", "\(text(path)) cannot be read: \(error).")
+                tell("scan of \(path.shown)", "\(path.shown) cannot be read: \(error).")
             }
             return
         }
         let trace = status(directory.raw)
-        if item.inode != trace.inode {
-            item.inode = trace.inode
-            try t.update(item)
+        let before = item
+        item.inode = trace.inode
+        if before.inode != trace.inode, memory.locations[before.inode] == .directory(key) {
+            memory.locations[before.inode] = nil
         }
+        note(attributes: attributes(of: directory.raw), trace, on: &item)
+        if item != before { try t.update(item) }
         if item.kind == .package {
             memory.locations[trace.inode] = .package(key, [])
             try registerPackage(key, directory.raw, [], t)
@@ -155,7 +158,7 @@ extension Recorder {
         let isContainer = item.kind == .directory || item.kind == .package
         guard isContainer == trace.isDirectory, isContainer || kind == item.kind else {
             // Another kind of thing has this name now: it is another item.
-            try vanish(item, t)
+            try lose(item, t)
             try add(item.name, trace, to: item.parent, in: directory, t)
             return
         }
@@ -164,6 +167,12 @@ extension Recorder {
             return
         }
         guard item.kind == .file else { return }
+        if item.inode != trace.inode || item.changed != trace.changed,
+            let file = try? openBeneath([item.name], from: directory, flags: O_PATH),
+            try arrived(trace, named: item.name, in: item.parent, at: file.raw, t)
+        {
+            return
+        }
         if item.inode != trace.inode {
             // Replaced while nobody watched: the name keeps its document.
             if item.inode != 0 {
@@ -171,6 +180,12 @@ extension Recorder {
                 memory.works[item.key]?.isFound = true
             }
         } else if item.changed == trace.changed, item.size == UInt64(trace.size) {
+            guard item.mode != trace.permissions else { return }
+            var item = item
+            if let file = try? openBeneath([item.name], from: directory, flags: O_PATH) {
+                note(attributes: attributes(of: file.raw), trace, on: &item)
+                try t.update(item)
+            }
             return
         }
         var item = item
@@ -189,8 +204,15 @@ extension Recorder {
         }
         var item = Item(
             parent: parent, name: name, kind: kind(of: trace, name: name), inode: trace.inode)
-        if trace.isDirectory, let inner = try? openBeneath([name], from: directory, flags: O_PATH) {
-            item.kind = packageKind(of: name, inner.raw)
+        if item.hasAttributes, let file = try? openBeneath([name], from: directory, flags: O_PATH) {
+            if try arrived(trace, named: name, in: parent, at: file.raw, t) {
+                if trace.isDirectory, let found = try t.item(parent: parent, name: name) {
+                    memory.scan?.waiting.append(found.key)
+                }
+                return
+            }
+            if trace.isDirectory { item.kind = packageKind(of: name, file.raw) }
+            note(attributes: attributes(of: file.raw), trace, on: &item)
         }
         item.key = try t.insert(item)
         if trace.isDirectory { memory.scan?.waiting.append(item.key) }

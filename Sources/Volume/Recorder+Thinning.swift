@@ -40,6 +40,9 @@ extension Recorder {
             let isExpired = deleted.map { time - $0 > settings.retention.deleted * 1_000_000_000 }
             removed += try thin(key, at: time, isExpired: isExpired ?? false)
         }
+        try journal.write { t in
+            try t.removeSettlements(before: time - settings.retention.deleted * 1_000_000_000)
+        }
         return removed
     }
 

@@ -21,11 +21,15 @@ final class Recorder: @unchecked Sendable {
     let packs: PackStore
     let events: EventQueue
     let settings: Settings
-    let device: Device
+    /// As whom it records: a hub may know this device by another name.
+    var device: Device
     let log: Logger
     let ignoreFile: IgnoreFile
+    let incoming: Incoming
     /// What the stash held when the volume was opened.
     var leftovers: [Stash.Entry]
+    /// Packages that an applier had put aside when it was killed.
+    let displaced: [Name]
     let kept: KeptContents
 
     var memory = Memory()
@@ -33,8 +37,11 @@ final class Recorder: @unchecked Sendable {
     var backlog: [NotedEvent] = []
     /// When the event happened that is being understood (nanoseconds since 1970).
     var eventTime: Int64 = 0
+    /// What is understood happened before the daemon that noted it was killed.
+    var isReplaying = false
     var packageCuts: [Int64: [[UInt8]: PackageFile]] = [:]
     var people: [UInt32: String] = [:]
+    var isPerforming = false
     var nextThinning: Int64 = 0
     var hasRemovedEmptyRows = false
     /// The journal as it was when the batch that is being recorded began.
@@ -46,9 +53,13 @@ final class Recorder: @unchecked Sendable {
     /// Monotonic nanoseconds: the disk was full, or the like.
     var pausedUntil: Int64 = 0
 
+    let pace: Pace
     let signal = Signal()
-    /// Told of each new conflict version, on the recorder's thread.
-    let conflictsHeard = Mutex<(@Sendable ([Name], Identifier) -> Void)?>(nil)
+    let versionsHeard = Hook<@Sendable (VersionChange, [Identifier], [Name]) -> Void>()
+    let large = LargeContents()
+    /// Nothing is put off any more.
+    private(set) var isParting = false
+
     // Guarded by `signal`.
     private var isStopping = false
     private var isAbandoned = false
@@ -59,6 +70,9 @@ final class Recorder: @unchecked Sendable {
     private var ticketsGiven: UInt64 = 0
     private var ticketsDone: UInt64 = 0
     private var focus: [Focus] = []
+    /// Large documents that have been cut.
+    private var cut: [Int64] = []
+    var tasks: [(Recorder) -> Void] = []
     var report = Report()
 
     /// What others may know of the recorder's state.
@@ -84,7 +98,7 @@ final class Recorder: @unchecked Sendable {
     init(
         tree: Int32, stash: Stash, journal: Journal, packs: PackStore, events: EventQueue,
         settings: Settings, device: Device, kept: KeptContents, log: Logger, ignoreFile: IgnoreFile,
-        leftovers: [Stash.Entry]
+        leftovers: [Stash.Entry], incoming: Incoming, displaced: [Name]
     ) {
         self.tree = tree
         self.stash = stash
@@ -92,11 +106,14 @@ final class Recorder: @unchecked Sendable {
         self.packs = packs
         self.events = events
         self.settings = settings
+        pace = Pace(settings)
         self.device = device
         self.kept = kept
         self.log = log
         self.ignoreFile = ignoreFile
         self.leftovers = leftovers
+        self.incoming = incoming
+        self.displaced = displaced
     }
 
     /// `logged`: what the last daemon had noted and perhaps not understood.
@@ -119,6 +136,21 @@ final class Recorder: @unchecked Sendable {
 
     /// Bytes of forgotten versions go when there is nothing else to do.
     func sweepSoon() { signal.change { (isSweepDue, hasNews) = (true, true) } }
+
+    /// A large document can be recorded now.
+    func isCut(_ key: Int64) {
+        signal.change {
+            cut.append(key)
+            hasNews = true
+        }
+    }
+
+    func takeCut() -> [Int64] {
+        signal.change {
+            defer { cut = [] }
+            return cut
+        }
+    }
 
     /// Whether somebody asked for a sweep since the last time.
     func takeSweep() -> Bool {
@@ -146,6 +178,7 @@ final class Recorder: @unchecked Sendable {
 
     private func run(_ logged: [NotedEvent]) {
         cl_thread_background()
+        isReplaying = !logged.isEmpty
         restore(logged)
         applyBacklog()
         // Handles died with the daemon that knew them; who still writes all the same is found out
@@ -153,13 +186,20 @@ final class Recorder: @unchecked Sendable {
         for key in memory.works.all.keys { memory.works[key]?.isWriting = false }
         recoverStash(leftovers)
         leftovers = []
+        recoverIncoming()
         startScan()
         while !signal.look({ isAbandoned }) {
-            let asked = signal.look { (stop: isStopping, tickets: ticketsGiven, focus: focus) }
-            let isAsked = asked.tickets > ticketsDone
+            let asked = signal.look {
+                (
+                    stop: isStopping, tickets: ticketsGiven, focus: focus, tasks: tasks.count
+                )
+            }
+            let isAsked = asked.tickets > ticketsDone || asked.tasks > 0
             understand(now: asked.stop || isAsked)
             if asked.stop { break }
             if isAsked, isUnderstood {
+                // Not those that came since: what happened before them may not be understood.
+                runTasks(asked.tasks)
                 record(asked.focus)
                 publish()
                 signal.change {
@@ -176,11 +216,21 @@ final class Recorder: @unchecked Sendable {
             stashedChunks = [:]
             sleep()
         }
+        isParting = true
         if memory.scan == nil, !signal.look({ isAbandoned }) {
             recordAll(seconds: settings.partingSeconds)
         }
         publish()
         signal.change { hasStopped = true }
+    }
+
+    /// Guarded by `signal`: whether somebody may wait for a task.
+    var isServing: Bool { isStarted && !isStopping && !isAbandoned && !hasStopped }
+
+    /// Guarded by `signal`.
+    func takeTasks(_ count: Int) -> [(Recorder) -> Void] {
+        defer { tasks.removeFirst(count) }
+        return Array(tasks[..<count])
     }
 
     /// Whether all that happened up to now is understood, as far as it can be for now.
@@ -199,12 +249,12 @@ final class Recorder: @unchecked Sendable {
         var deadline = min(nextThinning, memory.works.all.values.lazy.map(\.due).min() ?? .max)
         let waiting = events.waiting
         if waiting.count > 0 {
-            deadline = min(deadline, waiting.newest + nanoseconds(settings.settleSeconds))
+            deadline = min(deadline, waiting.newest + nanoseconds(pace.settleSeconds))
         }
         if !backlog.isEmpty || memory.scan != nil { deadline = now }
         deadline = max(deadline, now + 2_000_000, pausedUntil)
         _ = signal.wait(until: min(deadline, now + 3_600_000_000_000)) {
-            hasNews || isStopping || isAbandoned || ticketsGiven > ticketsDone
+            hasNews || isStopping || isAbandoned || ticketsGiven > ticketsDone || !tasks.isEmpty
         }
         signal.look { hasNews = false }
     }
@@ -217,8 +267,8 @@ final class Recorder: @unchecked Sendable {
         let now = cl_clock_monotonic_ns()
         if waiting.count > 0,
             isUrgent || waiting.count > 50_000
-                || now - waiting.newest >= nanoseconds(settings.settleSeconds)
-                || now - waiting.oldest >= nanoseconds(settings.patienceSeconds)
+                || now - waiting.newest >= nanoseconds(pace.settleSeconds)
+                || now - waiting.oldest >= nanoseconds(pace.patienceSeconds)
         {
             backlog += events.takeAll()
         }

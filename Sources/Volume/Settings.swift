@@ -44,6 +44,23 @@ package struct Settings: Sendable {
     /// So many documents may be missing at the start before the brake is thought of, which asks for
     /// half of all.
     package var missingMax = 20
+    /// Bytes. A larger document is synced and cut beside the others, which do not wait for it.
+    package var largeBytes: Int64 = 64 << 20
+    /// Bytes. An absent document up to this size is fetched whole before its open is answered; a
+    /// larger one opens at once and is fetched as it is read.
+    package var wholeSizeMax: Int64 = 1 << 20
+    /// Seconds that a program waits for bytes from the hub (ETIMEDOUT).
+    package var fetchSeconds = 30.0
+    /// Programs whose opens fail (EACCES) where they would download: they look at everything and
+    /// need nothing. Names as the kernel keeps them; `*` at the end stands for any rest.
+    package var idlers = Idlers.usual
+    /// Bytes of documents that the hub has, too, which may be kept here; more are evicted, the
+    /// least recently used first. Nil: any number.
+    package var cacheBytesMax: Int64?
+    /// Bytes that are to stay free on the tree's disk, as long as evicting can help. Nil: none.
+    package var freeBytesMin: Int64?
+    /// Seconds between two looks at these limits.
+    package var evictionSeconds = 30.0
 
     package init() {}
 }

@@ -2,12 +2,12 @@ import CLinux
 import Glibc
 
 /// A condition variable over monotonic time, for threads that wait for each other.
-final class Signal: @unchecked Sendable {
+package final class Signal: @unchecked Sendable {
     // Both are initialised once, before the object is shared, and freed with it.
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 
-    init() {
+    package init() {
         pthread_mutex_init(mutex, nil)
         var attributes = pthread_condattr_t()
         pthread_condattr_init(&attributes)
@@ -24,7 +24,7 @@ final class Signal: @unchecked Sendable {
     }
 
     /// Changes what others wait for, and wakes them all.
-    func change<Result>(_ body: () -> Result) -> Result {
+    package func change<Result>(_ body: () -> Result) -> Result {
         pthread_mutex_lock(mutex)
         defer {
             pthread_cond_broadcast(condition)
@@ -34,14 +34,14 @@ final class Signal: @unchecked Sendable {
     }
 
     /// Looks at what `change` guards.
-    func look<Result>(_ body: () -> Result) -> Result {
+    package func look<Result>(_ body: () -> Result) -> Result {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         return body()
     }
 
     /// Waits until `isReady` holds or the time has come (monotonic nanoseconds); whether it held.
-    func wait(until deadline: Int64, _ isReady: () -> Bool) -> Bool {
+    package func wait(until deadline: Int64, _ isReady: () -> Bool) -> Bool {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         var time = timespec(
@@ -54,7 +54,7 @@ final class Signal: @unchecked Sendable {
 }
 
 /// A thread of our own. Its body runs to its end; nobody joins it but by a `Signal`.
-func startThread(named name: String, _ body: @escaping @Sendable () -> Void) {
+package func startThread(named name: String, _ body: @escaping @Sendable () -> Void) {
     final class Start {
         let body: @Sendable () -> Void
         let name: String

@@ -106,6 +106,8 @@ final class Stash: Sendable {
             opening: draft, in: directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
         var result = cl_copy_file(source.raw, copy.raw, trace.size)
         _ = cl_chmod_fd(copy.raw, mode_t(trace.permissions))
+        // What is no content must not look like one.
+        if let mark = AbsentMark(of: file, size: trace.size) { try mark.set(on: copy.raw) }
         if result >= 0 { result = cl_renameat2(directory, draft, directory, name, 0) }
         if result < 0 {
             remove(draft)

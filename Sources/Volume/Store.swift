@@ -3,8 +3,8 @@ import Glibc
 import Model
 import SystemCalls
 
-/// The directory that holds a device's volume: `tree/`, `journal.sqlite`, `chunks/`, `stash/` and
-/// `lock`.
+/// The directory that holds a device's volume: `tree/`, `journal.sqlite`, `chunks/`, `stash/`,
+/// `incoming/` and `lock`.
 ///
 /// One process owns a store while it has it open: the lock is the kernel's and dies with the
 /// process.
@@ -14,6 +14,7 @@ package final class Store: Sendable {
     let directory: Descriptor
     let tree: Descriptor
     let stash: Descriptor
+    let incoming: Descriptor
     private let lock: Descriptor
 
     var journalPath: String { path + "/journal.sqlite" }
@@ -29,8 +30,11 @@ package final class Store: Sendable {
             directory = try Descriptor(opening: path, flags: O_PATH | O_DIRECTORY)
             let lock = try Store.lock(in: directory.raw)
             if mayCreate { try Store.makeParts(in: directory.raw) }
+            try Store.makePart("incoming", 0o700, in: directory.raw)
             tree = try Descriptor(opening: "tree", in: directory.raw, flags: O_PATH | O_DIRECTORY)
             stash = try Descriptor(opening: "stash", in: directory.raw, flags: O_PATH | O_DIRECTORY)
+            incoming = try Descriptor(
+                opening: "incoming", in: directory.raw, flags: O_PATH | O_DIRECTORY)
             self.lock = lock
         } catch {
             throw Store.refusal(path, error)
@@ -47,9 +51,15 @@ package final class Store: Sendable {
 
     private static func makeParts(in directory: Int32) throws(Errno) {
         for (name, mode) in [("tree", 0o755), ("stash", 0o700)] as [(String, mode_t)] {
-            let result = cl_mkdirat(directory, name, mode)
-            if result < 0, result != -EEXIST { throw Errno(-result) }
+            try makePart(name, mode, in: directory)
         }
+    }
+
+    private static func makePart(_ name: String, _ mode: mode_t, in directory: Int32)
+        throws(Errno)
+    {
+        let result = cl_mkdirat(directory, name, mode)
+        if result < 0, result != -EEXIST { throw Errno(-result) }
     }
 
     private static func makeDirectories(at path: String) throws(Errno) {

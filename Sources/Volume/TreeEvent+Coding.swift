@@ -103,6 +103,13 @@ extension TreeEvent {
         case .gone(let inode):
             out.append(10)
             out.append(fixed: inode)
+        case .attributes(let inode):
+            out.append(11)
+            out.append(fixed: inode)
+        case .swapped(let a, let b):
+            out.append(12)
+            out.append(a)
+            out.append(b)
         }
     }
 
@@ -143,6 +150,12 @@ extension TreeEvent {
         case 10:
             guard let inode: UInt64 = reader.fixed() else { return nil }
             self = .gone(inode: inode)
+        case 11:
+            guard let inode: UInt64 = reader.fixed() else { return nil }
+            self = .attributes(inode: inode)
+        case 12:
+            guard let a = reader.spot(), let b = reader.spot() else { return nil }
+            self = .swapped(a, b)
         default: return nil
         }
     }

@@ -25,6 +25,10 @@ package enum TreeEvent: Sendable {
     case gone(inode: UInt64)
     /// A directory became, or ceased to be, a package by its attribute.
     case packaged(inode: UInt64)
+    /// Permission bits, extended attributes or times were changed.
+    case attributes(inode: UInt64)
+    /// The items of two names changed places (not contents, as by `exchanged`).
+    case swapped(Spot, Spot)
 }
 
 /// A place for a name: the inode of a directory, and the name in it.

@@ -5,7 +5,7 @@ import SystemCalls
 
 /// Calls `body` with each name in a directory but `.` and `..`. The descriptor may be O_PATH and
 /// stays open.
-func forEachName(in directory: Int32, _ body: (Name) throws(Errno) -> Void) throws(Errno) {
+package func forEachName(in directory: Int32, _ body: (Name) throws(Errno) -> Void) throws(Errno) {
     let descriptor = try check(cl_openat(directory, ".", O_RDONLY | O_DIRECTORY, 0))
     guard let stream = fdopendir(descriptor) else {
         _ = cl_close(descriptor)
@@ -28,7 +28,9 @@ func forEachName(in directory: Int32, _ body: (Name) throws(Errno) -> Void) thro
 
 /// Opens what a path from `root` leads to, component by component (it may be longer than PATH_MAX),
 /// following no symlink.
-func openBeneath(_ path: [Name], from root: Int32, flags: Int32) throws(Errno) -> Descriptor {
+package func openBeneath(
+    _ path: [Name], from root: Int32, flags: Int32
+) throws(Errno) -> Descriptor {
     guard !path.isEmpty else { return try Descriptor(opening: ".", in: root, flags: flags) }
     var directory: Int32 = root
     defer { if directory != root { _ = cl_close(directory) } }

@@ -33,16 +33,19 @@ package struct VersionContent: Sendable {
     /// Reads of the entry with that index (0 for a file document); fewer bytes than asked for only
     /// at its end.
     ///
-    /// - Throws: `.damaged` when a chunk is nowhere whole.
-    package func read(_ entry: Int, into buffer: UnsafeMutableRawBufferPointer, at offset: Int64)
-        throws(VolumeError) -> Int
-    {
+    /// What is not here comes from the hub; with `locally`, it does not.
+    ///
+    /// - Throws: `.damaged` when a chunk is nowhere whole; `.offline`, `.timeout`.
+    package func read(
+        _ entry: Int, into buffer: UnsafeMutableRawBufferPointer, at offset: Int64,
+        locally: Bool = false
+    ) throws(VolumeError) -> Int {
         let starts = offsets[entry]
         var done = 0
         var index = starts.partitionIndex(after: offset) - 1
         while done < buffer.count, index >= 0, index < starts.count {
             let reference = manifest.entries[entry].chunks[index]
-            let bytes = try chunk(reference)
+            let bytes = try chunk(reference, locally: locally)
             let skip = Int(offset + Int64(done) - starts[index])
             guard skip < bytes.count else { break }
             let count = min(bytes.count - skip, buffer.count - done)
@@ -56,9 +59,9 @@ package struct VersionContent: Sendable {
         return done
     }
 
-    private func chunk(_ reference: ChunkReference) throws(VolumeError) -> [UInt8] {
+    private func chunk(_ reference: ChunkReference, locally: Bool) throws(VolumeError) -> [UInt8] {
         if let bytes = volume.recentChunks.bytes(of: reference.id) { return bytes }
-        let bytes = try volume.bytes(of: reference, item: item)
+        let bytes = try volume.bytes(of: reference, item: item, locally: locally)
         volume.recentChunks.keep(bytes, of: reference.id)
         return bytes
     }
@@ -79,7 +82,9 @@ extension [Int64] {
 
 extension Volume {
     /// A chunk that a version of the item refers to, from wherever it lies.
-    func bytes(of chunk: ChunkReference, item key: Int64) throws(VolumeError) -> [UInt8] {
+    package func bytes(of chunk: ChunkReference, item key: Int64, locally: Bool = false)
+        throws(VolumeError) -> [UInt8]
+    {
         if let place = try journal.read({ try $0.place(of: chunk.id) }) {
             return try packs.read(chunk.id, at: ChunkLocation(place))
         }
@@ -95,6 +100,7 @@ extension Volume {
         {
             return bytes
         }
+        if let bytes = try remoteBytes(of: chunk, item: key, locally: locally) { return bytes }
         // Displaced a moment ago: the recorder puts it into the chunk store now.
         if recorder.catchUp(with: .item(key), timeoutSeconds: 5),
             let place = try journal.read({ try $0.place(of: chunk.id) })
@@ -132,6 +138,10 @@ extension Volume {
 
     private func read(_ chunk: ChunkReference, at offset: Int64, of path: [Name]) -> [UInt8]? {
         guard let file = try? Volume.openTree(path, root) else { return nil }
+        // The hole of a placeholder is not worth reading.
+        if cl_lseek(file.raw, offset, SEEK_DATA) < 0, AbsentMark(of: file.raw) != nil {
+            return nil
+        }
         return verified(chunk, FileContent(descriptor: file.raw), at: offset)
     }
 

@@ -10,13 +10,23 @@ package struct DocumentHistory: Sendable {
     package var versions: [Version]
     /// The file name of each version in `.versions/NAME/`, in the same order.
     package var fileNames: [Name]
+    /// On how many devices the current version is, where the hub has told.
+    package var devices: Int?
 
     package enum State: String, Sendable {
         case current
+        /// Something of it is not confirmed by the hub.
+        case uploading
+        /// It is here, and the hub has something newer.
+        case downloaded
         /// Open for writing, or saved and not yet recorded.
         case writing
         /// Its name is gone; its versions are kept.
         case deleted
+        /// Its bytes are on the hub and not here.
+        case dataless
+        /// They are on their way.
+        case downloading
     }
 }
 
@@ -42,6 +52,23 @@ extension Volume {
         try journal.read { reader in
             try reader.item(id: id).map { try self.history(of: $0, reader) }
         }
+    }
+
+    /// Where an item is now, from the root. Waits until the recorder has understood all that
+    /// happened before the call.
+    ///
+    /// - Throws: `.notFound` when there is no such item, or it was deleted; `.timeout`.
+    package func path(of id: Identifier) throws(VolumeError) -> [Name] {
+        try catchUp(with: nil, timeoutSeconds: 5)
+        let path = try journal.read { reader -> [Name]? in
+            guard let item = try reader.item(id: id), item.deleted == nil else { return nil }
+            return try reader.path(of: item.key)
+        }
+        if let path { return path }
+        throw VolumeError(
+            .notFound,
+            "there is no item with the id \(id) on this volume: it was deleted, or it "
+                + "is of another volume")
     }
 
     func catchUp(with path: [Name]?, timeoutSeconds: Double) throws(VolumeError) {
@@ -71,18 +98,18 @@ extension Volume {
         return item
     }
 
-    private func history(of item: Item, _ reader: Reader) throws -> DocumentHistory {
+    func history(of item: Item, _ reader: Reader) throws -> DocumentHistory {
         let versions = try reader.versions(of: item.key)
-        let state: DocumentHistory.State =
-            item.deleted != nil ? .deleted : item.changed == 0 ? .writing : .current
+        let state = try state(of: item, reader)
         return DocumentHistory(
             id: item.id, isPackage: item.kind == .package, state: state, versions: versions,
-            fileNames: versions.map { Volume.fileName(of: $0, in: item.name) })
+            fileNames: versions.map { Volume.fileName(of: $0, in: item.name) },
+            devices: devices(holding: versions.first { $0.id == item.current }))
     }
 
     /// `2026-11-21 08.15.30 laptop 3.txt`: time (UTC), device and number, with the document's
     /// extension, so that programs open it; the zero-padded time makes `ls` show the oldest first.
-    static func fileName(of version: Version, in name: Name) -> Name {
+    package static func fileName(of version: Version, in name: Name) -> Name {
         var text = Array("\(Timestamp(nanoseconds: version.saved).fileName) ".utf8)
         text += version.deviceName.utf8.map { $0 == UInt8(ascii: "/") ? UInt8(ascii: "_") : $0 }
         text += Array(" \(version.number)".utf8)
@@ -90,13 +117,39 @@ extension Volume {
         return Name(bytes: text)
     }
 
-    /// - Throws: `.notFound`; `.damaged`.
-    package func content(of version: Identifier) throws(VolumeError) -> VersionContent {
+    func state(of item: Item, _ reader: Reader) throws -> DocumentHistory.State {
+        if item.deleted != nil { return .deleted }
+        if try reader.absentVersion(of: item.key) != nil {
+            return hydration.known(item.inode)?.isWaitedFor == true ? .downloading : .dataless
+        }
+        if item.changed == 0, item.kind == .file || item.kind == .package { return .writing }
+        let isPortable = String(validating: item.name.bytes, as: UTF8.self) != nil
+        if isPortable, try reader.isUnsent(item.key) || reader.isInOutbox(item.id) {
+            return .uploading
+        }
+        switch try reader.mirror(item.id)?.state {
+        case .refused: return .uploading
+        case .due, .underway, .stuck: return .downloaded
+        case .settled, nil: return .current
+        }
+    }
+
+    /// The list of chunks comes from the hub where it is not here; with `locally`, it does not.
+    ///
+    /// - Throws: `.notFound`; `.damaged`; `.offline`, `.timeout`.
+    package func content(of version: Identifier, locally: Bool = false) throws(VolumeError)
+        -> VersionContent
+    {
         let found = try journal.read { reader in
             (try reader.item(ofVersion: version), try reader.manifest(of: version))
         }
         guard let item = found.0, let bytes = found.1 else {
             throw VolumeError(.notFound, "There is no version \(version) any more.")
+        }
+        if bytes.isEmpty {
+            if locally { throw Volume.notHere }
+            return VersionContent(
+                manifest: try hydration.manifest(of: version), item: item, volume: self)
         }
         guard let manifest = Manifest(encoded: bytes) else {
             throw VolumeError(.damaged, "The list of chunks of version \(version) is damaged.")

@@ -39,17 +39,20 @@ extension Volume {
     }
 
     /// renameat2(2), all flags. `moved` is what stands at `from`, `replaced` what stands at `to`
-    /// (nil: nothing). True: what was replaced went to the stash.
+    /// (nil: nothing). `isSwap`: with RENAME_EXCHANGE, items change places, not contents. True:
+    /// what was replaced went to the stash.
     package func rename(
         from: Place, to: Place, flags: UInt32, moved: stat, replaced: stat?,
-        movedTraits: Traits, replacedTraits: Traits, by actor: Actor
+        movedTraits: Traits, replacedTraits: Traits, isSwap: Bool = false, by actor: Actor
     ) throws(Errno) -> Bool {
         let trace = Trace(moved)
         if flags & UInt32(RENAME_EXCHANGE) != 0, let replaced {
             try check(
                 cl_renameat2(from.descriptor, from.name, to.descriptor, to.name, flags))
             events.append(
-                .exchanged(from.spot, trace, to.spot, Trace(replaced), by: actor))
+                isSwap
+                    ? .swapped(from.spot, to.spot)
+                    : .exchanged(from.spot, trace, to.spot, Trace(replaced), by: actor))
             return false
         }
         if let replaced, replaced.st_ino == moved.st_ino {
@@ -116,6 +119,11 @@ extension Volume {
     /// To be called when an inode has got another name.
     package func linked(_ place: Place, status: stat, by actor: Actor) {
         events.append(.linked(place.spot, Trace(status), by: actor))
+    }
+
+    /// Whether the ignore file names that directory: nothing below it is a version.
+    package func isLocalDirectory(_ path: [Name]) -> Bool {
+        ignoreFile.current.matches(path: path, isDirectory: true)
     }
 
     /// Whether files of that name are never versions: temporary and lock files, and what the ignore

@@ -36,6 +36,8 @@ package struct DocumentStatus: Sendable {
     package var versions: Int
     package var size: UInt64
     package var currentVersion: Int?
+    /// Its id.
+    package var current: Identifier?
     package var conflicts: Int
 }
 
@@ -91,18 +93,17 @@ extension Volume {
             let item = try self.existing(path, reader)
             let versions = try reader.versions(of: item.key)
             let current = versions.first { $0.id == item.current }
-            let isRecorded = item.changed != 0 || item.kind != .file && item.kind != .package
             return DocumentStatus(
-                id: item.id, kind: item.kind, state: isRecorded ? .current : .writing,
-                durability: isRecorded ? current?.durability ?? .memory : .memory,
+                id: item.id, kind: item.kind, state: try self.state(of: item, reader),
+                durability: try self.durability(of: item, current, at: path, reader),
                 versions: versions.count, size: item.size, currentVersion: current?.number,
-                conflicts: versions.count { $0.kind == .conflict })
+                current: current?.id, conflicts: versions.count { $0.kind == .conflict })
         }
     }
 
-    private func existing(_ path: [Name], _ reader: Reader) throws -> Item {
+    func existing(_ path: [Name], _ reader: Reader) throws -> Item {
         guard let item = try item(at: path, reader) else {
-            let shown = path.map(\.text).joined(separator: "/")
+            let shown = path.shown
             throw VolumeError(
                 .notFound,
                 "\(shown) is not a document of this volume: there is no such name, "
@@ -117,7 +118,7 @@ extension Volume {
             guard let directory = try self.item(at: path, includesDeleted: true, reader) else {
                 throw VolumeError(
                     .notFound,
-                    "There is no directory \(path.map(\.text).joined(separator: "/")) here.")
+                    "There is no directory \(path.shown) here.")
             }
             return try reader.deletedItems(in: directory.key).compactMap { item in
                 let versions = try reader.versions(of: item.key)
@@ -164,63 +165,6 @@ extension Volume {
                     + "`fsctl versions` lists those it has.")
         }
         return version
-    }
-
-    /// Returns when the document, or everything below the directory, is recorded and on the disk.
-    ///
-    /// - Throws: `.timeout`, and says what it waits for.
-    package func wait(
-        for durability: Version.Durability, at path: [Name], timeoutSeconds: Double
-    ) throws(VolumeError) {
-        let deadline = cl_clock_monotonic_ns() + Int64(timeoutSeconds * 1e9)
-        var pause: UInt32 = 1_000
-        while true {
-            let left = Double(deadline - cl_clock_monotonic_ns()) / 1e9
-            if left > 0, recorder.catchUp(with: .path(path), timeoutSeconds: left),
-                let waiting = try waitsFor(path), waiting.isEmpty
-            {
-                return
-            }
-            guard cl_clock_monotonic_ns() < deadline else {
-                let what = try waitsFor(path) ?? path.map(\.text).joined(separator: "/")
-                throw VolumeError(
-                    .timeout,
-                    "Not yet safe on this disk: \(what.isEmpty ? "recent changes" : what).")
-            }
-            usleep(pause)
-            pause = min(pause * 2, 50_000)
-        }
-    }
-
-    /// What is not recorded yet: empty when all is. Nil when that is not known yet.
-    private func waitsFor(_ path: [Name]) throws(VolumeError) -> String? {
-        let report = recorder.signal.look { recorder.report }
-        return try journal.read { reader in
-            let item = try self.existing(path, reader)
-            let shown = path.map(\.text).joined(separator: "/")
-            guard item.kind == .directory else {
-                if item.kind == .file || item.kind == .package, item.changed == 0 {
-                    return "\(shown) is open for writing or being recorded"
-                }
-                return ""
-            }
-            if report.isScanning { return "the volume is still being compared with its journal" }
-            var waiting = ""
-            var cursor: Int64 = 0
-            while waiting.isEmpty {
-                let page = try reader.pendingItems(after: cursor, limit: 256)
-                guard let last = page.last else { break }
-                cursor = last
-                for key in page {
-                    guard let names = try reader.path(of: key), names.starts(with: path) else {
-                        continue
-                    }
-                    waiting = names.map(\.text).joined(separator: "/") + " is not recorded yet"
-                    break
-                }
-            }
-            return waiting
-        }
     }
 
     /// Counters that only grow, for tests of cost.

@@ -123,6 +123,9 @@ extension Volume {
     /// `user.concord.package` of a directory was set or removed.
     package func packageAttributeChanged(inode: UInt64) { events.append(.packaged(inode: inode)) }
 
+    /// Mode, attributes or times of a file or directory were changed.
+    package func attributesChanged(inode: UInt64) { events.append(.attributes(inode: inode)) }
+
     /// Puts the contents as they are now, the last save, in safety. False: that would take long and
     /// `mayBlock` is false.
     private func secure(
@@ -131,6 +134,8 @@ extension Volume {
     ) throws(Errno) -> Bool {
         writing.isSecured = false
         guard trace.size > 0, !traits.contains(.local), !isKept(trace) else { return true }
+        // A placeholder that is emptied: its version is on the hub.
+        if AbsentMark(of: file) != nil { return true }
         let isSmall = trace.size <= settings.copiedSizeMax
         let name = stash.newName(
             isSmall || whole ? .copied : .undo, trace, spot: nil, actor: actor)

@@ -18,14 +18,21 @@ package final class Volume: Sendable {
     package let root: Int32
     package let identity: VolumeIdentity
     let store: Store
-    let settings: Settings
+    package let settings: Settings
     let stash: Stash
     let events: EventQueue
-    let journal: Journal
+    package let journal: Journal
     let packs: PackStore
+    let hydration: Hydration
+    /// On how many devices a version is, as the hub said last.
+    let holders = Hook<@Sendable (Identifier) -> Int?>()
+    /// Whether programs have an inode open, as the mount knows.
+    let openFiles = Hook<@Sendable (UInt64) -> Bool>()
+    private let evictor = Evictor()
     let kept = KeptContents()
     let recentChunks = RecentChunks()
     let ignoreFile: IgnoreFile
+    let incoming: Incoming
     let recorder: Recorder
     /// What a daemon that was killed had noted.
     private let logged: [NotedEvent]
@@ -41,20 +48,26 @@ package final class Volume: Sendable {
         self.settings = settings
         self.journal = journal
         self.packs = packs
+        hydration = Hydration(journal: journal, packs: packs, log: log)
         root = store.tree.raw
         let names = IgnoreFile(tree: store.tree.raw)
         stash = Stash(
             directory: store.stash.raw, firstSequence: (leftovers.last?.sequence ?? 0) + 1)
         ignoreFile = names
-        let wake = WakeUp()
+        incoming = Incoming(directory: store.incoming.raw)
+        // Before anything new is prepared.
+        let displaced = incoming.clear()
+        // The recorder is made after the queue that wakes it.
+        let wake = Hook<@Sendable () -> Void>()
         events = EventQueue(
-            directory: store.directory.raw, last: lastEvent, onFirst: { wake.call() })
+            directory: store.directory.raw, last: lastEvent, onFirst: { wake.current?() })
         self.logged = logged
         recorder = Recorder(
             tree: store.tree.raw, stash: stash, journal: journal, packs: packs, events: events,
             settings: settings,
             device: Recorder.Device(id: identity.device, name: identity.deviceName), kept: kept,
-            log: log, ignoreFile: names, leftovers: leftovers)
+            log: log, ignoreFile: names, leftovers: leftovers, incoming: incoming,
+            displaced: displaced)
         self.store = store
         wake.set { [weak recorder] in recorder?.wake() }
     }
@@ -94,10 +107,15 @@ package final class Volume: Sendable {
 
     /// Starts the recorder, which first compares the tree with the journal while requests are
     /// served already.
-    package func start() { recorder.start(logged) }
+    package func start() {
+        recorder.start(logged)
+        evictor.start(self)
+    }
 
     /// Records what can be recorded and closes the journal.
     package func stop() {
+        evictor.stop()
+        hydration.close()
         recorder.stop()
         do throws(VolumeError) {
             _ = try journal.checkpoint()
@@ -109,14 +127,11 @@ package final class Volume: Sendable {
         }
     }
 
-    /// Calls `body` with each new conflict version, and where its document is; on the recorder's
-    /// thread.
-    package func onConflict(_ body: @escaping @Sendable ([Name], Identifier) -> Void) {
-        recorder.conflictsHeard.withLock { $0 = body }
-    }
-
     /// The recorder must not outlive the descriptors that it works with.
-    deinit { recorder.abandon() }
+    deinit {
+        evictor.stop()
+        recorder.abandon()
+    }
 
     func isKept(_ trace: Trace) -> Bool { kept.contains(trace) }
 
@@ -125,11 +140,22 @@ package final class Volume: Sendable {
         packageExtensions.contains(String(decoding: name.fileExtension, as: UTF8.self))
     }
 
+    /// A directory whose files are documents of their own, with versions of their own, while what
+    /// changes in one turn travels together: it is never seen in halves (coordination.md A12.5).
+    package static func isWeakPackage(name: Name) -> Bool {
+        name.fileExtension.elementsEqual("weakpkg".utf8)
+    }
+
+    /// The outermost one that something lies in.
+    package static func weakPackage(of path: [Name]) -> [Name]? {
+        path.dropLast().firstIndex(where: isWeakPackage).map { Array(path[...$0]) }
+    }
+
     /// Directories that programs show as one document.
     private static let packageExtensions: Set<String> = [
         "app", "band", "bundle", "concord", "fcpbundle", "framework", "graffle", "key", "logicx",
-        "numbers", "oo3", "pages", "photoslibrary", "pkg", "playground", "rtfd", "scriv",
-        "sparsebundle", "textbundle", "xcdatamodeld", "xcodeproj",
+        "notepkg", "numbers", "oo3", "pages", "photoslibrary", "pkg", "playground", "rtfd",
+        "scriv", "sparsebundle", "textbundle", "xcdatamodeld", "xcodeproj",
     ]
 }
 
@@ -172,11 +198,4 @@ extension Volume {
         let text = buffer.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
         return text.split(separator: ".").first.map(String.init) ?? "device"
     }
-}
-
-/// Lets the queue wake a recorder that is made after it.
-private final class WakeUp: Sendable {
-    private let body = Mutex<(@Sendable () -> Void)?>(nil)
-    func set(_ body: @escaping @Sendable () -> Void) { self.body.withLock { $0 = body } }
-    func call() { body.withLock { $0 }?() }
 }

@@ -113,4 +113,6 @@ struct Memory {
     var unresolved: [Stash.Entry] = []
     /// Items that the last whole scan did not find.
     var missing: [Int64] = []
+    /// What is to be told of versions once the transaction is committed.
+    var versionNews: [(VersionChange, [Identifier], [Name])] = []
 }

@@ -20,7 +20,9 @@ struct Concord: ParsableCommand {
               concord unmount /mnt/team
             """,
         version: "concord 0.1",
-        subcommands: [MountCommand.self, UnmountCommand.self])
+        subcommands: [
+            MountCommand.self, UnmountCommand.self, HubCommand.self, ApplierCommand.self,
+        ])
 
     static func main() {
         do {

@@ -5,6 +5,7 @@ import Glibc
 import Logging
 import Model
 import Mount
+import Sync
 import Synchronization
 import Volume
 
@@ -55,6 +56,15 @@ struct Daemon {
     private var settings: Settings {
         var settings = Settings()
         settings.listConflicts = options.listConflicts
+        settings.cacheBytesMax = options.cache
+        settings.freeBytesMin = options.free
+        return settings
+    }
+
+    private var syncSettings: SyncSettings {
+        var settings = SyncSettings()
+        settings.uploadRate = options.limitUp
+        settings.downloadRate = options.limitDown
         return settings
     }
 
@@ -69,28 +79,54 @@ struct Daemon {
             volume: volume, source: volume.identity.store, mountPoint: point.text,
             options: Mount.MountOptions(options), arbiter: arbiter, socketPath: socket.path,
             log: file.logger("mount"))
+        let applier = Applier(
+            session: session, volume: volume, socketPath: socket.path, log: file.logger("applier"))
+        let membership = Membership(
+            volume: volume, tree: applier, settings: syncSettings, log: file.logger("sync")
+        ) { [weak session] spots in session?.changed(spots) }
+        let mediator = Mediator(volume: volume, tree: applier, log: file.logger("merge"))
+        let inhibitor = Inhibitor(log: file.logger("inhibitor"))
+        membership.onUnsafe { [weak inhibitor] isUnsafe in inhibitor?.set(isUnsafe) }
+        session.beforeEnd { membership.stop() }
         let server: ControlServer
         do throws(VolumeError) {
             server = try ControlServer(
                 at: socket,
                 service: Service(
                     volume: volume, session: session, mountPoint: point.path,
-                    desk: TurnDesk(arbiter: arbiter, session: session)),
+                    desk: TurnDesk(arbiter: arbiter, session: session), membership: membership,
+                    tree: applier, mediator: mediator),
                 log: file.logger("control")
             ) { volume.mayAccess($0, $1, write: $2) }
         } catch {
             session.stop()
             throw error
         }
-        volume.onConflict { [weak session] names, version in
+        let notice = ConflictNotice(
+            volume: volume, mountPoint: point.text, log: file.logger("notice"))
+        volume.onVersions { [weak session, mediator, notice] change, versions, names in
+            mediator.poke()
+            notice.poke()
             guard let session, !arbiter.isQuiet else { return }
-            arbiter.step(.version(session.path(names), .gained, id: version.description))
+            for version in versions {
+                arbiter.step(.version(session.path(names), change, id: version.description))
+            }
         }
         volume.start()
         server.start()
+        mediator.start()
+        notice.start()
+        do throws(VolumeError) { try membership.start() } catch {
+            log.error("The volume is not kept in step with its hub: \(error)")
+        }
         endOnSignals(session, log)
         announce(session, volume, point, log)
         session.run()
+        notice.stop()
+        mediator.stop()
+        membership.stop()
+        inhibitor.stop()
+        applier.stop()
         server.stop()
     }
 

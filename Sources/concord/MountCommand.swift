@@ -18,6 +18,11 @@ struct MountCommand: ParsableCommand {
               nopassthrough        all reads and writes go through the daemon (slower)
               list_conflicts       .conflicts is listed while it is not empty
               name=NAME            the volume's name, when its store is made
+              cache=SIZE           of documents that the hub has, too, keep so many bytes here at
+                                   most (500M, 20G): what was not used for longest goes first
+              free=SIZE            let go of more of these while less of the disk is free
+              limit_up=KB, limit_down=KB
+                                   kilobytes a second to the hub and from it, at most
               ro, nosuid, nodev, noexec, noatime, sync, … as for mount(8)
             """)
 

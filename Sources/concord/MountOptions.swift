@@ -16,6 +16,13 @@ package struct MountOptions: Hashable, Sendable {
     package var turns: [TurnTime: Double] = [:]
     /// Whether they take turns at all.
     package var coordination = true
+    /// Bytes of what the hub has, too, that may be kept here.
+    package var cache: Int64?
+    /// Bytes of the disk that are to stay free, if evicting can help.
+    package var free: Int64?
+    /// Bytes a second to the hub and from it.
+    package var limitUp: Int?
+    package var limitDown: Int?
     /// For the kernel: ro, nosuid, nodev, noexec, noatime, …; the later of two that contradict each
     /// other.
     package var generic: [String] = []
@@ -37,6 +44,10 @@ package struct MountOptions: Hashable, Sendable {
         case "coordination": coordination = true
         case "nocoordination": coordination = false
         case _ where TurnTime(option: word) != nil: try take(time: word)
+        case _ where word.hasPrefix("cache="): cache = try MountOptions.size(word)
+        case _ where word.hasPrefix("free="): free = try MountOptions.size(word)
+        case _ where word.hasPrefix("limit_up="): limitUp = try MountOptions.rate(word)
+        case _ where word.hasPrefix("limit_down="): limitDown = try MountOptions.rate(word)
         case _ where word.hasPrefix("name="): name = try MountOptions.name(word.dropFirst(5))
         case _ where MountOptions.pairs.contains { $0.contains(word) }: replace(word)
         case _ where MountOptions.isForOthers(word): return
@@ -66,6 +77,41 @@ package struct MountOptions: Hashable, Sendable {
         turns[time] = seconds
     }
 
+    /// `500M`: bytes, or thousands (K), millions (M), … of them.
+    private static func size(_ word: String) throws(VolumeError) -> Int64 {
+        let (name, text) = parts(word)
+        let units: [Character: Int64] = [
+            "K": 1000, "M": 1_000_000, "G": 1_000_000_000, "T": 1_000_000_000_000,
+        ]
+        let unit = text.last.flatMap { units[Character($0.uppercased())] }
+        let number = Int64(unit == nil ? text : text.dropLast())
+        guard let number, number >= 0 else {
+            throw VolumeError(
+                .invalid,
+                "\(name)= needs a size, such as 500M or 20G (powers of 1000), and has \"\(text)\"")
+        }
+        let (bytes, isTooLarge) = number.multipliedReportingOverflow(by: unit ?? 1)
+        guard !isTooLarge else {
+            throw VolumeError(.invalid, "\(name)=\(text) is more than any disk has")
+        }
+        return bytes
+    }
+
+    /// Kilobytes a second; 0: as fast as it goes.
+    private static func rate(_ word: String) throws(VolumeError) -> Int? {
+        let (name, text) = parts(word)
+        guard let number = Int(text), number >= 0, number <= 1_000_000_000 else {
+            throw VolumeError(
+                .invalid, "\(name)= needs kilobytes a second, and has \"\(text)\"")
+        }
+        return number == 0 ? nil : number * 1000
+    }
+
+    private static func parts(_ word: String) -> (name: Substring, text: Substring) {
+        let equals = word.firstIndex(of: "=") ?? word.endIndex
+        return (word[..<equals], word[equals...].dropFirst())
+    }
+
     private static func name(_ text: some StringProtocol) throws(VolumeError) -> String {
         guard !text.isEmpty, text.utf8.count <= 255, !text.utf8.contains(where: { $0 < 0x20 })
         else {
@@ -80,7 +126,8 @@ package struct MountOptions: Hashable, Sendable {
             "allow_other", "noallow_other", "default_permissions", "passthrough", "nopassthrough",
             "list_conflicts", "nocoordination",
         ]
-        + TurnTime.allCases.map { "\($0.rawValue)=SECONDS" } + ["name=NAME"]
+        + TurnTime.allCases.map { "\($0.rawValue)=SECONDS" }
+        + ["cache=SIZE", "free=SIZE", "limit_up=KB", "limit_down=KB", "name=NAME"]
 
     /// Each the opposite of the others in its row.
     private static let pairs = [

@@ -17,11 +17,13 @@ extension VolumeReport {
 }
 
 extension DocumentReport {
-    init(_ status: DocumentStatus) {
+    init(_ status: DocumentStatus, devices: Int?) {
         self.init(
             id: status.id.description, kind: "\(status.kind)", state: status.state.rawValue,
             durability: "\(status.durability)", versions: status.versions, size: status.size,
             current: status.currentVersion)
+        self.devices = devices
+        conflicts = status.conflicts > 0 ? status.conflicts : nil
     }
 }
 
@@ -55,9 +57,10 @@ extension Version.Durability {
         switch name {
         case "memory": self = .memory
         case "disk": self = .disk
+        case "hub": self = .hub
         default:
             throw VolumeError(
-                .invalid, "there is no durability \"\(name)\"; there are memory and disk")
+                .invalid, "there is no durability \"\(name)\"; there are memory, disk and hub")
         }
     }
 }

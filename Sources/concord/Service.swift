@@ -2,6 +2,7 @@ import Control
 import Glibc
 import Model
 import Mount
+import Sync
 import Volume
 
 /// What the control socket's verbs do: a volume and its mount, asked.
@@ -10,6 +11,9 @@ struct Service: ControlService {
     let session: MountSession
     let mountPoint: FilePath
     let desk: TurnDesk
+    let membership: Membership
+    let tree: any Applying
+    let mediator: Mediator
 
     func hear(_ request: Request, from client: Connection) throws(VolumeError) {
         try desk.hear(request, from: client)
@@ -22,12 +26,28 @@ struct Service: ControlService {
     {
         switch try request.known() {
         case .status:
+            if let id = try request.identifier() {
+                let path = try volume.path(of: id)
+                var report = try document(at: path)
+                report.path = RawText(path: path)
+                return .document(report)
+            }
             if request.path == nil { return .volume(try report()) }
-            return .document(DocumentReport(try volume.status(at: request.components())))
+            return .document(
+                try document(at: request.components(), asksHub: request.local != true))
         case .versions where request.deleted == true:
             let documents = try volume.deletedDocuments(in: request.components())
             return .deleted(DeletedReport(documents: documents.map(DeletedReport.Document.init)))
-        case .versions: return .history(HistoryReport(try history(request)))
+        case .versions:
+            let history = try history(request)
+            var report = HistoryReport(history)
+            if request.local == true {
+                let whole = try volume.whole(history.versions.map(\.id))
+                for (index, version) in history.versions.enumerated() {
+                    report.versions[index].local = whole.contains(version.id)
+                }
+            }
+            return .history(report)
         case .contents: return .contents(try contents(request))
         case .extract: return .piece(try piece(request))
         case .name:
@@ -36,12 +56,19 @@ struct Service: ControlService {
         case .forget:
             try volume.forget(version: request.versionNumber(), at: request.components())
             return .done
+        case .add: return .added(try add(request, for: peer))
         case .wait:
             try wait(request, progress)
             return .done
         case .doctor:
-            let findings = volume.examine(repair: request.repair ?? true) { text, fraction in
+            let repairs = request.repair ?? true
+            var findings = volume.examine(repair: repairs) { text, fraction in
                 _ = progress(Progress(text, fraction: fraction))
+            }
+            if let engine = membership.engine {
+                findings += engine.examine(repairs: repairs) { text, fraction in
+                    progress(Progress(text, fraction: fraction))
+                }
             }
             return .doctor(DoctorReport(findings: findings.map(DoctorReport.Finding.init)))
         case .statistics:
@@ -50,13 +77,22 @@ struct Service: ControlService {
         case .stop:
             session.stop()
             return .done
+        case .signin, .signout, .identity, .devices, .revoke, .offline, .online, .brake,
+            .activity, .limit:
+            return try answerOfHub(request)
+        case .conflicts: return .conflicts(try conflicts(request, for: peer))
+        case .merge: return .merge(try merge(request, for: peer))
+        case .past: return .rewind(try rewinding(request))
+        case .resolve: return .resolution(try resolve(request, for: peer))
+        case .download, .evict, .pin, .unpin:
+            return try answerOfContents(request, progress)
         case .claim, .release, .cancel, .prepare, .moved, .present, .retire, .answer, .locks,
             .watch:
             throw VolumeError(.invalid, "\"\(request.verb)\" needs a connection of its own")
         }
     }
 
-    private func history(_ request: Request) throws(VolumeError) -> DocumentHistory {
+    func history(_ request: Request) throws(VolumeError) -> DocumentHistory {
         if let id = try request.identifier() {
             if let history = try volume.history(of: id) { return history }
             throw VolumeError(.notFound, "there is no document with the id \(id) on this volume")
@@ -79,6 +115,18 @@ struct Service: ControlService {
             }
         }
         return history
+    }
+
+    private func add(_ request: Request, for peer: Peer) throws(VolumeError) -> AdditionReport {
+        guard let from = request.from else { throw request.missing("from") }
+        let id = try volume.addVersion(
+            from: request.components(of: from), at: request.components(),
+            by: actor(of: request, peer))
+        return AdditionReport(id: id.description)
+    }
+
+    func actor(of request: Request, _ peer: Peer) -> Actor {
+        Actor(process: peer.process, uid: peer.uid, program: request.program ?? "fsctl")
     }
 
     private func content(_ request: Request) throws(VolumeError) -> VersionContent {
@@ -139,26 +187,6 @@ struct Service: ControlService {
         try volume.setLabel(request.label, version: number, at: path)
     }
 
-    /// In slices, so that an asker who went away is noticed.
-    private func wait(_ request: Request, _ progress: (Progress) -> Bool) throws(VolumeError) {
-        let path = try request.components()
-        let durability = try Version.Durability(named: request.durability ?? "disk")
-        let total = min(max(0, request.timeoutSeconds ?? 30), 7 * 24 * 3600)
-        var waited = 0.0
-        while true {
-            let slice = min(1, total - waited)
-            do throws(VolumeError) {
-                return try volume.wait(for: durability, at: path, timeoutSeconds: slice)
-            } catch  where error.code == .timeout {
-                waited += slice
-                let text = "waiting until it is durable (\(request.durability ?? "disk"))"
-                if waited >= total || !progress(Progress(text, fraction: waited / total)) {
-                    throw error
-                }
-            } catch { throw error }
-        }
-    }
-
     private func report() throws(VolumeError) -> VolumeReport {
         let (identity, status, facts) = (volume.identity, try volume.status(), session.facts)
         var report = VolumeReport(
@@ -168,6 +196,8 @@ struct Service: ControlService {
         report.process = getpid()
         (report.passthrough, report.passthroughReason) = (facts.passthrough, facts.reason)
         report.take(status)
+        report.hub = hub
+        report.conflicts = try volume.conflictCount()
         return report
     }
 }

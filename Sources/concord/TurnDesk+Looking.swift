@@ -1,6 +1,7 @@
 import CLinux
 import Control
 import Coordination
+import Glibc
 import Model
 import Mount
 
@@ -43,12 +44,24 @@ extension TurnDesk {
     {
         let top = request.path == nil ? Path([]) : session.path(try request.components())
         client.reply(request)
+        clients.withLock { $0[client.number]?.watcher = client }
         arbiter.observe(party) { [session, arbiter] note in
             for event in TurnDesk.events(note, session) {
                 let isHere = event.paths.contains { $0.names == top.names || $0.isBelow(top) }
                 if isHere { client.push(event.event) }
             }
             _ = arbiter
+        }
+    }
+
+    /// Tells all who watch who the volume is from now on.
+    func tell(identity token: String?) {
+        var event = WatchEvent(
+            .identity, path: RawText(path: []), time: cl_clock_realtime_ns(), process: getpid(),
+            program: session.program(getpid()))
+        event.token = token
+        for watcher in clients.withLock({ $0.values.compactMap(\.watcher) }) {
+            watcher.push(event)
         }
     }
 

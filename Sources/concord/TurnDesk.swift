@@ -18,6 +18,8 @@ final class TurnDesk: Sendable {
         /// By the client's own numbers.
         var claims: [Int: ClaimID] = [:]
         var presenters: [Int: PresenterID] = [:]
+        /// Itself, if it watches.
+        var watcher: Connection?
 
         mutating func take(_ number: Int, _ id: ClaimID) -> Bool {
             guard claims[number] == nil, claims.count < Limits.claimsMax else { return false }

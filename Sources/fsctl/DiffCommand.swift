@@ -59,7 +59,7 @@ struct DiffCommand: ParsableCommand {
     }
 
     /// diff's exit status, 0 or 1.
-    private static func spawn(_ arguments: [FilePath], quietly: Bool) throws(VolumeError) -> Int32 {
+    static func spawn(_ arguments: [FilePath], quietly: Bool) throws(VolumeError) -> Int32 {
         var words = arguments.map { $0.withCString { strdup($0) } } + [nil]
         defer { for word in words { free(word) } }
         let process = cl_spawn("diff", &words, 0, quietly ? -1 : 1, 2, -1, 0)

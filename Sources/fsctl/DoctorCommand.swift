@@ -7,7 +7,7 @@ struct DoctorCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
         abstract:
-            "Check tree, journal and chunks against each other, and repair what can be proven.",
+            "Check tree, journal, chunks and hub against each other; repair what can be proven.",
         discussion: "Ends with 0 only when no damage is left, else with 1.")
 
     @OptionGroup var output: OutputOptions

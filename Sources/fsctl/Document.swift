@@ -11,8 +11,10 @@ struct Document {
     /// As the user wrote it.
     let given: FilePath
 
-    init(_ argument: String) throws(VolumeError) {
-        given = RawArgument.path(argument)
+    init(_ argument: String) throws(VolumeError) { try self.init(RawArgument.path(argument)) }
+
+    init(_ path: FilePath) throws(VolumeError) {
+        given = path
         place = try MountedPath(given)
         client = try ControlClient(socket: place.socket)
     }

@@ -17,15 +17,32 @@ struct Fsctl: ParsableCommand {
               fsctl diff notes.txt -1
               fsctl restore notes.txt 3
               fsctl undelete old/notes.txt
+              fsctl resolve notes.txt --keep both
               fsctl coordinate write notes.txt -- sort -o {} {}
             """,
         version: "fsctl 0.1",
         subcommands: [
             StatusCommand.self, VersionsCommand.self, ShowCommand.self, DiffCommand.self,
-            RestoreCommand.self, UndeleteCommand.self, NameCommand.self, ForgetCommand.self,
+            RestoreCommand.self, ConflictsCommand.self, ResolveCommand.self, MergeCommand.self,
+            UndeleteCommand.self,
+            RewindCommand.self,
+            NameCommand.self, ForgetCommand.self,
             WaitCommand.self, CoordinateCommand.self, LocksCommand.self, PresentCommand.self,
-            WatchCommand.self, DoctorCommand.self, StatisticsCommand.self,
+            WatchCommand.self, SigninCommand.self, SignoutCommand.self, IdentityCommand.self,
+            DevicesCommand.self, OfflineCommand.self, OnlineCommand.self, DownloadCommand.self,
+            EvictCommand.self, PinCommand.self, UnpinCommand.self, ActivityCommand.self,
+            LimitCommand.self, BrakeCommand.self, DoctorCommand.self, StatisticsCommand.self,
         ])
+
+    /// Without a subcommand: what is to be known of where we are, and the help.
+    func run() throws {
+        if let report = try? Conflicts(at: ".").report,
+            let line = Conflicts.line(report.documents.count, in: "here")
+        {
+            Terminal.complain(line)
+        }
+        throw CleanExit.helpRequest(self)
+    }
 
     static func main() {
         do {

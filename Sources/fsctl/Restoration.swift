@@ -70,10 +70,9 @@ struct Restoration {
             guard cl_interrupted() == 0 else {
                 throw VolumeError(.timeout, "interrupted; nothing was changed")
             }
-            let result = piece.withUnsafeBytes { bytes in
-                Result { () throws(Errno) in try writeFully(file, bytes, at: offset) }
+            do throws(Errno) { try writeFully(file, piece, at: offset) } catch {
+                throw failure("write", path, error)
             }
-            if case .failure(let error) = result { throw failure("write", path, error) }
             offset += Int64(piece.count)
         }
     }

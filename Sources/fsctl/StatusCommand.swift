@@ -48,15 +48,79 @@ struct StatusCommand: ParsableCommand {
         if report.waitingToBeCut > 0 {
             lines.append(("To be cut", Amount.count(report.waitingToBeCut, "document")))
         }
-        let problems = report.problems.map { ("Problem", $0) }
+        if let count = report.conflicts, let line = Conflicts.line(count, in: "on this volume") {
+            lines.append(("Conflicts", line))
+        }
+        if let hub = report.hub { lines += StatusCommand.lines(hub) }
+        var problems = report.problems.map { ("Problem", $0) }
+        for (path, reason) in (report.hub?.problems ?? [:]).sorted(by: { $0.key < $1.key }) {
+            problems.append(("Problem", "\(path): \(reason)"))
+        }
         return list(lines) + (problems.isEmpty ? "" : "\n" + Terminal.red(list(problems)))
     }
 
+    private static func lines(_ hub: HubReport) -> [(String, String)] {
+        let reason = hub.reason.isEmpty ? "" : ": \(hub.reason)"
+        var lines = [("Hub", "\(hub.address) as \(hub.user), \(hub.state)\(reason)")]
+        let waiting = hub.unsent + hub.sending
+        lines.append(
+            (
+                "At the hub",
+                waiting == 0
+                    ? "everything" : "all but \(Amount.count(waiting, "change")), on their way"
+            ))
+        for document in hub.waiting {
+            lines.append(("", "\(document.path.text) \(document.reason)"))
+        }
+        lines += moving(hub)
+        if hub.due > 0 { lines.append(("To come", Amount.count(hub.due, "change"))) }
+        if hub.stuck > 0 {
+            lines.append(("Stuck", "\(Amount.count(hub.stuck, "item")); see below what to do"))
+        }
+        if hub.refused > 0 {
+            lines.append(
+                ("Refused", "\(Amount.count(hub.refused, "item")), which stay on this device only"))
+        }
+        if hub.dataless > 0 {
+            lines.append(("Not here", "the contents of \(Amount.count(hub.dataless, "document"))"))
+        }
+        if hub.held > 0 {
+            lines.append(
+                (
+                    "Held",
+                    "\(Amount.count(hub.held, "deletion")); fsctl brake tells what to do"
+                ))
+        }
+        return lines
+    }
+
+    private static func moving(_ hub: HubReport) -> [(String, String)] {
+        var lines: [(String, String)] = []
+        if hub.rateUp + hub.rateDown > 0 || !hub.moving.isEmpty {
+            let (up, down) = (UInt64(max(0, hub.rateUp)), UInt64(max(0, hub.rateDown)))
+            lines.append(("Moving", "up \(Amount.size(up))/s, down \(Amount.size(down))/s"))
+        }
+        for line in hub.moving {
+            lines.append(
+                (
+                    "",
+                    "\(line.path) \(line.direction), \(Amount.size(line.done)) of "
+                        + "\(Amount.size(line.total))"
+                ))
+        }
+        return lines
+    }
+
     private static func text(_ report: DocumentReport) -> String {
+        let devices = report.devices.map { ", on \(Amount.count($0, "device"))" } ?? ""
         var lines = [
-            ("Kind", report.kind), ("State", report.state), ("Durability", report.durability),
+            ("Kind", report.kind), ("State", report.state),
+            ("Durability", report.durability + devices),
             ("Size", Amount.size(report.size)), ("Id", report.id),
         ]
+        if let conflicts = report.conflicts {
+            lines.append(("Conflicts", Amount.count(conflicts)))
+        }
         if let current = report.current {
             lines.append(
                 ("Versions", "\(Amount.count(report.versions)), the current one is \(current)"))

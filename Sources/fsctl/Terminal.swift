@@ -42,6 +42,11 @@ enum Terminal {
         showsProgress.store(true, ordering: .relaxed)
     }
 
+    /// Instead of all that the screen shows; one block after the other where it is no terminal.
+    static func redraw(_ text: String) {
+        say(Array(((width == nil ? "" : "\u{1B}[H\u{1B}[2J") + text).utf8))
+    }
+
     static func clearProgress() {
         guard showsProgress.exchange(false, ordering: .relaxed) else { return }
         let bytes = Array("\r\u{1B}[K".utf8)

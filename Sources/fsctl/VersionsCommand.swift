@@ -36,7 +36,7 @@ struct VersionsCommand: ParsableCommand {
         for version in versions {
             let state = [
                 version.kind == "history" ? nil : version.kind,
-                version.durability == "disk" ? nil : "in \(version.durability)",
+                version.durability == "memory" ? "in memory" : nil,
             ].compactMap(\.self).joined(separator: ", ")
             table.add([
                 "\(version.number)", Moment.text(version.saved), Amount.size(version.size),

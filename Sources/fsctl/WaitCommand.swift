@@ -6,13 +6,16 @@ struct WaitCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "wait",
         abstract: "Wait until a document, or all in a directory, is safe.",
-        discussion: "Durable on disk means: bytes, name and history outlive a loss of power.")
+        discussion: """
+            Durable on disk means: bytes, name and history outlive a loss of power. At the hub: \
+            they outlive this device. What keeps them from getting there is said at once.
+            """)
 
-    enum Durability: String, ExpressibleByArgument, CaseIterable { case memory, disk }
+    enum Durability: String, ExpressibleByArgument, CaseIterable { case memory, disk, hub }
 
     @OptionGroup var output: OutputOptions
 
-    @Option(help: "How safe: memory or disk.")
+    @Option(help: "How safe: memory, disk or hub.")
     var durable: Durability = .disk
 
     @Option(help: "Seconds after which to give up.")
@@ -32,7 +35,14 @@ struct WaitCommand: ParsableCommand {
         var request = Request(.wait, path: document.place.components)
         request.durability = durable.rawValue
         request.timeoutSeconds = timeout
-        let done = try document.client.ask(request, as: Nothing.self, progress: Terminal.show)
+        var said: String?
+        let done = try document.client.ask(request, as: Nothing.self) { step in
+            Terminal.show(step)
+            guard let notice = step.notice, notice != said else { return }
+            said = notice
+            Terminal.clearProgress()
+            Terminal.complain("fsctl: \(step.text)")
+        }
         output.show(done) { "" }
     }
 }

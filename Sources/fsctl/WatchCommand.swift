@@ -47,8 +47,10 @@ struct WatchCommand: ParsableCommand {
             case .released: "is done with"
             case .presented: "presents"
             case .retired: "no longer presents"
+            case .identity: event.token == nil ? "signed out of the hub" : "signed in to a hub"
             }
-        let path = event.path.bytes.isEmpty ? "/" : event.path.text
+        let root = event.kind == .identity ? "" : "/"
+        let path = event.path.bytes.isEmpty ? root : event.path.text
         let end = event.to.map { " to \($0.text)" } ?? ""
         let line = "\(who(event.program, event.process)) \(deed) \(path)\(end)"
         return "\(Moment.clock(event.time, inUTC: inUTC))  \(line.printable)"

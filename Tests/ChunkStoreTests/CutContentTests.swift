@@ -70,6 +70,23 @@ import Testing
         #expect(1...3 ~= new.count)
     }
 
+    /// A page that changes in place costs one small block; what begins otherwise is cut as ever.
+    @Test(arguments: [
+        (0, Array("SQLite format 3\0".utf8)), (0, [0x51, 0x46, 0x49, 0xfb]),
+        (0, Array("vhdxfile".utf8)), (0, Array("KDMV".utf8)), (64, [0x7f, 0x10, 0xda, 0xbe]),
+    ])
+    func whatIsWrittenInPlaceIsCutIntoBlocks(offset: Int, magic: [UInt8]) throws {
+        var noise = Noise(seed: Self.seed)
+        var bytes = noise.bytes((1 << 20) + 100)
+        #expect(Set(try chunks(of: bytes).map(\.length)).count > 3)
+        bytes.replaceSubrange(offset..<offset + magic.count, with: magic)
+        let before = try chunks(of: bytes)
+        #expect(before.map(\.length) == Array(repeating: 16 << 10, count: 64) + [100])
+        bytes[500_000] ^= 1
+        let after = try chunks(of: bytes)
+        #expect(zip(before, after).count { $0.id != $1.id } == 1)
+    }
+
     @Test func contentThatBecameShorterIsRefused() throws {
         let scratch = Scratch()
         let file = scratch.file()

@@ -13,6 +13,21 @@ import Testing
         #expect(!options.passthrough && options.name == "My Volume" && options.generic == [])
     }
 
+    @Test func sizesAndRates() throws {
+        let options = try MountOptions("cache=20G,free=500m,limit_up=250,limit_down=0")
+        #expect(options.cache == 20_000_000_000 && options.free == 500_000_000)
+        #expect(options.limitUp == 250_000 && options.limitDown == nil)
+        #expect(try MountOptions("cache=4096").cache == 4096)
+    }
+
+    @Test(arguments: [
+        "cache=", "cache=x", "free=-1", "cache=9999999999T", "limit_up=fast", "limit_down=-2",
+    ])
+    func whatIsNoSizeIsNamed(text: String) throws {
+        let error = #expect(throws: VolumeError.self) { try MountOptions(text) }
+        #expect(error?.message.contains(text.split(separator: "=")[0]) == true)
+    }
+
     @Test func theLaterOfTwoOppositesHolds() throws {
         #expect(try MountOptions("rw,nosuid,noatime,ro,suid").generic == ["noatime", "ro", "suid"])
         #expect(try MountOptions("nopassthrough,passthrough").passthrough)

@@ -105,7 +105,7 @@ import Testing
     }
 
     @Test func exitCodesAreWhatScriptsRelyOn() {
-        #expect(ExitCode.allCases.map(\.rawValue) == Array(0...13))
+        #expect(ExitCode.allCases.map(\.rawValue) == Array(0...14))
         #expect(ExitCode(.notFound).rawValue == 3 && ExitCode(.system).rawValue == 11)
     }
 }

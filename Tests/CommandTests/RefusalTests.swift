@@ -84,7 +84,7 @@ import Testing
         #expect(try Outcome("concord", ["mount"]).status == 2)
         #expect(try Outcome("concord", ["mount", "--colour", "mount"]).status == 2)
         #expect(try Outcome("fsctl", ["name", "file", "1"]).status == 2)
-        #expect(try Outcome("fsctl", ["wait", "--durable", "hub", "x"]).status == 2)
+        #expect(try Outcome("fsctl", ["wait", "--durable", "moon", "x"]).status == 2)
         let version = try Outcome("concord", ["--version"])
         #expect(version.status == 0 && version.output.hasPrefix("concord "))
     }

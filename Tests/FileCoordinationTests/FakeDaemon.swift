@@ -16,6 +16,9 @@ final class FakeDesk: ControlService {
         var asked: [Control.Request] = []
         var client: Connection?
         var script: Script?
+        /// What was asked that is not about turns, and what is answered.
+        var looked: [Control.Request] = []
+        var answers: (@Sendable (Control.Request) -> Answer?)?
     }
     let state = Mutex(State())
 
@@ -23,7 +26,14 @@ final class FakeDesk: ControlService {
         _ request: Control.Request, from peer: Peer, progress: @escaping (Control.Progress) -> Bool
     )
         throws(VolumeError) -> Answer
-    { throw VolumeError(.invalid, "this is about turns") }
+    {
+        let answers = state.withLock { state in
+            state.looked.append(request)
+            return state.answers
+        }
+        if let answer = answers?(request) { return answer }
+        throw VolumeError(.invalid, "this is about turns")
+    }
 
     func hear(_ request: Control.Request, from client: Connection) throws(VolumeError) {
         let script = state.withLock { state in

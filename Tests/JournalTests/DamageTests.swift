@@ -44,8 +44,15 @@ struct DamageTests {
 
     @Test func uncheckedDamageIsNamedWhenItIsMet() throws {
         var bytes = try #require(scratch.contents())
-        // Page 1 tells where the tables begin; every page after it is spoilt.
-        for index in pageSize..<bytes.count { bytes[index] ^= 0xA5 }
+        // The pages of the schema tell where the tables begin; every other one is spoilt.
+        let pages = try Journal.open(path: scratch.path).read { reader in
+            try reader.all("SELECT pageno FROM dbstat WHERE name <> 'sqlite_schema'", []) {
+                Int($0.integer(0))
+            }
+        }
+        for page in pages {
+            for index in (page - 1) * pageSize..<page * pageSize { bytes[index] ^= 0xA5 }
+        }
         try put(bytes)
         let journal = try Journal.open(path: scratch.path)
         #expect(

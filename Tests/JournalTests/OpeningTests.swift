@@ -156,6 +156,37 @@ struct OpeningTests {
         }
     }
 
+    /// A volume of a hub's whose triggers an older build made.
+    @Test func whatIsUnsentHasTimesAfterAnUpgrade() throws {
+        let journal = try scratch.create()
+        let key = try journal.write { transaction in
+            try transaction.run("DROP TABLE unsent", [])
+            try transaction.run("CREATE TABLE unsent (item INTEGER PRIMARY KEY) STRICT", [])
+            for name in ["note_item", "note_item_change"] {
+                try transaction.run(
+                    """
+                    CREATE TRIGGER \(name) AFTER INSERT ON items
+                    BEGIN INSERT OR IGNORE INTO unsent (item) VALUES (new.key); END
+                    """, [])
+            }
+            try transaction.run("PRAGMA user_version = 4", [])
+            return try transaction.insert(file("a"))
+        }
+        try journal.close()
+        let upgraded = try Journal.open(path: scratch.path)
+        #expect(try upgraded.read { try $0.unsent(after: 0, limit: 9) } == [key])
+        #expect(try upgraded.read { try $0.unsentTimes(key).placed } == nil)
+        try upgraded.write { transaction in
+            var item = try #require(try transaction.item(key))
+            item.name = Name("b")
+            try transaction.update(item)
+        }
+        let times = try upgraded.read { try $0.unsentTimes(key) }
+        let now = Int64(Date().timeIntervalSince1970 * 1e9)
+        #expect(abs(try #require(times.placed) - now) < 60_000_000_000)
+        #expect(times.attributed == nil)
+    }
+
     @Test func aNewerVersionThatIsOnlyInTheLogIsSeen() throws {
         let journal = try scratch.create()
         try journal.checkpoint()

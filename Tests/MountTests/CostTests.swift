@@ -120,7 +120,7 @@ struct CostTests {
             }
             try expectCost(["OPEN": 1, "RELEASE": 1, "FSYNC": 1], meter) { try writeSynced(path) }
             try expectCost(["OPEN": 1, "RELEASE": 1], meter) { try writeMapped(path) }
-            try volume.remount()
+            try remount(volume)
             meter = try CostMeter(volume)
             try expectCost(["LOOKUP": 1, "OPEN": 1, "RELEASE": 1], meter, read)
         }
@@ -165,7 +165,7 @@ struct CostTests {
             let path = "\(volume.path)/file"
             let making = try meter.requests { try write(path, O_WRONLY | O_CREAT) }
             #expect(making["WRITE"] == 1, "1 MiB in one request")
-            try volume.remount()
+            try remount(volume)
             let cold = try CostMeter(volume).requests {
                 _ = try OpenFile(path, O_RDONLY).bytes(1 << 20)
             }
@@ -184,7 +184,7 @@ struct CostTests {
             let directory = "\(volume.path)/directory"
             try call(mkdir(directory, 0o755))
             for number in 0..<count { try touch("\(directory)/entry \(number)") }
-            try volume.remount()
+            try remount(volume)
             var meter = try CostMeter(volume)
             let names = { _ = try FileManager.default.contentsOfDirectory(atPath: directory) }
             let cold = try meter.requests(names)
@@ -192,7 +192,7 @@ struct CostTests {
             let warm = try meter.requests(names)
             #expect(Set(warm.keys).isSubset(of: ["OPENDIR", "RELEASEDIR", "GETATTR"]), "\(warm)")
             #expect(warm.values.reduce(0, +) <= 3, "\(warm)")
-            try volume.remount()
+            try remount(volume)
             meter = try CostMeter(volume)
             let long = {
                 _ = try Command("ls", "-l", directory).succeed()
@@ -202,9 +202,17 @@ struct CostTests {
             let lists = try #require(looked["GETXATTR"])
             #expect(lists <= count + 3)
             #expect(looked.values.reduce(0, +) - lists <= 4 + count / 100, "\(looked)")
-            let again = try meter.requests(long)
+            var again = try meter.requests(long)
+            // What it remembers the kernel drops when it needs the memory.
+            for _ in 0..<3 where again["READDIR"] != nil { again = try meter.requests(long) }
             #expect(again.values.reduce(0, +) <= 7, "\(again)")
         }
+    }
+
+    /// And waits for the first look at the tree: what it finds may drop what was read meanwhile.
+    private func remount(_ volume: MountedVolume) throws {
+        try volume.remount()
+        try volume.waitForDisk()
     }
 
     private func touch(_ path: String) throws {

@@ -30,11 +30,14 @@ struct VersionDirectoryTests {
             try letters(in: volume)
             for directory in ["", "d/"] {
                 #expect(access("\(volume.path)/\(directory).versions", F_OK) == 0)
-                for name in [".Versions", ".VERSIONS", ".version", ".versions ", ".conflicts"] {
+                #expect(access("\(volume.path)/\(directory).conflicts", F_OK) == 0)
+                for name in [".Versions", ".VERSIONS", ".version", ".versions ", ".conflict"] {
                     #expect(access("\(volume.path)/\(directory)\(name)", F_OK) != 0, "\(name)")
                 }
                 #expect(access("\(volume.path)/\(directory).versions/.versions", F_OK) != 0)
                 #expect(access("\(volume.path)/\(directory).versions/absent", F_OK) != 0)
+                // Nothing is in conflict.
+                #expect(access("\(volume.path)/\(directory).conflicts/letter.txt", F_OK) != 0)
             }
             #expect(access("\(volume.path)/d/.versions/letter.txt/letter.txt", F_OK) != 0)
             #expect(access("\(volume.path)/.versions/letter.txt", F_OK) != 0)

@@ -2,13 +2,14 @@
 /// only what stands before it; the exceptions below are narrower still.
 struct Layers: Sendable {
     static let order = [
-        "CFuse", "CLinux", "CZstd", "CCrypto", "SystemCalls",
+        "CFuse", "CLinux", "CZstd", "CCrypto", "CSQLite", "SystemCalls",
         "Model", "Reconcile", "Coordination",
         "ChunkStore", "Journal",
-        "Volume",
+        "Merge", "Volume",
         "HubProtocol", "Hub", "Sync",
         "Mount", "Control", "FileCoordination",
         "concord", "fsctl",
+        "CloudNotes", "Shoebox",
     ]
 
     /// What each of these may import of ours, where the order alone would allow more.
@@ -16,18 +17,24 @@ struct Layers: Sendable {
         "Model": [],
         "Reconcile": ["Model"],
         "Coordination": ["Model"],
-        "HubProtocol": ["Model"],
+        "Merge": ["Model", "SystemCalls", "CLinux", "CSQLite"],
+        "HubProtocol": ["Model", "Reconcile"],
         "Control": ["Model", "SystemCalls", "CLinux"],
-        "FileCoordination": ["Control", "Model"],
+        "FileCoordination": ["Control", "Merge", "Model"],
+        "CloudNotes": ["FileCoordination"],
+        "Shoebox": ["FileCoordination"],
     ]
 
     /// Who alone may import these.
     static let reserved: [String: Set<String>] = [
         "CFuse": ["Mount"],
         "CZstd": ["ChunkStore"],
-        "GRDB": ["Journal", "Hub"],
+        "CSQLite": ["Merge"],
+        "GRDB": ["Journal", "Hub", "FileCoordination"],
         "ArgumentParser": ["concord", "fsctl"],
-        "Foundation": ["FileCoordination", "Hub", "Sync", "concord", "fsctl"],
+        "Foundation": [
+            "FileCoordination", "Hub", "Sync", "concord", "fsctl", "CloudNotes", "Shoebox",
+        ],
         "Volume": ["Sync", "Mount", "concord", "fsctl"],
     ]
 

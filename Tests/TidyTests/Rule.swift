@@ -38,7 +38,8 @@ private let code: Set<String> = ["swift", "c", "h", "py", "sh"]
 
 extension Rule {
     static let all = [
-        arrows, columns, fileLength, functionLength, promises, names, leftovers, titles, topLevel,
+        arrows, columns, fileLength, functionLength, hooks, promises, names, leftovers, titles,
+        topLevel,
     ]
 
     static let arrows = Rule(
@@ -80,6 +81,22 @@ extension Rule {
             let message = "a function of \($0.count) lines, at most 70"
             return Finding(path: source.path, line: $0.lowerBound + 1, message: message)
         }
+    }
+
+    static let hooks = Rule(
+        "a function that others look at is in a Hook",
+        planted: SourceText(
+            path: "Sources/Model/Bad.swift", text: "let heard = Mutex<(@Sendable () -> Void)?>")
+    ) { source, line in
+        guard source.isSwift, source.module != nil,
+            let start = line.range(of: "Mutex<")?.upperBound
+        else { return nil }
+        // What a collection or a labelled part of a tuple has is not looked at as a whole.
+        let type = line[start...].drop { "(@".contains($0) }
+        guard line[start...].contains("->"), type.first != "[",
+            type.drop(while: \.isLetter).first != ":"
+        else { return nil }
+        return "a Mutex wraps a function once more each time: see Hook"
     }
 
     /// Spelled in two halves, so that this file keeps its own rule.

@@ -77,10 +77,31 @@ final class Desk: Sendable {
                     throw Sentence(text: String(cString: strerror(errno)))
                 }
             case "remove": try FileManager.default.removeItem(at: url)
+            case "conflicts": line.text = try conflicts(of: url)
+            case "settle": try settle(words.rest[0], of: url)
             default: throw Sentence(text: "no command is called so")
             }
         } catch { line.add(error) }
         line.say()
+    }
+
+    /// A line a version in conflict: its identifier, device and text.
+    private func conflicts(of url: URL) throws -> String {
+        let versions = try FileVersion.unresolvedConflictVersionsOfItem(at: url) ?? []
+        return try versions.map { version in
+            let text = try version.url.map { try String(contentsOf: $0, encoding: .utf8) }
+            let device = version.localizedNameOfSavingComputer
+            return "\(version.persistentIdentifier) \(device ?? "?") \(text ?? "?")"
+        }.joined(separator: "\n")
+    }
+
+    private func settle(_ identifier: String, of url: URL) throws {
+        let version = try FileVersion.version(ofItemAt: url, forPersistentIdentifier: identifier)
+        guard let version, version.isConflict, !version.isResolved else {
+            throw Sentence(text: "that is in no conflict")
+        }
+        try version.setResolved(true)
+        guard version.isResolved else { throw Sentence(text: "it is in conflict still") }
     }
 
     // MARK: The documented presenter

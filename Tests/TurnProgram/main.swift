@@ -14,6 +14,8 @@ import Foundation
 //     answer name      all that the presenter holds back
 //     retire name
 //     put path text    a plain write; get path; rename path path; remove path
+//     conflicts path   its versions in conflict: identifier, device and text
+//     settle path identifier
 //     moved coordinator path path: says so
 //     edit name path   the presenter of the documentation
 //     type name text   into it; text name: what it shows

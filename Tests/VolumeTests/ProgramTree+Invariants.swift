@@ -98,11 +98,16 @@ extension ProgramTree {
         return unknown.isEmpty
     }
 
-    private func checkTree(_ location: SourceLocation) throws {
+    /// The items are what the tree has, each in its place.
+    func checkTree(_ location: SourceLocation = #_sourceLocation) throws {
         let known = try volume.journal.read { reader in
             var known: [String: Item] = [:]
             try reader.forEachItem { item in
-                guard item.deleted == nil, let path = try reader.path(of: item.key) else { return }
+                guard item.deleted == nil else { return }
+                guard let path = try reader.path(of: item.key) else {
+                    Issue.record("\(item.name) has no way to the root", sourceLocation: location)
+                    return
+                }
                 known[path.map(\.text).joined(separator: "/")] = item
             }
             return known

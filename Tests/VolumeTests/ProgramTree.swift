@@ -53,6 +53,8 @@ final class ProgramTree: @unchecked Sendable {
     private let scratch: Scratch?
     private let lock = NSRecursiveLock()
     private var nodes: [UInt64: Node] = [:]
+    /// Called with each volume that is opened after the first, before it starts.
+    var onOpening: (Volume) -> Void = { _ in }
     private var unique: UInt64 = 2
 
     static let fast: Settings = {
@@ -115,6 +117,7 @@ final class ProgramTree: @unchecked Sendable {
         while old != nil { usleep(1000) }
         try between()
         volume = try ProgramTree.open(store, settings ?? self.settings)
+        onOpening(volume)
         volume.start()
     }
 
@@ -134,7 +137,7 @@ final class ProgramTree: @unchecked Sendable {
 
     // MARK: Requests
 
-    private func withPlace<T>(_ path: String, _ body: (Place) throws -> T) throws -> T {
+    func withPlace<T>(_ path: String, _ body: (Place) throws -> T) throws -> T {
         let (directory, name) = split(path)
         let descriptor = try Descriptor(
             opening: "tree/" + directory, in: storeDescriptor(),
@@ -162,7 +165,7 @@ final class ProgramTree: @unchecked Sendable {
         return (String(path[..<slash]), String(path[path.index(after: slash)...]))
     }
 
-    private func status(_ place: Place) -> stat? {
+    func status(_ place: Place) -> stat? {
         var status = stat()
         let result = cl_fstatat(place.descriptor, place.name, &status, AT_SYMLINK_NOFOLLOW)
         return result == 0 ? status : nil

@@ -33,6 +33,7 @@ import Testing
         var settings = ProgramTree.fast
         // Most files are large ones, whose old blocks are saved as they are overwritten.
         settings.copiedSizeMax = seed.isMultiple(of: 2) ? 250 : 1 << 20
+        if seed.isMultiple(of: 3) { settings.largeBytes = 200 }
         let tree = try ProgramTree(settings: settings)
         var random = RandomProgram(tree, seed: seed)
         for directory in ["d", "e", "d/f"] { try tree.mkdir(directory, by: Program(process: 1)) }
@@ -65,6 +66,7 @@ import Testing
         var settings = ProgramTree.fast
         // Old blocks alone are not understood in a copy: nothing tells which file they are of.
         settings.copiedSizeMax = seed.isMultiple(of: 2) && !copied ? 250 : 1 << 20
+        if seed.isMultiple(of: 3) { settings.largeBytes = 200 }
         let tree = try ProgramTree(settings: settings)
         var random = RandomProgram(tree, seed: seed)
         random.hidesDocuments = false

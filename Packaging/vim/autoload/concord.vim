@@ -14,7 +14,8 @@ let s:buffers = {}
 let s:queue = []
 let s:is_draining = 0
 
-let s:hears = 'relinquishToWriter,save,accommodateDeletion,reacquire,changed,moved,versionGained'
+let s:hears = 'relinquishToWriter,save,accommodateDeletion,reacquire,changed,moved,'
+      \ . 'versionGained,versionResolved'
 let s:again_ms = 100
 let s:say_ms = 20
 let s:move_tries_max = 10
@@ -215,7 +216,10 @@ function! s:take(buf, it, message) abort
     let a:it.stale[kind] = get(a:message, 'to', '')
     call s:refresh(a:buf, a:it)
   elseif kind ==# 'versionGained'
-    call s:tell(a:buf, 'another version has come; see fsctl versions')
+    call s:tell(a:buf, 'somebody else has saved it at the same time: :ConcordConflict shows both')
+  elseif kind ==# 'versionResolved'
+    call s:close_settled(a:buf)
+    call s:tell(a:buf, empty(s:others(a:buf)) ? 'its conflict is settled' : 'a version is settled')
   elseif kind ==# 'exit'
     call s:ended(a:buf, a:it)
   endif
@@ -410,6 +414,80 @@ function! s:look_again(buf, it, timer, try) abort
     " So that :quit asks.
     call setbufvar(a:buf, '&modified', 1)
     call s:tell(a:buf, 'deleted by another program; its text is still here, :write brings it back')
+  endif
+endfunction
+
+" ------------------------------------------------------------------------------------------------
+" Conflicts
+
+" The versions of the buffer's file that are in conflict with it.
+function! s:others(buf) abort
+  let path = fnamemodify(bufname(a:buf), ':p')
+  let directory = fnamemodify(path, ':h') . '/.conflicts/' . fnamemodify(path, ':t')
+  return isdirectory(directory) ? map(readdir(directory), {_, name -> directory . '/' . name}) : []
+endfunction
+
+" A tab with the buffer and its other versions side by side, as a diff.
+function! concord#conflict() abort
+  let buf = bufnr('')
+  let others = s:others(buf)
+  if empty(others)
+    echo 'Concord: ' . bufname(buf) . ' is in no conflict'
+    return
+  endif
+  tab split
+  let t:concord_conflict = buf
+  diffthis
+  for path in others
+    execute 'rightbelow vertical diffsplit' fnameescape(path)
+    setlocal readonly nomodifiable noswapfile bufhidden=wipe
+  endfor
+  wincmd t
+endfunction
+
+" Settles it in favour of what the current window shows. Beside us: we are asked meanwhile to let
+" go of the file.
+function! concord#keep() abort
+  let buf = get(t:, 'concord_conflict', bufnr(''))
+  let which = 'current'
+  if bufnr('') != buf
+    let which = matchstr(expand('%:t:r'), '\d\+$')
+  endif
+  let path = fnamemodify(bufname(buf), ':p')
+  let command = [s:fsctl(), 'resolve', path, '--keep', which]
+  if has('nvim')
+    call jobstart(command, {'on_exit': {job, status, _ -> s:kept(buf, status)}})
+  else
+    call job_start(command, {'exit_cb': {job, status -> s:kept(buf, status)}})
+  endif
+endfunction
+
+function! s:kept(buf, status) abort
+  if a:status != 0
+    call s:tell(a:buf, 'fsctl resolve could not settle it: try it in a shell')
+  endif
+endfunction
+
+" Windows of versions that are settled, by us or by somebody else, close by themselves.
+function! s:close_settled(buf) abort
+  let open = s:others(a:buf)
+  for tab in range(tabpagenr('$'), 1, -1)
+    if gettabvar(tab, 'concord_conflict', 0) != a:buf
+      continue
+    endif
+    if empty(open) && tabpagenr('$') > 1
+      execute tab . 'tabclose'
+      continue
+    endif
+    for number in range(tabpagewinnr(tab, '$'), 1, -1)
+      let shown = fnamemodify(bufname(tabpagebuflist(tab)[number - 1]), ':p')
+      if shown =~# '/\.conflicts/' && index(open, shown) < 0
+        call win_execute(win_getid(number, tab), 'close')
+      endif
+    endfor
+  endfor
+  if empty(open)
+    call s:within(a:buf, 'diffoff')
   endif
 endfunction
 

@@ -10,6 +10,8 @@ if !has('nvim') && !(has('job') && has('channel') && has('timers'))
 endif
 
 command! -bar ConcordStatus call concord#status()
+command! -bar ConcordConflict call concord#conflict()
+command! -bar ConcordKeep call concord#keep()
 
 augroup concord
   autocmd!

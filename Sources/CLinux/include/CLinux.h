@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include "Paths.h"
 #include "Processes.h"
+#include "Programs.h"
 #include "Sockets.h"
 
 /// Every cl_ function returns a result of 0 or more, or a negative errno.
@@ -53,6 +54,8 @@ ssize_t cl_listxattr_fd(int fd, char *list, size_t size);
 int cl_removexattr_fd(int fd, const char *name);
 /// Takes and returns a read lease: 0 when nobody has the file open or mapped for writing, -EAGAIN when somebody has.
 int cl_probe_writers(int fd);
+/// The same with a write lease: -EAGAIN when anybody but this descriptor, which is open for reading and writing, has it open.
+int cl_probe_users(int fd);
 /// An exclusive lock that dies with the process (flock): 0 or -EWOULDBLOCK.
 int cl_lock(int fd);
 /// The effective ids of this thread alone (raw system calls; glibc's would change every thread).

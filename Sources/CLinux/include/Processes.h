@@ -11,6 +11,8 @@ int cl_wait_process(pid_t process);
 int cl_exit_status(int wait_status);                   /* 128 + the signal's number when a signal ended it */
 /// A descriptor that becomes readable when the process ends.
 int cl_pidfd_open(pid_t process);
+/// The caller gets SIGKILL when the thread that started it ends.
+void cl_die_with_parent(void);
 /// SIGTERM and SIGINT are held back in this thread and those it starts, for cl_await_end; SIGHUP and SIGPIPE are ignored.
 int cl_hold_signals(void);
 /// Waits for one of the signals held back; its number.

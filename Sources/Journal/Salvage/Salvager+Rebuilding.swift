@@ -51,6 +51,7 @@ extension Salvager {
             .integer(key), .bytes(id ?? Identifier.random().bytes), .integer(parent), .bytes(name),
             .code(kind.rawValue), .integer(inode), .integer(0), .integer(0), .integer(0),
             .integer(0), .integer(deleted), .integer(0), current, .integer(0),
+            .integer(0), .null,
         ]
         if try keep(row, .items) { result.items.rebuilt += 1 }
     }

@@ -10,6 +10,7 @@ struct TableLayout {
         case optionalNumber
         /// So many bytes.
         case bytes(ClosedRange<Int>)
+        case optionalBytes
         case optionalIdentifier
         case identifiers
         case digest
@@ -72,6 +73,7 @@ extension TableLayout.Shape {
         case .number(let range): value.integer.map(range.contains) ?? false
         case .optionalNumber: value.isNull || value.integer != nil
         case .bytes(let range): value.bytes.map { range.contains($0.count) } ?? false
+        case .optionalBytes: value.isNull || value.bytes != nil
         case .optionalIdentifier: value.isNull || value.bytes?.count == 16
         case .identifiers: value.bytes.map { $0.count.isMultiple(of: 16) } ?? false
         case .digest: value.bytes.flatMap { Digest(bytes: $0) } != nil
@@ -88,7 +90,8 @@ extension TableLayout {
         shapes: [
             .key, .identifier, .number(0...keys.upperBound), .bytes(0...255), .number(1...5),
             .integer, .integer, .integer, .integer, .integer, .optionalNumber,
-            .number(0...Int64(Int32.max)), .optionalIdentifier, .integer,
+            .number(0...Int64(Int32.max)), .optionalIdentifier, .integer, .number(0...0o7777),
+            .optionalBytes,
         ], hasKey: true)
     static let manifests = TableLayout(
         name: "manifests", shapes: [.key, .digest, .bytes(0...Int(Int32.max))], hasKey: true)
@@ -97,7 +100,7 @@ extension TableLayout {
         shapes: [
             .key, .identifier, .reference, .number(1...Int64(Int32.max)), .identifiers,
             .number(1...3), .identifier, .text, .text, .text, .bytes(0...255), .integer, .integer,
-            .integer, .digest, .number(1...2), .optionalText, .reference,
+            .integer, .digest, .number(1...3), .optionalText, .reference,
         ], hasKey: true)
     static let meta = TableLayout(name: "meta", shapes: [.text, .text], hasKey: false)
     static let chunks = TableLayout(

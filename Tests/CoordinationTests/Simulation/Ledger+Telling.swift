@@ -1,3 +1,5 @@
+import Model
+
 @testable import Coordination
 
 /// C5: who is told what of what has happened.
@@ -55,7 +57,7 @@ extension Ledger {
         return expected
     }
 
-    func expectedVersion(_ place: Place, _ change: Message.VersionChange, _ id: String)
+    func expectedVersion(_ place: Place, _ change: VersionChange, _ id: String)
         -> [(PresenterID, Message)]
     {
         let item = Message.version(change, id: id)

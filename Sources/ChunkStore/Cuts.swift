@@ -1,0 +1,85 @@
+import Model
+
+/// How one content is cut: decided by its length and its first bytes, and by nothing that happened
+/// to it, so that equal content is cut alike everywhere.
+enum Cuts {
+    case whole(Int)
+    /// Blocks of one length, bytes. What writes in place moves nothing, so the cuts need not follow
+    /// the content, and a changed page costs one small block.
+    case blocks(Int)
+    case content(Cutter)
+
+    init<Source: ContentSource & ~Copyable>(of source: inout Source, size: Int64)
+        throws(VolumeError)
+    {
+        guard let sizes = CutSizes.sizes(forFileOf: UInt64(size)) else {
+            self = .whole(Int(size))
+            return
+        }
+        let head = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: WrittenInPlace.headLength, alignment: 16)
+        defer { head.deallocate() }
+        let count = try source.read(into: head, at: 0)
+        let start = UnsafeRawBufferPointer(rebasing: head[..<count])
+        self =
+            WrittenInPlace(start) == nil
+            ? .content(Cutter(sizes)) : .blocks(WrittenInPlace.blockLength(forFileOf: size))
+    }
+
+    var longest: Int {
+        switch self {
+        case .whole(let length), .blocks(let length): length
+        case .content(let cutter): cutter.sizes.max
+        }
+    }
+
+    /// The length of the chunk at the start of the bytes, which are as many as the longest has or
+    /// all that are left.
+    func length(in bytes: UnsafeRawBufferPointer) -> Int {
+        switch self {
+        case .whole(let length), .blocks(let length): min(length, bytes.count)
+        case .content(let cutter): cutter.cut(bytes)
+        }
+    }
+}
+
+/// Formats whose programs change pages where they lie, known by how their files begin.
+enum WrittenInPlace: CaseIterable {
+    case sqlite
+    case qcow
+    case vhdx
+    case vmdk
+    case vdi
+
+    static let headLength = 80
+
+    init?(_ head: UnsafeRawBufferPointer) {
+        let found = WrittenInPlace.allCases.first { format in
+            let (offset, magic) = format.magic
+            return head.count >= offset + magic.count
+                && head[offset..<offset + magic.count].elementsEqual(magic)
+        }
+        guard let found else { return nil }
+        self = found
+    }
+
+    private var magic: (offset: Int, bytes: [UInt8]) {
+        switch self {
+        case .sqlite: (0, Array("SQLite format 3\0".utf8))
+        case .qcow: (0, Array("QFI".utf8) + [0xfb])
+        case .vhdx: (0, Array("vhdxfile".utf8))
+        case .vmdk: (0, Array("KDMV".utf8))
+        case .vdi: (64, [0x7f, 0x10, 0xda, 0xbe])
+        }
+    }
+
+    /// Near the length at which some thirty changed pages and the list of chunks cost least.
+    static func blockLength(forFileOf size: Int64) -> Int {
+        switch size {
+        case ...(256 << 20): 16 << 10
+        case ...(2 << 30): 64 << 10
+        case ...(32 << 30): 256 << 10
+        default: 1 << 20
+        }
+    }
+}

@@ -1,0 +1,41 @@
+import CLinux
+import Glibc
+import SystemCalls
+
+// Extended attributes, and what else of a file a new one in its place should have.
+extension FilePath {
+    /// The value of an extended attribute, links followed; nil when it cannot be had.
+    package func attribute(_ name: String) -> [UInt8]? {
+        var value = [UInt8](repeating: 0, count: 1 << 12)
+        let count = withCString { cl_path_getxattr($0, name, &value, value.count) }
+        return count >= 0 ? Array(value[..<count]) : nil
+    }
+
+    /// Gives this file or directory the permissions and the extended attributes of another, as far
+    /// as the file system takes them.
+    package func takeAttributes(of other: FilePath) {
+        guard let status = try? other.status(), FileKind(status) != .symlink else { return }
+        let source = other.withCString { open($0, O_RDONLY | O_CLOEXEC) }
+        let target = withCString { open($0, O_RDONLY | O_CLOEXEC) }
+        defer { for descriptor in [source, target] where descriptor >= 0 { close(descriptor) } }
+        guard source >= 0, target >= 0 else { return }
+        var names = [CChar](repeating: 0, count: 1 << 16)
+        let count = max(0, cl_listxattr_fd(source, &names, names.count))
+        for name in names[..<count].split(separator: 0) {
+            let text = Array(name) + [0]
+            var value = [UInt8](repeating: 0, count: 1 << 16)
+            let length = cl_getxattr_fd(source, text, &value, value.count)
+            if length >= 0 { _ = cl_setxattr_fd(target, text, value, length, 0) }
+        }
+        // After the attributes: setting an ACL may change the mode.
+        fchmod(target, status.st_mode & 0o7777)
+    }
+
+    /// Puts each in the place of the other, in one step. 0, or the error's number.
+    package func exchange(with other: FilePath) -> Int32 {
+        let result = withCString { here in
+            other.withCString { cl_renameat2(AT_FDCWD, here, AT_FDCWD, $0, 2) }
+        }
+        return Int32(-result)
+    }
+}

@@ -1,0 +1,23 @@
+/// Where turns to write were granted, and in which order.
+struct LastWrites {
+    private var numbers: [Path: UInt64] = [:]
+    /// Of all that are forgotten.
+    private var before: UInt64 = 0
+
+    private static let countMax = 1000
+
+    mutating func note(_ claim: Claim, _ number: UInt64) {
+        if numbers.count >= LastWrites.countMax {
+            before = numbers.values.max() ?? before
+            numbers = [:]
+        }
+        for target in claim.targets where target.access.isWriting {
+            numbers[target.path] = number
+        }
+    }
+
+    /// At the place, below or above it.
+    func last(at place: Path) -> UInt64 {
+        numbers.lazy.filter { $0.key.isInLine(with: place) }.map(\.value).max() ?? before
+    }
+}

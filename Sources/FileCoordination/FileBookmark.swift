@@ -1,0 +1,133 @@
+import Control
+import Foundation
+import Model
+
+/// Finds a file or directory again after the program has ended, wherever it was moved meanwhile:
+/// what a program keeps of the documents that were open.
+///
+/// On a volume it remembers the item, which keeps its identity when it is moved, renamed, saved, or
+/// the volume is mounted again, there or elsewhere. On other file systems it remembers the path.
+public struct FileBookmark: Codable, Hashable, Sendable {
+    private let path: [UInt8]
+    private let item: String?
+    private let volume: String?
+    private let isDirectory: Bool
+
+    /// Of what is at a URL now. Asks the volume; do not call it on a main thread.
+    ///
+    /// - Throws: ``FileCoordinationError``: `.unavailable` when nothing is there, or the volume's
+    ///   daemon does not answer.
+    public init(of url: URL) throws(FileCoordinationError) {
+        let path = FilePath(url).absolute
+        self.path = path.bytes
+        guard let kind = path.kind else {
+            throw FileCoordinationError(.unavailable, "\(path) is not there: nothing to find again")
+        }
+        isDirectory = kind == .directory
+        guard let place = try path.place() else {
+            (item, volume) = (nil, nil)
+            return
+        }
+        do throws(VolumeError) {
+            let client = try ControlClient(socket: place.socket)
+            item = try client.ask(
+                Request(.status, path: place.components), as: DocumentReport.self
+            ).id
+            volume = try client.ask(Request(.status), as: VolumeReport.self).volume
+        } catch {
+            throw FileCoordinationError(error)
+        }
+    }
+
+    /// Where it is now. Asks the volume; do not call it on a main thread.
+    ///
+    /// - Throws: ``FileCoordinationError``: `.unavailable` when it was deleted, or its volume is
+    ///   not mounted; `.denied` when it was moved and the volume belongs to another user.
+    public func resolve() throws(FileCoordinationError) -> URL {
+        let path = FilePath(bytes: path)
+        guard let item else {
+            if path.kind != nil { return URL(path, isDirectory: isDirectory) }
+            throw FileCoordinationError(.unavailable, "\(path) is not there any more")
+        }
+        if path.attribute("user.concord.id") == Array(item.utf8) {
+            return URL(path, isDirectory: isDirectory)
+        }
+        var failure: VolumeError?
+        for socket in try sockets(path) {
+            do throws(VolumeError) {
+                if let url = try find(item, socket) { return url }
+            } catch { failure = error }
+        }
+        if let failure { throw FileCoordinationError(failure) }
+        throw FileCoordinationError(
+            .unavailable, "the volume that \(path) was on is not mounted; mount it again")
+    }
+
+    private func find(_ item: String, _ socket: String) throws(VolumeError) -> URL? {
+        let client = try ControlClient(socket: socket)
+        let report = try client.ask(Request(.status), as: VolumeReport.self)
+        guard report.volume == volume else { return nil }
+        var request = Request(.status)
+        request.document = item
+        let names = try client.ask(request, as: DocumentReport.self).path?.path ?? []
+        let root = FilePath(bytes: report.mountPoint.bytes)
+        return URL(root.appending(names), isDirectory: isDirectory)
+    }
+
+    /// Of the volume where it was, and of all others.
+    private func sockets(_ path: FilePath) throws(FileCoordinationError) -> [String] {
+        var sockets: [String] = []
+        if let place = try? path.place() { sockets.append(place.socket) }
+        for mountPoint in FilePath.mountPoints {
+            guard let socket = mountPoint.attribute(MountedPath.attribute) else { continue }
+            let text = String(decoding: socket, as: UTF8.self)
+            if !sockets.contains(text) { sockets.append(text) }
+        }
+        return sockets
+    }
+}
+
+extension FilePath {
+    /// Of all volumes that this process sees mounted; the newest first.
+    fileprivate static var mountPoints: [FilePath] {
+        let text = (try? FilePath("/proc/self/mounts").readAll()) ?? Data()
+        return text.split(separator: 0x0A).reversed().compactMap { line in
+            let fields = line.split(separator: 0x20)
+            guard fields.count > 2, fields[2].elementsEqual("fuse.concord".utf8) else { return nil }
+            return FilePath(bytes: unescaped(fields[1]))
+        }
+    }
+
+    /// Space, tab, newline and backslash are written as a backslash and three octal digits.
+    private static func unescaped(_ field: Data) -> [UInt8] {
+        var bytes: [UInt8] = []
+        var rest = field[...]
+        while let byte = rest.popFirst() {
+            let digits = String(decoding: rest.prefix(3), as: UTF8.self)
+            if byte == UInt8(ascii: "\\"), let value = UInt8(digits, radix: 8) {
+                bytes.append(value)
+                rest = rest.dropFirst(3)
+            } else {
+                bytes.append(byte)
+            }
+        }
+        return bytes
+    }
+}
+
+extension Document {
+    /// What to keep, to open this document again when the program is started again.
+    public final func bookmark() async throws -> FileBookmark {
+        try await performAsynchronousFileAccess { try FileBookmark(of: self.fileURL) }
+    }
+
+    /// The document of a bookmark, wherever it is now.
+    public convenience init(resolving bookmark: FileBookmark) async throws {
+        // Waits for the volume, which is not for the main actor.
+        let queue = DispatchQueue(label: "bookmark")
+        let url = try await withCheckedThrowingContinuation { done in
+            queue.async { done.resume(with: Result { try bookmark.resolve() }) }
+        }
+        self.init(fileURL: url)
+    }
+}

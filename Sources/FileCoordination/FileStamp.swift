@@ -1,0 +1,59 @@
+import Control
+import Foundation
+import Glibc
+
+/// By which a file is known to be as it was: its size and modification time, of a directory those
+/// of all it contains. The inode does not count: a safe save changes it, a copy keeps the rest.
+struct FileStamp: Hashable, Sendable {
+    private struct Entry: Hashable {
+        let name: [UInt8]
+        let mode: mode_t
+        let size: Int64
+        let seconds: Int
+        let nanoseconds: Int
+    }
+
+    private var entries: [Entry] = []
+    /// The newest of them.
+    private(set) var modified = Date.distantPast
+
+    /// Nil when there is nothing.
+    init?(_ path: FilePath) {
+        guard let status = try? path.status() else { return nil }
+        add([], path, status)
+        entries.sort { $0.name.lexicographicallyPrecedes($1.name) }
+    }
+
+    /// Of a file or a link, or of a directory alone.
+    init?(shallow path: FilePath, _ status: stat) {
+        if FileKind(status) != .directory { add([], path, status) }
+    }
+
+    private mutating func add(_ name: [UInt8], _ path: FilePath, _ status: stat) {
+        let kind = FileKind(status)
+        let isDirectory = kind == .directory
+        // A directory's time changes with temporary files; which names it has is seen anyway.
+        entries.append(
+            Entry(
+                name: name, mode: status.st_mode & S_IFMT,
+                size: isDirectory ? 0 : Int64(status.st_size),
+                seconds: isDirectory ? 0 : status.st_mtim.tv_sec,
+                nanoseconds: isDirectory ? 0 : status.st_mtim.tv_nsec))
+        modified = max(modified, Date(status.st_mtim))
+        guard isDirectory else { return }
+        for child in (try? path.children()) ?? [] {
+            let path = path.appending(child)
+            guard let status = try? path.status() else { continue }
+            add(name + [0x2F] + child.bytes, path, status)
+        }
+    }
+
+    static func == (one: FileStamp, other: FileStamp) -> Bool { one.entries == other.entries }
+    func hash(into hasher: inout Hasher) { hasher.combine(entries) }
+}
+
+extension Date {
+    init(_ time: timespec) {
+        self.init(timeIntervalSince1970: Double(time.tv_sec) + Double(time.tv_nsec) / 1e9)
+    }
+}

@@ -1,0 +1,195 @@
+import Control
+import Foundation
+import GRDB
+import Merge
+import Synchronization
+
+/// A document whose model is an SQLite database. What several people change at the same time is
+/// merged row by row and cell by cell, by this class and by the volume's daemon, so that nobody has
+/// to look at conflicts; <doc:ManagedDocuments> says how, and what a schema needs for it.
+///
+/// Say in a subclass how the schema comes about, and read and write:
+///
+///     final class Library: ManagedDocument {
+///         override var migrator: DatabaseMigrator {
+///             var migrator = DatabaseMigrator()
+///             migrator.registerMigration("1") { database in
+///                 try database.create(table: "book") { table in
+///                     table.primaryKey("id", .text)
+///                     table.column("title", .text).notNull()
+///                 }
+///             }
+///             return migrator
+///         }
+///     }
+///
+/// The database lies in a directory of this process, not on the volume: the document's file is
+/// always one whole database, with no journal beside it.
+@MainActor open class ManagedDocument: Document {
+    private enum Holding {
+        /// Nobody has used the database yet.
+        case none
+        case copy(WorkingCopy)
+        case closed
+    }
+
+    /// What is saved is taken when it is written.
+    private struct Snapshot: Sendable {}
+
+    private enum Reading {
+        case merging
+        /// What is here is forgotten; `isOwn`: for what the document's file has.
+        case replacing(isOwn: Bool)
+    }
+
+    nonisolated private let holding = Mutex(Holding.none)
+    private var mode = Reading.merging
+    private var writing = 0
+    private var waiting: [CheckedContinuation<Void, Never>] = []
+
+    // MARK: The model
+
+    /// How an empty database, or one of an older version of the program, comes to the schema.
+    ///
+    /// Opening converts only the working copy; the document is converted when it is saved next. A
+    /// document with migrations that are not among these cannot be opened: a newer version of the
+    /// program has written it.
+    nonisolated open var migrator: DatabaseMigrator { DatabaseMigrator() }
+
+    /// Reads, not on the main actor. A document that is new and was not created yet is empty.
+    ///
+    /// - Throws: What `body` throws; ``DocumentError`` when the document was closed.
+    nonisolated public final func read<Value: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> Value
+    ) async throws -> Value { try await copy().queue.read(body) }
+
+    /// Changes the database in a transaction, not on the main actor; the document saves itself
+    /// soon. What `body` throws undoes all it did.
+    ///
+    /// - Throws: What `body` throws; ``DocumentError`` when the document was closed.
+    @discardableResult
+    public final func write<Value: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> Value
+    ) async throws -> Value {
+        if isClosing { throw ManagedDocument.closed(fileURL) }
+        let copy = try copy()
+        // Before and after: it is unsaved at any time at which somebody asks.
+        updateChangeCount(.done)
+        writing += 1
+        defer {
+            writing -= 1
+            updateChangeCount(.done)
+            if writing == 0 {
+                for waiter in waiting { waiter.resume() }
+                waiting = []
+            }
+        }
+        return try await copy.queue.write(body)
+    }
+
+    /// For `ValueObservation`, which also tells of what came from elsewhere.
+    nonisolated public final var databaseReader: any DatabaseReader {
+        get throws { try copy().queue }
+    }
+
+    nonisolated private func copy() throws -> WorkingCopy {
+        try holding.withLock { holding in
+            switch holding {
+            case .copy(let copy): return copy
+            case .closed: throw ManagedDocument.closed(fileURL)
+            case .none:
+                let copy = try WorkingCopy(of: fileURL.path, migrator: migrator)
+                holding = .copy(copy)
+                return copy
+            }
+        }
+    }
+
+    nonisolated private static func closed(_ url: URL) -> DocumentError {
+        DocumentError(.closed, "\(url.path) is closed: open it to read or change it")
+    }
+
+    // MARK: Reading
+
+    nonisolated open override func read(from url: URL) throws -> any Sendable {
+        guard let data = try super.read(from: url) as? Data else {
+            throw DocumentError(.unsupported, "\(url.path) is a directory and no database")
+        }
+        return WorkingCopy.Contents(path: url.path, data: data, source: source(of: url))
+    }
+
+    open override func load(fromContents contents: any Sendable, ofType type: String) throws {
+        guard let contents = contents as? WorkingCopy.Contents else {
+            throw DocumentError(
+                .unsupported, "a ManagedDocument loads only what its read(from:) returns")
+        }
+        if state.contains(.closed) {
+            holding.withLock { if case .closed = $0 { $0 = .none } }
+            return try copy().replace(with: contents, isRead: true)
+        }
+        switch mode {
+        case .replacing(let isOwn): try copy().replace(with: contents, isRead: isOwn)
+        case .merging:
+            guard try copy().take(contents) else { return }
+            // Something was written in this moment: for now it counts as read.
+            Task { updateChangeCount(.done) }
+        }
+    }
+
+    open override func revert(toContentsOf url: URL) async throws {
+        mode = .replacing(isOwn: url == fileURL)
+        defer { mode = .merging }
+        try await super.revert(toContentsOf: url)
+    }
+
+    open override func close() async throws {
+        if writing > 0 { await withCheckedContinuation { waiting.append($0) } }
+        try await super.close()
+        holding.withLock { $0 = .closed }
+    }
+
+    // MARK: Saving
+
+    open override func contents(forType type: String) throws -> any Sendable {
+        _ = try copy()
+        return Snapshot()
+    }
+
+    /// Merges what others have saved meanwhile with what is unsaved here, then writes all of it.
+    nonisolated open override func writeContents(
+        _ contents: any Sendable, andAttributes attributes: FileWrapper.Attributes,
+        safelyTo url: URL, for operation: SaveOperation
+    ) throws {
+        guard contents is Snapshot else {
+            return try super.writeContents(
+                contents, andAttributes: attributes, safelyTo: url, for: operation)
+        }
+        let copy = try copy()
+        let path = FilePath(url)
+        if operation == .overwriting, let stamp = FileStamp(path),
+            stamp != place.withLock(\.stamp)
+        {
+            _ = try copy.take(
+                WorkingCopy.Contents(
+                    path: url.path, data: try path.readAll(), source: source(of: url)))
+        }
+        if operation == .creating { copy.forget() }
+        try copy.save { data in
+            try super.writeContents(
+                data, andAttributes: attributes, safelyTo: url, for: operation)
+        }
+    }
+
+    /// Where nobody keeps versions, the time stands for one.
+    nonisolated private func source(of url: URL) -> MergeInput.Source? {
+        if let version = (try? FileVersion.currentVersionOfItem(at: url)) ?? nil {
+            let saved = version.modificationDate?.timeIntervalSince1970 ?? 0
+            return MergeInput.Source(
+                version: version.persistentIdentifier,
+                device: version.localizedNameOfSavingComputer ?? "", saved: Int64(saved * 1e9))
+        }
+        guard let date = FileStamp(FilePath(url))?.modified else { return nil }
+        let saved = Int64(date.timeIntervalSince1970 * 1e9)
+        return MergeInput.Source(version: "\(saved)", device: "", saved: saved)
+    }
+}

@@ -1,0 +1,275 @@
+import Control
+import Foundation
+import Model
+import Synchronization
+
+/// Finds items in directories, at any depth, and tells what becomes of them: of each change by
+/// others, of contents that come and go (coordination.md B6).
+///
+///     let query = MetadataQuery(searchScopes: [pictures]) { $0.name.hasSuffix(".png") }
+///     for await update in query.updates { show(update.added, update.changed, update.removed) }
+///
+/// Items that are not on this device are found as all others; packages are one item, and what they
+/// contain is none. Hidden items, whose names begin with a dot, are not found. On a file system
+/// that is no volume the items are gathered, and nobody tells of changes.
+///
+/// Of some things no message tells: contents that go, and what this process itself writes. Then all
+/// items are looked at again, for a tenth of the time at most: among tens of thousands such changes
+/// are seen later than others.
+public struct MetadataQuery: Sendable {
+    /// Directories.
+    public var searchScopes: [URL]
+    /// How long changes are collected before they are told: half a second.
+    public var notificationBatchingInterval = Duration.milliseconds(500)
+    /// Which items it is about.
+    public var predicate: @Sendable (MetadataItem) -> Bool
+
+    /// What has happened since the update before. Where an item was moved, the old one is removed
+    /// and another added.
+    public struct Update: Sendable {
+        /// New to the query, because they are new, or because the predicate holds now.
+        public var added: [MetadataItem] = []
+        /// As they are now.
+        public var changed: [MetadataItem] = []
+        /// As they were.
+        public var removed: [MetadataItem] = []
+        /// All that there are now, by path.
+        public var results: [MetadataItem] = []
+
+        var isEmpty: Bool { added.isEmpty && changed.isEmpty && removed.isEmpty }
+    }
+
+    /// Of directories, with a predicate that holds of all if none is given.
+    public init(
+        searchScopes: [URL],
+        predicate: @escaping @Sendable (MetadataItem) -> Bool = { _ in true }
+    ) {
+        self.searchScopes = searchScopes
+        self.predicate = predicate
+    }
+
+    /// First all that there is, even if that is nothing; then each change, for as long as somebody
+    /// listens.
+    public var updates: AsyncStream<Update> {
+        let (stream, continuation) = AsyncStream.makeStream(of: Update.self)
+        let gathering = Gathering(self)
+        let task = Task.detached {
+            await gathering.run { continuation.yield($0) }
+            continuation.finish()
+        }
+        continuation.onTermination = { _ in task.cancel() }
+        return stream
+    }
+}
+
+/// One that runs.
+private final class Gathering: Sendable {
+    private let query: MetadataQuery
+    private let trees: [Tree]
+    private let state = Mutex(State())
+
+    private struct State {
+        var known: [FilePath: MetadataItem] = [:]
+        /// Of each volume, by its socket: what it said of itself.
+        var volumes: [String: Movement] = [:]
+        /// Any item may be another than it is known to be.
+        var isUnsettled = false
+        /// When all may be looked at again.
+        var next = ContinuousClock.now
+    }
+
+    /// What tells that contents have come or gone, for which there is no message.
+    private struct Movement: Equatable {
+        var counts: [Int]
+        var paths: Set<FilePath>
+    }
+
+    init(_ query: MetadataQuery) {
+        self.query = query
+        trees = query.searchScopes.map(Tree.init)
+    }
+
+    func run(_ tell: (MetadataQuery.Update) -> Void) async {
+        // Before looking: what happens meanwhile is heard.
+        for tree in trees { FileCoordinator.addFilePresenter(tree) }
+        defer { for tree in trees { FileCoordinator.removeFilePresenter(tree) } }
+        _ = movements()
+        tell(lookAtAll())
+        while !Task.isCancelled {
+            try? await Task.sleep(for: query.notificationBatchingInterval)
+            let places = movements()
+            var heard: Set<FilePath> = []
+            for tree in trees { heard.formUnion(tree.takeHeard()) }
+            let isEverywhere = isDue || trees.contains { heard.contains($0.path) }
+            if places.isEmpty, heard.isEmpty, !isEverywhere { continue }
+            let update = isEverywhere ? lookAtAll() : look(at: places, heard)
+            if !update.isEmpty { tell(update) }
+        }
+    }
+
+    /// Whether to look at all items again. While much is on its way there is always a reason to;
+    /// ten times as long as it takes is time for other things.
+    private var isDue: Bool {
+        state.withLock { state in state.isUnsettled && ContinuousClock.now >= state.next }
+    }
+
+    private func lookAtAll() -> MetadataQuery.Update {
+        state.withLock { $0.isUnsettled = false }
+        let begin = ContinuousClock.now
+        let update = look(at: Set(trees.map(\.path)))
+        let end = ContinuousClock.now
+        state.withLock { $0.next = end + (end - begin) * 10 }
+        return update
+    }
+
+    /// What is at these places now, and below them; what was heard may be of a part of a package.
+    private func look(at items: Set<FilePath>, _ heard: Set<FilePath> = [])
+        -> MetadataQuery.Update
+    {
+        let inquiry = VolumeInquiry()
+        var places = items
+        for place in heard {
+            let tree = trees.first { place.isBelow($0.path) }
+            places.insert(tree.map { place.package(below: $0.path, inquiry) } ?? place)
+        }
+        var found: [FilePath: MetadataItem] = [:]
+        for place in places where !places.contains(anAncestorOf: place) {
+            gather(place, inquiry, &found)
+        }
+        return state.withLock { state in
+            var update = MetadataQuery.Update()
+            for path in state.known.keys where found[path] == nil {
+                guard places.contains(path) || places.contains(anAncestorOf: path),
+                    let item = state.known.removeValue(forKey: path)
+                else { continue }
+                update.removed.append(item)
+            }
+            for (path, item) in found {
+                let former = state.known.updateValue(item, forKey: path)
+                if former == nil { update.added.append(item) }
+                if let former, former != item { update.changed.append(item) }
+            }
+            guard !update.isEmpty else { return update }
+            update.results = state.known.sorted {
+                $0.key.bytes.lexicographicallyPrecedes($1.key.bytes)
+            }.map(\.value)
+            return update
+        }
+    }
+
+    private func gather(
+        _ path: FilePath, _ inquiry: VolumeInquiry, _ found: inout [FilePath: MetadataItem]
+    ) {
+        let isTop = trees.contains { $0.path == path }
+        guard isTop || trees.contains(where: { path.isVisible(below: $0.path) }),
+            let item = MetadataItem(path, inquiry)
+        else { return }
+        if !isTop, query.predicate(item) { found[path] = item }
+        guard item.isDirectory else { return }
+        for name in (try? path.children()) ?? [] { gather(path.appending(name), inquiry, &found) }
+    }
+
+    /// Items whose contents may have come or gone: those on their way and those that are said to
+    /// move. When the volume has more or fewer without contents than before, it may be any.
+    private func movements() -> Set<FilePath> {
+        let known = state.withLock { $0.known }
+        var places = Set(UbiquityContainer.downloads.withLock { $0.underWay.keys })
+        places.formIntersection(known.keys)
+        for tree in trees {
+            guard let place = (try? tree.path.place()) ?? nil,
+                let client = try? ControlClient(socket: place.socket),
+                let report = try? client.ask(Request(.status), as: VolumeReport.self),
+                let hub = report.hub
+            else { continue }
+            let paths = hub.moving.map {
+                place.mountPoint.appending(RawText($0.path).path ?? [])
+            }
+            let now = Movement(
+                counts: [hub.dataless, hub.unsent, hub.sending, hub.problems.count],
+                paths: Set(paths))
+            let before = state.withLock { $0.volumes.updateValue(now, forKey: place.socket) }
+            if let before, before.counts != now.counts {
+                state.withLock { $0.isUnsettled = true }
+            }
+            places.formUnion(now.paths.union(before?.paths ?? []).intersection(known.keys))
+        }
+        return places.union(known.filter { $0.value.isOnItsWay }.keys)
+    }
+}
+
+/// A directory that is presented, and where in it something has happened.
+private final class Tree: FilePresenter {
+    let presentedItemOperationQueue = OperationQueue()
+    let presentedItemMessages: FilePresenterMessages = [
+        .move, .change, .subitemAppearance, .subitemChange, .subitemMove, .subitemVersions,
+    ]
+    private let state: Mutex<(path: FilePath, heard: Set<FilePath>)>
+
+    init(_ url: URL) {
+        // As the volume tells it.
+        let path = FilePath(url).absolute
+        state = Mutex(((try? path.resolved()) ?? path, []))
+    }
+
+    var path: FilePath { state.withLock { $0.path } }
+    var presentedItemURL: URL? { URL(path, isDirectory: true) }
+
+    func takeHeard() -> Set<FilePath> {
+        state.withLock { state in
+            defer { state.heard = [] }
+            return state.heard
+        }
+    }
+
+    private func hear(_ urls: URL...) {
+        state.withLock { $0.heard.formUnion(urls.map { FilePath($0) }) }
+    }
+
+    func presentedItemDidMove(to newURL: URL) {
+        state.withLock { state in
+            state.heard.formUnion([state.path, FilePath(newURL)])
+            state.path = FilePath(newURL)
+        }
+    }
+    /// After the volume was mounted again, too.
+    func presentedItemDidChange() { state.withLock { _ = $0.heard.insert($0.path) } }
+    func presentedSubitemDidAppear(at url: URL) { hear(url) }
+    func presentedSubitemDidChange(at url: URL) { hear(url) }
+    func presentedSubitem(at oldURL: URL, didMoveTo newURL: URL) { hear(oldURL, newURL) }
+    func presentedSubitem(at url: URL, didGain version: FileVersion) { hear(url) }
+    func presentedSubitem(at url: URL, didLose version: FileVersion) { hear(url) }
+    func presentedSubitem(at url: URL, didResolve version: FileVersion) { hear(url) }
+}
+
+extension FilePath {
+    /// The outermost package that it lies in; itself where that is none.
+    fileprivate func package(below top: FilePath, _ inquiry: VolumeInquiry) -> FilePath {
+        guard isBelow(top) else { return self }
+        let names = bytes.dropFirst(top.bytes.count).split(separator: 0x2F)
+        var path = top
+        for name in names {
+            path = path.appending(Name(bytes: Array(name)))
+            if path != self, MetadataItem(path, inquiry)?.isPackage == true { return path }
+        }
+        return self
+    }
+
+    /// No name on the way from the other begins with a dot.
+    fileprivate func isVisible(below top: FilePath) -> Bool {
+        isBelow(top)
+            && bytes.dropFirst(top.bytes.count).split(separator: 0x2F).allSatisfy {
+                $0.first != 0x2E
+            }
+    }
+}
+
+extension Set<FilePath> {
+    fileprivate func contains(anAncestorOf path: FilePath) -> Bool {
+        var path = path
+        while path.parent != path, path.isAbsolute {
+            path = path.parent
+            if contains(path) { return true }
+        }
+        return false
+    }
+}

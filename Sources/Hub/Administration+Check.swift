@@ -1,0 +1,195 @@
+import ChunkStore
+import HubProtocol
+import Model
+import Reconcile
+
+/// What a scrub found.
+package struct CheckReport: Sendable {
+    /// Sentences; empty when all is sound.
+    package var faults: [String] = []
+    package var volumes = 0
+    package var items = 0
+    package var revisions = 0
+    package var chunks = 0
+    package var bytes: UInt64 = 0
+}
+
+extension Administration {
+    /// Looks at every row, reference and chunk, while the hub runs or not. Chunks that are found
+    /// damaged are noted: they are asked for again, and are whole when they come.
+    package func check(progress: (_ chunks: Int) -> Void = { _ in }) async throws -> CheckReport {
+        var report = CheckReport()
+        report.faults += try ledger.integrityFaults()
+        for volume in try await ledger.read({ try $0.volumes() }) {
+            report.volumes += 1
+            let found = try await ledger.read { try VolumeCheck(volume.id, $0).run() }
+            report.faults += found.faults
+            report.items += found.items
+            report.revisions += found.revisions
+        }
+        report.faults += try await ledger.read { transaction in
+            try transaction.accounts().compactMap { try transaction.fault(of: $0) }
+        }
+        try await checkChunks(&report, progress)
+        return report
+    }
+
+    private func checkChunks(
+        _ report: inout CheckReport, _ progress: (_ chunks: Int) -> Void
+    ) async throws {
+        let blobs = try directory.openBlobs()
+        var after = (volume: Identifier.root, id: [UInt8]())
+        while true {
+            let from = after
+            let page = try await ledger.read { try $0.chunks(after: from, limit: 500) }
+            guard let last = page.last else { return }
+            for chunk in page {
+                report.chunks += 1
+                report.bytes += UInt64(chunk.place.storedLength)
+                guard let fault = try await fault(of: chunk, in: blobs) else { continue }
+                report.faults.append(fault)
+            }
+            after = (last.volume, last.id.bytes)
+            progress(report.chunks)
+        }
+    }
+
+    private func fault(of chunk: ChunkRow, in blobs: DirectoryBlobs) async throws -> String? {
+        var chunk = chunk
+        while true {
+            do throws(VolumeError) {
+                _ = try await blobs.read(chunk.plain, at: chunk.place)
+            } catch {
+                let old = chunk
+                guard let now = try await ledger.read({ try $0.chunk(old.id, in: old.volume) })
+                else { return nil }
+                if now.place != old.place {
+                    chunk = now
+                    continue
+                }
+                try await ledger.write { try $0.setDamaged(now) }
+                return "\(error.message) \(now.uses) versions of volume \(now.volume) need it."
+            }
+            guard chunk.state == .damaged else { return nil }
+            // The disk has come back, or somebody put the pack back.
+            let whole = chunk
+            let time = clock()
+            try await ledger.write {
+                try $0.putChunk(
+                    whole.id, plain: whole.plain, at: whole.place, in: whole.volume, time: time)
+            }
+            return nil
+        }
+    }
+}
+
+extension LedgerTransaction {
+    fileprivate func fault(of account: Account) throws -> String? {
+        let found = try row(
+            """
+            SELECT coalesce(sum(revisions.size), 0) FROM revisions
+            JOIN volumes ON volumes.id = revisions.volume WHERE volumes.account = $1
+            """, [.id(account.id)])
+        let used = try found?.count(0) ?? 0
+        guard used != account.used else { return nil }
+        return "\(account.name) is charged for \(account.used) bytes and has \(used)."
+    }
+}
+
+/// Every reference of one volume, in one snapshot.
+private struct VolumeCheck {
+    let volume: Identifier
+    let transaction: any LedgerTransaction
+    private var report = CheckReport()
+
+    init(_ volume: Identifier, _ transaction: any LedgerTransaction) {
+        self.volume = volume
+        self.transaction = transaction
+    }
+
+    func run() throws -> CheckReport {
+        var check = self
+        try check.checkItems()
+        try check.checkRevisions()
+        return check.report
+    }
+
+    private mutating func add(_ fault: String) {
+        report.faults.append("Volume \(volume): \(fault)")
+    }
+
+    private mutating func checkItems() throws {
+        let head = try transaction.volume(volume)?.head ?? 0
+        var names: [String: Identifier] = [:]
+        for row in try transaction.rows(
+            """
+            SELECT items.id, items.state, items.sequence, parents.state FROM items
+            LEFT JOIN items AS parents
+            ON parents.volume = items.volume AND parents.id = items.parent
+            WHERE items.volume = $1
+            """, [.id(volume)])
+        {
+            report.items += 1
+            let id = try row.id(0)
+            guard let item = ItemState(encoded: try row.bytes(1)) else {
+                add("item \(id) cannot be read.")
+                continue
+            }
+            if item.sequence > head { add("item \(id) is behind the end of the journal.") }
+            if try row.count(2) != item.sequence {
+                add("item \(id) is filed under another change.")
+            }
+            try checkRevisions(of: item)
+            guard item.life.isAlive else { continue }
+            let parent = row.isNull(3) ? nil : ItemState(encoded: try row.bytes(3))
+            if item.placement.parent != .root, parent?.kind != .directory {
+                add("item \(id) is in no directory.")
+            } else if let parent, !parent.life.isAlive {
+                add("item \(id) is in a directory that is in the trash.")
+            }
+            let place = "\(item.placement.parent)/\(hexadecimal(item.nameKey.bytes))"
+            if let other = names.updateValue(id, forKey: place) {
+                add("items \(other) and \(id) have one name.")
+            }
+        }
+    }
+
+    private mutating func checkRevisions(of item: ItemState) throws {
+        // An empty file may have none yet.
+        if item.kind == .package, item.current == nil { add("package \(item.id) has no version.") }
+        for revision in [item.current].compactMap({ $0 }) + item.conflicts
+        where try transaction.revision(revision.id, in: volume) == nil {
+            add("version \(revision.id) of item \(item.id) is missing.")
+        }
+    }
+
+    private mutating func checkRevisions() throws {
+        var uses: [Digest: Int64] = [:]
+        var lost: [Digest: Identifier] = [:]
+        for row in try transaction.rows(
+            "SELECT id, chunks FROM revisions WHERE volume = $1", [.id(volume)])
+        {
+            report.revisions += 1
+            for chunk in PackedIDs(bytes: try row.bytes(1))?.ids ?? [] {
+                uses[chunk, default: 0] += 1
+                lost[chunk] = try row.id(0)
+            }
+        }
+        for row in try transaction.rows(
+            "SELECT id, uses, state FROM chunks WHERE volume = $1", [.id(volume)])
+        {
+            let id = try row.digest(0)
+            let named = uses[id] ?? 0
+            lost[id] = nil
+            if try row.integer(1) != named {
+                add("chunk \(id) counts \(try row.integer(1)) versions, and \(named) name it.")
+            }
+            if named > 0, try row.integer(2) == ChunkState.condemned.rawValue {
+                add("chunk \(id) is condemned, and \(named) versions name it.")
+            }
+        }
+        for (chunk, revision) in lost.sorted(by: { $0.key < $1.key }) {
+            add("chunk \(chunk) of version \(revision) is missing.")
+        }
+    }
+}

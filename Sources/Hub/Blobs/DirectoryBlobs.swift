@@ -1,0 +1,112 @@
+import CLinux
+import ChunkStore
+import Dispatch
+import Glibc
+import HubProtocol
+import Model
+import SystemCalls
+
+/// Blobs in a directory of packs. One process at a time writes to it (the hub's lock); others may
+/// read.
+package final class DirectoryBlobs: BlobStore {
+    package let directory: String
+    private let store: PackStore
+    /// Disks block, and the tasks' own threads are as few as the processors.
+    private let queue = DispatchQueue(label: "hub.blobs", attributes: .concurrent)
+
+    package init(directory: String, packBytesMax: UInt64 = PackStore.Limits.packBytes)
+        throws(VolumeError)
+    {
+        self.directory = directory
+        store = try PackStore(directory: directory, packBytesMax: packBytesMax)
+    }
+
+    private func offload<Result: Sendable>(
+        _ body: @escaping @Sendable () throws(VolumeError) -> Result
+    ) async throws(VolumeError) -> Result {
+        let result = await withCheckedContinuation { continuation in
+            queue.async {
+                continuation.resume(
+                    returning: Swift.Result<Result, VolumeError> { () throws(VolumeError) in
+                        try body()
+                    })
+            }
+        }
+        return try result.get()
+    }
+
+    package func keep(_ chunks: [PlainChunk]) async throws(VolumeError) -> [ChunkLocation] {
+        let store = self.store
+        return try await offload { () throws(VolumeError) in
+            var places: [ChunkLocation] = []
+            for chunk in chunks {
+                let place = chunk.bytes.withUnsafeBytes { bytes in
+                    Result { () throws(VolumeError) in try store.append(chunk.plain, bytes) }
+                }
+                places.append(try place.get())
+            }
+            try store.sync()
+            return places
+        }
+    }
+
+    package func read(_ plain: Digest, at place: ChunkLocation) async throws(VolumeError)
+        -> StoredChunk
+    {
+        let store = self.store
+        return try await offload { () throws(VolumeError) in
+            let payload = try store.payload(plain, at: place)
+            return StoredChunk(
+                codec: payload.isCompressed ? .zstd : .plain, bytes: payload.bytes)
+        }
+    }
+
+    package func packs() async throws(VolumeError) -> [UInt32: UInt64] {
+        let (directory, store) = (self.directory, self.store)
+        return try await offload { () throws(VolumeError) in
+            var found: [UInt32: UInt64] = [:]
+            for (pack, _) in store.packs() {
+                // What the store remembers of a pack is not what became of its file since.
+                var status = stat()
+                let path = "\(directory)/\(packName(pack))"
+                guard cl_fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
+                    continue
+                }
+                found[pack] = UInt64(status.st_size)
+            }
+            return found
+        }
+    }
+
+    package func endPack() async throws(VolumeError) {
+        let store = self.store
+        try await offload { () throws(VolumeError) in try store.endPack() }
+    }
+
+    package func move(_ places: [PlacedChunk], from pack: UInt32) async throws(VolumeError)
+        -> [UInt64: ChunkLocation]
+    {
+        let store = self.store
+        return try await offload { () throws(VolumeError) in
+            var moved: [UInt64: ChunkLocation] = [:]
+            for chunk in places {
+                do throws(VolumeError) {
+                    let bytes = try store.read(chunk.plain, at: chunk.place)
+                    let place = bytes.withUnsafeBytes { bytes in
+                        Result { () throws(VolumeError) in try store.append(chunk.plain, bytes) }
+                    }
+                    moved[chunk.place.offset] = try place.get()
+                } catch {
+                    guard error.code == .damaged else { throw error }
+                }
+            }
+            try store.sync()
+            return moved
+        }
+    }
+
+    package func remove(pack: UInt32) async throws(VolumeError) {
+        let store = self.store
+        try await offload { () throws(VolumeError) in try store.remove(pack: pack) }
+    }
+}

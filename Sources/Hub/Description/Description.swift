@@ -1,0 +1,33 @@
+/// The API as OpenAPI 3.1 has it; served at `Routes.description`. Tests and a schema fuzzer hold it
+/// against what the hub does.
+enum Description {
+    static let json = """
+        {
+          "openapi": "3.1.0",
+          "info": {
+            "title": "Concord hub",
+            "version": "1",
+            "description": "Keeps volumes for many devices, and alone decides what becomes of \
+        their operations."
+          },
+          "security": [{"token": []}],
+          "paths": {\(members(paths)), \(members(volumePaths))},
+          "components": {
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "parameters": {
+              "Volume": {
+                "name": "volume", "in": "path", "required": true,
+                "schema": {"$ref": "#/components/schemas/Id"}
+              }
+            },
+            "responses": \(responses),
+            "schemas": {\(members(schemas)), \(members(itemSchemas))}
+          }
+        }
+        """
+
+    /// What stands between the braces of an object.
+    private static func members(_ object: String) -> Substring {
+        object.dropFirst().dropLast()
+    }
+}

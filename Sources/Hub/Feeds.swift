@@ -1,0 +1,93 @@
+import HubProtocol
+import Model
+import Synchronization
+
+/// Who listens for hints.
+package final class Feeds: Sendable {
+    private let lines = Mutex<[Identifier: FeedLine]>([:])
+
+    var count: Int { lines.withLock { $0.count } }
+
+    func open(_ volume: Identifier, caller: Caller, token: Digest, epoch: Identifier) -> FeedLine {
+        let line = FeedLine(volume: volume, caller: caller, token: token, epoch: epoch)
+        lines.withLock { $0[line.id] = line }
+        return line
+    }
+
+    func close(_ line: FeedLine) {
+        lines.withLock { $0[line.id] = nil }
+        line.wake.finish()
+    }
+
+    func all() -> [FeedLine] { lines.withLock { Array($0.values) } }
+
+    func announce(_ head: UInt64, of volume: Identifier) {
+        for line in all() where line.volume == volume { line.tell(head: head) }
+    }
+
+    func beat() {
+        for line in all() { line.tellBeat() }
+    }
+
+    func end(_ failure: Failure, where isMeant: (FeedLine) -> Bool) {
+        for line in all() where isMeant(line) { line.tellEnd(failure) }
+    }
+}
+
+/// One device's open feed. Hints that come while one is being sent become one.
+final class FeedLine: Sendable {
+    let id = Identifier.random()
+    let volume: Identifier
+    let caller: Caller
+    let token: Digest
+    let epoch: Identifier
+    let wakes: AsyncStream<Void>
+    let wake: AsyncStream<Void>.Continuation
+    private let state = Mutex(Waiting())
+
+    private struct Waiting {
+        var head: UInt64?
+        var told: UInt64?
+        var beats = false
+        var ended: Failure?
+    }
+
+    init(volume: Identifier, caller: Caller, token: Digest, epoch: Identifier) {
+        self.volume = volume
+        self.caller = caller
+        self.token = token
+        self.epoch = epoch
+        (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+    }
+
+    func tell(head: UInt64) {
+        state.withLock { $0.head = max($0.head ?? 0, head) }
+        wake.yield()
+    }
+
+    func tellBeat() {
+        state.withLock { $0.beats = true }
+        wake.yield()
+    }
+
+    func tellEnd(_ failure: Failure) {
+        state.withLock { $0.ended = failure }
+        wake.yield()
+    }
+
+    /// What is to be said now; nil for nothing.
+    func next(at time: Int64) -> Hint? {
+        state.withLock { state in
+            var hint = Hint()
+            if let head = state.head, state.told.map({ head > $0 }) ?? true {
+                hint.head = head
+                state.told = head
+            }
+            state.head = nil
+            if state.beats { hint.beat = time }
+            state.beats = false
+            hint.ended = state.ended
+            return hint == Hint() ? nil : hint
+        }
+    }
+}

@@ -1,0 +1,85 @@
+import HubProtocol
+import Model
+
+extension Hub {
+    /// - Parameters:
+    ///   - epoch: The volume's, as the device knows it; nil for a device that knows nothing yet.
+    ///   - gone: Items that went to the trash up to there are left out; nil: all of them for who
+    ///     begins, none for who goes on.
+    package func changes(
+        in id: Identifier, for caller: Caller, after: UInt64, limit: Int, epoch: Identifier?,
+        withoutTrashUpTo gone: UInt64?
+    ) async throws -> ChangesAnswer {
+        let time = clock()
+        let answer = try await ledger.read { transaction in
+            let volume = try transaction.volume(id, of: caller)
+            if let epoch, epoch != volume.epoch { throw Failure.volumeEpoch(volume.epoch) }
+            let deviceEpoch = try transaction.epoch(of: caller.device)
+            let (changes, next) = try transaction.changes(
+                in: id, after: after, limit: min(max(limit, 1), HubLimits.changes),
+                withoutTrashUpTo: gone ?? (after == 0 ? volume.head : 0))
+            return ChangesAnswer(
+                changes: changes, next: next ?? max(volume.head, after), head: volume.head,
+                volumeEpoch: volume.epoch,
+                acknowledged: try transaction.lastNumber(
+                    of: caller.device, epoch: deviceEpoch, in: id),
+                deviceEpoch: deviceEpoch, time: time)
+        }
+        if let epoch, after > answer.head { try await begin(anew: id, epoch, ahead: after) }
+        return answer
+    }
+
+    /// A device knows more of the journal than there is: the hub was restored, and nothing told.
+    private func begin(anew volume: Identifier, _ epoch: Identifier, ahead: UInt64) async throws {
+        let renewed = try await ledger.write { transaction -> Identifier? in
+            guard let now = try transaction.volume(volume), now.epoch == epoch, now.head < ahead
+            else { return nil }
+            return try transaction.renewEpoch(of: volume)
+        }
+        guard let renewed else { return }
+        log.warning(
+            "a device knows a later journal than this one: the volume begins a new epoch",
+            metadata: ["volume": "\(volume)"])
+        unwitnessed.store(true, ordering: .relaxed)
+        let failure = Failure.volumeEpoch(renewed)
+        feeds.end(failure) { $0.volume == volume }
+        throw failure
+    }
+
+    /// The device has all bytes of these, and no longer those of the others. Revisions that the hub
+    /// does not have count for nothing.
+    package func hold(
+        _ revisions: [Identifier], gone: [Identifier] = [], in id: Identifier, for caller: Caller
+    ) async throws {
+        try checkCount(revisions)
+        try checkCount(gone)
+        try await ledger.write { transaction in
+            _ = try transaction.volume(id, of: caller)
+            for revision in gone { try transaction.release(revision, by: caller.device, in: id) }
+            for revision in revisions
+            where try transaction.chunks(of: revision, in: id) != nil {
+                try transaction.hold(revision, by: caller.device, in: id)
+            }
+        }
+    }
+
+    package func durability(
+        of revisions: [Identifier], in id: Identifier, for caller: Caller
+    ) async throws -> DurabilityAnswer {
+        try checkCount(revisions)
+        let counts = try await ledger.read { transaction -> [Int?] in
+            _ = try transaction.volume(id, of: caller)
+            return try revisions.map { revision in
+                guard try transaction.chunks(of: revision, in: id) != nil else { return nil }
+                return try transaction.holders(of: revision, in: id)
+            }
+        }
+        return DurabilityAnswer(devices: counts)
+    }
+
+    func checkCount(_ revisions: [Identifier]) throws {
+        guard revisions.count <= HubLimits.ids else {
+            throw Failure(.tooLarge, "At most \(HubLimits.ids) versions are taken at once.")
+        }
+    }
+}

@@ -1,0 +1,154 @@
+import ChunkStore
+import Glibc
+import HubProtocol
+import Logging
+import Model
+import Synchronization
+
+/// What a hub does, behind HTTP: it decides on operations, keeps chunks, and tells of changes.
+/// Every call may come from any task.
+package final class Hub: Sendable {
+    let directory: DataDirectory
+    let ledger: any Ledger
+    let blobs: any BlobStore
+    let log: Logger
+    let clock: @Sendable () -> Int64
+    package let feeds = Feeds()
+    package let metrics = Metrics()
+    let gate = UploadGate()
+    let enrolments = RateLimit(limit: 10, seconds: 60)
+    let packs = PackSizes()
+    private let committers = Mutex<[Identifier: Committer]>([:])
+    private let lock: DataLock
+    let witness: HeadWitness
+    let unwitnessed = Atomic<Bool>(true)
+
+    /// Opens the hub in a directory, and makes one where there is none.
+    ///
+    /// - Throws: `.busy` when one runs there; `.newer`, `.damaged`, `.full`, `.denied`.
+    package convenience init(
+        opening directory: DataDirectory, log: Logger,
+        clock: @escaping @Sendable () -> Int64 = Hub.now
+    ) async throws {
+        let isNew = try directory.make()
+        let lock = try directory.lock()
+        let ledger = try directory.openLedger(mayCreate: true)
+        let blobs = try directory.openBlobs()
+        if isNew {
+            log.notice("made a new hub", metadata: ["data": "\(directory.path)"])
+        }
+        try await self.init(
+            directory: directory, lock: lock, ledger: ledger, blobs: blobs, log: log, clock: clock)
+    }
+
+    init(
+        directory: DataDirectory, lock: DataLock, ledger: any Ledger, blobs: any BlobStore,
+        log: Logger, clock: @escaping @Sendable () -> Int64
+    ) async throws {
+        self.directory = directory
+        self.lock = lock
+        self.ledger = ledger
+        self.blobs = blobs
+        self.log = log
+        self.clock = clock
+        witness = HeadWitness(path: directory.headsPath)
+        try await noticeRestoring()
+    }
+
+    /// Nanoseconds since 1970.
+    package static let now: @Sendable () -> Int64 = {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+    }
+
+    package func close() async throws {
+        await witnessHeads()
+        try ledger.close()
+        lock.release()
+    }
+
+    /// A ledger that is a backup, or behind what was witnessed, begins new epochs.
+    private func noticeRestoring() async throws {
+        let witness = self.witness
+        let renewed = try await ledger.write { transaction in
+            let volumes = try transaction.volumes()
+            let isBackup = try transaction.fact(Fact.isBackup) != nil
+            let restored = isBackup ? volumes : witness.restored(volumes)
+            for volume in restored { _ = try transaction.renewEpoch(of: volume.id) }
+            if isBackup { try transaction.removeFact(Fact.isBackup) }
+            return restored
+        }
+        for volume in renewed {
+            log.warning(
+                "this ledger is an older one: the volume begins a new epoch",
+                metadata: ["volume": "\(volume.id)"])
+        }
+    }
+
+    func committer(of volume: Identifier) -> Committer {
+        committers.withLock { committers in
+            if let known = committers[volume] { return known }
+            let committer = Committer(volume: volume, hub: self)
+            committers[volume] = committer
+            return committer
+        }
+    }
+
+    /// Brings the heads outside of the ledger up to date.
+    func witnessHeads() async {
+        guard unwitnessed.exchange(false, ordering: .relaxed) else { return }
+        do {
+            try witness.write(try await ledger.read { try $0.volumes() })
+        } catch {
+            unwitnessed.store(true, ordering: .relaxed)
+            log.error("the heads could not be written: \(error)")
+        }
+    }
+}
+
+enum Fact {
+    /// In a copy that `backup` made, until a hub is started on it.
+    static let isBackup = "backup"
+}
+
+/// How often somebody may try.
+final class RateLimit: Sendable {
+    private let limit: Int
+    private let window: Int64
+    private let tries = Mutex<[String: [Int64]]>([:])
+
+    init(limit: Int, seconds: Int64) {
+        self.limit = limit
+        window = seconds * 1_000_000_000
+    }
+
+    func isExceeded(by who: String, at time: Int64) -> Bool {
+        tries.withLock { tries in
+            if tries.count > 10_000 { tries = [:] }
+            let mine = tries[who, default: []].filter { $0 > time - window }
+            defer { tries[who] = mine }
+            return mine.count >= limit
+        }
+    }
+
+    func count(_ who: String, at time: Int64) {
+        tries.withLock { $0[who, default: []].append(time) }
+    }
+}
+
+/// The packs' sizes as of a moment ago.
+final class PackSizes: Sendable {
+    private let known = Mutex<(sizes: [UInt32: UInt64], time: Int64)>(([:], 0))
+
+    /// Whether the pack reaches behind a chunk; asks the store again for one it does not know.
+    func hold(_ place: ChunkLocation, in blobs: any BlobStore, at time: Int64) async throws -> Bool
+    {
+        let end = place.offset + UInt64(place.storedLength)
+        let (sizes, asked) = known.withLock { $0 }
+        if time - asked < 1_000_000_000, let size = sizes[place.pack], size >= end { return true }
+        let fresh = try await blobs.packs()
+        known.withLock { $0 = (fresh, time) }
+        return fresh[place.pack].map { $0 >= end } ?? false
+    }
+}

@@ -1,0 +1,170 @@
+import ChunkStore
+import HubProtocol
+import Model
+
+/// Somebody whose volumes the hub keeps.
+package struct Account: Hashable, Sendable {
+    package let id: Identifier
+    package let name: String
+    /// Logical bytes; nil: without limit.
+    package let quota: UInt64?
+    package let used: UInt64
+}
+
+/// Who a request comes from.
+package struct Caller: Hashable, Sendable {
+    package let device: Identifier
+    package let account: Identifier
+    package let user: String
+    package let epoch: UInt32
+    package let seen: Int64
+}
+
+extension LedgerTransaction {
+    package func accounts() throws -> [Account] {
+        try rows("SELECT id, name, quota, used FROM accounts ORDER BY name", []).map(account)
+    }
+
+    package func account(named name: String) throws -> Account? {
+        try row("SELECT id, name, quota, used FROM accounts WHERE name = $1", [.text(name)])
+            .map(account)
+    }
+
+    package func account(_ id: Identifier) throws -> Account? {
+        try row("SELECT id, name, quota, used FROM accounts WHERE id = $1", [.id(id)])
+            .map(account)
+    }
+
+    private func account(_ row: LedgerRow) throws -> Account {
+        Account(
+            id: try row.id(0), name: try row.text(1),
+            quota: row.isNull(2) ? nil : try row.count(2), used: try row.count(3))
+    }
+
+    package func addAccount(_ id: Identifier, name: String, quota: UInt64?, at time: Int64) throws {
+        try execute(
+            "INSERT INTO accounts (id, name, quota, used, created) VALUES ($1, $2, $3, 0, $4)",
+            [.id(id), .text(name), quota.map { .count($0) } ?? .null, .integer(time)])
+    }
+
+    package func setQuota(of account: Identifier, _ quota: UInt64?) throws {
+        try execute(
+            "UPDATE accounts SET quota = $1 WHERE id = $2",
+            [quota.map { .count($0) } ?? .null, .id(account)])
+    }
+
+    /// With all its volumes; the next collection removes the bytes.
+    package func removeAccount(_ account: Identifier) throws {
+        for volume in try volumes(of: account) {
+            for table in ["items", "aliases", "revisions", "chunks", "numbers", "answers"] {
+                try execute("DELETE FROM \(table) WHERE volume = $1", [.id(volume.id)])
+            }
+            try execute("DELETE FROM holdings WHERE volume = $1", [.id(volume.id)])
+            try execute("DELETE FROM volumes WHERE id = $1", [.id(volume.id)])
+        }
+        for device in try devices(of: account) {
+            try execute("DELETE FROM tokens WHERE device = $1", [.id(device.id)])
+        }
+        for table in ["devices", "invites"] {
+            try execute("DELETE FROM \(table) WHERE account = $1", [.id(account)])
+        }
+        try execute("DELETE FROM accounts WHERE id = $1", [.id(account)])
+    }
+
+    // MARK: Codes and tokens, by their hashes
+
+    package func addInvite(_ code: Digest, account: Identifier, expires: Int64) throws {
+        try execute(
+            "INSERT INTO invites (code, account, expires) VALUES ($1, $2, $3)",
+            [.digest(code), .id(account), .integer(expires)])
+    }
+
+    /// The account, once; nil for a code that is unknown, used or expired.
+    package func redeem(_ code: Digest, at time: Int64) throws -> Identifier? {
+        try execute("DELETE FROM invites WHERE expires < $1", [.integer(time)])
+        let found = try row("SELECT account FROM invites WHERE code = $1", [.digest(code)])
+        try execute("DELETE FROM invites WHERE code = $1", [.digest(code)])
+        return try found?.id(0)
+    }
+
+    package func addToken(_ token: Digest, device: Identifier) throws {
+        try execute(
+            "INSERT INTO tokens (hash, device) VALUES ($1, $2)", [.digest(token), .id(device)])
+    }
+
+    package func removeTokens(of device: Identifier) throws {
+        try execute("DELETE FROM tokens WHERE device = $1", [.id(device)])
+    }
+
+    package func caller(_ token: Digest) throws -> Caller? {
+        let found = try row(
+            """
+            SELECT devices.id, devices.account, accounts.name, devices.epoch, devices.seen
+            FROM tokens JOIN devices ON devices.id = tokens.device
+            JOIN accounts ON accounts.id = devices.account
+            WHERE tokens.hash = $1 AND devices.revoked IS NULL
+            """, [.digest(token)])
+        return try found.map {
+            Caller(
+                device: try $0.id(0), account: try $0.id(1), user: try $0.text(2),
+                epoch: UInt32(clamping: try $0.count(3)), seen: try $0.integer(4))
+        }
+    }
+
+    // MARK: Devices
+
+    package func devices(of account: Identifier) throws -> [DeviceEntry] {
+        try rows(
+            """
+            SELECT id, name, enrolled, seen, revoked FROM devices WHERE account = $1
+            ORDER BY enrolled, id
+            """, [.id(account)]
+        ).map {
+            DeviceEntry(
+                id: try $0.id(0), name: try $0.text(1), enrolled: try $0.integer(2),
+                seen: try $0.integer(3), isRevoked: !$0.isNull(4), isSelf: false)
+        }
+    }
+
+    package func owner(of device: Identifier) throws -> Identifier? {
+        try row("SELECT account FROM devices WHERE id = $1", [.id(device)])?.id(0)
+    }
+
+    /// Adds it, or names it anew; a revoked one that has a new code is one again. Its epoch.
+    package func enrol(
+        _ device: Identifier, account: Identifier, name: String, at time: Int64
+    ) throws -> UInt32 {
+        try execute(
+            """
+            INSERT INTO devices (id, account, name, epoch, enrolled, seen)
+            VALUES ($1, $2, $3, 1, $4, $4)
+            ON CONFLICT (id) DO UPDATE SET name = $3, seen = $4, revoked = NULL
+            """, [.id(device), .id(account), .text(name), .integer(time)])
+        return try epoch(of: device)
+    }
+
+    package func epoch(of device: Identifier) throws -> UInt32 {
+        let found = try row("SELECT epoch FROM devices WHERE id = $1", [.id(device)])
+        return UInt32(clamping: try found?.count(0) ?? 0)
+    }
+
+    package func newEpoch(of device: Identifier) throws -> UInt32 {
+        try execute("UPDATE devices SET epoch = epoch + 1 WHERE id = $1", [.id(device)])
+        return try epoch(of: device)
+    }
+
+    package func see(_ device: Identifier, at time: Int64) throws {
+        try execute(
+            "UPDATE devices SET seen = $1 WHERE id = $2", [.integer(time), .id(device)])
+    }
+
+    /// False when there is no such device, or it was revoked before.
+    @discardableResult
+    package func revoke(_ device: Identifier, at time: Int64) throws -> Bool {
+        try removeTokens(of: device)
+        let changed = try execute(
+            "UPDATE devices SET revoked = $1 WHERE id = $2 AND revoked IS NULL",
+            [.integer(time), .id(device)])
+        return changed > 0
+    }
+}

@@ -1,0 +1,175 @@
+import ChunkStore
+import HubProtocol
+import Model
+
+package enum ChunkState: Int64, Sendable {
+    case there = 0
+    /// Nothing uses it, and the next collection but one removes it, unless it comes again.
+    case condemned = 1
+    /// Its bytes are gone or wrong; it is whole again when it comes again.
+    case damaged = 2
+}
+
+package struct ChunkRow: Hashable, Sendable {
+    package let volume: Identifier
+    package let id: Digest
+    package let plain: Digest
+    package let place: ChunkLocation
+    package let state: ChunkState
+    package let uses: Int64
+}
+
+extension LedgerTransaction {
+    private func chunk(_ row: LedgerRow) throws -> ChunkRow {
+        ChunkRow(
+            volume: try row.id(0), id: try row.digest(1), plain: try row.digest(2),
+            place: ChunkLocation(
+                pack: UInt32(clamping: try row.integer(3)), offset: try row.count(4),
+                storedLength: UInt32(clamping: try row.integer(5)),
+                length: UInt32(clamping: try row.integer(6))),
+            state: ChunkState(rawValue: try row.integer(7)) ?? .damaged, uses: try row.integer(8))
+    }
+
+    private static var columns: String {
+        "volume, id, plain, pack, place, stored, length, state, uses"
+    }
+
+    package func chunk(_ id: Digest, in volume: Identifier) throws -> ChunkRow? {
+        try row(
+            "SELECT \(Self.columns) FROM chunks WHERE volume = $1 AND id = $2",
+            [.id(volume), .digest(id)]
+        ).map(chunk)
+    }
+
+    /// Chunks in the order of their ids behind `after`, over all volumes: a page of a scrub.
+    package func chunks(
+        after: (volume: Identifier, id: [UInt8]), limit: Int
+    ) throws -> [ChunkRow] {
+        try rows(
+            """
+            SELECT \(Self.columns) FROM chunks
+            WHERE volume > $1 OR (volume = $1 AND id > $2) ORDER BY volume, id LIMIT $3
+            """, [.id(after.volume), .bytes(after.id), .integer(Int64(limit))]
+        ).map(chunk)
+    }
+
+    package func chunks(inPack pack: UInt32) throws -> [ChunkRow] {
+        try rows(
+            "SELECT \(Self.columns) FROM chunks WHERE pack = $1 ORDER BY place",
+            [.integer(Int64(pack))]
+        ).map(chunk)
+    }
+
+    /// Chunks that revisions name and that are damaged.
+    package func wantedChunks(in volume: Identifier, limit: Int) throws -> [Digest] {
+        try rows(
+            """
+            SELECT id FROM chunks WHERE state = 2 AND uses > 0 AND volume = $1 LIMIT $2
+            """, [.id(volume), .integer(Int64(limit))]
+        ).map { try $0.digest(0) }
+    }
+
+    /// It is there from now on, whatever was known of it before.
+    package func putChunk(
+        _ id: Digest, plain: Digest, at place: ChunkLocation, in volume: Identifier,
+        time: Int64
+    ) throws {
+        try execute(
+            """
+            INSERT INTO chunks (\(Self.columns), since)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, 0, 0, $8)
+            ON CONFLICT (volume, id) DO UPDATE
+            SET pack = $4, place = $5, stored = $6, length = $7, state = 0, since = $8
+            """,
+            [
+                .id(volume), .digest(id), .digest(plain), .integer(Int64(place.pack)),
+                .count(place.offset), .integer(Int64(place.storedLength)),
+                .integer(Int64(place.length)), .integer(time),
+            ])
+    }
+
+    /// Unless it lies elsewhere by now.
+    package func moveChunk(
+        _ id: Digest, in volume: Identifier, from old: ChunkLocation, to new: ChunkLocation
+    ) throws {
+        try execute(
+            """
+            UPDATE chunks SET pack = $1, place = $2, stored = $3
+            WHERE volume = $4 AND id = $5 AND pack = $6 AND place = $7
+            """,
+            [
+                .integer(Int64(new.pack)), .count(new.offset),
+                .integer(Int64(new.storedLength)), .id(volume), .digest(id),
+                .integer(Int64(old.pack)), .count(old.offset),
+            ])
+    }
+
+    /// Unless it came again meanwhile.
+    package func setDamaged(_ chunk: ChunkRow) throws {
+        try execute(
+            """
+            UPDATE chunks SET state = 2 WHERE volume = $1 AND id = $2 AND pack = $3 AND place = $4
+            """,
+            [
+                .id(chunk.volume), .digest(chunk.id), .integer(Int64(chunk.place.pack)),
+                .count(chunk.place.offset),
+            ])
+    }
+
+    /// Counts one more use; false when it is not there to be used.
+    package func useChunk(_ id: Digest, in volume: Identifier) throws -> Bool {
+        let changed = try execute(
+            "UPDATE chunks SET uses = uses + 1 WHERE volume = $1 AND id = $2 AND state = 0",
+            [.id(volume), .digest(id)])
+        return changed > 0
+    }
+
+    package func isThere(_ id: Digest, in volume: Identifier) throws -> Bool {
+        try row(
+            "SELECT 1 FROM chunks WHERE volume = $1 AND id = $2 AND state = 0",
+            [.id(volume), .digest(id)]) != nil
+    }
+
+    package func leaveChunk(_ id: Digest, in volume: Identifier) throws {
+        try execute(
+            "UPDATE chunks SET uses = uses - 1 WHERE volume = $1 AND id = $2",
+            [.id(volume), .digest(id)])
+    }
+
+    // MARK: Collection
+
+    /// Removes what was condemned before `time` and is not used; the number of chunks.
+    package func sweepChunks(condemnedBefore time: Int64, in volume: Identifier) throws -> Int {
+        try execute(
+            """
+            DELETE FROM chunks WHERE volume = $1 AND uses = 0 AND state <> 0 AND since <= $2
+            """, [.id(volume), .integer(time)])
+    }
+
+    /// Condemns what came before `time` and is not used; the number of chunks.
+    package func condemnChunks(
+        cameBefore time: Int64, in volume: Identifier, at now: Int64
+    ) throws -> Int {
+        try execute(
+            """
+            UPDATE chunks SET state = 1, since = $3
+            WHERE volume = $1 AND uses = 0 AND state = 0 AND since <= $2
+            """, [.id(volume), .integer(time), .integer(now)])
+    }
+
+    package func countCollection(of volume: Identifier) throws {
+        try execute(
+            "UPDATE volumes SET collection = collection + 1 WHERE id = $1", [.id(volume)])
+    }
+
+    /// Bytes of the payloads that lie in each pack, and how many.
+    package func packUse() throws -> [UInt32: (bytes: UInt64, chunks: Int)] {
+        var use: [UInt32: (bytes: UInt64, chunks: Int)] = [:]
+        for row in try rows("SELECT pack, sum(stored), count(*) FROM chunks GROUP BY pack", []) {
+            use[UInt32(clamping: try row.integer(0))] = (
+                try row.count(1), Int(try row.integer(2))
+            )
+        }
+        return use
+    }
+}

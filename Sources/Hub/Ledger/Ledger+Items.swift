@@ -1,0 +1,205 @@
+import HubProtocol
+import Model
+import Reconcile
+
+extension LedgerTransaction {
+    package func item(_ id: Identifier, in volume: Identifier) throws -> ItemState? {
+        let found = try row(
+            "SELECT state FROM items WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])
+        return try found.map { try state($0.bytes(0), id) }
+    }
+
+    private func state(_ bytes: [UInt8], _ id: Identifier) throws -> ItemState {
+        guard let state = ItemState(encoded: bytes) else {
+            throw VolumeError(
+                .damaged,
+                "The hub's row of item \(id) cannot be read: run concord hub check, and restore a "
+                    + "backup.")
+        }
+        return state
+    }
+
+    package func alias(of id: Identifier, in volume: Identifier) throws -> Identifier? {
+        try row(
+            "SELECT target FROM aliases WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])?
+            .id(0)
+    }
+
+    package func holder(of key: NameKey, in parent: Identifier, volume: Identifier) throws
+        -> Identifier?
+    {
+        try sorted(
+            """
+            SELECT id FROM items
+            WHERE volume = $1 AND parent = $2 AND name_key = $3 AND alive = 1
+            """, [.id(volume), .id(parent), .bytes(key.bytes)]
+        ).first
+    }
+
+    package func children(of parent: Identifier, in volume: Identifier) throws -> [Identifier] {
+        try sorted(
+            "SELECT id FROM items WHERE volume = $1 AND parent = $2", [.id(volume), .id(parent)])
+    }
+
+    /// Not by `ORDER BY id`: for that SQLite walks the whole volume, in the order of its key.
+    private func sorted(_ query: String, _ arguments: [SQLValue]) throws -> [Identifier] {
+        try rows(query, arguments).map { try $0.id(0) }
+            .sorted { ($0.high, $0.low) < ($1.high, $1.low) }
+    }
+
+    package func put(_ item: ItemState, in volume: Identifier) throws {
+        try execute(
+            """
+            INSERT INTO items (volume, id, sequence, parent, name_key, alive, state)
+            VALUES ($1, $2, $3, $4, $5, $6, $7)
+            ON CONFLICT (volume, id) DO UPDATE
+            SET sequence = $3, parent = $4, name_key = $5, alive = $6, state = $7
+            """,
+            [
+                .id(volume), .id(item.id), .count(item.sequence), .id(item.placement.parent),
+                .bytes(item.nameKey.bytes), .integer(item.life.isAlive ? 1 : 0),
+                .bytes(item.encoded),
+            ])
+    }
+
+    package func setAlias(
+        of id: Identifier, to target: Identifier, in volume: Identifier, sequence: UInt64
+    ) throws {
+        try execute(
+            """
+            INSERT INTO aliases (volume, id, target, sequence) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (volume, id) DO UPDATE SET target = $3, sequence = $4
+            """, [.id(volume), .id(id), .id(target), .count(sequence)])
+    }
+
+    // MARK: Revisions
+
+    package func revision(_ id: Identifier, in volume: Identifier) throws -> Revision? {
+        let found = try row(
+            "SELECT state FROM revisions WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])
+        return try found.map {
+            guard let revision = Revision(encoded: try $0.bytes(0)) else {
+                throw VolumeError(
+                    .damaged,
+                    "The hub's row of version \(id) cannot be read: run concord hub check, and "
+                        + "restore a backup.")
+            }
+            return revision
+        }
+    }
+
+    package func manifest(of revision: Identifier, in volume: Identifier) throws -> [UInt8]? {
+        try row(
+            "SELECT manifest FROM revisions WHERE volume = $1 AND id = $2",
+            [.id(volume), .id(revision)])?.bytes(0)
+    }
+
+    package func chunks(of revision: Identifier, in volume: Identifier) throws -> [Digest]? {
+        let found = try row(
+            "SELECT chunks FROM revisions WHERE volume = $1 AND id = $2",
+            [.id(volume), .id(revision)])
+        return try found.flatMap { PackedIDs(bytes: try $0.bytes(0))?.ids }
+    }
+
+    package func addRevision(
+        _ revision: Revision, of item: Identifier, content: RevisionContent,
+        in volume: Identifier, at time: Int64
+    ) throws {
+        try execute(
+            """
+            INSERT INTO revisions
+            (volume, id, item, device, size, sequence, added, state, manifest, chunks)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+            """,
+            [
+                .id(volume), .id(revision.id), .id(item), .id(revision.moment.device),
+                .count(revision.size), .count(revision.sequence), .integer(time),
+                .bytes(revision.encoded), .bytes(content.manifest.bytes),
+                .bytes(content.chunks.bytes),
+            ])
+        try hold(revision.id, by: revision.moment.device, in: volume)
+    }
+
+    package func removeRevision(_ id: Identifier, in volume: Identifier) throws {
+        for chunk in try chunks(of: id, in: volume) ?? [] { try leaveChunk(chunk, in: volume) }
+        try execute(
+            "DELETE FROM holdings WHERE volume = $1 AND revision = $2", [.id(volume), .id(id)])
+        try execute(
+            "DELETE FROM revisions WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])
+    }
+
+    package func charge(_ account: Identifier, _ bytes: Int64) throws {
+        try execute(
+            "UPDATE accounts SET used = used + $1 WHERE id = $2", [.integer(bytes), .id(account)])
+    }
+
+    package func hold(_ revision: Identifier, by device: Identifier, in volume: Identifier) throws {
+        try execute(
+            """
+            INSERT INTO holdings (volume, revision, device) VALUES ($1, $2, $3)
+            ON CONFLICT (volume, revision, device) DO NOTHING
+            """, [.id(volume), .id(revision), .id(device)])
+    }
+
+    package func release(_ revision: Identifier, by device: Identifier, in volume: Identifier)
+        throws
+    {
+        try execute(
+            "DELETE FROM holdings WHERE volume = $1 AND revision = $2 AND device = $3",
+            [.id(volume), .id(revision), .id(device)])
+    }
+
+    /// Devices that have it and were not revoked.
+    package func holders(of revision: Identifier, in volume: Identifier) throws -> Int {
+        let found = try row(
+            """
+            SELECT count(*) FROM holdings JOIN devices ON devices.id = holdings.device
+            WHERE holdings.volume = $1 AND holdings.revision = $2 AND devices.revoked IS NULL
+            """, [.id(volume), .id(revision)])
+        return Int(try found?.integer(0) ?? 0)
+    }
+
+    // MARK: The feed
+
+    /// Items and aliases with `after < sequence`, in its order; all of a sequence or none, and at
+    /// least one whole sequence. Items that went to the trash up to `gone` are left out.
+    package func changes(
+        in volume: Identifier, after: UInt64, limit: Int, withoutTrashUpTo gone: UInt64
+    ) throws -> (changes: [ItemChange], next: UInt64?) {
+        var found = try changes(
+            in: volume, after: after, upTo: UInt64(Int64.max), limit: limit, gone: gone)
+        guard found.count >= limit, let last = found.last?.0 else {
+            return (found.map(\.1), nil)
+        }
+        found.removeAll { $0.0 == last }
+        if let next = found.last?.0 { return (found.map(\.1), next) }
+        found = try changes(
+            in: volume, after: last - 1, upTo: last, limit: Int(Int32.max), gone: gone)
+        return (found.map(\.1), last)
+    }
+
+    private func changes(
+        in volume: Identifier, after: UInt64, upTo: UInt64, limit: Int, gone: UInt64
+    ) throws -> [(UInt64, ItemChange)] {
+        var found = try rows(
+            """
+            SELECT sequence, id, state FROM items
+            WHERE volume = $1 AND sequence > $2 AND sequence <= $3 AND (alive = 1 OR sequence > $4)
+            ORDER BY sequence, id LIMIT $5
+            """,
+            [
+                .id(volume), .count(after), .count(upTo), .count(gone), .integer(Int64(limit)),
+            ]
+        ).map { (try $0.count(0), ItemChange.item(try state($0.bytes(2), $0.id(1)))) }
+        let aliases = try rows(
+            """
+            SELECT sequence, id, target FROM aliases
+            WHERE volume = $1 AND sequence > $2 AND sequence <= $3 ORDER BY sequence, id LIMIT $4
+            """, [.id(volume), .count(after), .count(upTo), .integer(Int64(limit))]
+        ).map { (try $0.count(0), ItemChange.alias(try $0.id(1), of: try $0.id(2))) }
+        guard !aliases.isEmpty else { return found }
+        found.append(contentsOf: aliases)
+        found.sort { $0.0 < $1.0 }
+        return Array(found.prefix(limit))
+    }
+}

@@ -1,0 +1,149 @@
+import HubProtocol
+import Model
+
+package struct VolumeRow: Hashable, Sendable {
+    package let id: Identifier
+    package let account: Identifier
+    package let name: String
+    package var epoch: Identifier
+    package let chunkKey: [UInt8]
+    package let nameKey: [UInt8]
+    package var head: UInt64
+    package var collection: UInt64
+}
+
+extension LedgerTransaction {
+    private static var columns: String {
+        "id, account, name, epoch, chunk_key, name_key, head, collection"
+    }
+
+    private func volume(_ row: LedgerRow) throws -> VolumeRow {
+        VolumeRow(
+            id: try row.id(0), account: try row.id(1), name: try row.text(2),
+            epoch: try row.id(3), chunkKey: try row.bytes(4), nameKey: try row.bytes(5),
+            head: try row.count(6), collection: try row.count(7))
+    }
+
+    package func volumes() throws -> [VolumeRow] {
+        try rows("SELECT \(Self.columns) FROM volumes ORDER BY id", []).map(volume)
+    }
+
+    package func volumes(of account: Identifier) throws -> [VolumeRow] {
+        try rows(
+            "SELECT \(Self.columns) FROM volumes WHERE account = $1 ORDER BY name", [.id(account)]
+        ).map(volume)
+    }
+
+    package func volume(_ id: Identifier) throws -> VolumeRow? {
+        try row("SELECT \(Self.columns) FROM volumes WHERE id = $1", [.id(id)]).map(volume)
+    }
+
+    /// Another account's volume is as one that is not there.
+    package func volume(_ id: Identifier, of caller: Caller) throws -> VolumeRow {
+        guard let volume = try volume(id), volume.account == caller.account else {
+            throw Failure(
+                .notFound, "There is no volume \(id) in this account: ask for the list of them.")
+        }
+        return volume
+    }
+
+    package func addVolume(_ volume: VolumeRow, at time: Int64) throws {
+        try execute(
+            """
+            INSERT INTO volumes
+            (id, account, name, epoch, chunk_key, name_key, head, collection, created)
+            VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+            """,
+            [
+                .id(volume.id), .id(volume.account), .text(volume.name), .id(volume.epoch),
+                .bytes(volume.chunkKey), .bytes(volume.nameKey), .count(volume.head),
+                .count(volume.collection), .integer(time),
+            ])
+    }
+
+    package func setHead(of volume: Identifier, _ head: UInt64) throws {
+        try execute("UPDATE volumes SET head = $1 WHERE id = $2", [.count(head), .id(volume)])
+    }
+
+    /// After this, what devices remember of the volume's journal counts no more.
+    package func renewEpoch(of volume: Identifier) throws -> Identifier {
+        let epoch = Identifier.random()
+        try execute("UPDATE volumes SET epoch = $1 WHERE id = $2", [.id(epoch), .id(volume)])
+        return epoch
+    }
+
+    // MARK: Facts
+
+    package func fact(_ name: String) throws -> Int64? {
+        try row("SELECT value FROM facts WHERE name = $1", [.text(name)])?.integer(0)
+    }
+
+    package func setFact(_ name: String, _ value: Int64) throws {
+        try execute(
+            """
+            INSERT INTO facts (name, value) VALUES ($1, $2)
+            ON CONFLICT (name) DO UPDATE SET value = $2
+            """, [.text(name), .integer(value)])
+    }
+
+    package func removeFact(_ name: String) throws {
+        try execute("DELETE FROM facts WHERE name = $1", [.text(name)])
+    }
+
+    // MARK: What a device sent
+
+    /// The number of its last operation that is done; 0 for none.
+    package func lastNumber(of device: Identifier, epoch: UInt32, in volume: Identifier) throws
+        -> UInt64
+    {
+        try row(
+            "SELECT last FROM numbers WHERE volume = $1 AND device = $2 AND epoch = $3",
+            [.id(volume), .id(device), .count(UInt64(epoch))])?.count(0) ?? 0
+    }
+
+    package func setLastNumber(
+        of device: Identifier, epoch: UInt32, in volume: Identifier, _ number: UInt64
+    ) throws {
+        try execute(
+            """
+            INSERT INTO numbers (volume, device, epoch, last) VALUES ($1, $2, $3, $4)
+            ON CONFLICT (volume, device, epoch) DO UPDATE SET last = $4
+            """, [.id(volume), .id(device), .count(UInt64(epoch)), .count(number)])
+    }
+
+    package func answer(
+        to number: UInt64, of device: Identifier, epoch: UInt32, in volume: Identifier
+    ) throws -> (fingerprint: Digest, result: [UInt8])? {
+        let found = try row(
+            """
+            SELECT fingerprint, result FROM answers
+            WHERE volume = $1 AND device = $2 AND epoch = $3 AND number = $4
+            """, [.id(volume), .id(device), .count(UInt64(epoch)), .count(number)])
+        return try found.map { (try $0.digest(0), try $0.bytes(1)) }
+    }
+
+    package func setAnswer(
+        to number: UInt64, of device: Identifier, epoch: UInt32, in volume: Identifier,
+        fingerprint: Digest, result: [UInt8]
+    ) throws {
+        try execute(
+            """
+            INSERT INTO answers (volume, device, epoch, number, fingerprint, result)
+            VALUES ($1, $2, $3, $4, $5, $6)
+            """,
+            [
+                .id(volume), .id(device), .count(UInt64(epoch)), .count(number),
+                .digest(fingerprint), .bytes(result),
+            ])
+    }
+
+    /// Forgets the answers to all but the latest `kept`, and to those of other epochs.
+    package func forgetAnswers(
+        to device: Identifier, epoch: UInt32, in volume: Identifier, upTo number: UInt64
+    ) throws {
+        try execute(
+            """
+            DELETE FROM answers WHERE volume = $1 AND device = $2 AND epoch = $3 AND number <= $4
+            """, [.id(volume), .id(device), .count(UInt64(epoch)), .count(number)])
+    }
+}

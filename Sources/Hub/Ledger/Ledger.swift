@@ -1,0 +1,115 @@
+import Model
+
+/// The relational half of a hub: who there is, which items and revisions, and where chunks lie.
+///
+/// The SQL is written once, for SQLite and for what speaks PostgreSQL's dialect: `$1` for the first
+/// argument, tables of integers, texts and bytes, `ON CONFLICT`, no triggers, no rowid, no
+/// functions beyond `count`, `sum`, `max`, `min` and `coalesce`. `LedgerContract` in the tests says
+/// what must hold of one.
+package protocol Ledger: Sendable {
+    /// Runs `body` on one consistent snapshot.
+    ///
+    /// - Throws: What `body` threw; `VolumeError` (`.full`, `.busy`, `.damaged`, `.system`).
+    func read<Result: Sendable>(
+        _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
+    ) async throws -> Result
+
+    /// Runs `body` in a transaction, alone among those that write: it outlives a loss of power when
+    /// this returns, and nothing of it is there when `body` throws.
+    func write<Result: Sendable>(
+        _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
+    ) async throws -> Result
+
+    /// Grows with every transaction of another process.
+    func foreignChanges() async throws -> Int64
+
+    func close() throws
+}
+
+/// Inside `Ledger.read` and `.write`, on the thread that runs them.
+package protocol LedgerTransaction {
+    func rows(_ sql: String, _ arguments: [SQLValue]) throws -> [LedgerRow]
+
+    /// The number of rows that were changed.
+    @discardableResult
+    func execute(_ sql: String, _ arguments: [SQLValue]) throws -> Int
+}
+
+extension LedgerTransaction {
+    package func row(_ sql: String, _ arguments: [SQLValue]) throws -> LedgerRow? {
+        try rows(sql, arguments).first
+    }
+
+    /// Takes back what `body` did when it throws, and nothing else.
+    package func nested<Result>(_ body: () throws -> Result) throws -> Result {
+        try execute("SAVEPOINT nested", [])
+        do {
+            let result = try body()
+            try execute("RELEASE SAVEPOINT nested", [])
+            return result
+        } catch {
+            // A full disk has rolled back all of it already; then there is no such savepoint.
+            _ = try? execute("ROLLBACK TO SAVEPOINT nested", [])
+            _ = try? execute("RELEASE SAVEPOINT nested", [])
+            throw error
+        }
+    }
+}
+
+package enum SQLValue: Hashable, Sendable {
+    case null
+    case integer(Int64)
+    case text(String)
+    case bytes([UInt8])
+
+    package static func count(_ value: UInt64) -> SQLValue { .integer(Int64(clamping: value)) }
+    package static func id(_ id: Identifier) -> SQLValue { .bytes(id.bytes) }
+    package static func digest(_ digest: Digest) -> SQLValue { .bytes(digest.bytes) }
+    package static func integer(_ value: Int64?) -> SQLValue { value.map { .integer($0) } ?? .null }
+}
+
+package struct LedgerRow: Hashable, Sendable {
+    private let values: [SQLValue]
+
+    package init(_ values: [SQLValue]) { self.values = values }
+
+    package subscript(_ column: Int) -> SQLValue { values[column] }
+
+    package func isNull(_ column: Int) -> Bool { values[column] == .null }
+
+    package func integer(_ column: Int) throws -> Int64 {
+        guard case .integer(let value) = values[column] else { throw fault(column) }
+        return value
+    }
+
+    package func count(_ column: Int) throws -> UInt64 {
+        UInt64(clamping: try integer(column))
+    }
+
+    package func text(_ column: Int) throws -> String {
+        guard case .text(let value) = values[column] else { throw fault(column) }
+        return value
+    }
+
+    package func bytes(_ column: Int) throws -> [UInt8] {
+        guard case .bytes(let value) = values[column] else { throw fault(column) }
+        return value
+    }
+
+    package func id(_ column: Int) throws -> Identifier {
+        guard let id = Identifier(bytes: try bytes(column)) else { throw fault(column) }
+        return id
+    }
+
+    package func digest(_ column: Int) throws -> Digest {
+        guard let digest = Digest(bytes: try bytes(column)) else { throw fault(column) }
+        return digest
+    }
+
+    private func fault(_ column: Int) -> VolumeError {
+        VolumeError(
+            .damaged,
+            "A row of the hub's ledger has something else in column \(column) than was written: "
+                + "run concord hub check, and restore a backup.")
+    }
+}

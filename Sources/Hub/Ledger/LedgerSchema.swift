@@ -1,0 +1,170 @@
+/// The tables, step by step; a step is never changed once it was released.
+enum LedgerSchema {
+    /// "Hub1".
+    static let applicationID: Int32 = 0x4875_6231
+
+    static let steps = [
+        """
+        -- Settings of the hub; single words.
+        CREATE TABLE facts (name TEXT PRIMARY KEY, value BIGINT NOT NULL);
+
+        CREATE TABLE accounts (
+            id BYTEA PRIMARY KEY,
+            name TEXT NOT NULL UNIQUE,
+            -- Logical bytes; null: without limit.
+            quota BIGINT,
+            used BIGINT NOT NULL,
+            created BIGINT NOT NULL
+        );
+
+        CREATE TABLE invites (
+            -- SHA-256 of the code.
+            code BYTEA PRIMARY KEY,
+            account BYTEA NOT NULL,
+            expires BIGINT NOT NULL
+        );
+
+        CREATE TABLE devices (
+            id BYTEA PRIMARY KEY,
+            account BYTEA NOT NULL,
+            name TEXT NOT NULL,
+            epoch BIGINT NOT NULL,
+            enrolled BIGINT NOT NULL,
+            seen BIGINT NOT NULL,
+            revoked BIGINT
+        );
+        CREATE INDEX devices_account ON devices (account);
+
+        -- SHA-256 of the token.
+        CREATE TABLE tokens (hash BYTEA PRIMARY KEY, device BYTEA NOT NULL);
+        CREATE INDEX tokens_device ON tokens (device);
+
+        CREATE TABLE volumes (
+            id BYTEA PRIMARY KEY,
+            account BYTEA NOT NULL,
+            name TEXT NOT NULL,
+            epoch BYTEA NOT NULL,
+            chunk_key BYTEA NOT NULL,
+            name_key BYTEA NOT NULL,
+            head BIGINT NOT NULL,
+            -- Counts collections that condemned or removed chunks of it.
+            collection BIGINT NOT NULL,
+            created BIGINT NOT NULL
+        );
+        CREATE UNIQUE INDEX volumes_name ON volumes (account, name);
+
+        -- `state` is ItemState.encoded; the columns repeat what is searched for.
+        CREATE TABLE items (
+            volume BYTEA NOT NULL,
+            id BYTEA NOT NULL,
+            sequence BIGINT NOT NULL,
+            parent BYTEA NOT NULL,
+            name_key BYTEA NOT NULL,
+            alive BIGINT NOT NULL,
+            state BYTEA NOT NULL,
+            PRIMARY KEY (volume, id)
+        );
+        CREATE INDEX items_sequence ON items (volume, sequence);
+        CREATE INDEX items_parent ON items (volume, parent, name_key);
+
+        CREATE TABLE aliases (
+            volume BYTEA NOT NULL,
+            id BYTEA NOT NULL,
+            target BYTEA NOT NULL,
+            sequence BIGINT NOT NULL,
+            PRIMARY KEY (volume, id)
+        );
+        CREATE INDEX aliases_sequence ON aliases (volume, sequence);
+
+        CREATE TABLE revisions (
+            volume BYTEA NOT NULL,
+            id BYTEA NOT NULL,
+            item BYTEA NOT NULL,
+            device BYTEA NOT NULL,
+            size BIGINT NOT NULL,
+            sequence BIGINT NOT NULL,
+            added BIGINT NOT NULL,
+            -- Revision.encoded.
+            state BYTEA NOT NULL,
+            manifest BYTEA NOT NULL,
+            -- 32 bytes each.
+            chunks BYTEA NOT NULL,
+            PRIMARY KEY (volume, id)
+        );
+        CREATE INDEX revisions_item ON revisions (volume, item);
+
+        CREATE TABLE chunks (
+            volume BYTEA NOT NULL,
+            -- The keyed id.
+            id BYTEA NOT NULL,
+            plain BYTEA NOT NULL,
+            pack BIGINT NOT NULL,
+            place BIGINT NOT NULL,
+            stored BIGINT NOT NULL,
+            length BIGINT NOT NULL,
+            -- 0 there, 1 condemned by a collection, 2 damaged or lost.
+            state BIGINT NOT NULL,
+            -- How many revisions name it.
+            uses BIGINT NOT NULL,
+            -- When it came, or was condemned.
+            since BIGINT NOT NULL,
+            PRIMARY KEY (volume, id)
+        );
+        CREATE INDEX chunks_pack ON chunks (pack);
+        CREATE INDEX chunks_state ON chunks (state, uses, since);
+
+        -- The last operation of a device that is done.
+        CREATE TABLE numbers (
+            volume BYTEA NOT NULL,
+            device BYTEA NOT NULL,
+            epoch BIGINT NOT NULL,
+            last BIGINT NOT NULL,
+            PRIMARY KEY (volume, device, epoch)
+        );
+
+        -- What was answered, for the latest of them.
+        CREATE TABLE answers (
+            volume BYTEA NOT NULL,
+            device BYTEA NOT NULL,
+            epoch BIGINT NOT NULL,
+            number BIGINT NOT NULL,
+            -- SHA-256 of the operation: another one with its number is a copied device's.
+            fingerprint BYTEA NOT NULL,
+            -- OperationResult in JSON.
+            result BYTEA NOT NULL,
+            PRIMARY KEY (volume, device, epoch, number)
+        );
+
+        -- Which devices have a revision's bytes.
+        CREATE TABLE holdings (
+            volume BYTEA NOT NULL,
+            revision BYTEA NOT NULL,
+            device BYTEA NOT NULL,
+            PRIMARY KEY (volume, revision, device)
+        );
+
+        -- What another process asked the running hub to do.
+        CREATE TABLE errands (
+            id BYTEA PRIMARY KEY,
+            kind TEXT NOT NULL,
+            argument BIGINT NOT NULL,
+            asked BIGINT NOT NULL,
+            -- A sentence; null while it is not done.
+            result TEXT
+        )
+        """,
+        """
+        -- All that a look for a name needs: else SQLite, which knows no numbers of rows, walks the
+        -- whole volume by its primary key.
+        DROP INDEX items_parent;
+        CREATE INDEX items_parent ON items (volume, parent, name_key, alive)
+        """,
+    ]
+
+    /// In SQLite's words: strict tables, which lie in the order of their keys.
+    static func sqlite(_ step: String) -> String {
+        step.replacing("BYTEA", with: "BLOB").replacing("BIGINT", with: "INTEGER")
+            .replacing("\n)", with: "\n) STRICT, WITHOUT ROWID")
+            .replacing("NOT NULL);", with: "NOT NULL) STRICT, WITHOUT ROWID;")
+    }
+}

@@ -1,0 +1,74 @@
+import HubProtocol
+import Model
+import Reconcile
+
+/// The items of a volume within one transaction, as the decision wants them. It remembers what it
+/// read and wrote: one after a transaction, or after a part of one was taken back, is of no use.
+struct LedgerTable: ItemTable {
+    let transaction: any LedgerTransaction
+    let volume: Identifier
+    /// Of the operation that is being applied.
+    var sequence: UInt64 = 0
+    /// What the operation's revision consists of.
+    var content: RevisionContent?
+    let time: Int64
+    private(set) var recorded: [Revision] = []
+    private var items: [Identifier: ItemState?] = [:]
+
+    init(_ transaction: any LedgerTransaction, volume: Identifier, time: Int64) {
+        self.transaction = transaction
+        self.volume = volume
+        self.time = time
+    }
+
+    mutating func item(_ id: Identifier) throws -> ItemState? {
+        if let known = items[id] { return known }
+        let found = try transaction.item(id, in: volume) ?? (id == .root ? .root : nil)
+        items[id] = .some(found)
+        return found
+    }
+
+    func alias(of id: Identifier) throws -> Identifier? {
+        try transaction.alias(of: id, in: volume)
+    }
+
+    func holder(of key: NameKey, in parent: Identifier) throws -> Identifier? {
+        try transaction.holder(of: key, in: parent, volume: volume)
+    }
+
+    func children(of parent: Identifier) throws -> [Identifier] {
+        try transaction.children(of: parent, in: volume)
+    }
+
+    func revision(_ id: Identifier) throws -> Revision? {
+        try transaction.revision(id, in: volume)
+    }
+
+    mutating func put(_ item: ItemState) throws {
+        try transaction.put(item, in: volume)
+        items[item.id] = .some(item)
+    }
+
+    func setAlias(of id: Identifier, to target: Identifier) throws {
+        try transaction.setAlias(of: id, to: target, in: volume, sequence: sequence)
+    }
+
+    mutating func record(_ revision: Revision, of item: Identifier) throws {
+        try transaction.addRevision(
+            revision, of: item, content: content ?? RevisionContent(manifest: [], chunks: []),
+            in: volume, at: time)
+        recorded.append(revision)
+    }
+}
+
+extension ItemState {
+    /// Every volume has it, and no operation changes it.
+    fileprivate static var root: ItemState {
+        let nobody = OperationID(device: .root, epoch: 0, number: 0)
+        let placement = Placement(
+            parent: .root, name: "", key: NameKey([]), spare: "", spareKey: NameKey([]))
+        return ItemState(
+            id: .root, kind: .directory, placement: placement, placedBy: nobody,
+            placedAt: Moment(time: 0, device: .root), placedSequence: 0, sequence: 0)
+    }
+}

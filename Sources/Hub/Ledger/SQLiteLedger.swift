@@ -1,0 +1,220 @@
+import GRDB
+import Model
+
+/// A ledger in one SQLite file. Several processes may have it open.
+package final class SQLiteLedger: Ledger {
+    package let path: String
+    private let pool: DatabasePool
+
+    /// Opens the ledger, and makes it where there is none and `mayCreate`.
+    ///
+    /// - Throws: `.notFound`, `.damaged` (no ledger), `.newer`, `.full`, `.denied`.
+    package init(path: String, mayCreate: Bool) throws(VolumeError) {
+        self.path = path
+        do {
+            pool = try DatabasePool(path: path, configuration: Self.configuration)
+            try pool.writeWithoutTransaction { database in
+                // Not in `prepareDatabase`: the pool sets NORMAL on its writer after that, with
+                // which a loss of power may undo transactions that were answered.
+                try database.execute(sql: "PRAGMA synchronous = FULL")
+                try Self.migrate(database, path: path, mayCreate: mayCreate)
+            }
+        } catch {
+            throw VolumeError(error, ledger: path)
+        }
+    }
+
+    private static var configuration: Configuration {
+        var configuration = Configuration()
+        configuration.busyMode = .timeout(10)
+        configuration.maximumReaderCount = 4
+        configuration.prepareDatabase { database in
+            try database.execute(
+                sql: """
+                    PRAGMA cell_size_check = ON;
+                    PRAGMA temp_store = MEMORY;
+                    PRAGMA trusted_schema = OFF;
+                    PRAGMA mmap_size = 0;
+                    PRAGMA wal_autocheckpoint = 4000;
+                    PRAGMA journal_size_limit = 67108864;
+                    """)
+        }
+        return configuration
+    }
+
+    private static func migrate(_ database: Database, path: String, mayCreate: Bool) throws {
+        try database.inTransaction(.immediate) {
+            let application = try Int32.fetchOne(database, sql: "PRAGMA application_id") ?? 0
+            let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
+            let tables = try Int.fetchOne(database, sql: "SELECT count(*) FROM sqlite_schema") ?? 0
+            guard tables == 0 || application == LedgerSchema.applicationID else {
+                throw VolumeError(.damaged, "\(path) is a database of another program.")
+            }
+            guard tables > 0 || mayCreate else {
+                throw VolumeError(.notFound, "There is no hub's ledger at \(path).")
+            }
+            guard version <= LedgerSchema.steps.count else {
+                throw VolumeError(
+                    .newer, "\(path) was written by a newer build: start that one.")
+            }
+            for step in LedgerSchema.steps[version...] {
+                try database.execute(sql: LedgerSchema.sqlite(step))
+            }
+            if version < LedgerSchema.steps.count {
+                try database.execute(
+                    sql: """
+                        PRAGMA application_id = \(LedgerSchema.applicationID);
+                        PRAGMA user_version = \(LedgerSchema.steps.count);
+                        """)
+            }
+            return .commit
+        }
+    }
+
+    package func read<Result: Sendable>(
+        _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
+    ) async throws -> Result {
+        do {
+            return try await pool.read { try body(SQLiteTransaction(database: $0)) }
+        } catch let error as DatabaseError {
+            throw VolumeError(error, ledger: path)
+        }
+    }
+
+    package func write<Result: Sendable>(
+        _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
+    ) async throws -> Result {
+        do {
+            // Immediate: one that reads first could not become a writer after another process.
+            return try await pool.writeWithoutTransaction { database in
+                var result: Result?
+                try database.inTransaction(.immediate) {
+                    result = try body(SQLiteTransaction(database: database))
+                    return .commit
+                }
+                return result!
+            }
+        } catch let error as DatabaseError {
+            throw VolumeError(error, ledger: path)
+        }
+    }
+
+    package func foreignChanges() async throws -> Int64 {
+        do {
+            return try await pool.writeWithoutTransaction {
+                try Int64.fetchOne($0, sql: "PRAGMA data_version") ?? 0
+            }
+        } catch {
+            throw VolumeError(error, ledger: path)
+        }
+    }
+
+    /// Writes a consistent copy, which is one file, while others work.
+    package func copy(to path: String) throws(VolumeError) {
+        do {
+            try pool.writeWithoutTransaction {
+                try $0.execute(sql: "VACUUM INTO ?", arguments: [path])
+            }
+        } catch {
+            throw VolumeError(error, ledger: path)
+        }
+    }
+
+    /// SQLite's own look at every page; sentences.
+    package func integrityFaults() throws(VolumeError) -> [String] {
+        do {
+            let lines = try pool.read { try String.fetchAll($0, sql: "PRAGMA integrity_check") }
+            return lines == ["ok"] ? [] : lines.map { "The ledger \(path): \($0)." }
+        } catch {
+            throw VolumeError(error, ledger: path)
+        }
+    }
+
+    package func close() throws {
+        // The log stays as a file; empty, it cannot be taken for that of an older ledger which
+        // somebody puts back.
+        _ = try? pool.writeWithoutTransaction { try $0.checkpoint(.truncate) }
+        try pool.close()
+    }
+}
+
+private struct SQLiteTransaction: LedgerTransaction {
+    let database: Database
+
+    func rows(_ sql: String, _ arguments: [SQLValue]) throws -> [LedgerRow] {
+        let statement = try statement(sql)
+        let cursor = try Row.fetchCursor(statement, arguments: bound(arguments))
+        var rows: [LedgerRow] = []
+        while let row = try cursor.next() {
+            rows.append(LedgerRow(row.databaseValues.map(SQLValue.init)))
+        }
+        return rows
+    }
+
+    func execute(_ sql: String, _ arguments: [SQLValue]) throws -> Int {
+        let statement = try statement(sql)
+        try statement.execute(arguments: bound(arguments))
+        return database.changesCount
+    }
+
+    /// `$2` is a name to SQLite, numbered where it stands first; `?2` is the second argument.
+    private func statement(_ sql: String) throws -> Statement {
+        let numbered = sql.utf8.map { $0 == UInt8(ascii: "$") ? UInt8(ascii: "?") : $0 }
+        return try database.cachedStatement(sql: String(decoding: numbered, as: UTF8.self))
+    }
+
+    private func bound(_ arguments: [SQLValue]) -> StatementArguments {
+        StatementArguments(arguments.map { $0.databaseValue })
+    }
+}
+
+extension SQLValue {
+    fileprivate init(_ value: DatabaseValue) {
+        switch value.storage {
+        case .null: self = .null
+        case .int64(let value): self = .integer(value)
+        case .double(let value): self = .integer(Int64(value))
+        case .string(let value): self = .text(value)
+        case .blob(let data): self = .bytes([UInt8](data))
+        }
+    }
+
+    fileprivate var databaseValue: DatabaseValue {
+        switch self {
+        case .null: .null
+        case .integer(let value): value.databaseValue
+        case .text(let value): value.databaseValue
+        case .bytes(let bytes): blob(bytes)
+        }
+    }
+}
+
+extension VolumeError {
+    /// From what GRDB threw, or as it is.
+    init(_ error: any Error, ledger path: String) {
+        guard let error = error as? DatabaseError else {
+            self =
+                error as? VolumeError
+                ?? VolumeError(.system, "Work on the ledger \(path) was given up: \(error).")
+            return
+        }
+        let detail = error.message ?? "no reason given"
+        switch error.resultCode {
+        case .SQLITE_FULL:
+            self.init(.full, "The disk of the ledger \(path) is full: make room, and try again.")
+        case .SQLITE_BUSY, .SQLITE_LOCKED:
+            self.init(.busy, "Another process works on the ledger \(path): try again.")
+        case .SQLITE_CORRUPT, .SQLITE_NOTADB:
+            self.init(
+                .damaged, "The ledger \(path) is damaged (\(detail)): restore a backup.")
+        case .SQLITE_PERM, .SQLITE_AUTH, .SQLITE_READONLY:
+            self.init(.denied, "The ledger \(path) may not be written by this user.")
+        case .SQLITE_CANTOPEN:
+            self.init(.notFound, "The ledger \(path) cannot be opened: check the directory.")
+        case .SQLITE_IOERR where isOutOfSpace(path):
+            self.init(.full, "The disk of the ledger \(path) is full: make room, and try again.")
+        default:
+            self.init(.system, "The ledger \(path) failed: \(detail) (\(error.resultCode)).")
+        }
+    }
+}

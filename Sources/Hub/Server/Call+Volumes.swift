@@ -1,0 +1,211 @@
+import Foundation
+import HTTPTypes
+import HubProtocol
+import Hummingbird
+import Model
+import NIOCore
+import ServiceLifecycle
+
+extension Call {
+    func have(_ volume: Identifier, _ caller: Caller) async throws -> Response {
+        let ids = try await packedIDs()
+        let (present, collection) = try await hub.have(ids, in: volume, for: caller)
+        var response = Call.response(present.bytes, type: ContentType.binary)
+        response.headers[.collection] = String(collection)
+        return response
+    }
+
+    private func packedIDs() async throws -> [Digest] {
+        try checkType(ContentType.binary)
+        let bytes = try await body(limit: HubLimits.ids * PackedIDs.idBytes)
+        guard let packed = PackedIDs(bytes: bytes) else {
+            throw Failure(.malformed, "The body is not a row of ids of 32 bytes.")
+        }
+        return packed.ids
+    }
+
+    /// Chunks are kept as they come: what came whole stays when the line is cut.
+    func chunks(_ volume: VolumeRow) async throws -> Response {
+        try checkType(ContentType.binary)
+        let limit =
+            max(HubLimits.uploadBytes, HubLimits.chunkBytes)
+            + HubLimits.chunksPerUpload * ChunkFrame.headerBytes
+        try checkLength(limit)
+        var upload = hub.upload(to: volume)
+        var (reader, count) = (FrameReader(), 0)
+        do {
+            for try await part in request.body {
+                count += part.readableBytes
+                guard count <= limit else { throw Call.tooLarge(limit) }
+                reader.append(part.readableBytesView)
+                while let frame = try reader.nextChunk() { try await upload.add(frame) }
+            }
+        } catch {
+            hub.metrics.bytesIn.add(count)
+            try await upload.flush()
+            throw error
+        }
+        hub.metrics.bytesIn.add(count)
+        try await upload.flush()
+        guard reader.isEmpty else {
+            throw Failure(.malformed, "The last chunk is cut off; those before it were kept.")
+        }
+        return Call.json(upload.answer)
+    }
+
+    func read(_ volume: Identifier) async throws -> Response {
+        let (ids, hub) = (try await packedIDs(), self.hub)
+        // A fault of the hub's is an answer without bytes as long as no answer has begun.
+        let rows = try await hub.rows(of: ids.prefix(Call.together), in: volume)
+        let first = try await ids.first.asyncMap {
+            try await hub.frame(of: $0, rows[0], in: volume)
+        }
+        return Response(
+            status: .ok, headers: [.contentType: ContentType.binary],
+            body: ResponseBody { writer in
+                var held = first?.encoded ?? []
+                var rows = rows
+                for (index, id) in ids.enumerated().dropFirst() {
+                    if index % Call.together == 0 {
+                        let group = ids[index..<min(index + Call.together, ids.count)]
+                        rows = try await hub.rows(of: group, in: volume)
+                    }
+                    held += try await hub.frame(of: id, rows[index % Call.together], in: volume)
+                        .encoded
+                    if let piece = taken(&held, above: Call.piece) { try await writer.write(piece) }
+                }
+                if let rest = taken(&held, above: 0) { try await writer.write(rest) }
+                try await writer.finish(nil)
+            })
+    }
+
+    /// Rows, and manifests, which are read in one transaction.
+    private static let together = 16
+    /// Bytes that go out together.
+    private static let piece = 1 << 16
+
+    /// All that is held, when it is enough to go out.
+    private func taken(_ held: inout [UInt8], above limit: Int) -> ByteBuffer? {
+        guard held.count > limit else { return nil }
+        defer { held = [] }
+        hub.metrics.bytesOut.add(held.count)
+        return ByteBuffer(bytes: held)
+    }
+
+    func manifests(_ volume: Identifier) async throws -> Response {
+        let (list, hub): (RevisionList, Hub) = (try await decoded(), self.hub)
+        try hub.checkCount(list.revisions)
+        return Response(
+            status: .ok, headers: [.contentType: ContentType.binary],
+            body: ResponseBody { writer in
+                var held: [UInt8] = []
+                for start in stride(from: 0, to: list.revisions.count, by: Call.together) {
+                    let end = min(start + Call.together, list.revisions.count)
+                    for frame in try await hub.manifests(
+                        of: list.revisions[start..<end], in: volume)
+                    {
+                        held += frame.encoded
+                    }
+                    if let piece = taken(&held, above: Call.piece) { try await writer.write(piece) }
+                }
+                if let rest = taken(&held, above: 0) { try await writer.write(rest) }
+                try await writer.finish(nil)
+            })
+    }
+
+    func changes(_ volume: Identifier, _ caller: Caller) async throws -> Response {
+        let query = try Query(request.head.path ?? "")
+        let answer = try await hub.changes(
+            in: volume, for: caller, after: try query.count("after") ?? 0,
+            limit: try query.count("limit").map { Int(clamping: $0) } ?? HubLimits.changes,
+            epoch: try epoch(), withoutTrashUpTo: try query.count("trashedAfter"))
+        let isPacked = request.headers[.accept]?.contains(ContentType.binary) ?? false
+        var response =
+            isPacked
+            ? Call.response(answer.packed, type: ContentType.binary) : Call.json(answer)
+        response.headers[.epoch] = answer.volumeEpoch.description
+        return response
+    }
+
+    private func epoch() throws -> Identifier? {
+        guard let text = request.headers[.epoch] else { return nil }
+        guard text.utf8.count == 32, let epoch = Identifier(text) else {
+            throw Failure(
+                .malformed, "\(HubHeader.epoch) is an id of 32 hexadecimal digits.")
+        }
+        return epoch
+    }
+
+    // MARK: Feed
+
+    /// Hints that come closer than this become one: the first of them goes at once.
+    private static let pause = Duration.milliseconds(10)
+
+    func feed(_ volume: VolumeRow, _ caller: Caller, token: String) async throws -> Response {
+        let (hub, id, epoch) = (self.hub, volume.id, try epoch())
+        if let epoch, epoch != volume.epoch { throw Failure.volumeEpoch(volume.epoch) }
+        let hash = Secret.hash(token: token)
+        return Response(
+            status: .ok,
+            headers: [
+                .contentType: ContentType.lines, .cacheControl: "no-store",
+                .epoch: volume.epoch.description,
+            ],
+            body: ResponseBody { writer in
+                // Opened before the head is read again: what is committed in between is told.
+                let line = hub.feeds.open(id, caller: caller, token: hash, epoch: volume.epoch)
+                defer { hub.feeds.close(line) }
+                let now = try await hub.ledger.read { try $0.volume(id) }
+                line.tell(head: now?.head ?? volume.head)
+                for await _ in line.wakes.cancelOnGracefulShutdown() {
+                    guard let hint = line.next(at: hub.clock()) else { continue }
+                    try await writer.write(ByteBuffer(bytes: try Call.line(hint)))
+                    if hint.ended != nil { break }
+                    try await Task.sleep(for: Call.pause)
+                }
+                try await writer.finish(nil)
+            })
+    }
+
+    private static func line(_ hint: Hint) throws -> [UInt8] {
+        [UInt8](try JSONEncoder().encode(hint)) + [UInt8(ascii: "\n")]
+    }
+}
+
+extension Optional where Wrapped: Sendable {
+    fileprivate func asyncMap<Result>(_ body: (Wrapped) async throws -> Result) async rethrows
+        -> Result?
+    {
+        if let self { try await body(self) } else { nil }
+    }
+}
+
+extension HTTPField.Name {
+    fileprivate static let epoch = HTTPField.Name(HubHeader.epoch)!
+    fileprivate static let collection = HTTPField.Name(HubHeader.collection)!
+}
+
+/// What stands behind the question mark.
+private struct Query {
+    private let values: [Substring: Substring]
+
+    init(_ path: String) throws {
+        let query = path.split(separator: "?", maxSplits: 1).dropFirst().first ?? ""
+        var values: [Substring: Substring] = [:]
+        for pair in query.split(separator: "&") {
+            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            guard values.updateValue(parts.count == 2 ? parts[1] : "", forKey: parts[0]) == nil
+            else { throw Failure(.malformed, "\(parts[0]) is given twice.") }
+        }
+        self.values = values
+    }
+
+    /// 0 to 2^63 - 1.
+    func count(_ name: Substring) throws -> UInt64? {
+        guard let text = values[name] else { return nil }
+        guard text.utf8.allSatisfy({ (48...57).contains($0) }), let value = Int64(text) else {
+            throw Failure(.malformed, "\(name) is a number from 0 to 2^63 - 1.")
+        }
+        return UInt64(value)
+    }
+}

@@ -1,0 +1,201 @@
+import Foundation
+import HTTPTypes
+import HubProtocol
+import Hummingbird
+import Model
+import NIOCore
+
+/// One request being answered.
+struct Call {
+    let hub: Hub
+    let request: Request
+    let address: String
+
+    func answer(_ route: Route) async throws -> Response {
+        guard route.methods.contains(request.method) else {
+            let allowed = route.methods.map(\.rawValue).joined(separator: ", ")
+            throw Failure(.method, "\(request.method) does not go here: \(allowed).")
+        }
+        switch route {
+        case .health: return try await health()
+        case .metrics: return try await metrics()
+        case .description:
+            return Call.response(Array(Description.json.utf8), type: ContentType.json)
+        case .enrol:
+            return Call.json(try await hub.enrol(try await decoded(), from: address))
+        default:
+            let token = try token()
+            let caller = try await hub.caller(token: token)
+            if case .volume(let volume, let call) = route {
+                return try await answer(call, volume, caller, token: token)
+            }
+            return try await answer(route, caller)
+        }
+    }
+
+    private func answer(_ route: Route, _ caller: Caller) async throws -> Response {
+        switch route {
+        case .signOut:
+            try await empty()
+            try await hub.signOut(caller)
+            return Call.json(Done())
+        case .devices: return Call.json(try await hub.devices(for: caller))
+        case .selfEpoch:
+            try await empty()
+            return Call.json(try await hub.newEpoch(for: caller))
+        case .selfSplit: return Call.json(try await hub.split(caller, try await decoded()))
+        case .device(let device):
+            try await empty()
+            try await hub.revoke(device, for: caller)
+            return Call.json(Done())
+        case .volumes where request.method == .post:
+            let wanted: VolumeRequest = try await decoded()
+            return Call.json(try await hub.openVolume(wanted.name, for: caller))
+        default: return Call.json(try await hub.volumes(for: caller))
+        }
+    }
+
+    private func answer(
+        _ call: VolumeCall, _ volume: Identifier, _ caller: Caller, token: String
+    ) async throws -> Response {
+        // Before a body is read: it may be one of somebody who has no business here.
+        let row = try await hub.volume(volume, for: caller)
+        switch call {
+        case .have: return try await have(volume, caller)
+        case .chunks: return try await chunks(row)
+        case .read: return try await read(volume)
+        case .commit:
+            return Call.json(try await hub.commit(try await decoded(), to: volume, for: caller))
+        case .changes: return try await changes(volume, caller)
+        case .manifests: return try await manifests(volume)
+        case .feed: return try await feed(row, caller, token: token)
+        case .holding:
+            let told: HoldingRequest = try await decoded()
+            try await hub.hold(told.revisions, gone: told.gone ?? [], in: volume, for: caller)
+            return Call.json(Done())
+        case .durability:
+            let list: RevisionList = try await decoded()
+            return Call.json(try await hub.durability(of: list.revisions, in: volume, for: caller))
+        case .wanted: return Call.json(try await hub.wanted(in: volume, for: caller))
+        }
+    }
+
+    private func token() throws -> String {
+        let words = request.headers[.authorization]?.split(separator: " ") ?? []
+        guard words.count == 2, words[0].lowercased() == "bearer" else {
+            throw Failure(
+                .unauthenticated, "A token is missing: Authorization: Bearer TOKEN. Sign in first.")
+        }
+        return String(words[1])
+    }
+
+    // MARK: The hub itself
+
+    private func health() async throws -> Response {
+        // A ledger that does not answer is not healthy.
+        _ = try await hub.ledger.read { try $0.fact("health") }
+        return Call.json(["status": "ok"])
+    }
+
+    private func metrics() async throws -> Response {
+        let (volumes, devices) = try await hub.ledger.read { transaction in
+            (
+                try transaction.row("SELECT count(*) FROM volumes", [])?.integer(0) ?? 0,
+                try transaction.row(
+                    "SELECT count(*) FROM devices WHERE revoked IS NULL", [])?.integer(0) ?? 0
+            )
+        }
+        let bytes = try await hub.blobs.packs().values.reduce(0, +)
+        let text = hub.metrics.text(gauges: [
+            ("volumes", "Volumes.", Int(volumes)),
+            ("devices", "Devices that may sign in.", Int(devices)),
+            ("feeds", "Devices that listen now.", hub.feeds.count),
+            ("blob_bytes", "Bytes of the packs of chunks.", Int(bytes)),
+        ])
+        return Call.response(Array(text.utf8), type: "text/plain; version=0.0.4; charset=utf-8")
+    }
+
+    // MARK: Bodies
+
+    /// A JSON body.
+    ///
+    /// - Throws: `.contentType`, `.tooLarge`, `.malformed`.
+    func decoded<Body: Decodable>() async throws -> Body {
+        try checkType(ContentType.json)
+        let bytes = try await body(limit: HubLimits.bodyBytes)
+        do {
+            return try JSONDecoder().decode(Body.self, from: Data(bytes))
+        } catch let error as DecodingError {
+            throw Failure(.malformed, "The body is not what is asked for: \(error.sentence).")
+        }
+    }
+
+    func checkType(_ type: String) throws {
+        let given = request.headers[.contentType] ?? ""
+        let word = given.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces)
+        guard word.lowercased() == type else {
+            throw Failure(.contentType, "The body has to be \(type).")
+        }
+    }
+
+    /// The whole body. Hummingbird does not count what is streamed: we do.
+    func body(limit: Int) async throws -> [UInt8] {
+        try checkLength(limit)
+        var bytes: [UInt8] = []
+        for try await part in request.body {
+            guard bytes.count + part.readableBytes <= limit else { throw Call.tooLarge(limit) }
+            bytes.append(contentsOf: part.readableBytesView)
+        }
+        hub.metrics.bytesIn.add(bytes.count)
+        return bytes
+    }
+
+    /// What it says it has, before any of it is read.
+    func checkLength(_ limit: Int) throws {
+        if let said = request.headers[.contentLength], let length = Int(said), length > limit {
+            throw Call.tooLarge(limit)
+        }
+    }
+
+    static func tooLarge(_ limit: Int) -> Failure {
+        Failure(.tooLarge, "The body has more than \(limit) bytes: send less at once.")
+    }
+
+    /// Nothing is asked for, and nothing much may come.
+    private func empty() async throws { _ = try await body(limit: 1024) }
+
+    // MARK: Answers
+
+    static func json(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
+        let encoder = JSONEncoder()
+        encoder.outputFormatting = .withoutEscapingSlashes
+        // What we encode are words, numbers and texts: it cannot fail.
+        let data = (try? encoder.encode(value)) ?? Data()
+        return response([UInt8](data), type: ContentType.json, status: status)
+    }
+
+    static func response(
+        _ bytes: [UInt8], type: String, status: HTTPResponse.Status = .ok
+    ) -> Response {
+        Response(
+            status: status,
+            headers: [.contentType: type, .contentLength: String(bytes.count)],
+            body: ResponseBody(byteBuffer: ByteBuffer(bytes: bytes)))
+    }
+}
+
+extension DecodingError {
+    /// Where and what, without what was sent.
+    fileprivate var sentence: String {
+        let (context, what): (Context, String) =
+            switch self {
+            case .typeMismatch(_, let context): (context, "another type is expected")
+            case .valueNotFound(_, let context): (context, "a value is missing")
+            case .keyNotFound(let key, let context): (context, "\(key.stringValue) is missing")
+            case .dataCorrupted(let context): (context, context.debugDescription)
+            @unknown default: (Context(codingPath: [], debugDescription: ""), "it is not JSON")
+            }
+        let path = context.codingPath.map { $0.intValue.map { "\($0)" } ?? $0.stringValue }
+        return path.isEmpty ? what : "at \(path.joined(separator: ".")), \(what)"
+    }
+}

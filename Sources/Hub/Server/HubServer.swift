@@ -1,0 +1,98 @@
+import Foundation
+import HubProtocol
+import Hummingbird
+import HummingbirdCore
+import HummingbirdTLS
+import Logging
+import Model
+import NIOCore
+import NIOSSL
+import ServiceLifecycle
+import UnixSignals
+
+/// Where a hub listens, and with what certificate.
+package struct Listening: Sendable {
+    package var host: String
+    /// 0 for any.
+    package var port: Int
+    /// PEM files.
+    package var certificate: String?
+    package var key: String?
+
+    package init(host: String, port: Int, certificate: String? = nil, key: String? = nil) {
+        self.host = host
+        self.port = port
+        self.certificate = certificate
+        self.key = key
+    }
+
+    package var scheme: String { certificate == nil ? "http" : "https" }
+}
+
+/// A hub behind HTTP.
+package struct HubServer: Sendable {
+    let hub: Hub
+    let listening: Listening
+
+    package init(_ hub: Hub, listening: Listening) {
+        self.hub = hub
+        self.listening = listening
+    }
+
+    /// Serves until the task is cancelled, or one of `signals` comes; requests that have begun are
+    /// finished first. The hub is closed afterwards.
+    ///
+    /// - Parameter ready: Hears the port.
+    /// - Throws: `VolumeError` for an address that cannot be had or a certificate that cannot be
+    ///   used.
+    package func run(
+        stoppingAt signals: [UnixSignal] = [.sigterm, .sigint],
+        ready: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
+    ) async throws {
+        let application = Application(
+            responder: Responder(hub: hub),
+            server: try builder(),
+            configuration: ApplicationConfiguration(
+                address: .hostname(listening.host, port: listening.port),
+                serverName: "concord"),
+            services: [Upkeep(hub: hub)],
+            onServerRunning: { channel in await ready(channel.localAddress?.port ?? 0) },
+            logger: hub.log)
+        let group = ServiceGroup(
+            configuration: .init(
+                services: [application], gracefulShutdownSignals: signals, logger: hub.log))
+        let serving = Task { try await group.run() }
+        do {
+            try await withTaskCancellationHandler {
+                try await serving.value
+            } onCancel: {
+                Task { await group.triggerGracefulShutdown() }
+            }
+        } catch let error as IOError {
+            throw VolumeError(
+                error.errnoCode == EADDRINUSE ? .busy : .system,
+                "The hub cannot listen on \(listening.host):\(listening.port): \(error). Choose "
+                    + "another address with --listen.")
+        }
+        // A task of its own: in one that was cancelled the ledger does nothing more.
+        try await Task { try await hub.close() }.value
+    }
+
+    private func builder() throws -> HTTPServerBuilder {
+        // Counts while a request is read and between two, not while one is answered: feeds stay.
+        let plain = HTTPServerBuilder.http1(configuration: .init(idleTimeout: .seconds(120)))
+        guard let certificate = listening.certificate, let key = listening.key else { return plain }
+        do {
+            let chain = try NIOSSLCertificate.fromPEMFile(certificate)
+            let configuration = TLSConfiguration.makeServerConfiguration(
+                certificateChain: chain.map { .certificate($0) },
+                privateKey: .privateKey(try NIOSSLPrivateKey(file: key, format: .pem)))
+            return try .tls(plain, tlsConfiguration: configuration)
+        } catch {
+            throw VolumeError(
+                .invalid,
+                "The certificate \(certificate) or its key \(key) cannot be used: \(error). Give "
+                    + "PEM files.")
+        }
+    }
+}

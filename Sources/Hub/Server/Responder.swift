@@ -1,0 +1,148 @@
+import Foundation
+import HTTPTypes
+import HubProtocol
+import Hummingbird
+import Logging
+import Model
+import NIOCore
+
+/// What a request brings along beside itself.
+struct HubContext: RequestContext {
+    var coreContext: CoreRequestContextStorage
+    /// Without the port.
+    let address: String
+
+    init(source: ApplicationRequestContextSource) {
+        coreContext = CoreRequestContextStorage(source: source)
+        address = source.channel.remoteAddress?.ipAddress ?? ""
+    }
+}
+
+/// Finds out what a request asks for, and answers every fault with a `Failure`.
+struct Responder: HTTPResponder {
+    let hub: Hub
+
+    func respond(to request: Request, context: HubContext) async throws -> Response {
+        let start = ContinuousClock.now
+        let call = Call(hub: hub, request: request, address: context.address)
+        let path = request.head.path ?? "/"
+        var route = "other"
+        var response: Response
+        do {
+            let found = try Route(path: path)
+            route = found.name
+            response = try await call.answer(found)
+        } catch {
+            response = self.response(to: failure(error, path: path))
+        }
+        if request.method == .head { response.body = ResponseBody() }
+        let seconds = (ContinuousClock.now - start) / .seconds(1)
+        hub.metrics.serve(route, status: response.status.code, seconds: seconds)
+        return response
+    }
+
+    private func response(to failure: Failure) -> Response {
+        var response = Call.json(failure, status: HTTPResponse.Status(code: failure.status))
+        if failure.code == .unauthenticated { response.headers[.wwwAuthenticate] = "Bearer" }
+        if failure.code == .tooMany { response.headers[.retryAfter] = "60" }
+        if let allowed = failure.allowed { response.headers[.allow] = allowed }
+        return response
+    }
+
+    private func failure(_ error: any Error, path: String) -> Failure {
+        switch error {
+        case let failure as Failure: return failure
+        case let fault as FrameFault:
+            return Failure(.malformed, "The body is not what is asked for: \(fault).")
+        case let error as VolumeError where error.code == .full:
+            hub.log.error("\(error)")
+            return Failure(.full, "The hub's disk is full. Nothing is lost: try again later.")
+        case let error as VolumeError where error.code == .busy:
+            return Failure(.busy, "The hub is busy: try again.")
+        default:
+            hub.log.error("\(error)", metadata: ["path": "\(path)"])
+            return Failure(.failed, "The hub failed; its log says why.")
+        }
+    }
+}
+
+extension Failure {
+    /// For a 405.
+    fileprivate var allowed: String? {
+        guard code == .method, let colon = message.lastIndex(of: ":") else { return nil }
+        return String(message[message.index(colon, offsetBy: 2)...].dropLast())
+    }
+}
+
+/// What there is to be asked for.
+enum Route: Hashable {
+    case health, metrics, description
+    case enrol, signOut, devices, selfEpoch, selfSplit, volumes
+    case device(Identifier)
+    case volume(Identifier, VolumeCall)
+
+    /// - Throws: `.notFound`.
+    init(path: String) throws {
+        let path = path.prefix { $0 != "?" && $0 != "#" }
+        switch String(path) {
+        case Routes.health: self = .health
+        case Routes.metrics: self = .metrics
+        case Routes.description: self = .description
+        case Routes.enrol: self = .enrol
+        case Routes.signOut: self = .signOut
+        case Routes.devices: self = .devices
+        case Routes.selfEpoch: self = .selfEpoch
+        case Routes.selfSplit: self = .selfSplit
+        case Routes.volumes: self = .volumes
+        default:
+            let parts = path.split(separator: "/", omittingEmptySubsequences: false).map(
+                String.init)
+            if parts.count == 4, parts[1] == "v1", parts[2] == "devices",
+                let device = Self.identifier(parts[3])
+            {
+                self = .device(device)
+            } else if parts.count == 5, parts[1] == "v1", parts[2] == "volumes",
+                let volume = Self.identifier(parts[3]), let call = VolumeCall(rawValue: parts[4])
+            {
+                self = .volume(volume, call)
+            } else {
+                throw Failure(
+                    .notFound, "There is nothing here; \(Routes.description) tells what is.")
+            }
+        }
+    }
+
+    private static func identifier(_ text: String) -> Identifier? {
+        text.utf8.count == 32 ? Identifier(text) : nil
+    }
+
+    /// For counting.
+    var name: String {
+        switch self {
+        case .health: Routes.health
+        case .metrics: Routes.metrics
+        case .description: Routes.description
+        case .enrol: Routes.enrol
+        case .signOut: Routes.signOut
+        case .devices: Routes.devices
+        case .selfEpoch: Routes.selfEpoch
+        case .selfSplit: Routes.selfSplit
+        case .volumes: Routes.volumes
+        case .device: "\(Routes.devices)/{device}"
+        case .volume(_, let call): "\(Routes.volumes)/{volume}/\(call.rawValue)"
+        }
+    }
+
+    var methods: [HTTPRequest.Method] {
+        switch self {
+        case .health, .metrics, .description: [.get, .head]
+        case .enrol, .signOut, .selfEpoch, .selfSplit: [.post]
+        case .devices: [.get, .head]
+        case .volumes: [.get, .head, .post]
+        case .device: [.delete]
+        case .volume(_, .changes), .volume(_, .wanted): [.get, .head]
+        case .volume(_, .feed): [.get]
+        case .volume: [.post]
+        }
+    }
+}

@@ -1,0 +1,102 @@
+import HubProtocol
+import Model
+import ServiceLifecycle
+
+/// What a running hub does by itself: witnesses the heads, beats on feeds, notices what the
+/// commands of `concord hub` did meanwhile, and collects.
+struct Upkeep: Service {
+    let hub: Hub
+
+    private static let beatSeconds = 15
+    private static let collectionSeconds = 6 * 3600
+    /// Two days, as uploads of a slow line may take.
+    static let grace: Int64 = 48 * 3600 * 1_000_000_000
+
+    func run() async throws {
+        var (second, changes) = (0, Int64(-1))
+        let ticks = AsyncStream<Void> { try? await Task.sleep(for: .seconds(1)) }
+        for await _ in ticks.cancelOnGracefulShutdown() {
+            second += 1
+            await hub.witnessHeads()
+            if second % Upkeep.beatSeconds == 0 { hub.feeds.beat() }
+            do {
+                let now = try await hub.ledger.foreignChanges()
+                if now != changes {
+                    changes = now
+                    try await hub.noticeChanges()
+                }
+                if second % Upkeep.collectionSeconds == 0 {
+                    let report = try await hub.collect(grace: Upkeep.grace)
+                    hub.log.info("collected: \(report)")
+                }
+            } catch {
+                hub.log.error("upkeep failed, and is tried again: \(error)")
+            }
+        }
+    }
+}
+
+extension Hub {
+    /// Another process has written to the ledger.
+    func noticeChanges() async throws {
+        for line in feeds.all() {
+            let (caller, volume) = try await ledger.read {
+                (try $0.caller(line.token), try $0.volume(line.volume))
+            }
+            guard caller != nil, let volume else {
+                let failure = Failure(.unauthenticated, "The device was signed out.")
+                feeds.end(failure) { $0 === line }
+                continue
+            }
+            if volume.epoch != line.epoch {
+                let failure = Failure.volumeEpoch(volume.epoch)
+                feeds.end(failure) { $0 === line }
+            }
+        }
+        unwitnessed.store(true, ordering: .relaxed)
+        for errand in try await ledger.read({ try $0.openErrands() }) {
+            let result: String
+            do {
+                result = "\(try await collect(grace: errand.argument))"
+            } catch {
+                result = "failed: \(error)"
+            }
+            try await ledger.write { try $0.finish(errand.id, with: result) }
+        }
+    }
+}
+
+/// What a command asks of the running hub: a collection, which only that may do.
+struct Errand: Sendable {
+    let id: Identifier
+    /// The grace.
+    let argument: Int64
+}
+
+extension LedgerTransaction {
+    func addErrand(_ errand: Errand, at time: Int64) throws {
+        try execute("DELETE FROM errands WHERE asked < $1", [.integer(time - Upkeep.grace)])
+        try execute(
+            "INSERT INTO errands (id, kind, argument, asked) VALUES ($1, 'collect', $2, $3)",
+            [.id(errand.id), .integer(errand.argument), .integer(time)])
+    }
+
+    func openErrands() throws -> [Errand] {
+        try rows(
+            """
+            SELECT id, argument FROM errands WHERE result IS NULL AND kind = 'collect'
+            ORDER BY asked
+            """, []
+        ).map { Errand(id: try $0.id(0), argument: try $0.integer(1)) }
+    }
+
+    func finish(_ errand: Identifier, with result: String) throws {
+        try execute("UPDATE errands SET result = $1 WHERE id = $2", [.text(result), .id(errand)])
+    }
+
+    func result(of errand: Identifier) throws -> String? {
+        let found = try row("SELECT result FROM errands WHERE id = $1", [.id(errand)])
+        guard let found, !found.isNull(0) else { return nil }
+        return try found.text(0)
+    }
+}

@@ -1,0 +1,224 @@
+import Model
+
+/// What this device and the hub last agreed on about an item, and what the hub has said since; both
+/// as their owner encodes them.
+package struct MirrorRow: Hashable, Sendable {
+    package var id: Identifier
+    /// Nil: the hub has not heard of it from here.
+    package var base: [UInt8]?
+    /// Nil: nothing newer than `base`.
+    package var remote: [UInt8]?
+    package var state: State
+    /// Of `remote`, in the hub's journal; 0 without one.
+    package var sequence: UInt64
+
+    package enum State: UInt8, Sendable {
+        case settled = 0
+        /// `remote` is to be brought into the tree.
+        case due = 1
+        /// It is being brought into the tree: what the tree shows is not to be taken for an edit.
+        case underway = 2
+        /// It cannot be brought into the tree until something changes here.
+        case stuck = 3
+        /// The hub refused what was sent.
+        case refused = 4
+    }
+
+    package init(
+        id: Identifier, base: [UInt8]? = nil, remote: [UInt8]? = nil, state: State = .settled,
+        sequence: UInt64 = 0
+    ) {
+        self.id = id
+        self.base = base
+        self.remote = remote
+        self.state = state
+        self.sequence = sequence
+    }
+}
+
+/// An operation that was given its number and that the hub has not confirmed.
+package struct OutboxRow: Hashable, Sendable {
+    package var number: UInt64
+    package var item: Identifier
+    package var operation: [UInt8]
+
+    package init(number: UInt64, item: Identifier, operation: [UInt8]) {
+        self.number = number
+        self.item = item
+        self.operation = operation
+    }
+}
+
+extension Reader {
+    package func mirror(_ id: Identifier) throws(VolumeError) -> MirrorRow? {
+        try first(
+            "SELECT id, base, remote, state, sequence FROM mirror WHERE id = ?", [.identifier(id)],
+            MirrorRow.init(columns:))
+    }
+
+    /// Where a look at the mirror stands.
+    package struct Position: Hashable, Sendable {
+        package var sequence: UInt64
+        package var id: Identifier
+    }
+
+    /// Those in a state, in the order in which the hub spoke of them, behind `position`.
+    package func mirrors(
+        _ state: MirrorRow.State, after position: Position? = nil, limit: Int
+    ) throws(VolumeError) -> [Position] {
+        try all(
+            """
+            SELECT sequence, id FROM mirror
+            WHERE state = ? AND state <> 0 AND (sequence, id) > (?, ?)
+            ORDER BY sequence, id LIMIT ?
+            """,
+            [
+                .code(state.rawValue), position.map { .unsigned($0.sequence) } ?? .integer(-1),
+                .bytes(position?.id.bytes ?? []), .integer(Int64(limit)),
+            ]
+        ) { (columns) throws(VolumeError) in
+            Position(sequence: columns.unsigned(0), id: try columns.identifier(1))
+        }
+    }
+
+    /// The lowest sequence of what is in a state.
+    package func firstMirror(_ state: MirrorRow.State) throws(VolumeError) -> UInt64? {
+        try first(
+            """
+            SELECT sequence FROM mirror WHERE state = ? AND state <> 0
+            ORDER BY sequence LIMIT 1
+            """, [.code(state.rawValue)]
+        ) { $0.unsigned(0) }
+    }
+
+    package func mirrorCount(_ state: MirrorRow.State) throws(VolumeError) -> Int {
+        try first(
+            "SELECT count(*) FROM mirror WHERE state = ? AND state <> 0",
+            [.code(state.rawValue)]
+        ) { Int($0.integer(0)) } ?? 0
+    }
+
+    /// Ids of all items that the hub and this device know of, in their order, behind one of them.
+    package func mirrorIDs(after id: Identifier, limit: Int) throws(VolumeError) -> [Identifier] {
+        try all(
+            "SELECT id FROM mirror WHERE id > ? ORDER BY id LIMIT ?",
+            [.identifier(id), .integer(Int64(limit))]
+        ) { (columns) throws(VolumeError) in try columns.identifier(0) }
+    }
+
+    package func mirrorCount() throws(VolumeError) -> Int {
+        try first("SELECT count(*) FROM mirror", []) { Int($0.integer(0)) } ?? 0
+    }
+
+    /// In their order, behind one of them.
+    package func outbox(limit: Int, after number: UInt64 = 0) throws(VolumeError) -> [OutboxRow] {
+        try all(
+            """
+            SELECT number, item, operation FROM outbox WHERE number > ? ORDER BY number LIMIT ?
+            """,
+            [.unsigned(number), .integer(Int64(limit))]
+        ) { (columns) throws(VolumeError) in
+            OutboxRow(
+                number: columns.unsigned(0), item: try columns.identifier(1),
+                operation: columns.bytes(2))
+        }
+    }
+
+    package func outboxCount() throws(VolumeError) -> Int {
+        try first("SELECT count(*) FROM outbox", []) { Int($0.integer(0)) } ?? 0
+    }
+
+    package func isInOutbox(_ item: Identifier) throws(VolumeError) -> Bool {
+        try first("SELECT EXISTS (SELECT 1 FROM outbox WHERE item = ?)", [.identifier(item)]) {
+            $0.integer(0) == 1
+        } ?? false
+    }
+
+    /// Keys of items that changed here since they were last looked at for the hub, in their order.
+    package func unsent(after key: Int64, limit: Int) throws(VolumeError) -> [Int64] {
+        try all(
+            "SELECT item FROM unsent WHERE item > ? ORDER BY item LIMIT ?",
+            [.integer(key), .integer(Int64(limit))]
+        ) { $0.integer(0) }
+    }
+
+    package func isUnsent(_ key: Int64) throws(VolumeError) -> Bool {
+        try first("SELECT EXISTS (SELECT 1 FROM unsent WHERE item = ?)", [.integer(key)]) {
+            $0.integer(0) == 1
+        } ?? false
+    }
+
+    /// Nanoseconds since 1970, where it is unsent and they are known: when it was put where it is,
+    /// and when its attributes were changed last.
+    package func unsentTimes(_ key: Int64) throws(VolumeError) -> (
+        placed: Int64?, attributed: Int64?
+    ) {
+        try first("SELECT placed, attributed FROM unsent WHERE item = ?", [.integer(key)]) {
+            ($0.isNull(0) ? nil : $0.integer(0), $0.isNull(1) ? nil : $0.integer(1))
+        } ?? (nil, nil)
+    }
+
+    package func unsentCount() throws(VolumeError) -> Int {
+        try first("SELECT count(*) FROM unsent", []) { Int($0.integer(0)) } ?? 0
+    }
+}
+
+extension Transaction {
+    package func set(_ row: MirrorRow) throws(VolumeError) {
+        try run(
+            """
+            INSERT INTO mirror (id, base, remote, state, sequence) VALUES (?, ?, ?, ?, ?)
+            ON CONFLICT (id) DO UPDATE SET base = excluded.base, remote = excluded.remote,
+            state = excluded.state, sequence = excluded.sequence
+            """,
+            [
+                .identifier(row.id), row.base.map { .bytes($0) } ?? .null,
+                row.remote.map { .bytes($0) } ?? .null, .code(row.state.rawValue),
+                .unsigned(row.sequence),
+            ])
+    }
+
+    package func removeMirror(_ id: Identifier) throws(VolumeError) {
+        try run("DELETE FROM mirror WHERE id = ?", [.identifier(id)])
+    }
+
+    /// Everything that is known of a hub.
+    package func forgetHub() throws(VolumeError) {
+        for table in ["mirror", "outbox", "unsent", "holdings"] {
+            try run("DELETE FROM \(table)", [])
+        }
+    }
+
+    package func append(_ row: OutboxRow) throws(VolumeError) {
+        try run(
+            "INSERT INTO outbox (number, item, operation) VALUES (?, ?, ?)",
+            [.unsigned(row.number), .identifier(row.item), .bytes(row.operation)])
+    }
+
+    package func removeOutbox(upTo number: UInt64) throws(VolumeError) {
+        try run("DELETE FROM outbox WHERE number <= ?", [.unsigned(number)])
+    }
+
+    /// Operations of an item that has another id now; what they say stays as it was sent.
+    package func readdressOutbox(_ id: Identifier, to other: Identifier) throws(VolumeError) {
+        try run(
+            "UPDATE outbox SET item = ? WHERE item = ?", [.identifier(other), .identifier(id)])
+    }
+
+    package func addUnsent(_ key: Int64) throws(VolumeError) {
+        try run("INSERT OR IGNORE INTO unsent (item) VALUES (?)", [.integer(key)])
+    }
+
+    package func removeUnsent(_ key: Int64) throws(VolumeError) {
+        try run("DELETE FROM unsent WHERE item = ?", [.integer(key)])
+    }
+}
+
+extension MirrorRow {
+    fileprivate init(columns: Columns) throws(VolumeError) {
+        self.init(
+            id: try columns.identifier(0), base: columns.isNull(1) ? nil : columns.bytes(1),
+            remote: columns.isNull(2) ? nil : columns.bytes(2), state: try columns.code(3),
+            sequence: columns.unsigned(4))
+    }
+}

@@ -1,0 +1,73 @@
+import Model
+
+extension Transaction {
+    /// From now on every change of an item that a hub should hear of adds it to `unsent`: by
+    /// triggers, so that no path of the code can forget it. All that is here already is unsent.
+    package func startNoting() throws(VolumeError) {
+        for sql in Noting.triggers { try run(sql, []) }
+        try noteAll()
+    }
+
+    /// All that is here is to be compared with what is known of the hub.
+    package func noteAll() throws(VolumeError) {
+        try run(
+            """
+            INSERT OR IGNORE INTO unsent (item) SELECT key FROM items
+            WHERE deleted IS NULL AND kind <> 5 AND key <> 1
+            """, [])
+    }
+
+    package func stopNoting() throws(VolumeError) {
+        for sql in Noting.removals { try run(sql, []) }
+    }
+}
+
+/// The triggers that fill `unsent`.
+enum Noting {
+    static let count = "SELECT count(*) FROM sqlite_schema WHERE name = 'note_item'"
+    static let removals = ["note_item", "note_item_change", "note_conflict", "note_settled"].map {
+        "DROP TRIGGER IF EXISTS \($0)"
+    }
+
+    /// Nanoseconds, to the millisecond: `unixepoch('subsec')` is younger than Debian's SQLite.
+    private static let now =
+        "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000000"
+
+    // An edit sets `modified` with `current`: that is no change of an attribute.
+    static let triggers = [
+        """
+        CREATE TRIGGER IF NOT EXISTS note_item AFTER INSERT ON items WHEN new.kind <> 5
+        BEGIN
+            INSERT OR IGNORE INTO unsent (item, placed, attributed)
+            VALUES (new.key, \(now), \(now));
+        END
+        """,
+        """
+        CREATE TRIGGER IF NOT EXISTS note_item_change AFTER UPDATE ON items
+        WHEN new.kind <> 5 AND (new.parent IS NOT old.parent OR new.name IS NOT old.name
+            OR new.kind IS NOT old.kind OR new.deleted IS NOT old.deleted
+            OR new.current IS NOT old.current OR new.mode IS NOT old.mode
+            OR new.attributes IS NOT old.attributes OR new.modified IS NOT old.modified)
+        BEGIN
+            INSERT OR IGNORE INTO unsent (item) VALUES (new.key);
+            UPDATE unsent SET placed = \(now)
+            WHERE item = new.key AND (new.parent IS NOT old.parent OR new.name IS NOT old.name
+                OR new.deleted IS NOT old.deleted);
+            UPDATE unsent SET attributed = \(now)
+            WHERE item = new.key AND (new.mode IS NOT old.mode
+                OR new.attributes IS NOT old.attributes
+                OR new.modified IS NOT old.modified AND new.current IS old.current
+                    AND new.changed <> 0);
+        END
+        """,
+        """
+        CREATE TRIGGER IF NOT EXISTS note_conflict AFTER INSERT ON versions WHEN new.kind = 3
+        BEGIN INSERT OR IGNORE INTO unsent (item) VALUES (new.item); END
+        """,
+        """
+        CREATE TRIGGER IF NOT EXISTS note_settled AFTER UPDATE OF kind ON versions
+        WHEN new.kind = 3 OR old.kind = 3
+        BEGIN INSERT OR IGNORE INTO unsent (item) VALUES (new.item); END
+        """,
+    ]
+}

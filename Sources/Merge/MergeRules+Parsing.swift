@@ -1,0 +1,144 @@
+import Model
+
+extension MergeRules {
+    /// Reads the file's bytes. What it cannot read it says in `problems`, and leaves out.
+    package init(file bytes: [UInt8]) {
+        self.init()
+        guard bytes.count <= MergeRules.sizeMax else {
+            add(1, "the file has more than 1 MiB, so nothing in it holds; shorten it")
+            return
+        }
+        var macros: [String: [Setting]] = ["binary": [.driver(.binary)]]
+        let mark: [UInt8] = [0xef, 0xbb, 0xbf]
+        let text = bytes.starts(with: mark) ? bytes.dropFirst(3) : bytes[...]
+        let newline = UInt8(ascii: "\n")
+        let all = text.split(separator: newline, omittingEmptySubsequences: false)
+        for (index, line) in all.enumerated() {
+            read(line, number: index + 1, macros: &macros)
+        }
+    }
+
+    private mutating func add(_ number: Int, _ message: String) {
+        problems.append(Problem(line: number, message: message))
+    }
+
+    private mutating func read(
+        _ line: ArraySlice<UInt8>, number: Int, macros: inout [String: [Setting]]
+    ) {
+        var rest = line.drop(while: isBlank)
+        guard let first = rest.first, first != UInt8(ascii: "#") else { return }
+        var pattern: [UInt8]
+        let isQuoted = first == UInt8(ascii: "\"")
+        if isQuoted {
+            guard let (text, behind) = unquoted(rest) else {
+                return add(number, "the quotation does not end, or has an escape that C has not")
+            }
+            (pattern, rest) = (text, behind)
+        } else {
+            pattern = Array(rest.prefix { !isBlank($0) })
+            rest = rest.drop { !isBlank($0) }
+        }
+        let words = rest.split(whereSeparator: isBlank).map { String(decoding: $0, as: UTF8.self) }
+        let settings = settings(words, number: number, macros: macros)
+        let macro = Array("[attr]".utf8)
+        if !isQuoted, pattern.starts(with: macro) {
+            let name = String(decoding: pattern.dropFirst(macro.count), as: UTF8.self)
+            guard MergeDriver.isName(name), name != "merge", name != "automerge" else {
+                return add(number, "'\(name)' cannot be the name of a macro")
+            }
+            macros[name] = settings
+            return
+        }
+        if pattern.first == UInt8(ascii: "!") {
+            return add(
+                number, "a pattern cannot begin with '!'; put a later line that says otherwise")
+        }
+        if pattern.starts(with: Array("\\!".utf8)) || pattern.starts(with: Array("\\#".utf8)) {
+            pattern.removeFirst()
+        }
+        if pattern.last == UInt8(ascii: "/") {
+            let text = String(decoding: pattern, as: UTF8.self)
+            return add(number, "directories are not merged; for what is in it write \(text)**")
+        }
+        guard let pattern = NamePattern(pattern) else {
+            return add(number, "the pattern is empty")
+        }
+        if words.isEmpty {
+            return add(number, "nothing is said of what matches; say merge=… or automerge=…")
+        }
+        if !settings.isEmpty {
+            lines.append(Line(number: number, pattern: pattern, settings: settings))
+        }
+    }
+
+    private mutating func settings(_ words: [String], number: Int, macros: [String: [Setting]])
+        -> [Setting]
+    {
+        var result: [Setting] = []
+        for word in words {
+            let parts = word.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+            let value = parts.count == 2 ? String(parts[1]) : nil
+            switch (String(parts[0]), value) {
+            case ("merge", let value?):
+                if let driver = MergeDriver(word: value) {
+                    result.append(.driver(driver))
+                } else {
+                    add(
+                        number,
+                        "'\(word)': say merge=text, json, sqlite, union, binary or a driver's name")
+                }
+            case ("automerge", let value?):
+                if let automerge = Automerge(rawValue: value) {
+                    result.append(.automerge(automerge))
+                } else {
+                    add(number, "'\(word)': say automerge=on, automerge=off or automerge=ask")
+                }
+            case ("merge", nil): result.append(.driver(.text))
+            case ("-merge", nil): result.append(.driver(.binary))
+            case ("!merge", nil): result.append(.driver(nil))
+            case ("automerge", nil): result.append(.automerge(.on))
+            case ("-automerge", nil): result.append(.automerge(.off))
+            case ("!automerge", nil): result.append(.automerge(nil))
+            case (let name, nil) where macros[name] != nil: result += macros[name] ?? []
+            default: add(number, "'\(word)' is unknown here: only merge and automerge are")
+            }
+        }
+        return result
+    }
+}
+
+private func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 || byte == 0x0d }
+
+/// What stands between the quotation marks, and what is behind them.
+private func unquoted(_ text: ArraySlice<UInt8>) -> ([UInt8], ArraySlice<UInt8>)? {
+    var rest = text.dropFirst()
+    var result: [UInt8] = []
+    let escapes: [UInt8: UInt8] = [
+        UInt8(ascii: "a"): 7, UInt8(ascii: "b"): 8, UInt8(ascii: "t"): 9, UInt8(ascii: "n"): 10,
+        UInt8(ascii: "v"): 11, UInt8(ascii: "f"): 12, UInt8(ascii: "r"): 13,
+        UInt8(ascii: "\""): UInt8(ascii: "\""), UInt8(ascii: "\\"): UInt8(ascii: "\\"),
+    ]
+    while let byte = rest.popFirst() {
+        if byte == UInt8(ascii: "\"") {
+            guard rest.first.map(isBlank) ?? true else { return nil }
+            return (result, rest)
+        }
+        guard byte == UInt8(ascii: "\\") else {
+            result.append(byte)
+            continue
+        }
+        let digits = rest.prefix(3)
+        if let escape = rest.first.flatMap({ escapes[$0] }) {
+            result.append(escape)
+            rest = rest.dropFirst()
+        } else if digits.count == 3, digits.allSatisfy({ (0x30...0x37).contains($0) }),
+            let code = UInt8(String(decoding: digits, as: UTF8.self), radix: 8)
+        {
+            result.append(code)
+            rest = rest.dropFirst(3)
+        } else {
+            return nil
+        }
+    }
+    return nil
+}

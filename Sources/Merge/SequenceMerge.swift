@@ -1,0 +1,97 @@
+/// Three-way merge of lists: what neither side touched stands between what one of them changed.
+struct SequenceMerge {
+    /// Equal elements have equal numbers.
+    private let base: [Int]
+    private let ours: [Int]
+    private let theirs: [Int]
+
+    init(base: [[UInt8]], ours: [[UInt8]], theirs: [[UInt8]]) {
+        var numbers: [[UInt8]: Int] = [:]
+        func number(_ element: [UInt8]) -> Int {
+            if let known = numbers[element] { return known }
+            numbers[element] = numbers.count
+            return numbers.count - 1
+        }
+        self.base = base.map(number)
+        self.ours = ours.map(number)
+        self.theirs = theirs.map(number)
+    }
+
+    enum Element: Equatable {
+        case ours(Int)
+        case theirs(Int)
+    }
+
+    /// Cells of the table of common subsequences: beyond, what differs counts as one change.
+    private static let cellsMax = 4_000_000
+
+    /// Nil when both sides changed the same place.
+    func merged() -> [Element]? {
+        let toOurs = SequenceMerge.matches(base, ours)
+        let toTheirs = SequenceMerge.matches(base, theirs)
+        var result: [Element] = []
+        var (b, o, t) = (0, 0, 0)
+        for at in base.indices {
+            guard let here = toOurs[at], let there = toTheirs[at] else { continue }
+            guard let block = block(b..<at, o..<here, t..<there) else { return nil }
+            result += block + [.ours(here)]
+            (b, o, t) = (at + 1, here + 1, there + 1)
+        }
+        guard let block = block(b..<base.count, o..<ours.count, t..<theirs.count) else {
+            return nil
+        }
+        return result + block
+    }
+
+    private func block(_ b: Range<Int>, _ o: Range<Int>, _ t: Range<Int>) -> [Element]? {
+        let mine = o.map { Element.ours($0) }
+        if ours[o] == theirs[t] || theirs[t] == base[b] { return mine }
+        if ours[o] == base[b] { return t.map { .theirs($0) } }
+        guard b.isEmpty else { return nil }
+        let has = Set(ours[o])
+        return mine + t.filter { !has.contains(theirs[$0]) }.map { .theirs($0) }
+    }
+
+    /// For each element of the first list, its partner in a longest common subsequence; of several
+    /// the one that matches first things first.
+    static func matches(_ a: [Int], _ b: [Int]) -> [Int?] {
+        var result = [Int?](repeating: nil, count: a.count)
+        var start = 0
+        while start < a.count, start < b.count, a[start] == b[start] {
+            result[start] = start
+            start += 1
+        }
+        var (endA, endB) = (a.count, b.count)
+        while endA > start, endB > start, a[endA - 1] == b[endB - 1] {
+            (endA, endB) = (endA - 1, endB - 1)
+            result[endA] = endB
+        }
+        let (rows, columns) = (endA - start, endB - start)
+        guard rows > 0, columns > 0, rows <= cellsMax / columns else { return result }
+        // The length of the longest common subsequence of what begins at row and column.
+        let width = columns + 1
+        var lengths = [Int32](repeating: 0, count: (rows + 1) * width)
+        for row in stride(from: rows - 1, through: 0, by: -1) {
+            for column in stride(from: columns - 1, through: 0, by: -1) {
+                let cell = row * width + column
+                lengths[cell] =
+                    a[start + row] == b[start + column]
+                    ? lengths[cell + width + 1] + 1
+                    : max(lengths[cell + width], lengths[cell + 1])
+            }
+        }
+        var (row, column) = (0, 0)
+        while row < rows, column < columns {
+            let cell = row * width + column
+            if a[start + row] == b[start + column] {
+                result[start + row] = start + column
+                (row, column) = (row + 1, column + 1)
+            } else if lengths[cell + width] >= lengths[cell + 1] {
+                row += 1
+            } else {
+                column += 1
+            }
+        }
+        return result
+    }
+}

@@ -1,0 +1,174 @@
+import CFuse
+import CLinux
+import Glibc
+import Model
+import Synchronization
+import SystemCalls
+import Volume
+
+// Contents on demand: requests that wait for bytes from the hub. They cost no thread; a signal ends
+// them (EINTR), and so does time (ETIMEDOUT).
+extension Driver {
+    /// What ends with the waiting.
+    private final class ContentsWait: Sendable {
+        struct State {
+            var want: UInt64?
+            var deadline: UInt64?
+            var isOver = false
+        }
+
+        let file: AbsentFile
+        let state = Mutex(State())
+
+        init(_ file: AbsentFile) { self.file = file }
+    }
+
+    /// Calls `go` when the bytes are here, perhaps at once. Else the request is refused, and `fail`
+    /// called.
+    func awaitContents(
+        _ request: Request, _ need: AbsentFile.Need, of file: AbsentFile,
+        else fail: @escaping @Sendable () -> Void = {}, _ go: @escaping @Sendable (Request) -> Void
+    ) {
+        let wait = ContentsWait(file)
+        let hold = parking.hold(request) { [self] in
+            stop(wait)
+            fail()
+        }
+        guard let hold else { return fail() }
+        let end: @Sendable (Errno?) -> Void = { [self] error in
+            guard hold.end() else { return }
+            stop(wait)
+            guard let error else { return go(request) }
+            request.refuse(error)
+            fail()
+        }
+        let parking = parking
+        let seconds = volume.settings.fetchSeconds
+        let deadline = turns.deadlines.after(seconds: seconds) {
+            parking.soon { end(Errno(ETIMEDOUT)) }
+        }
+        let want = volume.want(need, of: file) { error in
+            parking.soon { end(error.map { Errno($0) }) }
+        }
+        let isOver = wait.state.withLock { state in
+            (state.want, state.deadline) = (want, deadline)
+            return state.isOver
+        }
+        if isOver { stop(wait) }
+        if want == nil { end(nil) }
+    }
+
+    private func stop(_ wait: ContentsWait) {
+        let state = wait.state.withLock { state in
+            state.isOver = true
+            return state
+        }
+        if let want = state.want { volume.cancel(want, of: wait.file) }
+        if let deadline = state.deadline { turns.deadlines.cancel(deadline) }
+    }
+
+    /// Calls `go` a moment later.
+    func retry(
+        _ request: Request, else fail: @escaping @Sendable () -> Void,
+        _ go: @escaping @Sendable (Request) -> Void
+    ) {
+        guard let hold = parking.hold(request, interrupted: fail) else { return fail() }
+        let parking = parking
+        turns.deadlines.after(seconds: 0.005) {
+            parking.soon { if hold.end() { go(request) } }
+        }
+    }
+
+    /// Whether all of a file is here and it is no placeholder; else `again` is called when it is.
+    func haveWhole(
+        _ request: Request, _ file: SharedDescriptor,
+        _ again: @escaping @Sendable (Request) -> Void
+    ) throws(Errno) -> Bool {
+        switch try volume.use(file.raw, status: try file.status()) {
+        case .here: return true
+        case .evicting: retry(request, else: {}, again)
+        case .absent(let contents):
+            let end: @Sendable () -> Void = { self.volume.endUse(contents) }
+            awaitContents(request, .finish, of: contents, else: end) { request in
+                end()
+                again(request)
+            }
+        }
+        return false
+    }
+
+    /// Runs `body` on a parking thread, which must not wait for the network; where that turns out
+    /// necessary, again on a thread that may.
+    func parkReaching<Result: Sendable>(
+        _ request: Request, inLine line: Line? = nil,
+        _ body: @escaping @Sendable (_ locally: Bool) throws(Errno) -> Result,
+        undo: @escaping @Sendable (Result) -> Void = { _ in },
+        answer: @escaping @Sendable (Request, Result) -> Void
+    ) {
+        parking.park(
+            request, inLine: line,
+            { () throws(Errno) -> Result? in
+                do throws(Errno) {
+                    return try body(true)
+                } catch {
+                    guard error.code == ENETUNREACH else { throw error }
+                    return nil
+                }
+            }, undo: { if let result = $0 { undo(result) } },
+            answer: { [self] request, result in
+                if let result { return answer(request, result) }
+                reach(request, body, undo: undo, answer: answer)
+            })
+    }
+
+    private func reach<Result: Sendable>(
+        _ request: Request, _ body: @escaping @Sendable (Bool) throws(Errno) -> Result,
+        undo: @escaping @Sendable (Result) -> Void,
+        answer: @escaping @Sendable (Request, Result) -> Void
+    ) {
+        guard let hold = parking.hold(request, interrupted: {}) else { return }
+        let deadline = turns.deadlines.after(seconds: volume.settings.fetchSeconds) {
+            if hold.end() { request.refuse(Errno(ETIMEDOUT)) }
+        }
+        volume.remotely { [self] in
+            defer { turns.deadlines.cancel(deadline) }
+            do throws(Errno) {
+                let result = try body(false)
+                if hold.end() { answer(request, result) } else { undo(result) }
+            } catch {
+                if hold.end() { request.refuse(error) }
+            }
+        }
+    }
+
+    // MARK: Attributes
+
+    /// What stands at a name, as programs are to see it.
+    func present(_ status: inout stat, in directory: Int32, _ name: UnsafePointer<CChar>) {
+        var file: SharedDescriptor?
+        volume.present(&status) {
+            file = try? SharedDescriptor(pathOf: name, in: directory)
+            return file?.raw
+        }
+        withExtendedLifetime(file) {}
+    }
+
+    /// The same for statx(2).
+    func present(_ wire: inout cf_statx, _ file: SharedDescriptor) {
+        guard let found = try? file.status() else { return }
+        var shown = found
+        volume.present(&shown) { file.raw }
+        wire.blocks = UInt64(shown.st_blocks)
+        wire.mtime = cf_sx_time(shown.st_mtim)
+        wire.ctime = cf_sx_time(shown.st_ctim)
+    }
+}
+
+extension Handle {
+    /// The part of what is read that may not be here.
+    func absentRange(_ offset: Int64, _ length: Int) -> Range<Int64>? {
+        guard let contents, !contents.isComplete, offset >= 0, offset < contents.size, length > 0
+        else { return nil }
+        return offset..<min(contents.size, offset + Int64(length))
+    }
+}

@@ -1,0 +1,235 @@
+import Model
+
+extension Decision {
+    // MARK: Delete
+
+    /// Rows 4 to 9.
+    func delete<T: ItemTable>(_ id: Identifier, _ current: Identifier?, in table: inout T)
+        throws(T.Failure) -> Verdict
+    {
+        guard id != .root, let item = try table.item(id) else { return .overruled(.unknownItem) }
+        guard item.life.isAlive else { return .overruled(.alreadyGone) }
+        guard saw(item.placedSequence, by: item.placedBy), sawContents(of: item, current) else {
+            try tellAgain(of: item, in: &table)
+            return .overruled(.unseenChange)
+        }
+        var doomed = Doomed()
+        try doom(item, in: &table, &doomed)
+        for var item in doomed.items {
+            item.life = .trashed(batch: operation.id, sequence: sequence)
+            item.sequence = sequence
+            try table.put(item)
+        }
+        if doomed.items.count == doomed.visited.count { return .applied }
+        try tellAgain(of: item, in: &table)
+        return .overruled(doomed.items.isEmpty ? .unseenChange : .partly)
+    }
+
+    /// All that is left of what the device believes deleted.
+    private func tellAgain<T: ItemTable>(of item: ItemState, in table: inout T) throws(T.Failure) {
+        var open = [item.id]
+        var seen: Set<Identifier> = []
+        while let next = open.popLast() {
+            guard seen.insert(next).inserted, let item = try table.item(next), item.life.isAlive
+            else { continue }
+            try table.tellAgain(next, sequence)
+            if item.kind == .directory { open += try table.children(of: next) }
+        }
+    }
+
+    /// A deletion looks at conflict versions too: nobody deletes what he has not seen.
+    private func sawContents(of item: ItemState, _ named: Identifier?) -> Bool {
+        if let current = item.current, !saw(current.sequence, by: current.recordedBy) {
+            guard let named, current.isNamed(named) else { return false }
+        }
+        return item.conflicts.allSatisfy { saw($0.sequence, by: $0.recordedBy) }
+    }
+
+    private struct Doomed {
+        var items: [ItemState] = []
+        var visited: Set<Identifier> = []
+    }
+
+    /// What was moved or made there unseen keeps all that is in it; a changed
+    /// document keeps the directories above it.
+    private func doom<T: ItemTable>(_ item: ItemState, in table: inout T, _ doomed: inout Doomed)
+        throws(T.Failure)
+    {
+        // By hand, not by recursion: a tree can be deeper than a stack.
+        var open: [(item: ItemState, children: [Identifier], isKept: Bool)] = []
+        var isKept = false
+        var entering: ItemState? = item
+        while true {
+            if let item = entering.take() {
+                guard doomed.visited.insert(item.id).inserted else { continue }
+                let isSeen =
+                    saw(item.placedSequence, by: item.placedBy) && sawContents(of: item, nil)
+                if !open.isEmpty, !isSeen {
+                    isKept = true
+                } else {
+                    let children =
+                        item.kind == .directory ? try table.children(of: item.id) : []
+                    open.append((item, children.reversed(), false))
+                    continue
+                }
+            }
+            guard let last = open.indices.last else { return }
+            if isKept { open[last].isKept = true }
+            isKept = false
+            if let child = open[last].children.popLast() {
+                if let next = try table.item(child), next.life.isAlive { entering = next }
+                continue
+            }
+            let done = open.removeLast()
+            isKept = done.isKept
+            if !isKept { doomed.items.append(done.item) }
+        }
+    }
+
+    // MARK: Restore
+
+    /// Row 28, and of 27 what is restored. It is put where it was: a deletion that has not seen it
+    /// come back is too late.
+    func restore<T: ItemTable>(_ id: Identifier, in table: inout T) throws(T.Failure) -> Verdict {
+        guard let item = try table.item(id) else { return .overruled(.unknownItem) }
+        guard !item.life.isAlive else { return .applied }
+        try revive(item, in: &table)
+        guard var restored = try table.item(id) else { return .overruled(.unknownItem) }
+        var moment = operation.moment
+        moment.raise(above: restored.placedAt)
+        (restored.placedBy, restored.placedAt) = (operation.id, moment)
+        restored.placedSequence = sequence
+        try table.put(restored)
+        return restored.isBounced ? .bounced : .applied
+    }
+
+    /// Takes an item out of the trash, with what was deleted together with it.
+    func revive<T: ItemTable>(_ item: ItemState, in table: inout T) throws(T.Failure) {
+        guard case .trashed(let batch, _) = item.life else { return }
+        try reviveChain(item.id, in: &table)
+        try reviveContents(of: item.id, batch, in: &table)
+    }
+
+    /// What is in a directory and went in the same batch.
+    func reviveContents<T: ItemTable>(
+        of id: Identifier, _ batch: OperationID, in table: inout T
+    ) throws(T.Failure) {
+        var open = [id]
+        var seen: Set<Identifier> = [id]
+        while let directory = open.popLast() {
+            for child in try table.children(of: directory) where seen.insert(child).inserted {
+                guard let item = try table.item(child) else { continue }
+                if case .trashed(let other, _) = item.life {
+                    guard other == batch, try table.alias(of: child) == nil else { continue }
+                    try reviveOne(item, in: &table)
+                }
+                if item.kind == .directory { open.append(child) }
+            }
+        }
+    }
+
+    // MARK: Ancestors
+
+    /// The directory that is meant, alive: out of the trash without what was in it. The root where
+    /// there is none.
+    func aliveDirectory<T: ItemTable>(_ id: Identifier, in table: inout T) throws(T.Failure)
+        -> Identifier
+    {
+        let id = try table.canonical(id)
+        guard try table.item(id)?.kind == .directory else { return .root }
+        // One that is merged into a live one on the way is that one from then on.
+        try reviveChain(id, isSkeleton: true, in: &table)
+        return try table.canonical(id)
+    }
+
+    /// An item and the directories above it, from the top down.
+    func reviveChain<T: ItemTable>(
+        _ id: Identifier, isSkeleton: Bool = false, in table: inout T
+    ) throws(T.Failure) {
+        var chain: [Identifier] = []
+        var seen: Set<Identifier> = [.root]
+        var next = id
+        while seen.insert(next).inserted, let item = try table.item(next) {
+            chain.append(next)
+            next = item.placement.parent
+        }
+        for link in chain.reversed() {
+            guard let item = try table.item(link), !item.life.isAlive else { continue }
+            if link != id || isSkeleton, try merge(item, in: &table) { continue }
+            try reviveOne(item, in: &table)
+        }
+    }
+
+    private func reviveOne<T: ItemTable>(_ item: ItemState, in table: inout T)
+        throws(T.Failure)
+    {
+        var item = item
+        item.life = .alive
+        item.sequence = sequence
+        // Its directory is not there any more, or never was.
+        if try table.item(item.placement.parent)?.kind != .directory {
+            item.placement.parent = .root
+        }
+        try settleName(of: &item, in: &table)
+        try table.put(item)
+    }
+
+    /// A directory that comes back only for what is in it is the one that has its name now.
+    ///
+    /// - Returns: Whether there is one.
+    private func merge<T: ItemTable>(_ item: ItemState, in table: inout T) throws(T.Failure)
+        -> Bool
+    {
+        guard item.kind == .directory,
+            let holder = try table.holder(of: item.nameKey, in: item.placement.parent),
+            holder != item.id, let other = try table.item(holder), other.kind == .directory
+        else { return false }
+        for child in try table.children(of: item.id) {
+            guard var moved = try table.item(child) else { continue }
+            moved.placement.parent = holder
+            moved.sequence = sequence
+            try table.put(moved)
+        }
+        try table.setAlias(of: item.id, to: holder)
+        return true
+    }
+
+    // MARK: Names
+
+    /// The one who has the name keeps it; the newcomer takes its spare one, and keeps that until it
+    /// is moved.
+    func settleName<T: ItemTable>(of item: inout ItemState, in table: inout T) throws(T.Failure) {
+        if try isFree(item.nameKey, item, in: &table) { return }
+        item.isBounced = true
+        if try isFree(item.nameKey, item, in: &table) { return }
+        item.placement.spare = item.placement.spare.withMark(of: item.id)
+        item.placement.spareKey = NameKey(item.id.bytes)
+        // Only a device that makes up keys can have taken this one.
+        while try !isFree(item.nameKey, item, in: &table) {
+            item.placement.spareKey.bytes.append(0)
+        }
+    }
+
+    private func isFree<T: ItemTable>(_ key: NameKey, _ item: ItemState, in table: inout T)
+        throws(T.Failure) -> Bool
+    {
+        let holder = try table.holder(of: key, in: item.placement.parent)
+        return holder == nil || holder == item.id
+    }
+}
+
+extension String {
+    /// `Report (Laptop 2026-11-21).txt` becomes `Report (Laptop 2026-11-21) 0a1b2c3d.txt`, in at
+    /// most the 255 bytes that a name may have.
+    func withMark(of id: Identifier) -> String {
+        let ending = Name(self).fileExtension
+        var stem = self
+        var tail = " " + id.description.prefix(8)
+        if !ending.isEmpty, ending.count < 32 {
+            stem = String(decoding: utf8.dropLast(ending.count + 1), as: UTF8.self)
+            tail += "." + String(decoding: ending, as: UTF8.self)
+        }
+        while stem.utf8.count + tail.utf8.count > 255 { stem.removeLast() }
+        return stem + tail
+    }
+}

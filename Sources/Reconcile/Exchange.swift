@@ -1,0 +1,281 @@
+import Model
+
+/// What a device tells the hub and what it takes over from it: decided by comparing what the tree
+/// shows (`local`) with what was agreed on (`base`) and what the hub said last (`remote`), never by
+/// remembering events. So what came from the hub cannot be sent back to it, and nothing is
+/// forgotten.
+///
+/// Each function is to be called within one transaction of the table.
+package struct Exchange: Sendable {
+    /// Planted in tests only.
+    package var bugs: Set<Bug> = []
+
+    package init() {}
+
+    package enum Bug: String, Hashable, Sendable, CaseIterable {
+        case sendsEchoes, ignoresOutbox, overwritesUnsent, absenceDeletes, forgetsParent
+        case sendsWhileFresh, keepsCursor, agreesEarly, dropsConflicts, staleIsFresh
+        case makesOnlyWhatIsCurrent
+    }
+
+    // MARK: Sending
+
+    /// What is to be told of an item.
+    package struct Draft: Hashable, Sendable {
+        package var item: Identifier
+        package var changes: [Change]
+        /// Cannot be sent before these are known to the hub: its directory.
+        package var waitsFor: Identifier?
+        /// It became another kind of thing: the tree's item has to get an id of its own first.
+        package var isAnotherKind = false
+
+        /// Whose contents have to be at the hub first.
+        package var revisions: [Identifier] {
+            changes.compactMap { change in
+                switch change {
+                case .create(let creation): creation.revision?.id
+                case .edit(let revision): revision.id
+                case .resolve(_, let revision): revision?.id
+                default: nil
+                }
+            }
+        }
+        package var isDeletion: Bool {
+            changes.contains { if case .delete = $0 { true } else { false } }
+        }
+    }
+
+    /// Compares and changes nothing, but forgets that an item was to be looked at when there is
+    /// nothing to tell.
+    package func draft<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure)
+        -> Draft
+    {
+        var draft = Draft(item: id, changes: [])
+        var mirror = try table.mirror(id) ?? Mirror()
+        if mirror.state == .underway, !bugs.contains(.sendsEchoes) { return draft }
+        mirror = try rebased(mirror, id, &table)
+        let local = try table.local(id)
+        if let local, let base = mirror.base, local.isAlive, base.image.isAlive,
+            local.kind != base.image.kind
+        {
+            draft.isAnotherKind = true
+            return draft
+        }
+        draft.changes = try changes(id, local, mirror, &table)
+        if draft.changes.isEmpty {
+            if mirror.remote?.unified == nil { try table.removeUnsent(id) }
+        } else if let local, local.isAlive, !draft.isDeletion,
+            try !isKnown(local.parent, &table)
+        {
+            draft.waitsFor = local.parent
+        }
+        return draft
+    }
+
+    /// Gives the changes of an item their numbers and puts them in the outbox, where they stay
+    /// until the hub's journal has them. Their revisions' contents have to be at the hub.
+    ///
+    /// - Returns: Nothing when the item changed since it was drafted, or waits for its directory.
+    package func enqueue<T: DeviceTable>(_ draft: Draft, in table: inout T) throws(T.Failure)
+        -> [Operation]
+    {
+        let fresh = try self.draft(draft.item, in: &table)
+        guard fresh.timeless == draft.timeless, draft.waitsFor == nil, !draft.changes.isEmpty
+        else { return [] }
+        var session = try table.session()
+        // What changed twice comes only with the second change: until the last page, the cursor
+        // says less than it seems to.
+        guard !session.isBehind else { return [] }
+        guard !session.isFresh || bugs.contains(.sendsWhileFresh) else { return [] }
+        // What is being created may turn out to be the very item: by its name it is the old one, or
+        // somebody else's, who did not delete it.
+        if draft.isDeletion {
+            if let twin = try twin(of: draft.item, &table) {
+                try become(draft.item, twin, &table)
+                return []
+            }
+            if try table.isCreating() { return [] }
+            if try hasMovedOut(of: draft.item, &table) { return [] }
+        }
+        var mirror = try rebased(try table.mirror(draft.item) ?? Mirror(), draft.item, &table)
+        guard var image = try table.local(draft.item) else { return [] }
+        let operations = try operations(draft, mirror, &session, &table)
+        // An edit before the deletion was never told.
+        if draft.isDeletion, let known = mirror.base?.image {
+            image = known
+            image.isAlive = false
+        }
+        try tell(operations, &mirror, as: image, session, &table)
+        if mirror.state == .refused || mirror.state == .stuck { mirror.state = .settled }
+        if mirror.remote != nil { mirror.state = .due }
+        try table.setMirror(draft.item, mirror)
+        try table.removeUnsent(draft.item)
+        try table.set(session)
+        return operations
+    }
+
+    /// Each at the time of what it tells, not of the telling: of two devices that were offline, the
+    /// one that did it later wins, and not the one that came back later.
+    private func operations<T: DeviceTable>(
+        _ draft: Draft, _ mirror: Mirror, _ session: inout Session, _ table: inout T
+    ) throws(T.Failure) -> [Operation] {
+        let first = try table.firstDue()
+        let now = table.now()
+        let times = try table.changeTimes(draft.item)
+        var operations: [Operation] = []
+        for change in draft.changes {
+            let number = OperationID(
+                device: session.device, epoch: session.epoch, number: session.nextNumber)
+            let time = change.revision?.moment.time ?? min(now, times.time(of: change) ?? now)
+            var moment = Moment(time: time, device: session.device)
+            if change.places, let known = mirror.base?.placedAt { moment.raise(above: known) }
+            operations.append(
+                Operation(
+                    id: number, item: draft.item, moment: moment,
+                    base: min(session.cursor, first.map { max($0, 1) - 1 } ?? .max), change: change)
+            )
+            session.nextNumber += 1
+        }
+        return operations
+    }
+
+    /// Puts them into the outbox; what they make of the item is agreed on from now on.
+    private func tell<T: DeviceTable>(
+        _ operations: [Operation], _ mirror: inout Mirror, as image: Image, _ session: Session,
+        _ table: inout T
+    ) throws(T.Failure) {
+        for operation in operations { try table.append(operation) }
+        let placing = operations.last { $0.change.places }
+        // What the hub says of it and the tree has not shown, nobody here has seen.
+        let seen = mirror.remote != nil ? max(mirror.since, 1) - 1 : session.cursor
+        mirror.base = Agreement(
+            image: image, placedBy: placing?.id ?? mirror.base?.placedBy,
+            placedAt: placing?.moment ?? mirror.base?.placedAt,
+            sequence: mirror.base?.sequence ?? seen, volumeEpoch: session.volumeEpoch,
+            generation: session.generation)
+    }
+
+    /// Where items wait for each other's names, one of them goes to a name of its own first, and
+    /// on from there: the hub takes each move by itself, and its names are unique at any time.
+    ///
+    /// - Returns: Nothing when it cannot be told now.
+    package func stepAside<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure)
+        -> [Operation]
+    {
+        var session = try table.session()
+        guard !session.isBehind, !session.isFresh, var mirror = try table.mirror(id),
+            mirror.state != .underway
+        else { return [] }
+        mirror = try rebased(mirror, id, &table)
+        guard let base = mirror.base, base.image.isAlive, let by = base.placedBy else { return [] }
+        var image = base.image
+        image.name = image.name.withMark(of: id)
+        let place = try table.placement(image.name, in: image.parent)
+        let draft = Draft(item: id, changes: [.move(place, base: by)])
+        let aside = try operations(draft, mirror, &session, &table)
+        try tell(aside, &mirror, as: image, session, &table)
+        try table.setMirror(id, mirror)
+        try table.set(session)
+        return aside
+    }
+
+    /// Whether something that the hub believes in a deleted directory is elsewhere here, and that
+    /// is not told yet: it would be deleted with it.
+    private func hasMovedOut<T: DeviceTable>(
+        of directory: Identifier, _ table: inout T
+    ) throws(T.Failure) -> Bool {
+        guard try table.mirror(directory)?.base?.image.kind == .directory else { return false }
+        for id in try table.unsentAlive(limit: 4096) {
+            var next = try table.mirror(id)?.base?.image.parent
+            var seen: Set<Identifier> = [.root]
+            while let parent = next, seen.insert(parent).inserted {
+                if parent == directory { return true }
+                next = try table.mirror(parent)?.base?.image.parent
+            }
+        }
+        return false
+    }
+
+    /// To be kept before operations go out, the last of which has that number: what the hub
+    /// confirms above it, another copy of this journal has sent.
+    package func willSend<T: DeviceTable>(upTo number: UInt64, in table: inout T)
+        throws(T.Failure)
+    {
+        var session = try table.session()
+        guard number > session.sentUpTo else { return }
+        session.sentUpTo = number
+        try table.set(session)
+    }
+
+    /// The hub will never take it: it stays here as it is, and is tried again when it changes.
+    package func refused<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure) {
+        var mirror = try table.mirror(id) ?? Mirror()
+        let session = try table.session()
+        mirror.base = mirror.remote.map { agreement($0, session) }
+        mirror.remote = nil
+        mirror.state = .refused
+        try table.setMirror(id, mirror)
+    }
+
+    private func isKnown<T: DeviceTable>(_ parent: Identifier, _ table: inout T) throws(T.Failure)
+        -> Bool
+    {
+        if parent == .root || bugs.contains(.forgetsParent) { return true }
+        guard let mirror = try table.mirror(parent) else { return false }
+        guard let base = mirror.base else { return mirror.remote?.kind == .directory }
+        // One that was a package is about to get an id of its own.
+        guard base.image.kind == .directory else { return false }
+        let session = try table.session()
+        return mirror.state != .refused
+            && (mirror.remote != nil || base.isOf(session))
+    }
+}
+
+extension Exchange.Draft {
+    /// Without what a clock says, which goes on between two looks: that is no change of the item.
+    fileprivate var timeless: Self {
+        func still(_ revision: Revision) -> Revision {
+            var revision = revision
+            revision.moment.time = 0
+            return revision
+        }
+        func still(_ placement: Placement) -> Placement {
+            var placement = placement
+            (placement.spare, placement.spareKey) = ("", NameKey([]))
+            return placement
+        }
+        var draft = self
+        draft.changes = changes.map { change in
+            switch change {
+            case .create(var creation):
+                creation.placement = still(creation.placement)
+                creation.revision = creation.revision.map(still)
+                return .create(creation)
+            case .edit(let revision): return .edit(still(revision))
+            case .move(let placement, let base): return .move(still(placement), base: base)
+            case .resolve(let settled, let revision):
+                return .resolve(settled, revision.map(still))
+            case .delete, .restore, .attribute: return change
+            }
+        }
+        return draft
+    }
+}
+
+extension Change {
+    package var revision: Revision? {
+        switch self {
+        case .create(let creation): creation.revision
+        case .edit(let revision): revision
+        case .resolve(_, let revision): revision
+        default: nil
+        }
+    }
+
+    var places: Bool {
+        switch self {
+        case .create, .move: true
+        default: false
+        }
+    }
+}

@@ -1,0 +1,98 @@
+import ChunkStore
+import HubProtocol
+import Journal
+import Model
+import Reconcile
+
+/// Where this device is signed in, and what it needs for that: kept in the journal.
+package struct Account: Hashable, Sendable {
+    package var address: HubAddress
+    package var token: String
+    package var user: String
+    /// Opaque, the same on all devices of the person.
+    package var account: Identifier
+    package var device: Identifier
+    package var deviceName: String
+    package var volume: Identifier
+    package var volumeName: String
+    package var keys: VolumeKeys
+    /// Airplane mode.
+    package var isOffline = false
+
+    /// An identity to compare and keep: the same on all devices of the person at this hub, another
+    /// one for somebody else, there also while offline (coordination.md A17.1).
+    package var identityToken: String {
+        let text = "\(account) \(volume)"
+        return hexadecimal(Digest.sha256(Array(text.utf8)).bytes.dropFirst().prefix(16))
+    }
+}
+
+extension Account {
+    private static let names = [
+        "hub.address", "hub.certificate", "hub.token", "hub.user", "hub.account", "hub.device",
+        "hub.device.name", "hub.volume", "hub.volume.name", "hub.keys", "hub.offline",
+        "hub.session",
+    ]
+
+    /// Nil when signed out.
+    package init?(_ reader: Reader) throws(VolumeError) {
+        guard let address = try reader.value("hub.address"),
+            let token = try reader.value("hub.token"), let user = try reader.value("hub.user"),
+            let account = try reader.value("hub.account").flatMap({ Identifier($0) }),
+            let device = try reader.value("hub.device").flatMap({ Identifier($0) }),
+            let volume = try reader.value("hub.volume").flatMap({ Identifier($0) }),
+            let keys = try reader.value("hub.keys").flatMap({ bytesOf(hexadecimal: $0) }),
+            keys.count == 64
+        else { return nil }
+        self.init(
+            address: try HubAddress(address, certificate: try reader.value("hub.certificate")),
+            token: token, user: user, account: account, device: device,
+            deviceName: try reader.value("hub.device.name") ?? "device", volume: volume,
+            volumeName: try reader.value("hub.volume.name") ?? "volume",
+            keys: VolumeKeys(chunks: Array(keys[..<32]), names: Array(keys[32...])),
+            isOffline: try reader.value("hub.offline") != nil)
+    }
+
+    package func store(_ t: Transaction) throws(VolumeError) {
+        try t.set("hub.address", to: address.text)
+        try t.set("hub.certificate", to: address.certificate)
+        try t.set("hub.token", to: token)
+        try t.set("hub.user", to: user)
+        try t.set("hub.account", to: account.description)
+        try t.set("hub.device", to: device.description)
+        try t.set("hub.device.name", to: deviceName)
+        try t.set("hub.volume", to: volume.description)
+        try t.set("hub.volume.name", to: volumeName)
+        try t.set("hub.keys", to: hexadecimal(keys.chunks + keys.names))
+        try t.set("hub.offline", to: isOffline ? "yes" : nil)
+    }
+
+    package static func forget(_ t: Transaction) throws(VolumeError) {
+        for name in names { try t.set(name, to: nil) }
+    }
+}
+
+extension Session {
+    package init?(_ reader: Reader) throws(VolumeError) {
+        let words = try reader.value("hub.session")?.split(separator: " ").map(String.init) ?? []
+        // The eighth word and the ninth came later.
+        guard (7...9).contains(words.count), let device = Identifier(words[0]),
+            let epoch = UInt32(words[1]),
+            let volumeEpoch = Identifier(words[2]), let generation = UInt64(words[3]),
+            let cursor = UInt64(words[4]), let number = UInt64(words[5]),
+            let sent = words.count == 9 ? UInt64(words[8]) : max(number, 1) - 1
+        else { return nil }
+        self.init(
+            device: device, epoch: epoch, volumeEpoch: volumeEpoch, generation: generation,
+            cursor: cursor, nextNumber: number, sentUpTo: sent, isFresh: words[6] == "fresh",
+            isBehind: words.count > 7 && words[7] == "behind")
+    }
+
+    package func store(_ t: Transaction) throws(VolumeError) {
+        try t.set(
+            "hub.session",
+            to: "\(device) \(epoch) \(volumeEpoch) \(generation) \(cursor) \(nextNumber) "
+                + (isFresh ? "fresh" : "joined") + (isBehind ? " behind" : " level")
+                + " \(sentUpTo)")
+    }
+}

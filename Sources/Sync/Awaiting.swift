@@ -1,0 +1,27 @@
+import Dispatch
+import Synchronization
+
+/// Runs asynchronous work and blocks the calling thread until it is done. For threads of our own
+/// only: one of Swift's would be missing where the work is to run.
+func awaited<Value: Sendable>(
+    _ body: @escaping @Sendable () async -> Value
+) -> Value {
+    let outcome = Outcome<Value>()
+    Task.detached { outcome.set(await body()) }
+    return outcome.wait()
+}
+
+private final class Outcome<Value: Sendable>: Sendable {
+    private let value = Mutex<Value?>(nil)
+    private let isSet = DispatchSemaphore(value: 0)
+
+    func set(_ new: Value) {
+        value.withLock { $0 = new }
+        isSet.signal()
+    }
+
+    func wait() -> Value {
+        isSet.wait()
+        return value.withLock { $0! }
+    }
+}

@@ -1,0 +1,193 @@
+import CLinux
+import ChunkStore
+import HubProtocol
+import Journal
+import Model
+import Reconcile
+import Synchronization
+import Volume
+
+/// Carries large contents up and down beside everything else, one each way.
+final class Carrier: @unchecked Sendable {
+    private let signal = Signal()
+    // Guarded by `signal`.
+    private var uploads: [Upload] = []
+    private var downloads: [SyncEngine.Task] = []
+    private var uploading: Set<Identifier> = []
+    private var downloading: Set<Identifier> = []
+    private var finished: Set<Identifier> = []
+    private var prepared: [Identifier: String] = [:]
+    private var retry: [Identifier: Int64] = [:]
+    private var isStopping = false
+    private var running = 0
+
+    struct Upload: Sendable {
+        var item: Identifier
+        var revision: Identifier
+        var path: String
+    }
+
+    func start(_ engine: SyncEngine) {
+        signal.change { running += 2 }
+        startThread(named: "upload") { [self] in
+            while let job = nextUpload() { carry(job, engine) }
+            signal.change { running -= 1 }
+        }
+        startThread(named: "download") { [self] in
+            while let task = nextDownload() { carry(task, engine) }
+            signal.change { running -= 1 }
+        }
+    }
+
+    func stop() {
+        signal.change { isStopping = true }
+        _ = signal.wait(until: .max / 2) { running == 0 }
+    }
+
+    var isEnding: Bool { signal.look { isStopping } }
+
+    // MARK: What the engine asks
+
+    /// Whether its contents are at the hub by now; if nobody carries them there, somebody does from
+    /// now on.
+    func isUploaded(_ job: Upload) -> Bool {
+        signal.change {
+            if finished.remove(job.revision) != nil { return true }
+            if uploading.insert(job.revision).inserted { uploads.append(job) }
+            return false
+        }
+    }
+
+    func download(_ task: SyncEngine.Task) {
+        signal.change {
+            let now = cl_clock_monotonic_ns()
+            guard (retry[task.adjustment.item] ?? 0) <= now,
+                downloading.insert(task.adjustment.item).inserted
+            else { return }
+            downloads.append(task)
+        }
+    }
+
+    /// Items whose contents are on their way: they are not to be looked at.
+    var waiting: Set<Identifier> {
+        signal.look {
+            let now = cl_clock_monotonic_ns()
+            return downloading.union(retry.filter { $0.value > now }.keys)
+        }
+    }
+
+    func hasPrepared(_ revision: Identifier) -> Bool { signal.look { prepared[revision] != nil } }
+
+    func takePrepared(_ revision: Identifier) -> String? {
+        signal.look { prepared.removeValue(forKey: revision) }
+    }
+
+    // MARK: The threads
+
+    private func nextUpload() -> Upload? {
+        _ = signal.wait(until: .max / 2) { isStopping || !uploads.isEmpty }
+        return signal.look { isStopping ? nil : uploads.removeFirst() }
+    }
+
+    private func nextDownload() -> SyncEngine.Task? {
+        _ = signal.wait(until: .max / 2) { isStopping || !downloads.isEmpty }
+        return signal.look { isStopping ? nil : downloads.removeFirst() }
+    }
+
+    private func carry(_ job: Upload, _ engine: SyncEngine) {
+        var isDone = false
+        do {
+            try engine.upload([job.revision], of: job)
+            isDone = true
+        } catch {
+            engine.log.debug("\(job.path) is not at the hub yet: \(error)")
+            _ = signal.wait(until: cl_clock_monotonic_ns() + 2_000_000_000) { isStopping }
+        }
+        engine.state.withLock { $0.activity.lines[job.item] = nil }
+        signal.change {
+            uploading.remove(job.revision)
+            if isDone { finished.insert(job.revision) }
+        }
+        engine.poke()
+    }
+
+    private func carry(_ task: SyncEngine.Task, _ engine: SyncEngine) {
+        let item = task.adjustment.item
+        do {
+            let name = try engine.download(task)
+            if let revision = task.adjustment.remote.current?.id {
+                signal.change { prepared[revision] = name }
+            }
+        } catch {
+            engine.log.debug("\(task.targetPath.last?.text ?? "") is not here yet: \(error)")
+            signal.change { retry[item] = cl_clock_monotonic_ns() + 5_000_000_000 }
+        }
+        engine.state.withLock { $0.activity.lines[item] = nil }
+        _ = signal.change { downloading.remove(item) }
+        engine.dueAgain()
+    }
+}
+
+extension SyncEngine {
+    /// A large document beside the tree, to be swapped in when all of it is there: what is here
+    /// already of another version is taken from there.
+    func download(_ task: Task) throws -> String {
+        let state = task.adjustment.remote
+        guard let current = state.current,
+            let manifest = try hub.manifests(of: [current.id])[current.id]
+        else { throw VolumeError(.notFound, "The hub has no contents of that version.") }
+        let contents = Contents()
+        contents.manifests[current.id] = manifest
+        contents.whole = [current.id]
+        let local = LocalChunks(volume, item: task.item?.key)
+        let path = task.targetPath.shown
+        let progress = Progress(self, state.id, path, .down, total: current.size)
+        return try volume.prepare(arrival(state, contents)) {
+            (references, file) throws(VolumeError) in
+            var offset: Int64 = 0
+            var missing: [(offset: Int64, chunk: ChunkReference)] = []
+            for chunk in references {
+                if let bytes = local.bytes(of: chunk) {
+                    try writeAll(bytes, to: file, at: offset)
+                    progress.add(bytes.count)
+                } else {
+                    missing.append((offset, chunk))
+                }
+                offset += Int64(chunk.length)
+            }
+            try hub.chunks(missing.map(\.chunk), of: current.id) {
+                (index, bytes) throws(VolumeError) in
+                guard !carrier.isEnding else { throw VolumeError(.cancelled, "It ends.") }
+                try writeAll(bytes, to: file, at: missing[index].offset)
+                progress.add(bytes.count)
+            }
+        }
+    }
+
+    func dueAgain() {
+        state.withLock { $0.isDueAgain = true }
+        poke()
+    }
+}
+
+/// How far one document's contents are on their way.
+final class Progress: Sendable {
+    private let engine: SyncEngine
+    private let item: Identifier
+
+    init(
+        _ engine: SyncEngine, _ item: Identifier, _ path: String,
+        _ direction: Activity.Direction, total: UInt64
+    ) {
+        self.engine = engine
+        self.item = item
+        engine.state.withLock {
+            $0.activity.lines[item] = Activity.Line(
+                path: path, direction: direction, done: 0, total: total)
+        }
+    }
+
+    func add(_ bytes: Int) {
+        engine.state.withLock { $0.activity.lines[item]?.done += UInt64(bytes) }
+    }
+}

@@ -1,0 +1,155 @@
+import CLinux
+import ChunkStore
+import Glibc
+import HubProtocol
+import Journal
+import Model
+import Reconcile
+import SystemCalls
+import Volume
+
+/// What a batch of adjustments needs of the hub's contents, fetched together.
+final class Contents {
+    /// By revision.
+    var manifests: [Identifier: Manifest] = [:]
+    /// Revisions that are put into the tree with their bytes.
+    var whole: Set<Identifier> = []
+    /// By plain digest.
+    var chunks: [Digest: [UInt8]] = [:]
+    /// Where else chunks lie: on this device.
+    var local: [LocalChunks] = []
+
+    /// Writes them one after the other from the file's beginning.
+    func write(_ references: [ChunkReference], to file: Int32) throws(VolumeError) {
+        var offset: Int64 = 0
+        for reference in references {
+            let bytes = try bytes(of: reference)
+            try writeAll(bytes, to: file, at: offset)
+            offset += Int64(bytes.count)
+        }
+    }
+
+    private func bytes(of reference: ChunkReference) throws(VolumeError) -> [UInt8] {
+        if let bytes = chunks[reference.id] { return bytes }
+        for source in local {
+            if let bytes = source.bytes(of: reference) { return bytes }
+        }
+        throw VolumeError(.busy, "A chunk that was here a moment ago is not any more.")
+    }
+}
+
+func writeAll(_ bytes: [UInt8], to file: Int32, at start: Int64) throws(VolumeError) {
+    do throws(Errno) {
+        var done = 0
+        while done < bytes.count {
+            let count = bytes.withUnsafeBytes {
+                cl_pwrite(
+                    file, $0.baseAddress! + done, bytes.count - done, start + Int64(done))
+            }
+            done += Int(try check(Int32(clamping: count)))
+        }
+    } catch {
+        throw VolumeError(
+            error == Errno(ENOSPC) ? .full : .system, "Contents cannot be written: \(error).")
+    }
+}
+
+extension SyncEngine {
+    /// Manifests and chunks of those that are to come with their contents. What is large is handed
+    /// to the carrier, and its item waits.
+    func fetch(_ tasks: [Task]) throws -> Contents {
+        let contents = Contents()
+        let wanted = tasks.filter { $0.needsContents }
+        guard !wanted.isEmpty else { return contents }
+        let isFresh = try session().isFresh
+        let needed = wanted.filter { task in
+            task.adjustment.remote.kind == .package || isWholeWanted(task, isFresh: isFresh)
+        }
+        let ids = needed.compactMap { $0.adjustment.remote.current?.id }
+        guard !ids.isEmpty else { return contents }
+        contents.manifests = try hub.manifests(of: ids)
+        var missing: [ChunkReference] = []
+        var asked: Set<Digest> = []
+        for task in needed {
+            guard let current = task.adjustment.remote.current,
+                let manifest = contents.manifests[current.id],
+                isWholeWanted(task, isFresh: isFresh), !carrier.hasPrepared(current.id)
+            else { continue }
+            let source = LocalChunks(volume, item: task.item?.key)
+            contents.local.append(source)
+            var here: [ChunkReference] = []
+            for chunk in manifest.entries.lazy.flatMap(\.chunks)
+            where contents.chunks[chunk.id] == nil && !asked.contains(chunk.id) {
+                if task.item != nil, let bytes = source.bytes(of: chunk) {
+                    contents.chunks[chunk.id] = bytes
+                } else {
+                    here.append(chunk)
+                    asked.insert(chunk.id)
+                }
+            }
+            missing += here
+            contents.whole.insert(current.id)
+        }
+        for (reference, bytes) in zip(missing, try read(missing)) {
+            contents.chunks[reference.id] = bytes
+        }
+        return contents
+    }
+
+    private func read(_ references: [ChunkReference]) throws(VolumeError) -> [[UInt8]] {
+        var result: [[UInt8]] = []
+        var start = 0
+        while start < references.count {
+            let end = min(start + HubLimits.ids, references.count)
+            result += try hub.read(Array(references[start..<end]))
+            start = end
+        }
+        return result
+    }
+
+    /// Whether it is to come with its bytes at once. What was here stays here; what is new comes if
+    /// it is small; a device that joins asks for nothing. But placeholders are of whole documents:
+    /// the files of a package have none.
+    private func isWholeWanted(_ task: Task, isFresh: Bool) -> Bool {
+        guard let current = task.adjustment.remote.current else { return false }
+        if task.adjustment.remote.kind == .package { return true }
+        if current.size == 0 || task.isPinned { return true }
+        if task.item != nil { return !task.isAbsent }
+        return !isFresh && current.size <= settings.eagerBytes
+    }
+
+    /// Hands what is large to the carrier; those items wait.
+    func setAside(_ tasks: [Task]) throws -> (now: [Task], later: [Task]) {
+        var now: [Task] = []
+        var later: [Task] = []
+        var bytes: UInt64 = 0
+        let isFresh = try session().isFresh
+        for task in tasks {
+            guard task.needsContents, let current = task.adjustment.remote.current,
+                isWholeWanted(task, isFresh: isFresh), !carrier.hasPrepared(current.id)
+            else {
+                now.append(task)
+                continue
+            }
+            if current.size > UInt64(settings.largeBytes) {
+                if task.item?.kind == .package {
+                    // Put together in one piece: a package is small or rare.
+                    now.append(task)
+                } else {
+                    carrier.download(task)
+                    later.append(task)
+                }
+            } else if bytes > UInt64(4 * settings.largeBytes), task.weakPackage == nil {
+                later.append(task)
+            } else {
+                bytes += current.size
+                now.append(task)
+            }
+        }
+        return (now, later)
+    }
+}
+
+extension SyncEngine.Task {
+    var needsContents: Bool { adjustment.replaces && adjustment.remote.current != nil }
+}

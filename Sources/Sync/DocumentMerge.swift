@@ -1,0 +1,193 @@
+import CLinux
+import Merge
+import Model
+import Volume
+
+/// A merge of what a document shows with one of its conflict versions, from the version that both
+/// come from.
+struct DocumentMerge {
+    let volume: Volume
+    let merger: Merger
+    let path: [Name]
+    let history: DocumentHistory
+    /// A person wants it: what the rules leave to people is merged, too.
+    let isAsked: Bool
+
+    enum Outcome {
+        case clean(Replacement)
+        /// Both versions stay: why.
+        case left(String)
+        /// The rules say that a person is to be asked.
+        case ask
+    }
+
+    private var current: Version? { history.versions.last { $0.kind == .current } }
+
+    /// - Throws: `.offline`, `.timeout` when bytes cannot be fetched now.
+    func merge(_ theirs: Version, by actor: Actor) throws(VolumeError) -> Outcome {
+        guard let ours = current else { return .left("Its contents are not recorded yet.") }
+        guard max(ours.size, theirs.size) <= UInt64(Merger.sizeMax) else {
+            return .left("It has more than \(Merger.sizeMax >> 20) MiB.")
+        }
+        let base = Lineage(history.versions).base(of: ours.id, and: theirs.id)
+        let outcome: Outcome
+        if history.isPackage {
+            outcome = try mergePackage(base, ours, theirs, by: actor)
+        } else {
+            switch try merger.merge(try input(base, ours, theirs)) {
+            case .clean(let bytes, by: _):
+                let (manifest, chunks) = try Volume.cut(bytes)
+                outcome = .clean(Replacement(manifest, added: chunks, by: actor))
+            case .conflict(let what): outcome = .left(what)
+            case .unmergeable(let why): outcome = .left(why)
+            case .ask: outcome = .ask
+            }
+        }
+        guard case .clean(var replacement) = outcome else { return outcome }
+        replacement.sources = [theirs.id]
+        replacement.settles = [theirs.id]
+        replacement.expected = ours.id
+        return .clean(replacement)
+    }
+
+    /// What the rules say and what comes of it, in sentences; and the merged text, if it is one.
+    func explain(_ theirs: Version) throws(VolumeError) -> (
+        kind: String, sentences: [String], text: [UInt8]?
+    ) {
+        guard let ours = current else {
+            return ("unmergeable", ["Its contents are not recorded yet."], nil)
+        }
+        let base = Lineage(history.versions).base(of: ours.id, and: theirs.id)
+        if history.isPackage {
+            switch try mergePackage(base, ours, theirs, by: Actor(process: 0, uid: 0, program: ""))
+            {
+            case .clean: return ("clean", ["Its files can be merged one by one."], nil)
+            case .left(let why): return ("conflict", [why], nil)
+            case .ask: return ("ask", ["Nothing is merged until a person says so."], nil)
+            }
+        }
+        let explanation = try merger.explain(try input(base, ours, theirs))
+        switch explanation.outcome {
+        case .clean(let bytes, by: _): return ("clean", explanation.sentences, bytes)
+        case .conflict: return ("conflict", explanation.sentences, nil)
+        case .unmergeable: return ("unmergeable", explanation.sentences, nil)
+        case .ask: return ("ask", explanation.sentences, nil)
+        }
+    }
+
+    private func input(_ base: Version?, _ ours: Version, _ theirs: Version) throws(VolumeError)
+        -> MergeInput
+    {
+        MergeInput(
+            path: path, base: try base.map { base throws(VolumeError) in try content(of: base) },
+            ours: try content(of: ours), theirs: try content(of: theirs), isAsked: isAsked,
+            source: source(of: theirs))
+    }
+
+    private func source(of version: Version) -> MergeInput.Source {
+        MergeInput.Source(
+            version: version.id.description, device: version.deviceName, saved: version.saved)
+    }
+
+    private func content(of version: Version) throws(VolumeError) -> MergeContent {
+        .bytes(try bytes(of: volume.content(of: version.id), entry: 0))
+    }
+
+    private func bytes(of content: VersionContent, entry: Int) throws(VolumeError) -> [UInt8] {
+        var bytes = [UInt8](repeating: 0, count: Int(content.manifest.entries[entry].size))
+        let result = bytes.withUnsafeMutableBytes { buffer in
+            Result { () throws(VolumeError) in try content.read(entry, into: buffer, at: 0) }
+        }
+        guard try result.get() == bytes.count else {
+            throw VolumeError(.damaged, "A version of \(path.shown) is shorter than it was.")
+        }
+        return bytes
+    }
+
+    // MARK: Packages
+
+    private typealias Entry = TreeEntry<[ChunkReference]>
+
+    private func mergePackage(
+        _ base: Version?, _ ours: Version, _ theirs: Version, by actor: Actor
+    ) throws(VolumeError) -> Outcome {
+        guard let base else {
+            return .left("The version that both were made from is not known any more.")
+        }
+        let sides = try [base, ours, theirs].map { version throws(VolumeError) in
+            try volume.content(of: version.id)
+        }
+        let trees = sides.map { $0.manifest.entries.map(Entry.init) }
+        let outcome = try merger.merge(
+            package: path, base: trees[0], ours: trees[1], theirs: trees[2], isAsked: isAsked,
+            source: source(of: theirs)
+        ) { entry throws(VolumeError) in
+            for (tree, side) in zip(trees, sides) {
+                if let index = tree.firstIndex(of: entry) {
+                    return .bytes(try bytes(of: side, entry: index))
+                }
+            }
+            throw VolumeError(.system, "A merge asks for a file that no version has.")
+        }
+        switch outcome {
+        case .clean(let steps, let merged):
+            return .clean(
+                try replacement(steps, merged, sides[1].manifest, sides[2].manifest, by: actor))
+        case .conflict(let what): return .left(what)
+        case .unmergeable(let why): return .left(why)
+        case .ask: return .ask
+        }
+    }
+
+    private func replacement(
+        _ steps: [TreeMerge<[ChunkReference]>.Step], _ merged: [[Name]: [UInt8]],
+        _ ours: Manifest, _ theirs: Manifest, by actor: Actor
+    ) throws(VolumeError) -> Replacement {
+        let sides: [MergeSide: [[Name]: Manifest.Entry]] = [
+            .ours: index(ours), .theirs: index(theirs),
+        ]
+        var replacement = Replacement(Manifest(entries: []), by: actor)
+        for step in steps {
+            switch step.action {
+            case .remove, .conflict: continue
+            case .place(let side):
+                if let entry = sides[side]?[step.path] {
+                    replacement.manifest.entries.append(entry)
+                }
+            case .combine(let source, let attributes):
+                guard var entry = sides[.ours]?[step.path] else { continue }
+                switch source {
+                case .side(let side): if let other = sides[side]?[step.path] { entry = other }
+                case .merged:
+                    let (manifest, chunks) = try Volume.cut(merged[step.path] ?? [])
+                    entry.chunks = manifest.entries[0].chunks
+                    entry.size = manifest.size
+                    entry.modified = manifest.entries[0].modified
+                    replacement.added.merge(chunks) { $1 }
+                }
+                entry.mode = sides[attributes]?[step.path]?.mode ?? entry.mode
+                replacement.manifest.entries.append(entry)
+            }
+        }
+        replacement.manifest.entries.sort { $0.path.lexicographicallyPrecedes($1.path) }
+        return replacement
+    }
+
+    private func index(_ manifest: Manifest) -> [[Name]: Manifest.Entry] {
+        Dictionary(manifest.entries.map { ($0.names, $0) }) { $1 }
+    }
+}
+
+extension TreeEntry<[ChunkReference]> {
+    fileprivate init(_ entry: Manifest.Entry) {
+        let kind: Kind =
+            switch entry.kind {
+            case .file: .file(entry.chunks)
+            case .directory: .directory
+            case .symlink: .symlink(target: entry.target)
+            }
+        self.init(
+            path: entry.names, kind: kind,
+            attributes: [UInt8(entry.mode >> 8), UInt8(entry.mode & 0xFF)])
+    }
+}

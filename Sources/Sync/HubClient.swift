@@ -1,0 +1,323 @@
+import AsyncHTTPClient
+import Foundation
+import HubProtocol
+import Model
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+import Reconcile
+import Synchronization
+
+/// A hub, asked over HTTP. Calls block the calling thread and are made on threads of our own.
+package final class HubClient: Sendable {
+    package let address: HubAddress
+    private let client: HTTPClient
+    private let token: Mutex<String?>
+    /// Bytes that went up and that came down since the beginning.
+    package let traffic = Traffic()
+
+    package init(_ address: HubAddress, token: String? = nil) throws(VolumeError) {
+        self.address = address
+        self.token = Mutex(token)
+        var configuration = HTTPClient.Configuration(
+            redirectConfiguration: .disallow,
+            timeout: .init(connect: .seconds(5), read: .seconds(60)))
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 8
+        // Who reads is told at once that nobody is there; who syncs tries again by himself.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        if let certificate = address.certificate {
+            var trust = TLSConfiguration.makeClientConfiguration()
+            trust.trustRoots = .file(certificate)
+            configuration.tlsConfiguration = trust
+        }
+        client = HTTPClient(
+            eventLoopGroupProvider: .singleton, configuration: configuration)
+    }
+
+    /// To be called once, when nobody asks any more.
+    package func close() { try? client.syncShutdown() }
+
+    package func setToken(_ new: String?) { token.withLock { $0 = new } }
+
+    // MARK: Accounts and volumes
+
+    package func enrol(_ request: EnrolRequest) throws(HubFault) -> EnrolAnswer {
+        try exchange(.POST, Routes.enrol, request)
+    }
+
+    package func volumes() throws(HubFault) -> VolumeList { try ask(.GET, Routes.volumes) }
+
+    package func volume(named name: String) throws(HubFault) -> VolumeAnswer {
+        try exchange(.POST, Routes.volumes, VolumeRequest(name: name))
+    }
+
+    package func devices() throws(HubFault) -> DeviceList { try ask(.GET, Routes.devices) }
+
+    package func revoke(_ device: Identifier) throws(HubFault) {
+        let _: Done = try ask(.DELETE, Routes.device(device))
+    }
+
+    package func newEpoch() throws(HubFault) -> UInt32 {
+        let answer: EpochAnswer = try exchange(.POST, Routes.selfEpoch, Done())
+        return answer.epoch
+    }
+
+    package func split(_ request: SplitRequest) throws(HubFault) -> EnrolAnswer {
+        try exchange(.POST, Routes.selfSplit, request)
+    }
+
+    package func signOut() throws(HubFault) {
+        let _: Done = try exchange(.POST, Routes.signOut, Done())
+    }
+
+    // MARK: Of one volume
+
+    package func changes(
+        _ volume: Identifier, after: UInt64, limit: Int, epoch: Identifier, withTrash: Bool
+    ) throws(HubFault) -> ChangesAnswer {
+        let query = "?after=\(after)&limit=\(limit)\(withTrash ? "&trashedAfter=0" : "")"
+        let answer = try send(
+            .GET, Routes.volume(volume, .changes) + query, nil, nil,
+            [(HubHeader.epoch, epoch.description), ("Accept", ContentType.binary)])
+        guard let page = ChangesAnswer(packed: answer.body) else {
+            throw .strange("\(address) does not tell changes as a hub does.")
+        }
+        return page
+    }
+
+    package func commit(_ volume: Identifier, _ request: CommitRequest) throws(HubFault)
+        -> CommitAnswer
+    {
+        try exchange(.POST, Routes.volume(volume, .commit), request)
+    }
+
+    /// Which of at most `HubLimits.ids` chunks are there, and the collection that this holds for.
+    package func have(_ volume: Identifier, _ ids: [Digest]) throws(HubFault)
+        -> (present: Presence, collection: UInt64)
+    {
+        let answer = try send(
+            .POST, Routes.volume(volume, .have), ContentType.binary, PackedIDs(ids).bytes, [])
+        let text = answer.headers.first(name: HubHeader.collection) ?? ""
+        guard let present = Presence(bytes: answer.body, count: ids.count),
+            let collection = UInt64(text)
+        else { throw .strange("The hub \(address) answered \"have\" with something else.") }
+        return (present, collection)
+    }
+
+    /// Frames of chunks, `HubLimits.uploadBytes` at most.
+    package func upload(_ volume: Identifier, _ frames: [UInt8]) throws(HubFault) -> ChunksAnswer {
+        let answer = try send(
+            .POST, Routes.volume(volume, .chunks), ContentType.binary, frames, [])
+        return try decoded(answer.body)
+    }
+
+    package func holding(
+        _ volume: Identifier, _ revisions: [Identifier], gone: [Identifier] = []
+    ) throws(HubFault) {
+        let _: Done = try exchange(
+            .POST, Routes.volume(volume, .holding),
+            HoldingRequest(revisions: revisions, gone: gone.isEmpty ? nil : gone))
+    }
+
+    package func durability(_ volume: Identifier, _ revisions: [Identifier]) throws(HubFault)
+        -> [Int?]
+    {
+        let answer: DurabilityAnswer = try exchange(
+            .POST, Routes.volume(volume, .durability), RevisionList(revisions: revisions))
+        return answer.devices
+    }
+
+    package func wanted(_ volume: Identifier) throws(HubFault) -> [Digest] {
+        let answer: WantedAnswer = try ask(.GET, Routes.volume(volume, .wanted))
+        return answer.chunks.ids
+    }
+
+    package func manifests(_ volume: Identifier, _ revisions: [Identifier]) throws(HubFault)
+        -> [Identifier: [UInt8]]
+    {
+        let body = try json(RevisionList(revisions: revisions))
+        let answer = try send(
+            .POST, Routes.volume(volume, .manifests), ContentType.json, body, [])
+        var found: [Identifier: [UInt8]] = [:]
+        var reader = FrameReader()
+        reader.append(answer.body)
+        do throws(FrameFault) {
+            while let frame = try reader.nextManifest() { found[frame.revision] = frame.bytes }
+        } catch {
+            throw .strange("The hub \(address) sent a manifest that is none: \(error).")
+        }
+        return found
+    }
+
+    /// Calls `each` with every frame, in the order asked for, as it comes. It says whether more is
+    /// wanted.
+    package func read(
+        _ volume: Identifier, _ ids: [Digest],
+        each: @escaping @Sendable (ChunkFrame) -> Bool
+    ) throws(HubFault) {
+        let request = request(
+            .POST, Routes.volume(volume, .read), ContentType.binary, PackedIDs(ids).bytes, [])
+        try result { [self] in
+            let response = try await client.execute(request, timeout: .hours(1))
+            try await check(response)
+            var reader = FrameReader()
+            for try await piece in response.body {
+                traffic.down(piece.readableBytes)
+                reader.append(piece.readableBytesView)
+                while let frame = try reader.nextChunk() {
+                    if !each(frame) { return }
+                }
+            }
+            guard reader.isEmpty else { throw HubFault.silent("The hub stopped in a chunk.") }
+        }
+    }
+
+    /// Calls `each` with every hint until the stream ends or `each` says that no more is wanted.
+    package func feed(
+        _ volume: Identifier, epoch: Identifier, each: @escaping @Sendable (Hint) -> Bool
+    ) throws(HubFault) {
+        let path = Routes.volume(volume, .feed) + "?epoch=\(epoch)"
+        let request = request(.GET, path, nil, nil, [])
+        try result { [self] in
+            let response = try await client.execute(request, deadline: .distantFuture)
+            try await check(response)
+            var line: [UInt8] = []
+            for try await piece in response.body {
+                for byte in piece.readableBytesView {
+                    guard byte == UInt8(ascii: "\n") else {
+                        line.append(byte)
+                        continue
+                    }
+                    let hint = try JSONDecoder().decode(Hint.self, from: Data(line))
+                    line = []
+                    if !each(hint) { return }
+                }
+                guard line.count < 1 << 16 else { throw HubFault.strange("An endless hint.") }
+            }
+        }
+    }
+
+    // MARK: The way there
+
+    private struct Answer: Sendable {
+        var headers: HTTPHeaders
+        var body: [UInt8]
+    }
+
+    private func ask<Body: Decodable>(_ method: HTTPMethod, _ path: String) throws(HubFault)
+        -> Body
+    {
+        try decoded(try send(method, path, nil, nil, []).body)
+    }
+
+    private func exchange<Body: Decodable>(
+        _ method: HTTPMethod, _ path: String, _ body: some Encodable
+    ) throws(HubFault) -> Body {
+        try decoded(try send(method, path, ContentType.json, json(body), []).body)
+    }
+
+    private func json(_ body: some Encodable) throws(HubFault) -> [UInt8] {
+        do {
+            return Array(try JSONEncoder().encode(body))
+        } catch {
+            throw .strange("A request cannot be written: \(error)")
+        }
+    }
+
+    private func decoded<Body: Decodable>(_ bytes: [UInt8]) throws(HubFault) -> Body {
+        do {
+            return try JSONDecoder().decode(Body.self, from: Data(bytes))
+        } catch {
+            throw .strange("\(address) does not answer as a hub does: \(error)")
+        }
+    }
+
+    private func request(
+        _ method: HTTPMethod, _ path: String, _ type: String?, _ body: [UInt8]?,
+        _ headers: [(String, String)]
+    ) -> HTTPClientRequest {
+        var request = HTTPClientRequest(url: address.text + path)
+        request.method = method
+        if let token = token.withLock({ $0 }) {
+            request.headers.add(name: "Authorization", value: "Bearer \(token)")
+        }
+        if let type { request.headers.add(name: "Content-Type", value: type) }
+        for (name, value) in headers { request.headers.add(name: name, value: value) }
+        if let body { request.body = .bytes(ByteBuffer(bytes: body)) }
+        return request
+    }
+
+    private func send(
+        _ method: HTTPMethod, _ path: String, _ type: String?, _ body: [UInt8]?,
+        _ headers: [(String, String)]
+    ) throws(HubFault) -> Answer {
+        let request = request(method, path, type, body, headers)
+        traffic.up(body?.count ?? 0)
+        return try result { [self] in
+            let response = try await client.execute(request, timeout: .seconds(120))
+            try await check(response)
+            let body = try await response.body.collect(upTo: 256 << 20)
+            traffic.down(body.readableBytes)
+            return Answer(headers: response.headers, body: Array(body.readableBytesView))
+        }
+    }
+
+    private func check(_ response: HTTPClientResponse) async throws {
+        guard response.status.code < 300 else {
+            let body = try await response.body.collect(upTo: 16 << 20)
+            guard
+                let failure = try? JSONDecoder().decode(
+                    Failure.self, from: Data(body.readableBytesView))
+            else {
+                throw HubFault.strange(
+                    "\(address) answered with status \(response.status.code), not as a hub does.")
+            }
+            throw HubFault.refused(failure)
+        }
+    }
+
+    private func result<Value: Sendable>(
+        _ body: @escaping @Sendable () async throws -> Value
+    ) throws(HubFault) -> Value {
+        let address = address
+        let result = awaited { () -> Result<Value, HubFault> in
+            do {
+                return .success(try await body())
+            } catch let fault as HubFault {
+                return .failure(fault)
+            } catch let error as HTTPClientError
+                where error == .readTimeout || error == .deadlineExceeded
+            {
+                return .failure(.silent("The hub \(address) did not answer in time."))
+            } catch let error as FrameFault {
+                return .failure(.strange("\(error)"))
+            } catch {
+                return .failure(.unreachable("The hub \(address) cannot be reached: \(error)."))
+            }
+        }
+        return try result.get()
+    }
+}
+
+/// `http://host:port` or `https://…`, no path.
+package struct HubAddress: Hashable, Sendable, CustomStringConvertible {
+    package let text: String
+    /// A file with certificates to be trusted, where the system's are not enough.
+    package var certificate: String?
+
+    package var description: String { text }
+
+    package init(_ given: String, certificate: String? = nil) throws(VolumeError) {
+        let trimmed = given.hasSuffix("/") ? String(given.dropLast()) : given
+        guard let parts = URLComponents(string: trimmed), let scheme = parts.scheme,
+            ["http", "https"].contains(scheme), let host = parts.host, !host.isEmpty,
+            parts.path.isEmpty, parts.query == nil, parts.user == nil
+        else {
+            throw VolumeError(
+                .invalid,
+                "\"\(given)\" is not a hub's address: it looks like https://hub.example:8420")
+        }
+        text = trimmed
+        self.certificate = certificate
+    }
+}

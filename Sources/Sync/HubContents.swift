@@ -1,0 +1,139 @@
+import ChunkStore
+import HubProtocol
+import Journal
+import Model
+import Synchronization
+import Volume
+
+/// The bytes that are at the hub alone, as the volume asks for them.
+package final class HubContents: RemoteContents {
+    let client: HubClient
+    let account: Account
+    let throttle: Throttle
+    private let isOffline: @Sendable () -> Bool
+    private let manifests = Mutex<[Identifier: Manifest]>([:])
+
+    init(
+        client: HubClient, account: Account, throttle: Throttle,
+        isOffline: @escaping @Sendable () -> Bool
+    ) {
+        self.client = client
+        self.account = account
+        self.throttle = throttle
+        self.isOffline = isOffline
+    }
+
+    package func manifest(of version: Identifier) throws(VolumeError) -> Manifest {
+        if let known = manifests.withLock({ $0[version] }) { return known }
+        guard let manifest = try manifests(of: [version])[version] else {
+            throw VolumeError(.notFound, "The hub has no contents of version \(version).")
+        }
+        manifests.withLock { known in
+            if known.count >= 256 { known.removeAll() }
+            known[version] = manifest
+        }
+        return manifest
+    }
+
+    func manifests(of versions: [Identifier]) throws(VolumeError) -> [Identifier: Manifest] {
+        var found: [Identifier: Manifest] = [:]
+        try asked { () throws(HubFault) in
+            let answers = try client.manifests(account.volume, versions)
+            for (id, bytes) in answers { found[id] = Manifest(encoded: bytes) }
+        }
+        return found
+    }
+
+    package func chunks(
+        _ references: [ChunkReference], of version: Identifier,
+        each: (Int, [UInt8]) throws(VolumeError) -> Void
+    ) throws(VolumeError) {
+        // In pieces: what came is handed over on this thread while nothing more is on its way, so
+        // that memory stays bounded.
+        var start = 0
+        while start < references.count {
+            var (end, bytes) = (start, 0)
+            while end < references.count, end - start < HubLimits.ids, bytes < HubContents.piece {
+                bytes += Int(references[end].length)
+                end += 1
+            }
+            let piece = Array(references[start..<end])
+            let got = try read(piece)
+            for (index, chunk) in got.enumerated() { try each(start + index, chunk) }
+            start = end
+        }
+    }
+
+    private static let piece = 4 << 20
+
+    /// The plain bytes of each, in their order, verified.
+    func read(_ references: [ChunkReference]) throws(VolumeError) -> [[UInt8]] {
+        let ids = references.map { account.keys.keyed($0.id) }
+        let frames = Mutex<[ChunkFrame]>([])
+        try asked { () throws(HubFault) in
+            try client.read(account.volume, ids) { frame in
+                frames.withLock { $0.append(frame) }
+                return true
+            }
+        }
+        let came = frames.withLock { $0 }
+        throttle.pass(came.reduce(0) { $0 + $1.bytes.count })
+        guard came.count == ids.count else {
+            throw VolumeError(.timeout, "The hub sent \(came.count) of \(ids.count) chunks.")
+        }
+        var result: [[UInt8]] = []
+        for (frame, reference) in zip(came, references) {
+            guard let bytes = frame.plain(length: Int(reference.length)),
+                Digest.sha256(bytes) == reference.id
+            else {
+                throw VolumeError(
+                    .damaged,
+                    "The hub does not have chunk \(reference.id) whole: `concord hub check` there "
+                        + "tells what else is damaged.")
+            }
+            result.append(bytes)
+        }
+        return result
+    }
+
+    private func asked(_ body: () throws(HubFault) -> Void) throws(VolumeError) {
+        guard !isOffline() else {
+            throw VolumeError(.offline, "This device is offline (fsctl online ends that).")
+        }
+        do throws(HubFault) {
+            try body()
+        } catch {
+            throw VolumeError(error)
+        }
+    }
+}
+
+extension ChunkFrame {
+    /// Nil when it is not there or not of that length.
+    func plain(length: Int) -> [UInt8]? {
+        switch codec {
+        case .plain: return bytes.count == length ? bytes : nil
+        case .zstd:
+            let plain = Compression.decompress(bytes, limit: length)
+            return plain?.count == length ? plain : nil
+        case .absent: return nil
+        }
+    }
+}
+
+extension VolumeError {
+    init(_ fault: HubFault) {
+        switch fault {
+        case .unreachable(let text), .strange(let text): self.init(.offline, text)
+        case .silent(let text): self.init(.timeout, text)
+        case .refused(let failure):
+            switch failure.code {
+            case .unauthenticated, .code: self.init(.denied, failure.message)
+            case .notFound: self.init(.notFound, failure.message)
+            case .full: self.init(.full, failure.message)
+            case .busy, .tooMany, .failed: self.init(.timeout, failure.message)
+            default: self.init(.invalid, failure.message)
+            }
+        }
+    }
+}

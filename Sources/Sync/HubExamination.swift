@@ -1,0 +1,263 @@
+import HubProtocol
+import Journal
+import Model
+import Reconcile
+import Volume
+
+/// The doctor's last hop: what the hub has is compared with what this device believes it to have,
+/// and that with the tree. In small steps, between which the engine goes on; what changes
+/// meanwhile is left out.
+struct HubExamination {
+    let engine: SyncEngine
+    let repairs: Bool
+    let progress: (String, Double) -> Bool
+    private var findings: [Finding] = []
+    private var left = 0
+
+    private static let step = 500
+    /// A broken hub would otherwise fill the screen.
+    private static let findingsMax = 100
+
+    init(_ engine: SyncEngine, repairs: Bool, progress: @escaping (String, Double) -> Bool) {
+        self.engine = engine
+        self.repairs = repairs
+        self.progress = progress
+    }
+
+    private var client: HubClient { engine.client }
+    private var volume: Identifier { engine.account.volume }
+
+    mutating func run() -> [Finding] {
+        let state = engine.report
+        guard !state.isOffline else {
+            add(.note, "hub", "The hub was not asked: this device is offline (fsctl online).")
+            return findings
+        }
+        do {
+            let seen = try examineStates()
+            try examineItems(seen)
+            try examineVersions()
+            if findings.isEmpty {
+                add(.note, "hub", "\(seen.count) items are at the hub as they are here.")
+            }
+        } catch let fault as HubFault {
+            add(.note, "hub", "The hub was not asked to the end: \(fault.message)")
+        } catch {
+            add(.note, "hub", "The comparison with the hub ended early: \(error)")
+        }
+        if left > 0 { add(.note, "hub", "There are \(left) more differences of these kinds.") }
+        return findings
+    }
+
+    private mutating func add(_ severity: Finding.Severity, _ subject: String, _ message: String) {
+        guard findings.count < HubExamination.findingsMax || subject == "hub" else {
+            left += 1
+            return
+        }
+        findings.append(Finding(severity: severity, subject: subject, message: message))
+    }
+
+    private func goesOn(_ text: String, _ fraction: Double) throws {
+        guard progress(text, fraction), !engine.isEnding else {
+            throw VolumeError(.cancelled, "Nobody waits for it any more.")
+        }
+    }
+
+    // MARK: Hub and mirror
+
+    /// Each item's state at the hub against what was agreed on; those that were there.
+    private mutating func examineStates() throws -> Set<Identifier> {
+        let session = try engine.session()
+        var seen: Set<Identifier> = []
+        var cursor: UInt64 = 0
+        while true {
+            let answer = try client.changes(
+                volume, after: cursor, limit: HubLimits.changes, epoch: session.volumeEpoch,
+                withTrash: true)
+            let states = answer.changes.compactMap { change in
+                if case .item(let state) = change { state } else { nil }
+            }
+            for state in states { seen.insert(state.id) }
+            for difference in try differences(states, upTo: session.cursor) {
+                add(.damage, difference.path, difference.message)
+            }
+            cursor = answer.next
+            try goesOn("items at the hub", Double(cursor) / Double(max(answer.head, 1)))
+            if answer.next >= answer.head { return seen }
+        }
+    }
+
+    private struct Difference: Sendable {
+        var path: String
+        var message: String
+    }
+
+    private func differences(_ states: [ItemState], upTo cursor: UInt64) throws -> [Difference] {
+        try engine.perform { table in
+            var found: [Difference] = []
+            for state in states where state.sequence <= cursor {
+                let mirror = try table.mirror(state.id)
+                if let mirror, mirror.remote != nil || mirror.state != .settled { continue }
+                if try table.isInOutbox(state.id) || table.isUnsent(state.id) { continue }
+                let remote = Image(state)
+                guard let base = mirror?.base?.image else {
+                    guard remote.isAlive, state.id != .root else { continue }
+                    found.append(
+                        Difference(
+                            path: state.name,
+                            message: "The hub has \(state.name), of which this device knows "
+                                + "nothing. \(HubExamination.advice)"))
+                    continue
+                }
+                guard let word = base.difference(from: remote) else { continue }
+                let path = try table.path(of: state.id) ?? state.name
+                found.append(
+                    Difference(
+                        path: path,
+                        message: "\(path) has \(word) at the hub than was agreed on. "
+                            + HubExamination.advice))
+            }
+            return found
+        }
+    }
+
+    static let advice =
+        "To compare all anew: fsctl signout --force, then fsctl signin; nothing is deleted by it."
+
+    // MARK: Mirror and tree
+
+    private mutating func examineItems(_ seen: Set<Identifier>) throws {
+        let total = try engine.volume.journal.read { try $0.mirrorCount() }
+        let cursor = try engine.session().cursor
+        var last = Identifier.none
+        var done = 0
+        while true {
+            let after = last
+            let ids = try engine.volume.journal.read {
+                try $0.mirrorIDs(after: after, limit: HubExamination.step)
+            }
+            guard let end = ids.last else { return }
+            last = end
+            let (exchange, repairs) = (engine.exchange, repairs)
+            let found = try engine.perform { table in
+                try ids.compactMap { id in
+                    try table.examine(
+                        id, isAtHub: seen.contains(id), upTo: cursor, repairs: repairs, exchange)
+                }
+            }
+            for (path, message, isRepaired) in found {
+                add(isRepaired ? .repaired : .damage, path, message)
+            }
+            done += ids.count
+            try goesOn("items here and at the hub", Double(done) / Double(max(total, 1)))
+        }
+    }
+
+    // MARK: Versions
+
+    private mutating func examineVersions() throws {
+        var cursor: Int64 = 0
+        var old = 0
+        while true {
+            let after = cursor
+            let page = try engine.volume.journal.read {
+                try $0.confirmedVersions(after: after, limit: 2000)
+            }
+            guard let last = page.last else { break }
+            cursor = last.key
+            let counts = try client.durability(volume, page.map(\.id))
+            let unknown = zip(page, counts).filter { $0.1 == nil }.map(\.0)
+            let repairs = repairs
+            let found = try engine.perform { table in
+                try unknown.map { version in
+                    let isCurrent =
+                        try table.journal.item(version.item)?.current == version.id
+                        && table.journal.version(id: version.id)?.version.durability == .hub
+                    let isHere = try isCurrent && table.journal.isWhole(version.id)
+                    let path = try table.journal.path(of: version.item)?.map(\.text)
+                        .joined(separator: "/")
+                    if isHere, repairs { try table.deny(version.id, sendsAgain: true) }
+                    return (isCurrent, isHere, path ?? "", version.number)
+                }
+            }
+            for (isCurrent, isHere, path, number) in found {
+                guard isCurrent else {
+                    old += 1
+                    continue
+                }
+                let fact = "The hub does not have version \(number) of \(path), which it confirmed."
+                if isHere {
+                    add(
+                        repairs ? .repaired : .damage, path,
+                        fact + " It is here" + (repairs ? ", and is sent again." : "."))
+                } else {
+                    add(
+                        .damage, path,
+                        fact + " Its bytes may be on another device: download it there.")
+                }
+            }
+            try goesOn("versions at the hub", 0.9)
+        }
+        if old > 0 {
+            add(.note, "hub", "\(old) older versions are not at the hub any more, or never were.")
+        }
+        engine.poke()
+    }
+}
+
+extension SyncEngine {
+    /// Compares hub, journal and tree; blocks for long, the engine only for moments.
+    package func examine(repairs: Bool, progress: @escaping (String, Double) -> Bool) -> [Finding] {
+        var examination = HubExamination(self, repairs: repairs, progress: progress)
+        return examination.run()
+    }
+}
+
+extension JournalTable {
+    func path(of id: Identifier) throws(VolumeError) -> String? {
+        guard let key = try key(of: id) else { return nil }
+        return try journal.path(of: key)?.shown
+    }
+
+    /// What is wrong with an item that seems to be in step; nil: nothing.
+    fileprivate mutating func examine(
+        _ id: Identifier, isAtHub: Bool, upTo cursor: UInt64, repairs: Bool, _ exchange: Exchange
+    ) throws(VolumeError) -> (path: String, message: String, isRepaired: Bool)? {
+        guard let mirror = try mirror(id), mirror.remote == nil, mirror.state == .settled,
+            let base = mirror.base, base.sequence <= cursor,
+            base.generation == (try session().generation),
+            try !isInOutbox(id), try !isUnsent(id)
+        else { return nil }
+        let path = try path(of: id) ?? base.image.name
+        guard isAtHub || !base.image.isAlive else {
+            return (
+                path,
+                "The hub has nothing of \(path), which it confirmed. " + HubExamination.advice,
+                false
+            )
+        }
+        let draft = try exchange.draft(id, in: &self)
+        guard !draft.changes.isEmpty, try local(id) != nil || base.image.isAlive else { return nil }
+        if repairs, let key = try key(of: id) { try journal.addUnsent(key) }
+        return (
+            path,
+            "\(path) is not here as it was agreed on with the hub, and nothing told of a change."
+                + (repairs ? " It is told now." : ""), repairs
+        )
+    }
+}
+
+extension Image {
+    /// In what the other one differs; nil: in nothing.
+    fileprivate func difference(from other: Image) -> String? {
+        if isAlive != other.isAlive { return "another fate (deleted here or there)" }
+        guard isAlive else { return nil }
+        if kind != other.kind || target != other.target { return "another kind or target" }
+        if parent != other.parent || name != other.name { return "another place or name" }
+        if revision != other.revision, content == nil || content != other.content {
+            return "other contents"
+        }
+        if attributes != other.attributes { return "other attributes" }
+        return nil
+    }
+}

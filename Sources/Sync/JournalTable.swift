@@ -1,0 +1,376 @@
+import CLinux
+import Glibc
+import Journal
+import Model
+import Reconcile
+import SystemCalls
+import Volume
+
+/// The exchange's table on a device: its journal, within one transaction.
+struct JournalTable: DeviceTable {
+    typealias Failure = VolumeError
+
+    let journal: Transaction
+    let account: Account
+    let clock: HubClock
+    /// The working tree's root.
+    let tree: Int32
+    /// As the journal has it, once it was asked for.
+    private let known = KnownSession()
+
+    init(journal: Transaction, account: Account, clock: HubClock, tree: Int32) {
+        self.journal = journal
+        self.account = account
+        self.clock = clock
+        self.tree = tree
+    }
+
+    func session() throws(VolumeError) -> Session {
+        if let session = known.session { return session }
+        guard let session = try Session(journal) else {
+            throw VolumeError(.damaged, "The journal does not say how far it is with the hub.")
+        }
+        known.session = session
+        return session
+    }
+
+    /// Kept by `flush`.
+    func set(_ session: Session) {
+        known.session = session
+        known.isNew = true
+    }
+
+    /// To be called at the end of the transaction: a batch changes the session once an item.
+    func flush() throws(VolumeError) {
+        guard known.isNew, let session = known.session else { return }
+        try session.store(journal)
+        known.isNew = false
+    }
+
+    private final class KnownSession {
+        var session: Session?
+        var isNew = false
+    }
+
+    // MARK: The tree
+
+    func local(_ id: Identifier) throws(VolumeError) -> Image? {
+        guard let item = try journal.localItem(id) else { return nil }
+        return try image(item)
+    }
+
+    /// Nil for what never leaves this device.
+    func image(_ item: LocalItem) throws(VolumeError) -> Image? {
+        guard let kind = ItemKind(item.kind), let name = item.name.portable else { return nil }
+        var image = Image(
+            kind: kind, parent: item.parentKey == Item.root ? .root : item.parent, name: name,
+            isAlive: item.isAlive)
+        // A folder that was a package keeps its versions here.
+        if kind.isDocument {
+            image.revision = item.current
+            image.content = item.content.map(account.keys.name(of:))
+        }
+        guard item.isAlive else { return image }
+        if item.hasConflicts, kind.isDocument {
+            image.conflicts = try journal.conflicts(of: item.key)
+        }
+        if kind == .symlink {
+            image.target = try target(of: item)
+            return image
+        }
+        if item.mode != 0 {
+            image.attributes["mode"] = [UInt8(item.mode >> 8), UInt8(item.mode & 0xFF)]
+        }
+        if kind == .file, item.changed != 0, let saved = item.versionModified,
+            saved != item.modified
+        {
+            image.attributes["modified"] = bigEndian(item.modified)
+        }
+        for attribute in AttributeList(encoded: item.attributes)?.attributes ?? [] {
+            guard let name = String(validating: attribute.name, as: UTF8.self) else { continue }
+            image.attributes["x:" + name] = attribute.value
+        }
+        return image
+    }
+
+    private func target(of item: LocalItem) throws(VolumeError) -> String? {
+        guard let path = try journal.path(of: item.key), let name = path.last else { return nil }
+        return readTarget(of: name, in: Array(path.dropLast()), tree: tree)
+    }
+
+    func key(of id: Identifier) throws(VolumeError) -> Int64? {
+        id == .root ? Item.root : try journal.key(of: id)
+    }
+
+    func localChild(_ name: String, in parent: Identifier) throws(VolumeError) -> Identifier? {
+        guard let key = try key(of: parent) else { return nil }
+        return try journal.childID(Name(name), of: key)
+    }
+
+    func hasLocalChildren(_ parent: Identifier) throws(VolumeError) -> Bool {
+        guard let key = try key(of: parent) else { return false }
+        return try journal.hasChildren(key)
+    }
+
+    func revision(_ id: Identifier) throws(VolumeError) -> Revision? {
+        guard let (_, version) = try journal.version(id: id) else { return nil }
+        return Revision(version, account: account, clock: clock)
+    }
+
+    func descends(_ id: Identifier, from ancestor: Identifier, of item: Identifier)
+        throws(VolumeError) -> Bool
+    {
+        guard let key = try key(of: item) else { return false }
+        var seen: Set<Identifier> = []
+        var open = [id]
+        while let next = open.popLast() {
+            if next == ancestor { return true }
+            guard seen.insert(next).inserted, let found = try journal.version(id: next),
+                found.item == key
+            else { continue }
+            open += found.version.parents
+        }
+        return false
+    }
+
+    func reidentify(_ id: Identifier, as other: Identifier) throws(VolumeError) {
+        // What is on its way there under the old id is this item's.
+        try journal.readdressOutbox(id, to: other)
+        guard let key = try journal.key(of: id) else { return }
+        guard let deleted = try journal.key(of: other) else {
+            return try journal.setID(key, to: other)
+        }
+        guard try journal.item(deleted)?.deleted != nil else { return }
+        try journal.setID(deleted, to: .random())
+        try journal.setID(key, to: other)
+        try journal.setID(deleted, to: id)
+    }
+
+    // MARK: The mirror
+
+    func mirror(_ id: Identifier) throws(VolumeError) -> Mirror? {
+        guard let row = try journal.mirror(id) else { return nil }
+        return try mirror(row)
+    }
+
+    private func mirror(_ row: MirrorRow) throws(VolumeError) -> Mirror {
+        let base = row.base.flatMap { Agreement(encoded: $0) }
+        let remote = row.remote.flatMap { ItemState(encoded: $0) }
+        guard (base == nil) == (row.base == nil), (remote == nil) == (row.remote == nil) else {
+            throw VolumeError(.damaged, "What the hub said of item \(row.id) cannot be read.")
+        }
+        return Mirror(
+            base: base, remote: remote, state: Mirror.State(rawValue: row.state.rawValue)!,
+            since: row.sequence)
+    }
+
+    func setMirror(_ id: Identifier, _ mirror: Mirror?) throws(VolumeError) {
+        guard let mirror else { return try journal.removeMirror(id) }
+        try confirm(id, mirror)
+        try journal.set(
+            MirrorRow(
+                id: id, base: mirror.base?.encoded, remote: mirror.remote?.encoded,
+                state: MirrorRow.State(rawValue: mirror.state.rawValue)!,
+                sequence: mirror.since))
+    }
+
+    /// What the hub has as it is here is safe there: also where another device brought it, in which
+    /// case the version is that one's from now on, by whose id the hub finds its bytes.
+    private func confirm(_ id: Identifier, _ mirror: Mirror) throws(VolumeError) {
+        guard mirror.remote == nil, mirror.state == .settled, let base = mirror.base,
+            base.image.isAlive, let known = base.image.revision,
+            let item = try journal.item(id: id), item.deleted == nil, item.changed != 0,
+            let current = item.current, let version = try journal.version(id: current)?.version,
+            current != known || version.durability < .hub,
+            current == known || account.keys.name(of: version.content) == base.image.content,
+            base.volumeEpoch == (try session().volumeEpoch),
+            base.generation == (try session().generation), try !journal.isInOutbox(id)
+        else { return }
+        guard try journal.confirm(current: current, of: item.key, as: known),
+            try journal.absentVersion(of: item.key) == nil
+        else { return }
+        try journal.addHolding(known)
+    }
+
+    func forgetRemotes() throws(VolumeError) {
+        let states: [MirrorRow.State] = [.due, .underway, .stuck]
+        for state in states {
+            for id in try journal.mirrors(state, limit: .max).map(\.id) {
+                let base = try mirror(id)?.base
+                try setMirror(id, base.map { Mirror(base: $0) })
+            }
+        }
+    }
+
+    func firstDue() throws(VolumeError) -> UInt64? {
+        let states: [MirrorRow.State] = [.due, .underway, .stuck]
+        var first: UInt64?
+        for state in states {
+            if let found = try journal.firstMirror(state) { first = min(first ?? .max, found) }
+        }
+        return first
+    }
+
+    // MARK: What is to be sent
+
+    func isUnsent(_ id: Identifier) throws(VolumeError) -> Bool {
+        guard let key = try journal.key(of: id) else { return false }
+        return try journal.isUnsent(key)
+    }
+
+    func addUnsent(_ id: Identifier) throws(VolumeError) {
+        if let key = try journal.key(of: id) { try journal.addUnsent(key) }
+    }
+
+    func removeUnsent(_ id: Identifier) throws(VolumeError) {
+        if let key = try journal.key(of: id) { try journal.removeUnsent(key) }
+    }
+
+    func changeTimes(_ id: Identifier) throws(VolumeError) -> ChangeTimes {
+        guard let key = try journal.key(of: id) else { return ChangeTimes() }
+        let times = try journal.unsentTimes(key)
+        return ChangeTimes(
+            placed: times.placed.map { $0 + clock.offset },
+            attributes: times.attributed.map { $0 + clock.offset })
+    }
+
+    func unsentAlive(limit: Int) throws(VolumeError) -> [Identifier] {
+        var found: [Identifier] = []
+        for key in try journal.unsent(after: 0, limit: limit) {
+            guard let item = try journal.localItem(key: key), item.isAlive,
+                item.name.portable != nil, let id = try journal.id(of: key)
+            else { continue }
+            found.append(id)
+        }
+        return found
+    }
+
+    func isInOutbox(_ id: Identifier) throws(VolumeError) -> Bool { try journal.isInOutbox(id) }
+
+    func isCreating() throws(VolumeError) -> Bool {
+        for row in try journal.outbox(limit: .max) {
+            if case .create = Operation(encoded: row.operation)?.change { return true }
+        }
+        return false
+    }
+
+    func append(_ operation: Operation) throws(VolumeError) {
+        try journal.append(
+            OutboxRow(
+                number: operation.id.number, item: operation.item, operation: operation.encoded))
+    }
+
+    /// What is confirmed is safe at the hub, unless the hub has refused it.
+    func removeOutbox(upTo number: UInt64) throws(VolumeError) {
+        guard number > 0 else { return }
+        for row in try journal.outbox(limit: .max) where row.number <= number {
+            guard number < .max, let operation = Operation(encoded: row.operation),
+                let revision = operation.change.revision,
+                try journal.version(id: revision.id) != nil,
+                try journal.mirror(row.item)?.state != .refused
+            else { continue }
+            try journal.setDurability([revision.id], to: .hub)
+            // Told again: the hub's answer says whether it really has it.
+            try journal.addHolding(revision.id)
+        }
+        try journal.removeOutbox(upTo: number)
+    }
+
+    // MARK: The world
+
+    func placement(_ name: String, in parent: Identifier) -> Placement {
+        account.keys.placement(
+            name, in: parent, device: account.deviceName, moment: cl_clock_realtime_ns())
+    }
+
+    func now() -> Int64 { clock.now }
+}
+
+extension ItemKind {
+    /// Nil for what never leaves this device.
+    init?(_ kind: Item.Kind) {
+        switch kind {
+        case .file: self = .file
+        case .directory: self = .directory
+        case .package: self = .package
+        case .symlink: self = .symlink
+        case .special: return nil
+        }
+    }
+}
+
+extension Item.Kind {
+    init(_ kind: ItemKind) {
+        self =
+            switch kind {
+            case .file: .file
+            case .directory: .directory
+            case .package: .package
+            case .symlink: .symlink
+            }
+    }
+}
+
+extension Name {
+    /// As text, where every machine can have that name; nil else (decision table, row 19).
+    var portable: String? {
+        guard let text = String(validating: bytes, as: UTF8.self), !text.isEmpty,
+            text != ".", text != ".."
+        else { return nil }
+        return text
+    }
+}
+
+extension Revision {
+    init(_ version: Version, account: Account, clock: HubClock) {
+        let isMine = version.device == account.device
+        self.init(
+            id: version.id, parents: version.parents,
+            content: account.keys.name(of: version.content), size: version.size,
+            moment: Moment(
+                time: version.saved + (isMine ? clock.offset : 0), device: version.device),
+            note: Note(
+                deviceName: version.deviceName, person: version.person, program: version.program,
+                name: version.name.text, modified: version.modified, saved: version.saved))
+    }
+}
+
+extension Version {
+    /// Its number is given where it is recorded; `content` is the plain digest, which the manifest
+    /// tells and the hub does not.
+    init(_ revision: Revision, content: Digest, kind: Kind = .current) {
+        self.init(
+            id: revision.id, number: 1, parents: revision.parents, kind: kind,
+            device: revision.moment.device, deviceName: revision.note.deviceName,
+            person: revision.note.person, program: revision.note.program,
+            name: Name(revision.note.name), size: revision.size,
+            modified: revision.note.modified, saved: revision.note.saved, content: content,
+            durability: .hub)
+    }
+}
+
+func bigEndian(_ value: Int64) -> [UInt8] {
+    withUnsafeBytes(of: value.bigEndian) { Array($0) }
+}
+
+func integer(bigEndian bytes: [UInt8]) -> Int64? {
+    guard bytes.count == 8 else { return nil }
+    return Int64(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
+}
+
+/// Nil when it is not there, or not a symlink, or no text.
+func readTarget(of name: Name, in directory: [Name], tree: Int32) -> String? {
+    guard let parent = try? openBeneath(directory, from: tree, flags: O_PATH | O_DIRECTORY) else {
+        return nil
+    }
+    var bytes = [UInt8](repeating: 0, count: 4096)
+    let count = name.withCString { name in
+        bytes.withUnsafeMutableBytes { buffer in
+            readlinkat(
+                parent.raw, name, buffer.baseAddress!.assumingMemoryBound(to: CChar.self),
+                buffer.count)
+        }
+    }
+    guard count > 0 else { return nil }
+    return String(validating: bytes[..<count], as: UTF8.self)
+}

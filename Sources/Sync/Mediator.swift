@@ -1,0 +1,224 @@
+import CLinux
+import Glibc
+import Logging
+import Merge
+import Model
+import Synchronization
+import SystemCalls
+import Volume
+
+/// Looks after documents in conflict, behind everybody's back: what is small of their versions is
+/// brought to this device, so that it can be looked at and settled anywhere, also offline; and
+/// what merges by itself is merged, by the rules of `.concordattributes`.
+///
+/// Every device does so. What they make of the same three versions is equal, and equal contents are
+/// one version; who saved the loser goes first, so that most of the time there is one.
+package final class Mediator: @unchecked Sendable {
+    private let volume: Volume
+    private let tree: any Applying
+    private let log: Logger
+    private let lookout = Lookout("mediator")
+
+    // Of its thread.
+
+    /// By the document's key.
+    private var known: [Int64: Known] = [:]
+
+    private struct Known {
+        var question: Question
+        var since: Int64
+        var isAnswered = false
+    }
+
+    /// What a look at a document depends on: unchanged, it is not looked at again.
+    private struct Question: Hashable {
+        var conflict: OpenConflict
+        var rules: [UInt8]
+    }
+
+    /// Bytes: a version of more stays at the hub until somebody reads it.
+    private static let bytesMax: UInt64 = 16 << 20
+    private static let retrySeconds: Int64 = 10
+    private static let rulesSeconds: Int64 = 30
+
+    package init(volume: Volume, tree: any Applying, log: Logger) {
+        self.volume = volume
+        self.tree = tree
+        self.log = log
+    }
+
+    // MARK: Life
+
+    package func start() { lookout.start { [self] in look() } }
+    package func stop() { lookout.stop() }
+
+    /// Somewhere there are other conflict versions than before.
+    package func poke() { lookout.poke() }
+
+    /// When to look again.
+    private func look() -> Int64 {
+        let now = cl_clock_monotonic_ns()
+        var next = now + 3_600_000_000_000
+        let conflicts = (try? volume.openConflicts()) ?? []
+        let keys = Set(conflicts.map(\.key))
+        known = known.filter { keys.contains($0.key) }
+        guard !conflicts.isEmpty else { return next }
+        // Nobody tells when the rules change.
+        next = now + Mediator.rulesSeconds * 1_000_000_000
+        let rules = self.rules
+        for conflict in conflicts {
+            if lookout.isEnding { return next }
+            let question = Question(conflict: conflict, rules: rules)
+            var known = known[conflict.key] ?? Known(question: question, since: now)
+            if known.question != question { known = Known(question: question, since: now) }
+            if !known.isAnswered, let document = try? volume.document(of: conflict) {
+                let due = known.since + patience(document.history)
+                known.isAnswered = due <= now && mediate(document, rules)
+                if !known.isAnswered {
+                    let again = now + Mediator.retrySeconds * 1_000_000_000
+                    next = min(next, due <= now ? again : due)
+                }
+            }
+            self.known[conflict.key] = known
+        }
+        return next
+    }
+
+    /// Nanoseconds for which others may be quicker.
+    private func patience(_ history: DocumentHistory) -> Int64 {
+        let device = volume.identity.device
+        if history.versions.contains(where: { $0.kind == .conflict && $0.device == device }) {
+            return 0
+        }
+        let isMine = history.versions.contains { $0.kind == .current && $0.device == device }
+        return isMine ? 2_000_000_000 : 5_000_000_000
+    }
+
+    /// False: once more, later.
+    private func mediate(_ document: ConflictedDocument, _ rules: [UInt8]) -> Bool {
+        do throws(VolumeError) {
+            for version in document.history.versions
+            where version.kind == .conflict && version.size <= Mediator.bytesMax {
+                try volume.fetch(version.id)
+            }
+            let merged = try merge(document, numbers: nil, isAsked: false, rules: rules)
+            for version in merged.settled {
+                log.info("merged version \(version) of \(document.path.shown)")
+            }
+            return true
+        } catch {
+            switch error.code {
+            case .offline, .timeout, .full, .busy, .notFound: return false
+            default:
+                log.warning("a conflict of \(document.path.shown) cannot be looked at: \(error)")
+                return true
+            }
+        }
+    }
+
+    // MARK: Merging
+
+    /// What came of a merge.
+    package struct Merged: Sendable {
+        /// The numbers of the versions that are settled by it.
+        package var settled: [Int] = []
+        /// Of those that are left: why.
+        package var reasons: [String] = []
+    }
+
+    /// Merges a document's conflict versions (all, or these) into it, one after the other; each is
+    /// a version with two parents, and can be undone.
+    package func merge(
+        at path: [Name], numbers: [Int]?, by actor: Actor, tries: Int = 5
+    ) throws(VolumeError) -> Merged {
+        guard let document = try volume.conflicts(below: path).first(where: { $0.path == path })
+        else {
+            throw VolumeError(.notFound, "\(path.shown) has no versions in conflict.")
+        }
+        do throws(VolumeError) {
+            return try merge(document, numbers: numbers, isAsked: true, rules: rules, by: actor)
+        } catch {
+            // Who shows it has saved first: that is what is to be merged.
+            guard error.code == .busy, tries > 1 else { throw error }
+            return try merge(at: path, numbers: numbers, by: actor, tries: tries - 1)
+        }
+    }
+
+    /// Why it comes out as it does, for one conflict version (nil: the first).
+    package func explain(at path: [Name], number: Int?) throws(VolumeError) -> (
+        kind: String, sentences: [String], text: [UInt8]?
+    ) {
+        guard let document = try volume.conflicts(below: path).first(where: { $0.path == path }),
+            let version = document.history.versions.first(where: {
+                $0.kind == .conflict && (number == nil || $0.number == number)
+            })
+        else {
+            throw VolumeError(.notFound, "\(path.shown) has no such version in conflict.")
+        }
+        return try documentMerge(document, isAsked: false, rules: rules).explain(version)
+    }
+
+    private func merge(
+        _ document: ConflictedDocument, numbers: [Int]?, isAsked: Bool, rules: [UInt8],
+        by actor: Actor = Actor(process: getpid(), uid: getuid(), program: "merge")
+    ) throws(VolumeError) -> Merged {
+        var document = document
+        var merged = Merged()
+        let open = document.history.versions.filter { $0.kind == .conflict }
+        let lineage = Lineage(document.history.versions)
+        for version in open where numbers?.contains(version.number) ?? true {
+            // A person has taken that back.
+            if !isAsked, lineage.original(of: version.id) != nil { continue }
+            let merge = documentMerge(document, isAsked: isAsked, rules: rules)
+            switch try merge.merge(version, by: actor) {
+            case .clean(let replacement):
+                try volume.replace(replacement, at: document.path, through: tree)
+                merged.settled.append(version.number)
+                guard let history = try volume.history(of: document.history.id) else {
+                    return merged
+                }
+                document.history = history
+            case .left(let why): merged.reasons.append(why)
+            case .ask: merged.reasons.append("Nothing is merged until a person says so.")
+            }
+        }
+        return merged
+    }
+
+    private func documentMerge(_ document: ConflictedDocument, isAsked: Bool, rules: [UInt8])
+        -> DocumentMerge
+    {
+        let merger = Merger(
+            rules: MergeRules(file: rules), tools: MergeTools(file: toolsFile),
+            scratch: volume.identity.store + "/merge")
+        return DocumentMerge(
+            volume: volume, merger: merger, path: document.path, history: document.history,
+            isAsked: isAsked)
+    }
+
+    /// The rules travel with the volume.
+    private var rules: [UInt8] {
+        guard
+            let file = try? openBeneath(
+                [Name(MergeRules.fileName)], from: volume.root,
+                flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK),
+            let status = try? file.status(), status.st_size <= MergeRules.sizeMax
+        else { return [] }
+        var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
+        let count = bytes.withUnsafeMutableBytes {
+            (try? readFully(file.raw, into: $0, at: 0)) ?? 0
+        }
+        return Array(bytes.prefix(count))
+    }
+
+    /// What programs they may run is this machine's business.
+    private var toolsFile: String? {
+        let home =
+            getenv("XDG_CONFIG_HOME").map { String(cString: $0) }
+            ?? getenv("HOME").map { String(cString: $0) + "/.config" }
+        guard let path = home.map({ $0 + "/concord/merge" }), access(path, F_OK) == 0 else {
+            return nil
+        }
+        return path
+    }
+}

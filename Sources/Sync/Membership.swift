@@ -1,0 +1,222 @@
+import CLinux
+import HubProtocol
+import Journal
+import Logging
+import Model
+import Reconcile
+import Synchronization
+import Volume
+
+/// Whether a device's volume belongs to a hub, and the engine that keeps both in step while it
+/// does.
+package final class Membership: @unchecked Sendable {
+    private let volume: Volume
+    private let tree: any Applying
+    private let settings: SyncSettings
+    private let log: Logger
+    private let changed: @Sendable ([Spot]) -> Void
+    private let unsafe = Hook<@Sendable (Bool) -> Void>()
+    /// Signing in and out take their turns.
+    private let turn = Mutex<Void>(())
+    private let current = Mutex<(account: Account, engine: SyncEngine)?>(nil)
+
+    package init(
+        volume: Volume, tree: any Applying, settings: SyncSettings = SyncSettings(), log: Logger,
+        changed: @escaping @Sendable ([Spot]) -> Void
+    ) {
+        self.volume = volume
+        self.tree = tree
+        self.settings = settings
+        self.log = log
+        self.changed = changed
+    }
+
+    package var account: Account? { current.withLock { $0?.account } }
+    package var engine: SyncEngine? { current.withLock { $0?.engine } }
+
+    /// Calls `body` with true while something is on this device only and on its way to the hub,
+    /// again with each step, and with false when all is there or nothing is sent. To be called
+    /// before `start`.
+    package func onUnsafe(_ body: @escaping @Sendable (Bool) -> Void) {
+        unsafe.set(body)
+    }
+
+    // MARK: Life
+
+    /// Goes on where the last daemon stopped, if the volume belongs to a hub.
+    package func start() throws(VolumeError) {
+        guard let account = try volume.journal.read({ try Account($0) }) else { return }
+        try start(account)
+    }
+
+    private func start(_ account: Account) throws(VolumeError) {
+        let engine = try SyncEngine(
+            volume: volume, account: account, tree: tree, settings: settings, log: log,
+            changed: changed)
+        engine.unsafe = unsafe.current
+        current.withLock { $0 = (account, engine) }
+        volume.setRemote(engine.hub)
+        volume.onArrival { [weak engine] mark in engine?.arrival(of: mark) }
+        volume.setHolders { [weak engine] version in engine?.devices(holding: version) }
+        engine.start()
+    }
+
+    /// What was not sent stays in the journal.
+    package func stop() {
+        let engine = current.withLock { current in
+            defer { current = nil }
+            return current?.engine
+        }
+        volume.setRemote(nil)
+        volume.setHolders(nil)
+        engine?.stop()
+    }
+
+    // MARK: Signing in and out
+
+    /// What is here joins what the hub has: the same names with the same contents are the same
+    /// documents, other contents become versions, and nothing is deleted on either side.
+    ///
+    /// - Parameters:
+    ///   - volumeName: Nil: the volume's own name.
+    /// - Throws: `.invalid` when signed in already; `.denied`, `.offline`, `.timeout`.
+    package func signIn(
+        _ address: HubAddress, code: String, deviceName: String?, volumeName: String?
+    ) throws(VolumeError) -> Account {
+        if let account {
+            throw VolumeError(
+                .invalid,
+                "This volume is signed in to \(account.address) as \(account.user) already: "
+                    + "sign out first (fsctl signout).")
+        }
+        let client = try HubClient(address)
+        defer { client.close() }
+        let name = deviceName ?? volume.identity.deviceName
+        let account: Account
+        let session: Session
+        do throws(HubFault) {
+            (account, session) = try enrol(client, code, name, volumeName)
+        } catch {
+            throw VolumeError(error)
+        }
+        try volume.perform { t in
+            try t.forgetHub()
+            try account.store(t)
+            try session.store(t)
+            try t.startNoting()
+        }
+        try start(account)
+        log.info("signed in to \(address) as \(account.user), volume \(account.volumeName)")
+        return account
+    }
+
+    private func enrol(
+        _ client: HubClient, _ code: String, _ name: String, _ volumeName: String?
+    ) throws(HubFault) -> (Account, Session) {
+        let device = volume.identity.device
+        let enrolled = try client.enrol(
+            EnrolRequest(code: code, deviceName: name, device: device))
+        client.setToken(enrolled.token)
+        let joined = try client.volume(named: volumeName ?? volume.identity.name)
+        let account = Account(
+            address: client.address, token: enrolled.token, user: enrolled.user,
+            account: enrolled.account, device: enrolled.device, deviceName: name,
+            volume: joined.id, volumeName: joined.name,
+            keys: VolumeKeys(chunks: joined.chunkKey.bytes, names: joined.nameKey.bytes))
+        let session = Session(
+            device: enrolled.device, epoch: enrolled.epoch, volumeEpoch: joined.epoch)
+        return (account, session)
+    }
+
+    /// The volume is a local one again, with all that is here. Nothing here is deleted, also what
+    /// was never uploaded.
+    ///
+    /// - Throws: `.invalid` when not signed in; `.refused` when something is only here and not
+    ///   `isForced`.
+    package func signOut(isForced: Bool) throws(VolumeError) {
+        guard let engine, let account else { throw notSignedIn }
+        try checkSignOut(isForced: isForced)
+        // The hub may be away: its record of the device can be removed there.
+        do throws(HubFault) { try engine.client.signOut() } catch {
+            log.warning("signed out here; the hub was not told: \(error)")
+        }
+        stop()
+        try volume.perform { t in
+            try t.stopNoting()
+            try t.forgetHub()
+            try Account.forget(t)
+        }
+        log.info("signed out of \(account.address)")
+    }
+
+    /// Whether `signOut` would be refused now, with the same errors.
+    package func checkSignOut(isForced: Bool) throws(VolumeError) {
+        guard engine != nil else { throw notSignedIn }
+        let waiting = try unsent()
+        guard waiting == 0 || isForced else {
+            throw VolumeError(
+                .refused,
+                "\(waiting) changes are on this device only: wait until they are at the hub "
+                    + "(fsctl wait --durable hub), or sign out with --force; they stay here.")
+        }
+    }
+
+    package var notSignedIn: VolumeError {
+        VolumeError(
+            .invalid,
+            "This volume is signed in to no hub: fsctl signin URL --code CODE does that.")
+    }
+
+    // MARK: Questions and orders
+
+    /// Changes that the hub has not confirmed.
+    package func unsent() throws(VolumeError) -> Int {
+        try volume.perform { t in try t.unsentCount() + t.outboxCount() }
+    }
+
+    /// Airplane mode, kept over restarts.
+    package func setOffline(_ isOffline: Bool) throws(VolumeError) {
+        guard let engine, var account else { throw notSignedIn }
+        account.isOffline = isOffline
+        let changed = account
+        try volume.perform { t in try changed.store(t) }
+        current.withLock { $0?.account = changed }
+        engine.setOffline(isOffline)
+    }
+
+    package func devices() throws(VolumeError) -> DeviceList {
+        guard let engine else { throw notSignedIn }
+        do throws(HubFault) { return try engine.client.devices() } catch {
+            throw VolumeError(error)
+        }
+    }
+
+    package func revoke(_ device: Identifier) throws(VolumeError) {
+        guard let engine else { throw notSignedIn }
+        do throws(HubFault) { try engine.client.revoke(device) } catch {
+            throw VolumeError(error)
+        }
+    }
+}
+
+extension SyncEngine {
+    /// How much there is still to do.
+    package struct Backlog: Sendable {
+        package var unsent: Int
+        package var outbox: Int
+        package var due: Int
+        package var stuck: Int
+        package var refused: Int
+        package var absent: Int
+    }
+
+    package func backlog() throws(VolumeError) -> Backlog {
+        try volume.journal.read { reader in
+            Backlog(
+                unsent: try reader.unsentCount(), outbox: try reader.outboxCount(),
+                due: try reader.mirrorCount(.due) + reader.mirrorCount(.underway),
+                stuck: try reader.mirrorCount(.stuck), refused: try reader.mirrorCount(.refused),
+                absent: try reader.absentCount())
+        }
+    }
+}

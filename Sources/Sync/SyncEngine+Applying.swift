@@ -1,0 +1,231 @@
+import Journal
+import Model
+import Reconcile
+import Volume
+
+// One adjustment as the steps of the applier.
+extension SyncEngine {
+    /// What lies in a weak package is done in one turn, when all of it is here: `waiting` are those
+    /// that are not.
+    func apply(_ tasks: [Task], _ contents: Contents, waiting: [Task]) throws(VolumeError)
+        -> [Outcome]
+    {
+        var outcomes = [Outcome](repeating: .later, count: tasks.count)
+        let groups = Dictionary(grouping: tasks.indices) { tasks[$0].weakPackage }
+        let held = Set(waiting.map(\.weakPackage))
+        for (root, indices) in groups.sorted(by: { ($0.key?.count ?? 0) < ($1.key?.count ?? 0) })
+        where root == nil || !held.contains(root) {
+            let done = try apply(indices.map { tasks[$0] }, contents, together: root)
+            for (index, outcome) in zip(indices, done) { outcomes[index] = outcome }
+        }
+        return outcomes
+    }
+
+    private func apply(_ tasks: [Task], _ contents: Contents, together root: [Name]?)
+        throws(VolumeError) -> [Outcome]
+    {
+        var outcomes = [Outcome](repeating: .done, count: tasks.count)
+        var steps: [ApplierStep] = []
+        var owners: [Int] = []
+        var prepared: [String] = []
+        for (index, task) in tasks.enumerated() {
+            do throws(VolumeError) {
+                for step in try applierSteps(task, contents, &prepared) {
+                    steps.append(step)
+                    owners.append(index)
+                }
+            } catch {
+                switch error.code {
+                case .offline, .timeout, .busy, .cancelled: outcomes[index] = .later
+                default: outcomes[index] = .stuck(error.message)
+                }
+            }
+        }
+        if root != nil, outcomes.contains(where: { $0 != .done }) {
+            for name in prepared { volume.discard(name) }
+            return outcomes.map { $0 == .done ? .later : $0 }
+        }
+        if !prepared.isEmpty { try volume.syncIncoming() }
+        // A step that failed makes those after it of the same item wrong.
+        var results: [ApplierResult] = []
+        if !steps.isEmpty { results = tree.apply(steps, together: root) }
+        for (owner, result) in zip(owners, results) where outcomes[owner] == .done {
+            outcomes[owner] = Outcome(result, tasks[owner])
+        }
+        for (step, result) in zip(steps, results) where result != .done {
+            if let name = step.incoming { volume.discard(name) }
+        }
+        return outcomes
+    }
+
+    private func applierSteps(
+        _ task: Task, _ contents: Contents, _ prepared: inout [String]
+    ) throws(VolumeError) -> [ApplierStep] {
+        let state = task.adjustment.remote
+        let target = TreePlace(task.targetPath, directory: task.targetDirectory)
+        var place = TreePlace(task.path, directory: task.directory)
+        var steps: [ApplierStep] = []
+        for step in task.adjustment.steps {
+            switch step {
+            case .make:
+                let name = try prepareNew(state, contents)
+                prepared.append(name)
+                steps.append(.make(incoming: name, at: target))
+            case .move:
+                guard let item = task.item else { continue }
+                if let holder = task.holder {
+                    steps.append(
+                        .swap(place, inode: item.inode, with: target, other: holder.inode))
+                } else {
+                    steps.append(.move(from: place, inode: item.inode, to: target))
+                }
+                place = target
+            case .contents:
+                guard let item = task.item else { continue }
+                let name = try prepare(state, contents)
+                prepared.append(name)
+                steps.append(
+                    item.kind == .package
+                        ? .replacePackage(
+                            incoming: name, at: place, inode: item.inode, changed: item.changed)
+                        : .replace(incoming: name, at: place, expected: Trace(item)))
+            case .attributes(let changes):
+                // What was prepared has them already.
+                guard let item = task.item, !task.adjustment.replaces else { continue }
+                let change = TreeChange(changes, state)
+                if change != TreeChange() {
+                    steps.append(.change(at: place, inode: item.inode, change))
+                }
+            case .conflicts: break
+            case .remove:
+                guard let item = task.item else { continue }
+                steps.append(
+                    item.kind == .package
+                        ? .removePackage(
+                            at: place, inode: item.inode, changed: item.changed,
+                            aside: volume.asideName(for: item.id))
+                        : .remove(at: place, expected: Trace(item)))
+            }
+        }
+        return steps
+    }
+
+    /// Where there is no room for its bytes, it comes without them.
+    private func prepareNew(_ state: ItemState, _ contents: Contents) throws(VolumeError) -> String
+    {
+        do throws(VolumeError) {
+            return try prepare(state, contents)
+        } catch {
+            guard error.code == .full, state.kind == .file, let current = state.current,
+                contents.whole.remove(current.id) != nil
+            else { throw error }
+            return try prepare(state, contents)
+        }
+    }
+
+    private func prepare(_ state: ItemState, _ contents: Contents) throws(VolumeError) -> String {
+        if let name = state.current.flatMap({ carrier.takePrepared($0.id) }) { return name }
+        return try volume.prepare(arrival(state, contents)) {
+            (chunks, file) throws(VolumeError) in
+            try contents.write(chunks, to: file)
+        }
+    }
+
+    /// The facts about something that a crash left in the tree or beside it.
+    func arrival(of mark: Mark) -> Arrival? {
+        let row = try? volume.journal.read { try $0.mirror(mark.item) }
+        guard let state = row?.remote.flatMap({ ItemState(encoded: $0) }),
+            mark.version == .none || state.current?.id == mark.version
+        else { return nil }
+        let contents = Contents()
+        // Whether its bytes are there tells the file.
+        if let current = state.current { contents.whole = [current.id] }
+        return arrival(state, contents)
+    }
+
+    func arrival(_ state: ItemState, _ contents: Contents) -> Arrival {
+        var arrival = Arrival(item: state.id, kind: Item.Kind(state.kind))
+        let attributes = state.attributes.compactMapValues(\.value)
+        if let mode = attributes["mode"], mode.count == 2 {
+            arrival.mode = UInt16(mode[0]) << 8 | UInt16(mode[1])
+        }
+        arrival.attributes = AttributeList(travelling: attributes)
+        arrival.target = state.target.map { Array($0.utf8) } ?? []
+        guard let current = state.current else { return arrival }
+        let manifest = contents.manifests[current.id]
+        var version = Version(
+            current, content: manifest.map(\.digest) ?? Digest.keyed(current.content))
+        if let text = attributes["modified"], let modified = integer(bigEndian: text) {
+            version.modified = modified
+        }
+        arrival.version = version
+        arrival.manifest = manifest?.encoded ?? []
+        arrival.isDataless = !contents.whole.contains(current.id) && current.size > 0
+        return arrival
+    }
+}
+
+extension SyncEngine.Outcome {
+    init(_ result: ApplierResult, _ task: SyncEngine.Task) {
+        switch result {
+        case .done: self = .done
+        case .changed, .open, .gone: self = .later
+        case .taken:
+            let name = task.targetPath.last?.text ?? ""
+            self = .stuck(
+                "The hub has something called \(name) here, where a file of this device alone has "
+                    + "that name: rename that one.")
+        case .failed(let words): self = .stuck("It cannot be put here: \(words).")
+        }
+    }
+}
+
+extension Adjustment {
+    var replaces: Bool {
+        steps.contains { step in
+            switch step {
+            case .make, .contents: true
+            default: false
+            }
+        }
+    }
+}
+
+extension ApplierStep {
+    var incoming: String? {
+        switch self {
+        case .make(let name, _), .replace(let name, _, _), .replacePackage(let name, _, _, _): name
+        default: nil
+        }
+    }
+}
+
+extension AttributeList {
+    /// Of an item's attributes those that are extended attributes of its file.
+    init(travelling attributes: [String: [UInt8]]) {
+        self.init(
+            attributes.filter { $0.key.hasPrefix("x:") }.map {
+                Attribute(name: Array($0.key.dropFirst(2).utf8), value: $0.value)
+            })
+    }
+}
+
+extension TreeChange {
+    init(_ changes: [String: [UInt8]?], _ state: ItemState) {
+        self.init()
+        for (name, value) in changes {
+            switch (name, value) {
+            case ("mode", let bytes?) where bytes.count == 2:
+                mode = UInt16(bytes[0]) << 8 | UInt16(bytes[1])
+            case ("modified", let bytes?): modified = integer(bigEndian: bytes)
+            case ("modified", nil): modified = state.current?.note.modified
+            case (_, let value?) where name.hasPrefix("x:"):
+                set.append(
+                    AttributeList.Attribute(name: Array(name.dropFirst(2).utf8), value: value))
+            case (_, nil) where name.hasPrefix("x:"):
+                removed.append(Array(name.dropFirst(2).utf8))
+            default: break
+            }
+        }
+    }
+}

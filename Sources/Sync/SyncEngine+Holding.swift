@@ -1,0 +1,126 @@
+import CLinux
+import HubProtocol
+import Journal
+import Model
+import Volume
+
+// Which versions are whole here, for the hub; and on how many devices they are, from it.
+extension SyncEngine {
+    private static let batch = 2000
+
+    /// Tells the hub what became whole here, and what was given up, and asks how many devices have
+    /// it; not more often than once a second. False when there is nothing to tell now.
+    func tellHoldings() throws -> Bool {
+        let wanted = state.withLock { $0.wanted }
+        guard try !session().isFresh,
+            try !wanted.isEmpty || volume.journal.read({ try $0.hasUntoldHoldings() })
+        else {
+            nextTelling = .max
+            return false
+        }
+        let now = cl_clock_monotonic_ns()
+        guard now >= lastTelling + 1_000_000_000 else {
+            nextTelling = lastTelling + 1_000_000_000
+            return false
+        }
+        (lastTelling, nextTelling) = (now, .max)
+        let (here, gone) = try untold()
+        if !here.isEmpty || !gone.isEmpty {
+            try client.holding(account.volume, here, gone: gone)
+        }
+        let asked = here + wanted.subtracting(here).prefix(HubLimits.ids - here.count)
+        let counts = try client.durability(account.volume, asked)
+        let unknown = zip(asked, counts).filter { $0.1 == nil }.map(\.0)
+        let again = unknown.filter { denied.insert($0).inserted }
+        learn(asked, counts)
+        try perform { table in
+            for id in here where !unknown.contains(id) {
+                try table.journal.setTold(id, isGone: false)
+            }
+            for id in gone { try table.journal.setTold(id, isGone: true) }
+            for id in unknown { try table.deny(id, sendsAgain: again.contains(id)) }
+        }
+        if !unknown.isEmpty {
+            log.error("the hub does not have \(unknown.count) versions that it had confirmed")
+        }
+        return true
+    }
+
+    /// Those which turn out not to be here are no business of the hub's.
+    private func untold() throws -> (here: [Identifier], gone: [Identifier]) {
+        try perform { table in
+            var (here, gone): ([Identifier], [Identifier]) = ([], [])
+            for (id, isGone) in try table.journal.untoldHoldings(limit: SyncEngine.batch) {
+                if isGone {
+                    gone.append(id)
+                } else if try table.journal.isWhole(id) {
+                    here.append(id)
+                } else {
+                    try table.journal.removeHolding(id)
+                }
+            }
+            return (here, gone)
+        }
+    }
+
+    private func learn(_ ids: [Identifier], _ counts: [Int?]) {
+        state.withLock { state in
+            if state.holders.count > 200_000 { state.holders = [:] }
+            for (id, count) in zip(ids, counts) { state.holders[id] = count }
+            state.wanted.subtract(ids)
+        }
+    }
+
+    // MARK: For others
+
+    /// On how many devices a version is, as the hub said last; nil: it has not been asked. It is
+    /// asked soon. Never blocks.
+    package func devices(holding version: Identifier) -> Int? {
+        let (count, isNew) = state.withLock { state in
+            let isNew = state.wanted.count < 1000 && state.wanted.insert(version).inserted
+            return (state.holders[version], isNew)
+        }
+        if isNew, count == nil { poke() }
+        return count
+    }
+
+    /// The same, asked now: waits so long at most, and says then what was known before.
+    package func devices(holding version: Identifier, milliseconds: Int64) -> Int? {
+        guard case .up = report.connection else { return devices(holding: version) }
+        let signal = Signal()
+        let isAnswered = Shared(false)
+        startThread(named: "devices") { [self] in
+            if let counts = try? client.durability(account.volume, [version]) {
+                learn([version], counts)
+            }
+            signal.change { isAnswered.withLock { $0 = true } }
+        }
+        let deadline = cl_clock_monotonic_ns() + milliseconds * 1_000_000
+        _ = signal.wait(until: deadline) { isAnswered.withLock { $0 } }
+        return state.withLock { $0.holders[version] }
+    }
+}
+
+extension JournalTable {
+    /// The hub does not have it after all.
+    func deny(_ version: Identifier, sendsAgain: Bool) throws(VolumeError) {
+        try journal.removeHolding(version)
+        guard let (key, known) = try journal.version(id: version), known.durability == .hub,
+            try journal.item(key)?.current == version,
+            try journal.absentVersion(of: key) == nil
+        else { return }
+        try journal.setDurability([version], to: .disk)
+        guard sendsAgain, let id = try journal.id(of: key), var mirror = try mirror(id) else {
+            return
+        }
+        // As if its contents had never been agreed on.
+        mirror.base?.image.revision = nil
+        mirror.base?.image.content = nil
+        try journal.set(
+            MirrorRow(
+                id: id, base: mirror.base?.encoded, remote: mirror.remote?.encoded,
+                state: MirrorRow.State(rawValue: mirror.state.rawValue) ?? .settled,
+                sequence: mirror.since))
+        try journal.addUnsent(key)
+    }
+}

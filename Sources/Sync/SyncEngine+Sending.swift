@@ -1,0 +1,473 @@
+import CLinux
+import ChunkStore
+import HubProtocol
+import Journal
+import Model
+import Reconcile
+import Volume
+
+// From the tree to the hub.
+extension SyncEngine {
+    /// Tells the hub what changed here; false when there is nothing to tell now.
+    func send() throws -> Bool {
+        guard try !session().isFresh else { return false }
+        let drafts = try settledDrafts()
+        var isBusy = false
+        if !drafts.isEmpty {
+            let uploaded = try withContents(drafts)
+            if !uploaded.isEmpty { isBusy = try enqueue(uploaded) }
+        }
+        return try commit() || isBusy
+    }
+
+    /// What an item has to tell, with its key in the journal.
+    struct KeyedDraft: Sendable {
+        var key: Int64
+        var draft: Exchange.Draft
+        var path: String
+        /// The name that it leaves at the hub, and the one that it takes there.
+        var vacates: HubName?
+        var takes: HubName?
+        /// What it is to be told together with.
+        var weakPackage: [Name]?
+    }
+
+    struct HubName: Hashable, Sendable {
+        var parent: Identifier
+        var name: String
+    }
+
+    private static let batch = 1000
+
+    /// Drafts whose time has come, those of directories before what is in them.
+    private func settledDrafts() throws -> [KeyedDraft] {
+        let now = cl_clock_monotonic_ns()
+        lookedAt = now
+        if state.withLock({ $0.isBrakeReleased }) {
+            for (key, one) in held where one.isDeletion { held[key]?.until = now }
+        }
+        let waiting = Set(held.lazy.filter { $0.value.until > now }.map(\.key))
+        let writes = lastWrites()
+        let (found, unrecorded) = try perform { [self] table in
+            var found: [KeyedDraft] = []
+            var packages: Set<[Name]> = []
+            var cursor: Int64 = 0
+            // The rest of a weak package comes along, however many there are.
+            while found.count < SyncEngine.batch || !packages.isEmpty {
+                let keys = try table.journal.unsent(after: cursor, limit: 1024)
+                guard let last = keys.last else { break }
+                cursor = last
+                for key in keys where !waiting.contains(key) {
+                    if found.count >= SyncEngine.batch {
+                        let package = try table.journal.path(of: key).flatMap(Volume.weakPackage)
+                        guard let package, packages.contains(package) else { continue }
+                    }
+                    guard let draft = try table.draft(key, exchange, volume) else { continue }
+                    found.append(draft)
+                    if let package = draft.weakPackage { packages.insert(package) }
+                }
+            }
+            guard !packages.isEmpty else { return (found, Set<[Name]>()) }
+            let unrecorded = try volume.unrecorded(below: [], limit: .max, table.journal)
+            return (found, Set(unrecorded.compactMap { Volume.weakPackage(of: $0.path) }))
+        }
+        // What has nothing to tell any more holds nothing up; but where the batch is full, not all
+        // were looked at, and deletions that are held count for the brake.
+        if found.count < SyncEngine.batch {
+            let told = Set(found.lazy.map(\.key))
+            held = held.filter { waiting.contains($0.key) || told.contains($0.key) }
+        }
+        let isNew = hold(found, now: now)
+        // There may be more that nobody has looked at yet.
+        if isNew, found.count >= SyncEngine.batch { poke() }
+        let settled = found.filter { held[$0.key]?.until ?? now <= now }
+        watch(found)
+        let drafts = try braked(inOrder(settled, now: now))
+        return whole(drafts, writes: writes, unrecorded: unrecorded, now: now)
+    }
+
+    /// Without those that take a name which another one is about to leave: that one is first, and
+    /// does not wait any longer.
+    private func inOrder(_ drafts: [KeyedDraft], now: Int64) -> [KeyedDraft] {
+        var leaving: [HubName: Int64] = [:]
+        for (key, held) in held where held.until > now {
+            if let name = held.vacates { leaving[name] = key }
+        }
+        guard !leaving.isEmpty else { return drafts }
+        return drafts.filter { keyed in
+            guard let name = keyed.takes, let key = leaving[name], key != keyed.key else {
+                return true
+            }
+            held[key]?.until = now
+            poke()
+            return false
+        }
+    }
+
+    /// A change waits for a moment for those that belong to it: the second half of a save by
+    /// renaming, the rest of a tree that is being removed, however slowly.
+    ///
+    /// - Returns: Whether any of them was not known yet.
+    private func hold(_ found: [KeyedDraft], now: Int64) -> Bool {
+        var (isNew, isRemoving) = (false, false)
+        for keyed in found where held[keyed.key]?.isDeletion != keyed.draft.isDeletion {
+            let seconds = pause(for: keyed.draft, now: now)
+            held[keyed.key] = Held(
+                since: now, until: now + Int64(seconds * 1e9),
+                isDeletion: keyed.draft.isDeletion, vacates: keyed.vacates,
+                weakPackage: keyed.weakPackage)
+            isNew = true
+            if keyed.draft.isDeletion { isRemoving = true }
+        }
+        guard isRemoving else { return isNew }
+        // Else the first of many would be gone before anyone sees that they are many (the brake).
+        let still = now + Int64(settings.deletionSeconds * 1e9)
+        let longest = Int64(settings.removalSeconds * 1e9)
+        for (key, one) in held where one.isDeletion {
+            held[key]?.until = max(one.until, min(still, one.since + longest))
+        }
+        return true
+    }
+
+    private func pause(for draft: Exchange.Draft, now: Int64) -> Double {
+        if draft.isDeletion { return settings.deletionSeconds }
+        var seconds = 0.0
+        for change in draft.changes {
+            switch change {
+            // Somebody else is shown what is settled.
+            case .resolve: return 0
+            case .edit(let revision) where revision.parents.count > 1: return 0
+            case .create: seconds = max(seconds, settings.creationSeconds)
+            case .edit:
+                guard let last = lastEdit[draft.item] else { continue }
+                seconds = max(seconds, settings.editSeconds - Double(now - last) / 1e9)
+            default: seconds = max(seconds, settings.moveSeconds)
+            }
+        }
+        return seconds
+    }
+
+    /// Holds a mass deletion until somebody says that it is meant (decision table, row 30).
+    private func braked(_ drafts: [KeyedDraft]) throws -> [KeyedDraft] {
+        let deletions = held.values.count(where: \.isDeletion)
+        let isReleased = state.withLock { $0.isBrakeReleased }
+        guard deletions > 0 else {
+            state.withLock { ($0.brake, $0.isBrakeReleased) = (nil, false) }
+            return drafts
+        }
+        let items = try volume.journal.read { try $0.mirrorCount() }
+        let isMany =
+            deletions > settings.brakeCount
+            || deletions >= settings.brakeLeast
+                && Double(deletions) > settings.brakePart * Double(items)
+        state.withLock {
+            $0.brake = isMany && !isReleased ? Brake(count: deletions, items: items) : nil
+        }
+        guard isMany, !isReleased else { return drafts }
+        // They wait again, so that they do not fill every batch from now on; a release ends that.
+        let again = cl_clock_monotonic_ns() + Int64(settings.brakeSeconds * 1e9)
+        for keyed in drafts where keyed.draft.isDeletion { held[keyed.key]?.until = again }
+        return drafts.filter { !$0.draft.isDeletion }
+    }
+
+    // MARK: Operations
+
+    /// Gives them their numbers; false when none could be.
+    private func enqueue(_ drafts: [KeyedDraft]) throws -> Bool {
+        let done = try perform { [exchange, volume] table in
+            var done: [KeyedDraft] = []
+            // Those of a weak package one after the other.
+            let packages = Dictionary(grouping: drafts, by: \.weakPackage)
+            var open = (packages[nil] ?? []) + packages.filter { $0.key != nil }.flatMap(\.value)
+            // A directory may come after what is in it, and a name may be left after it is taken.
+            var waits = true
+            // Left later, because their items cannot be told of yet: what takes them comes later.
+            var occupied: Set<HubName> = []
+            while !open.isEmpty {
+                var rest: [KeyedDraft] = []
+                var leaving = Dictionary(
+                    open.compactMap { keyed in
+                        waits ? keyed.vacates.map { ($0, keyed.key) } : nil
+                    }, uniquingKeysWith: { $1 })
+                for keyed in open {
+                    if let name = keyed.takes, let key = leaving[name], key != keyed.key {
+                        rest.append(keyed)
+                        continue
+                    }
+                    if let name = keyed.takes, name != keyed.vacates, occupied.contains(name) {
+                        continue
+                    }
+                    defer { if let name = keyed.vacates { leaving[name] = nil } }
+                    if try table.enqueue(keyed, exchange) {
+                        done.append(keyed)
+                    } else if keyed.draft.waitsFor != nil {
+                        rest.append(keyed)
+                    } else if let name = keyed.vacates {
+                        occupied.insert(name)
+                    }
+                }
+                if rest.count == open.count {
+                    guard waits else { break }
+                    // They wait for each other. Who cannot step aside is given another name.
+                    waits = try table.breakCycle(in: &rest, exchange, volume)
+                }
+                open = rest
+            }
+            return done
+        }
+        let now = cl_clock_monotonic_ns()
+        var numbers: [[Name]: UInt64] = [:]
+        for keyed in done {
+            held[keyed.key] = nil
+            if let package = keyed.weakPackage {
+                if numbers[package] == nil {
+                    lastGroup += 1
+                    numbers[package] = lastGroup
+                }
+                groups[keyed.draft.item] = numbers[package]
+            }
+            if keyed.draft.changes.contains(where: { $0.revision != nil }) {
+                lastEdit[keyed.draft.item] = now
+                if lastEdit.count > 100_000 { lastEdit = [:] }
+            }
+        }
+        return !done.isEmpty
+    }
+
+    /// Sends what the hub has not answered yet; false when there is nothing.
+    private func commit() throws -> Bool {
+        let session = try session()
+        let sent = lastSent
+        let entries = try volume.journal.read { reader in
+            try self.entries(
+                of: reader.outbox(limit: HubLimits.operations + 1, after: sent), reader)
+        }
+        guard !entries.isEmpty else { return false }
+        let request = CommitRequest(
+            device: session.device, epoch: session.epoch, volumeEpoch: session.volumeEpoch,
+            collection: collection, operations: entries, sent: cl_clock_realtime_ns())
+        if let last = entries.last?.number, last > session.sentUpTo {
+            try perform { [exchange] table in try exchange.willSend(upTo: last, in: &table) }
+        }
+        do throws(HubFault) {
+            answered(try client.commit(account.volume, request), request, entries)
+        } catch {
+            guard case .refused(let failure) = error else { throw error }
+            try again(failure, entries)
+        }
+        return true
+    }
+
+    private func answered(
+        _ answer: CommitAnswer, _ request: CommitRequest, _ entries: [OperationEntry]
+    ) {
+        clock.learn(
+            sent: request.sent, received: answer.received, answered: answer.answered,
+            came: cl_clock_realtime_ns())
+        lastSent = entries.last?.number ?? lastSent
+        state.withLock {
+            $0.head = max($0.head, answer.head)
+            $0.connection = .up
+        }
+        for (entry, result) in zip(entries, answer.results) {
+            guard let refusal = result.refusal else { continue }
+            refused(entry, refusal)
+        }
+        for entry in entries {
+            if let id = entry.change.revision?.id { ready.remove(id) }
+            groups[entry.item] = nil
+        }
+    }
+
+    private func refused(_ entry: OperationEntry, _ refusal: OperationResult.Refusal) {
+        let path = try? perform { [exchange] table -> String in
+            try exchange.refused(entry.item, in: &table)
+            let key = try table.journal.key(of: entry.item) ?? 0
+            return try table.journal.path(of: key)?.shown ?? ""
+        }
+        state.withLock {
+            $0.problems[path ?? "\(entry.item)"] = "blocked: \(refusal.code): \(refusal.message)"
+        }
+    }
+
+    /// Nothing of it was applied: what has to be different is made so, and it goes again.
+    private func again(_ failure: Failure, _ entries: [OperationEntry]) throws {
+        switch failure.code {
+        case .missing, .collection:
+            collection = nil
+            let revisions = entries.compactMap { $0.change.revision?.id }
+            try upload(revisions)
+        case .gap:
+            guard let expected = failure.expected, expected > 0,
+                let first = try volume.journal.read({ try $0.outbox(limit: 1).first?.number }),
+                expected >= first
+            else {
+                throw HubFault.refused(
+                    Failure(.copied, "The hub and this device's journal count differently."))
+            }
+            lastSent = expected - 1
+        default: throw HubFault.refused(failure)
+        }
+    }
+
+    /// As many as one request takes.
+    private func entries(of rows: [OutboxRow], _ reader: Reader) throws(VolumeError)
+        -> [OperationEntry]
+    {
+        var entries: [OperationEntry] = []
+        var bytes = 0
+        for row in rows {
+            guard let operation = Operation(encoded: row.operation) else {
+                throw VolumeError(.damaged, "Operation \(row.number) of the outbox is damaged.")
+            }
+            var content: RevisionContent?
+            if let revision = operation.change.revision {
+                content = try self.content(of: revision.id, reader)
+                bytes += content?.manifest.bytes.count ?? 0
+            }
+            if bytes > 4 << 20 && !entries.isEmpty || entries.count == HubLimits.operations {
+                return withoutTorn(entries, before: groups[operation.item])
+            }
+            entries.append(
+                OperationEntry(operation, content: content, group: groups[operation.item]))
+        }
+        return entries
+    }
+
+    /// The last group goes with the next request, if that has the rest of it; one that fills a
+    /// request alone is none.
+    private func withoutTorn(_ entries: [OperationEntry], before next: UInt64?) -> [OperationEntry]
+    {
+        guard let next, entries.last?.group == next else { return entries }
+        let whole = Array(entries.prefix { $0.group != next })
+        guard whole.isEmpty else { return whole }
+        return entries.map { entry in
+            var entry = entry
+            entry.group = nil
+            return entry
+        }
+    }
+
+    private func content(of revision: Identifier, _ reader: Reader) throws(VolumeError)
+        -> RevisionContent
+    {
+        guard let bytes = try reader.manifest(of: revision), let manifest = Manifest(encoded: bytes)
+        else {
+            throw VolumeError(.damaged, "The list of chunks of version \(revision) is not here.")
+        }
+        let chunks = manifest.chunkIDs.map(account.keys.keyed).sorted()
+        return RevisionContent(manifest: bytes, chunks: chunks)
+    }
+}
+
+extension Exchange.Draft {
+    /// Where its item is to be.
+    var placement: Placement? {
+        for change in changes {
+            switch change {
+            case .create(let creation): return creation.placement
+            case .move(let placement, _): return placement
+            default: continue
+            }
+        }
+        return nil
+    }
+
+    var leavesName: Bool {
+        changes.contains { change in
+            switch change {
+            case .delete, .move: true
+            default: false
+            }
+        }
+    }
+}
+
+extension JournalTable {
+    /// Nil when there is nothing to tell, or not yet.
+    mutating func draft(
+        _ key: Int64, _ exchange: Exchange, _ volume: Volume
+    ) throws(VolumeError) -> SyncEngine.KeyedDraft? {
+        guard let item = try journal.localItem(key: key) else {
+            try journal.removeUnsent(key)
+            return nil
+        }
+        // A name that other machines cannot have: it stays what it was there, until it has another.
+        if item.isAlive, item.name.portable == nil {
+            try journal.removeUnsent(key)
+            return nil
+        }
+        guard let id = try journal.id(of: key) else { return nil }
+        // A directory that the ignore file names stays here, as all below it, if it was never told.
+        if item.isAlive, item.kind == .directory, let path = try journal.path(of: key),
+            volume.isLocalDirectory(path), try mirror(id) == nil
+        {
+            try journal.removeUnsent(key)
+            return nil
+        }
+        // A first save that is not recorded yet.
+        if item.isAlive, item.kind == .file || item.kind == .package, item.current == nil,
+            item.changed == 0 || item.size > 0
+        {
+            return nil
+        }
+        let draft = try exchange.draft(id, in: &self)
+        if draft.isAnotherKind {
+            // Another kind of thing is another item: what had the old id is deleted, as it were.
+            if let base = try mirror(id)?.base?.image {
+                try volume.part(key, from: .init(base.kind), named: Name(base.name), journal)
+            }
+            return nil
+        }
+        guard !draft.changes.isEmpty else { return nil }
+        let names = try journal.path(of: key) ?? []
+        var keyed = SyncEngine.KeyedDraft(
+            key: key, draft: draft, path: names.shown)
+        keyed.weakPackage = Volume.weakPackage(of: names)
+        if let base = try mirror(id)?.base?.image, base.isAlive, draft.leavesName {
+            keyed.vacates = .init(parent: base.parent, name: base.name)
+        }
+        if let placement = draft.placement {
+            keyed.takes = .init(parent: placement.parent, name: placement.name)
+        }
+        return keyed
+    }
+
+    /// Names that go round in a circle: one of the items leaves its own for a spare one first.
+    ///
+    /// - Returns: Whether there was such a circle, and it is broken.
+    mutating func breakCycle(
+        in drafts: inout [SyncEngine.KeyedDraft], _ exchange: Exchange, _ volume: Volume
+    ) throws(VolumeError) -> Bool {
+        let leaving = Dictionary(
+            drafts.enumerated().compactMap { index, keyed in keyed.vacates.map { ($0, index) } },
+            uniquingKeysWith: { $1 })
+        for start in drafts.indices where drafts[start].draft.waitsFor == nil {
+            var next = drafts[start].takes.flatMap { leaving[$0] }
+            var left = drafts.count
+            while let index = next, index != start, left > 0 {
+                next = drafts[index].takes.flatMap { leaving[$0] }
+                left -= 1
+            }
+            guard next == start, drafts[start].takes != drafts[start].vacates,
+                try !exchange.stepAside(drafts[start].draft.item, in: &self).isEmpty,
+                let keyed = try draft(drafts[start].key, exchange, volume)
+            else { continue }
+            drafts[start] = keyed
+            return true
+        }
+        return false
+    }
+
+    mutating func enqueue(_ keyed: SyncEngine.KeyedDraft, _ exchange: Exchange)
+        throws(VolumeError) -> Bool
+    {
+        var draft = keyed.draft
+        if draft.isDeletion, try exchange.isCovered(draft, in: &self) { return true }
+        if draft.waitsFor != nil {
+            draft = try exchange.draft(draft.item, in: &self)
+            guard draft.revisions == keyed.draft.revisions else { return false }
+        }
+        return try !exchange.enqueue(draft, in: &self).isEmpty
+    }
+}

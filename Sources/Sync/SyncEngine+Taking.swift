@@ -1,0 +1,350 @@
+import CLinux
+import HubProtocol
+import Journal
+import Model
+import Reconcile
+import Volume
+
+// From the hub into the tree.
+extension SyncEngine {
+    /// Mirrors what is new at the hub; false when nothing is.
+    func pull() throws -> Bool {
+        let session = try session()
+        let head = state.withLock { $0.head }
+        let now = cl_clock_monotonic_ns()
+        let isAcknowledged = try volume.journal.read { try $0.outboxCount() } == 0 || lastSent == 0
+        guard session.cursor < head || now >= nextPoll || session.isFresh || !isAcknowledged
+        else { return false }
+        var isMore = true
+        var count = 0
+        while isMore, !isEnding {
+            let session = try self.session()
+            let sent = cl_clock_realtime_ns()
+            let answer = try client.changes(
+                account.volume, after: session.cursor, limit: HubLimits.changes,
+                epoch: session.volumeEpoch, withTrash: session.generation > 1 || !session.isFresh)
+            clock.learn(
+                sent: sent, received: answer.time, answered: answer.time,
+                came: cl_clock_realtime_ns())
+            guard answer.deviceEpoch == session.epoch else { throw copied }
+            count += answer.changes.count
+            let due = try take(answer)
+            if session.isFresh { try install(due: due) }
+            isMore = answer.next < answer.head
+        }
+        state.withLock { $0.connection = .up }
+        nextPoll = cl_clock_monotonic_ns() + Int64(settings.pollSeconds * 1e9)
+        if try self.session().isFresh { try join() }
+        return count > 0
+    }
+
+    private func take(_ answer: ChangesAnswer) throws -> [Identifier] {
+        let page = Page(
+            entries: answer.changes.map { change in
+                switch change {
+                case .item(let state): .item(state)
+                case .alias(let id, let target): .alias(id, of: target)
+                }
+            }, next: answer.next, head: answer.head, acknowledged: answer.acknowledged)
+        let sent = lastSent
+        let due = try perform { [exchange] table in
+            try exchange.take(page, answered: sent, in: &table)
+        }
+        guard let due else { throw copied }
+        if !due.isEmpty { dueCursor = nil }
+        state.withLock {
+            $0.head = max($0.head, answer.head)
+            $0.cursor = answer.next
+        }
+        return due
+    }
+
+    private var copied: HubFault {
+        .refused(Failure(.copied, "The hub knows more of this device than its journal does."))
+    }
+
+    func session() throws(VolumeError) -> Session {
+        guard let session = try volume.journal.read({ try Session($0) }) else {
+            throw VolumeError(.damaged, "The journal does not say how far it is with the hub.")
+        }
+        return session
+    }
+
+    // MARK: Joining
+
+    /// All that the hub has was mirrored once: what is here already is found again in it, the rest
+    /// is made, and then what only this device has may be sent.
+    private func join() throws {
+        // What an earlier process had mirrored and not made yet.
+        joining = [:]
+        try install(due: volume.journal.read { try $0.mirrors(.due, limit: .max).map(\.id) })
+        joining = [:]
+        while try take(limit: 4096), !isEnding {}
+        guard !isEnding else { return }
+        try perform { table in
+            var session = try table.session()
+            session.isFresh = false
+            table.set(session)
+            // All that is here is compared once more with what is known of the hub now.
+            if session.generation > 1 { try table.journal.noteAll() }
+        }
+        log.info("joined \(account.volumeName) at \(account.address)")
+    }
+
+    /// From scratch, after the hub was restored, or this device's journal copied or rolled back.
+    func restart(_ failure: Failure) {
+        do {
+            var epoch = try session().epoch
+            if failure.code != .volumeEpoch {
+                epoch = try failure.deviceEpoch ?? client.newEpoch()
+            }
+            let volumeEpoch = try failure.epoch ?? session().volumeEpoch
+            try perform { [exchange, epoch] table in
+                try exchange.restart(epoch: epoch, volumeEpoch: volumeEpoch, in: &table)
+                try table.journal.doubtConfirmations()
+                try table.journal.retellHoldings()
+            }
+            lastSent = 0
+            ready = []
+            dueCursor = nil
+            nextPoll = 0
+            state.withLock { $0.head = 0 }
+            log.warning("beginning from scratch with the hub: \(failure.message)")
+        } catch {
+            state.withLock { $0.connection = .down("\(error)") }
+            signalPause()
+        }
+    }
+
+    private func signalPause() {
+        _ = signal.wait(until: cl_clock_monotonic_ns() + 1_000_000_000) { isStopping }
+    }
+
+    // MARK: Into the tree
+
+    /// Brings a number of items that are due into the tree; false when none can be now.
+    func take(limit: Int = 512) throws -> Bool {
+        let isDueAgain = state.withLock { state in
+            defer { state.isDueAgain = false }
+            return state.isDueAgain
+        }
+        if isDueAgain { dueCursor = nil }
+        let wasAtStart = dueCursor == nil
+        let tasks = try nextTasks(limit: limit)
+        guard !tasks.isEmpty else {
+            // Those before the cursor may be possible by now.
+            guard !wasAtStart else { return false }
+            dueCursor = nil
+            return try take(limit: limit)
+        }
+        try carryOut(tasks)
+        return true
+    }
+
+    /// What is to be done for one item, and what the tree has of it.
+    struct Task: Sendable {
+        var adjustment: Adjustment
+        /// What is here, if anything is.
+        var item: Item?
+        var path: [Name]
+        var directory: UInt64
+        /// Where it is to be.
+        var targetPath: [Name]
+        var targetDirectory: UInt64
+        /// What has that name now, if it is to change places.
+        var holder: Item?
+        var isAbsent = false
+        var isPinned = false
+
+        /// What it is to be seen together with.
+        var weakPackage: [Name]? { Volume.weakPackage(of: targetPath) }
+    }
+
+    private func nextTasks(limit: Int) throws -> [Task] {
+        var cursor = dueCursor
+        let now = cl_clock_monotonic_ns()
+        let waiting = carrier.waiting.union(
+            postponed.lazy.filter { $0.value.until ?? 0 > now }.map(\.key))
+        let again = postponed.filter { $0.value.until ?? .max <= now }.map(\.key)
+        for id in again { postponed[id]?.until = nil }
+        if !again.isEmpty { cursor = nil }
+        let packages = Set(waiting.lazy.compactMap { self.postponed[$0]?.weakPackage })
+        let (tasks, next) = try perform { [exchange, cursor] table in
+            var tasks: [Task] = []
+            var cursor = cursor
+            for id in again {
+                guard var mirror = try table.mirror(id), mirror.state == .stuck else { continue }
+                mirror.state = .due
+                try table.setMirror(id, mirror)
+            }
+            while tasks.count < limit || tasks.last?.weakPackage != nil {
+                let due = try table.journal.mirrors(.due, after: cursor, limit: 512)
+                guard !due.isEmpty else {
+                    cursor = nil
+                    break
+                }
+                for position in due {
+                    cursor = position
+                    if waiting.contains(position.id) { continue }
+                    guard let adjustment = try exchange.adjustment(position.id, in: &table) else {
+                        continue
+                    }
+                    let task = try Task(adjustment, table)
+                    if let package = task.weakPackage, packages.contains(package) {
+                        try exchange.adjusted(adjustment, isDone: false, in: &table)
+                        continue
+                    }
+                    tasks.append(task)
+                    if tasks.count >= limit, task.weakPackage == nil { break }
+                }
+            }
+            return (tasks, cursor)
+        }
+        dueCursor = next
+        return tasks
+    }
+
+    private func carryOut(_ tasks: [Task]) throws {
+        var outcomes = [Outcome](repeating: .later, count: tasks.count)
+        var fault: (any Error)?
+        do {
+            let (now, later) = try setAside(tasks)
+            let contents = try fetch(now)
+            let done = try apply(now, contents, waiting: later)
+            let byItem = Dictionary(
+                uniqueKeysWithValues: zip(now.map(\.adjustment.item), done)
+                    .map { ($0, $1) })
+            outcomes = tasks.map { byItem[$0.adjustment.item] ?? .later }
+            if !later.isEmpty { log.trace("\(later.count) wait for their contents") }
+        } catch {
+            fault = error
+        }
+        let settled = outcomes
+        try perform { [exchange] table in
+            for (task, outcome) in zip(tasks, settled) {
+                if outcome == .done { try task.finish(&table) }
+                try exchange.adjusted(
+                    task.adjustment, isDone: outcome == .done, isStuck: outcome.isStuck,
+                    in: &table)
+            }
+        }
+        for (task, outcome) in zip(tasks, outcomes) { note(task, outcome) }
+        if let fault { throw fault }
+    }
+
+    enum Outcome: Equatable {
+        case done
+        /// Something here was quicker, or holds it up: looked at again when that is understood.
+        case later
+        case stuck(String)
+
+        var isStuck: Bool { if case .stuck = self { true } else { false } }
+    }
+
+    private func note(_ task: Task, _ outcome: Outcome) {
+        let item = task.adjustment.item
+        if outcome == .done {
+            postponed[item] = nil
+        } else {
+            let times = (postponed[item]?.times ?? 0) + 1
+            // What is stuck waits for somebody: for room, for a name.
+            let longest = outcome.isStuck ? 15.0 : 5.0
+            let pause = min(longest, 0.02 * Double(1 << min(times, 10)))
+            postponed[item] = (
+                cl_clock_monotonic_ns() + Int64(pause * 1e9), times, task.weakPackage
+            )
+            // What is there may be something that the journal has not heard of.
+            if times > 1, !task.path.isEmpty { volume.recheck(task.path) }
+        }
+        if outcome == .done {
+            for case .conflicts(let added, let settled) in task.adjustment.steps {
+                volume.tell(.gained, added.map(\.id), task.targetPath)
+                volume.tell(.resolved, settled, task.targetPath)
+            }
+        }
+        let path = task.targetPath.shown
+        state.withLock { state in
+            if case .stuck(let reason) = outcome {
+                state.problems[path] = reason
+            } else {
+                state.problems[path] = nil
+            }
+        }
+    }
+}
+
+extension SyncEngine.Task {
+    init(_ adjustment: Adjustment, _ table: JournalTable) throws(VolumeError) {
+        let journal = table.journal
+        let state = adjustment.remote
+        let key = try table.key(of: state.placement.parent) ?? 0
+        let directory = try journal.item(key)
+        self.init(
+            adjustment: adjustment, path: [], directory: 0,
+            targetPath: (try journal.path(of: key) ?? []) + [Name(state.name)],
+            targetDirectory: directory?.inode ?? 0)
+        if let key = try journal.key(of: adjustment.item), let item = try journal.item(key),
+            item.deleted == nil
+        {
+            self.item = item
+            path = try journal.path(of: key) ?? []
+            self.directory = try journal.item(item.parent)?.inode ?? 0
+            isAbsent = try journal.absentVersion(of: key) != nil
+            isPinned = try journal.isPinned(key)
+        }
+        if item == nil { isPinned = try journal.isPinned(key) }
+        if let id = adjustment.holder, let key = try journal.key(of: id) {
+            holder = try journal.item(key)
+        }
+    }
+
+    /// What is the journal's alone, in the transaction that says that it is done.
+    func finish(_ table: inout JournalTable) throws(VolumeError) {
+        let journal = table.journal
+        for case .conflicts(let added, let settled) in adjustment.steps {
+            var ended: [Identifier] = []
+            for id in settled where try journal.version(id: id)?.version.kind == .conflict {
+                ended.append(id)
+            }
+            guard let key = try journal.key(of: adjustment.item) else { continue }
+            let now = try journal.item(key)?.current
+            try journal.settle(
+                ended, of: key, before: item?.current, after: now == item?.current ? nil : now,
+                at: cl_clock_realtime_ns())
+            try table.note(conflicts: added, of: adjustment.item)
+        }
+    }
+}
+
+extension JournalTable {
+    mutating func note(conflicts: [Revision], of id: Identifier) throws(VolumeError) {
+        guard let key = try journal.key(of: id) else { return }
+        for revision in conflicts {
+            if try journal.version(id: revision.id) != nil {
+                try journal.setKind(revision.id, .conflict)
+            } else {
+                try insert(revision, of: key, kind: .conflict)
+            }
+        }
+    }
+
+    /// A version that is at the hub only, so far.
+    func insert(_ revision: Revision, of key: Int64, kind: Version.Kind) throws(VolumeError) {
+        guard var item = try journal.item(key) else { return }
+        let content = Digest.keyed(revision.content)
+        var version = Version(revision, content: content, kind: kind)
+        item.latest += 1
+        version.number = item.latest
+        try journal.insert(version, of: key, manifest: [])
+        try journal.update(item)
+    }
+}
+
+extension Digest {
+    /// The hub's name for a content, as the journal keeps it.
+    static func keyed(_ content: Digest) -> Digest {
+        content.bytes.withUnsafeBytes {
+            Digest(.keyed, hash: UnsafeRawBufferPointer(rebasing: $0[1...]))
+        }
+    }
+}

@@ -1,0 +1,132 @@
+import ChunkStore
+import HubProtocol
+import Journal
+import Model
+import Reconcile
+import Volume
+
+// Contents to the hub, before what names them.
+extension SyncEngine {
+    /// Those all of whose contents are at the hub: small ones go there now, for large ones the
+    /// carrier is called.
+    func withContents(_ drafts: [KeyedDraft]) throws -> [KeyedDraft] {
+        var small: [Identifier] = []
+        var result: [KeyedDraft] = []
+        for keyed in drafts {
+            var isReady = true
+            for revision in keyed.draft.changes.compactMap(\.revision)
+            where !ready.contains(revision.id) {
+                if revision.size <= UInt64(settings.largeBytes) {
+                    small.append(revision.id)
+                    continue
+                }
+                let job = Carrier.Upload(
+                    item: keyed.draft.item, revision: revision.id, path: keyed.path)
+                if carrier.isUploaded(job) {
+                    ready.insert(revision.id)
+                } else {
+                    isReady = false
+                }
+            }
+            if isReady { result.append(keyed) }
+        }
+        var failed: Set<Identifier> = []
+        if !small.isEmpty {
+            failed = try upload(small)
+            ready.formUnion(small.filter { !failed.contains($0) })
+        }
+        result = result.filter { $0.draft.revisions.allSatisfy { !failed.contains($0) } }
+        let kept = Set(result.map(\.key))
+        let torn = Set(drafts.filter { !kept.contains($0.key) }.compactMap(\.weakPackage))
+        return result.filter { keyed in keyed.weakPackage.map { !torn.contains($0) } ?? true }
+    }
+
+    /// Brings what the hub does not have of these revisions there, in pieces: what arrived stays
+    /// there when the line breaks.
+    ///
+    /// - Returns: Those whose bytes are not to be had here now.
+    @discardableResult
+    func upload(_ revisions: [Identifier], of job: Carrier.Upload? = nil) throws -> Set<Identifier>
+    {
+        var owners: [Digest: (chunk: ChunkReference, revision: Identifier, item: Int64)] = [:]
+        var order: [Digest] = []
+        let found = try volume.journal.read { reader in
+            try revisions.map { id in
+                (id, try reader.manifest(of: id), try reader.item(ofVersion: id))
+            }
+        }
+        var failed: Set<Identifier> = []
+        for (id, bytes, item) in found {
+            guard let bytes, let item, let manifest = Manifest(encoded: bytes) else {
+                failed.insert(id)
+                continue
+            }
+            for chunk in manifest.entries.lazy.flatMap(\.chunks) {
+                let name = account.keys.keyed(chunk.id)
+                if owners.updateValue((chunk, id, item), forKey: name) == nil {
+                    order.append(name)
+                }
+            }
+        }
+        let progress = job.map { job in
+            Progress(
+                self, job.item, job.path, .up,
+                total: owners.values.reduce(0) { $0 + UInt64($1.chunk.length) })
+        }
+        var start = 0
+        while start < order.count {
+            let ids = Array(order[start..<min(start + HubLimits.ids, order.count)])
+            start += ids.count
+            let answer = try client.have(account.volume, ids)
+            if job == nil { collection = answer.collection }
+            var frames = Frames()
+            for (index, id) in ids.enumerated() {
+                guard let owner = owners[id] else { continue }
+                if answer.present[index] {
+                    progress?.add(Int(owner.chunk.length))
+                    continue
+                }
+                guard let bytes = try? volume.bytes(of: owner.chunk, item: owner.item) else {
+                    failed.insert(owner.revision)
+                    continue
+                }
+                frames.append(id, bytes)
+                if frames.isFull { try flush(&frames, progress) }
+            }
+            if !frames.isEmpty { try flush(&frames, progress) }
+        }
+        return failed
+    }
+
+    private func flush(_ frames: inout Frames, _ progress: Progress?) throws {
+        guard !isEnding else { throw VolumeError(.cancelled, "It ends.") }
+        upThrottle.pass(frames.bytes.count)
+        let answer = try client.upload(account.volume, frames.bytes)
+        if let bad = answer.bad.first {
+            throw HubFault.strange("The hub does not take a chunk: \(bad.message)")
+        }
+        progress?.add(frames.plain)
+        unsafe?(true)
+        frames = Frames()
+    }
+
+    private struct Frames {
+        var bytes: [UInt8] = []
+        var plain = 0
+        var count = 0
+
+        var isEmpty: Bool { count == 0 }
+        /// The next one may be as long as a chunk gets.
+        var isFull: Bool {
+            count == HubLimits.chunksPerUpload || bytes.count > HubLimits.uploadBytes - (4 << 20)
+        }
+
+        mutating func append(_ id: Digest, _ chunk: [UInt8]) {
+            let packed = chunk.count > 4096 ? Compression.compress(chunk) : nil
+            ChunkFrame(id: id, codec: packed == nil ? .plain : .zstd, bytes: packed ?? chunk)
+                .append(to: &bytes)
+            plain += chunk.count
+            count += 1
+        }
+    }
+}

@@ -1,0 +1,31 @@
+import CLinux
+import Glibc
+import Synchronization
+
+/// A limit of bytes a second: who has sent or got more than its share waits.
+final class Throttle: Sendable {
+    private struct State {
+        var rate: Int?
+        /// Monotonic nanoseconds: when the bytes that passed will have been paid for.
+        var paid: Int64 = 0
+    }
+
+    private let state: Mutex<State>
+
+    init(_ rate: Int?) { state = Mutex(State(rate: rate)) }
+
+    func set(_ rate: Int?) { state.withLock { $0.rate = rate } }
+    var rate: Int? { state.withLock { $0.rate } }
+
+    /// Blocks the calling thread; a burst of a quarter of a second is free.
+    func pass(_ bytes: Int) {
+        let wait = state.withLock { state -> Int64 in
+            guard let rate = state.rate, rate > 0 else { return 0 }
+            let now = cl_clock_monotonic_ns()
+            state.paid = max(state.paid, now - 250_000_000)
+            state.paid += Int64(Double(bytes) / Double(rate) * 1e9)
+            return state.paid - now
+        }
+        if wait > 0 { usleep(UInt32(min(wait / 1000, 1_000_000_000))) }
+    }
+}

@@ -1,0 +1,371 @@
+import CLinux
+import ChunkStore
+import Glibc
+import Journal
+import Logging
+import Model
+import Synchronization
+import SystemCalls
+
+/// Brings absent bytes: the placeholders in use, and the threads that fetch for them. Readers of
+/// one file share what is fetched; nobody who serves requests waits here.
+final class Hydration: Sendable {
+    private struct Registry {
+        var files: [UInt64: AbsentFile] = [:]
+        /// Inodes whose bytes are just being given up.
+        var evicting: Set<UInt64> = []
+        /// When placeholders were last closed: what comes in pieces moves no time of access.
+        var lastUses: [UInt64: Int64] = [:]
+        var changes: [UInt64: ChangeTime] = [:]
+        /// Items whose placeholders were left partly filled.
+        var partial: Set<Identifier> = []
+
+        func told(_ inode: UInt64, _ actual: Int64) -> Int64? {
+            changes[inode].flatMap { $0.actual == actual ? $0.told : nil }
+        }
+
+        mutating func tell(_ inode: UInt64, _ change: ChangeTime?) {
+            if changes.count >= 1 << 16 { changes = [:] }
+            changes[inode] = change
+        }
+    }
+
+    /// What an open finds.
+    enum Found {
+        case whole
+        case absent(AbsentFile)
+        /// For a moment: ask again.
+        case evicting
+    }
+
+    private let registry = Mutex(Registry())
+    private let source = Mutex<(any RemoteContents)?>(nil)
+    let pool = WorkerPool(name: "contents", threads: 8)
+    /// For what waits for the disk alone: no fetch waits for that.
+    private let disk = WorkerPool(name: "contents disk", threads: 2)
+    private let journal: Journal
+    private let packs: PackStore
+    private let log: Logger
+    /// Called when something has become whole.
+    let noted = Hook<@Sendable () -> Void>()
+    private let zeros = Mutex<[UInt32: Digest]>([:])
+
+    init(journal: Journal, packs: PackStore, log: Logger) {
+        self.journal = journal
+        self.packs = packs
+        self.log = log
+    }
+
+    var remote: (any RemoteContents)? { source.withLock { $0 } }
+    func setRemote(_ remote: (any RemoteContents)?) { source.withLock { $0 = remote } }
+
+    func reached() throws(VolumeError) -> any RemoteContents {
+        guard let remote else {
+            throw VolumeError(
+                .offline, "The bytes are not on this device, and there is no hub to ask.")
+        }
+        return remote
+    }
+
+    // MARK: Files in use
+
+    /// Counts a use of a file, if it is a placeholder. `file` may be O_PATH.
+    func use(_ file: Int32, inode: UInt64, size: Int64) throws(Errno) -> Found {
+        guard size > 0 else { return .whole }
+        let known = registry.withLock { registry -> Found? in
+            if registry.evicting.contains(inode) { return .evicting }
+            guard let known = registry.files[inode] else { return nil }
+            _ = known.changeUsers(by: 1)
+            return .absent(known)
+        }
+        if let known { return known }
+        guard let mark = AbsentMark(of: file) else { return .whole }
+        let descriptor = Descriptor(owning: try check(cl_reopen(file, O_RDWR | O_NOATIME)))
+        let new = try AbsentFile(mark, file: descriptor) { inode, actual in
+            told(inode, actual) ?? actual
+        }
+        let found = registry.withLock { registry -> AbsentFile in
+            let found = registry.files[inode] ?? new
+            registry.files[inode] = found
+            _ = found.changeUsers(by: 1)
+            return found
+        }
+        // It may have been made whole just before: then it is nobody's placeholder any more.
+        guard found !== new || AbsentMark(of: file) != nil else {
+            new.void()
+            end(new)
+            return .whole
+        }
+        return .absent(found)
+    }
+
+    func end(_ file: AbsentFile) {
+        registry.withLock { registry in
+            _ = file.changeUsers(by: -1)
+            if registry.lastUses.count >= 4096 { registry.lastUses = [:] }
+            registry.lastUses[file.inode] = cl_clock_realtime_ns()
+            forget(file, &registry)
+        }
+    }
+
+    private func forget(_ file: AbsentFile, _ registry: inout Registry) {
+        guard registry.files[file.inode] === file, file.isIdle else { return }
+        registry.files[file.inode] = nil
+        guard let changes = file.changes else { return }
+        registry.tell(file.inode, changes)
+        if file.bytesHere > 0 { registry.partial.insert(file.mark.item) }
+    }
+
+    /// Items whose placeholders hold some bytes, as far as that is known since the start.
+    var partial: Set<Identifier> { registry.withLock { $0.partial } }
+
+    /// It is whole, or holds none any more.
+    func forgetPartial(_ item: Identifier) { registry.withLock { _ = $0.partial.remove(item) } }
+
+    /// The change time that programs are told of an inode, where it is not the actual one.
+    func told(_ inode: UInt64, _ actual: Int64) -> Int64? {
+        registry.withLock { $0.told(inode, actual) }
+    }
+
+    func tell(_ inode: UInt64, _ change: ChangeTime) {
+        registry.withLock { $0.tell(inode, change) }
+    }
+
+    /// The same, and the placeholder in use.
+    func look(_ inode: UInt64, changed actual: Int64) -> (AbsentFile?, told: Int64?) {
+        registry.withLock { ($0.files[inode], $0.told(inode, actual)) }
+    }
+
+    /// Nanoseconds since 1970; 0 for what was not used as a placeholder lately.
+    func lastUse(of inode: UInt64) -> Int64 { registry.withLock { $0.lastUses[inode] ?? 0 } }
+
+    func known(_ inode: UInt64) -> AbsentFile? { registry.withLock { $0.files[inode] } }
+
+    /// Somebody is about to empty the file.
+    func void(inode: UInt64) {
+        guard let file = registry.withLock({ $0.files.removeValue(forKey: inode) }) else { return }
+        file.void()
+    }
+
+    /// Nobody may begin to use the file while `body` gives its bytes up. False: somebody does.
+    func evicting(_ inode: UInt64, _ body: () throws(VolumeError) -> Void) throws(VolumeError)
+        -> Bool
+    {
+        let isFree = registry.withLock { registry in
+            registry.files[inode] == nil && registry.evicting.insert(inode).inserted
+        }
+        guard isFree else { return false }
+        defer { registry.withLock { _ = $0.evicting.remove(inode) } }
+        try body()
+        return true
+    }
+
+    /// Placeholders that somebody waits for.
+    var waitedFor: [AbsentFile] {
+        registry.withLock { Array($0.files.values) }.filter(\.isWaitedFor)
+    }
+
+    // MARK: Wishes
+
+    /// As `AbsentFile.wait`, and has it fetched.
+    func want(
+        _ need: AbsentFile.Need, of file: AbsentFile,
+        _ done: @escaping @Sendable (VolumeError?) -> Void
+    ) -> UInt64? {
+        let number = file.wait(need, done)
+        schedule(file)
+        return number
+    }
+
+    func willRead(_ range: Range<Int64>, of file: AbsentFile) {
+        file.willRead(range)
+        schedule(file)
+    }
+
+    private func schedule(_ file: AbsentFile) {
+        guard file.enqueue() else { return }
+        (file.isComplete ? disk : pool).run { self.work(on: file) }
+    }
+
+    /// Nothing is begun any more.
+    func close() {
+        pool.close()
+        disk.close()
+    }
+
+    private func work(on file: AbsentFile) {
+        switch file.next() {
+        case .nothing: break
+        case .list: list(file)
+        case .finish: finish(file)
+        case .fill(let batch):
+            // While this waits for the hub, another thread may go on.
+            schedule(file)
+            fill(file, batch)
+        }
+        schedule(file)
+        registry.withLock { forget(file, &$0) }
+    }
+
+    // MARK: Fetching
+
+    private func list(_ file: AbsentFile) {
+        do throws(VolumeError) {
+            let manifest = try manifest(of: file.mark.version)
+            guard !manifest.isPackage, Int64(clamping: manifest.size) == file.size,
+                let entry = manifest.entries.first
+            else {
+                throw VolumeError(
+                    .damaged,
+                    "The list of chunks of version \(file.mark.version) is of another size than "
+                        + "its document.")
+            }
+            file.listed(entry.chunks)
+        } catch {
+            file.notListed(lost(error, file))
+        }
+    }
+
+    /// A version's list of chunks, from the journal or else from the hub, and then the journal has
+    /// it too.
+    func manifest(of version: Identifier) throws(VolumeError) -> Manifest {
+        let known = try journal.read { reader in
+            (try reader.version(id: version)?.version, try reader.manifest(of: version))
+        }
+        if let bytes = known.1, !bytes.isEmpty {
+            guard let manifest = Manifest(encoded: bytes) else {
+                throw VolumeError(.damaged, "The list of chunks of version \(version) is damaged.")
+            }
+            return manifest
+        }
+        let manifest = try reached().manifest(of: version)
+        let isRight = known.0.map {
+            $0.content.algorithm == .keyed || $0.content == manifest.digest
+        }
+        guard isRight ?? true else {
+            throw VolumeError(
+                .damaged, "The hub has given a list of chunks that is not version \(version)'s.")
+        }
+        if known.0 != nil {
+            let encoded = manifest.encoded
+            try journal.write { try $0.setManifest(encoded, content: manifest.digest, of: version) }
+        }
+        return manifest
+    }
+
+    private func fill(_ file: AbsentFile, _ batch: [Int]) {
+        var missing: Set<Int> = []
+        do throws(VolumeError) {
+            for index in batch where !(try isHere(index, in: file)) { missing.insert(index) }
+            for index in batch where !missing.contains(index) { arrived(index, in: file) }
+            guard !missing.isEmpty else { return }
+            try fetch(&missing, of: file)
+        } catch {
+            file.failed(batch.filter { file.stage($0) == .underway }, lost(error, file))
+        }
+    }
+
+    /// Whether the file has a chunk already, from before a restart, or can have it from this
+    /// device.
+    private func isHere(_ index: Int, in file: AbsentFile) throws(VolumeError) -> Bool {
+        let reference = file.chunk(index).reference
+        if let held = file.held(index) {
+            if Digest.sha256(held) == reference.id { return true }
+        } else if reference.id == zeroDigest(reference.length) {
+            // A hole is what belongs there.
+            return true
+        }
+        guard let place = try journal.read({ try $0.place(of: reference.id) }),
+            let bytes = try? packs.read(reference.id, at: ChunkLocation(place))
+        else { return false }
+        try file.write(bytes, index)
+        return true
+    }
+
+    /// The document is there, whatever the hub has forgotten: no program is told ENOENT.
+    private func lost(_ error: VolumeError, _ file: AbsentFile) -> VolumeError {
+        guard error.code == .notFound else { return error }
+        log.error("The hub does not have version \(file.mark.version): \(error)")
+        return VolumeError(.damaged, error.message)
+    }
+
+    private func zeroDigest(_ length: UInt32) -> Digest {
+        if let known = zeros.withLock({ $0[length] }) { return known }
+        let digest = Digest.sha256([UInt8](repeating: 0, count: Int(length)))
+        zeros.withLock { zeros in
+            if zeros.count >= 64 { zeros.removeAll() }
+            zeros[length] = digest
+        }
+        return digest
+    }
+
+    /// What comes damaged, or does not come, is asked for once more.
+    private func fetch(_ missing: inout Set<Int>, of file: AbsentFile) throws(VolumeError) {
+        let remote = try reached()
+        for _ in 0..<2 where !missing.isEmpty {
+            let indexes = missing.sorted()
+            let references = indexes.map { file.chunk($0).reference }
+            var left = missing
+            defer { missing = left }
+            try remote.chunks(references, of: file.mark.version) {
+                (number, bytes) throws(VolumeError) in
+                guard indexes.indices.contains(number), left.contains(indexes[number]),
+                    bytes.count == Int(references[number].length),
+                    Digest.sha256(bytes) == references[number].id
+                else { return }
+                try file.write(bytes, indexes[number])
+                left.remove(indexes[number])
+                arrived(indexes[number], in: file)
+            }
+        }
+        guard !missing.isEmpty else { return }
+        throw VolumeError(
+            .damaged,
+            "The hub gives other bytes than those of version \(file.mark.version): see "
+                + "`concord hub check` there.")
+    }
+
+    private func arrived(_ index: Int, in file: AbsentFile) {
+        if file.arrived(index) { schedule(file) }
+    }
+
+    // MARK: Whole
+
+    private func finish(_ file: AbsentFile) {
+        do throws(Errno) {
+            guard let trace = try file.finish(isSynced: false) else { return }
+            note(whole: file, trace)
+            registry.withLock { registry in
+                if registry.files[file.inode] === file { registry.files[file.inode] = nil }
+                registry.partial.remove(file.mark.item)
+                registry.tell(
+                    file.inode, ChangeTime(actual: trace.changed, told: file.times.changed))
+            }
+            file.finished()
+        } catch {
+            // Its mark stays: it is verified again when somebody opens it next.
+            log.error("A downloaded document could not be brought to the disk: \(error).")
+            let code: VolumeError.Code = error == .noSpace ? .full : .system
+            file.finished(
+                VolumeError(code, "What was downloaded cannot be brought to the disk: \(error)."))
+        }
+    }
+
+    /// A scan must not take it for changed. Should this be lost, it is cut once more and found to
+    /// be what it was.
+    private func note(whole file: AbsentFile, _ trace: Trace) {
+        do {
+            try journal.write { t in
+                for var item in try t.items(inode: file.inode) where item.kind == .file {
+                    try t.removeAbsent(item.key)
+                    guard item.current == file.mark.version, item.changed != 0 else { continue }
+                    (item.changed, item.modified) = (trace.changed, trace.modified)
+                    try t.update(item)
+                }
+            }
+            noted.current?()
+        } catch {
+            log.error("That a document was downloaded could not be noted: \(error)")
+        }
+    }
+}

@@ -1,0 +1,28 @@
+/// Programs that open whatever they find: thumbnailers and indexers. Left to themselves they would
+/// download the whole volume.
+package struct Idlers: Hashable, Sendable {
+    package var patterns: [String]
+
+    package init(_ patterns: [String]) { self.patterns = patterns }
+
+    /// Virus scanners are not among them: what they pass over would count as clean.
+    package static let usual = Idlers([
+        "tumblerd", "gnome-thumbnail*", "ffmpegthumbnailer", "totem-video-thumbnailer",
+        "gdk-pixbuf-thumbnailer", "evince-thumbnailer", "thumbnail.so", "tracker-miner*",
+        "tracker-extract*", "localsearch*", "baloo_file*", "updatedb*", "mlocate", "plocate",
+        "recollindex",
+    ])
+
+    /// `program` is what the kernel keeps of a command's name: its first 15 bytes.
+    package func contains(_ program: String) -> Bool {
+        guard !program.isEmpty else { return false }
+        return patterns.contains { pattern in
+            guard pattern.hasSuffix("*") else {
+                return program.utf8.elementsEqual(pattern.utf8.prefix(Idlers.kept))
+            }
+            return program.utf8.starts(with: pattern.utf8.dropLast().prefix(Idlers.kept))
+        }
+    }
+
+    private static let kept = 15
+}

@@ -1,0 +1,116 @@
+import CLinux
+import Glibc
+import Journal
+import Model
+import Synchronization
+import SystemCalls
+
+/// The directory beside the tree where contents are prepared that the hub has changed, and what is
+/// known of them. A name there says what it was prepared for: `ITEM-VERSION-NUMBER`, in
+/// hexadecimal; so an event that was noted is understood after a crash.
+final class Incoming: Sendable {
+    /// O_PATH.
+    let directory: Int32
+    let inode: UInt64
+    private let sequence: Atomic<UInt64>
+    private let expected = Mutex<[Mark: Arrival]>([:])
+    private let lookUp = Hook<@Sendable (Mark) -> Arrival?>()
+    private let adopted = Hook<@Sendable (Mark, Int64, Transaction) throws -> Void>()
+
+    init(directory: Int32) {
+        self.directory = directory
+        var status = stat()
+        _ = cl_fstat(directory, &status)
+        inode = UInt64(status.st_ino)
+        // The kernel may remember names of the last mount's.
+        sequence = Atomic(UInt64(bitPattern: cl_clock_realtime_ns()))
+    }
+
+    // MARK: Names
+
+    /// Never given before.
+    func newName(_ mark: Mark) -> String {
+        let number = sequence.wrappingAdd(1, ordering: .relaxed).oldValue
+        return "\(mark.item)-\(mark.version)-\(String(number, radix: 16))"
+    }
+
+    /// What was put into the tree from there, and was taken back.
+    static let returning = "back."
+
+    static func mark(of name: Name) -> Mark? {
+        let parts = name.text.split(separator: "-", omittingEmptySubsequences: false)
+        guard parts.count == 3, let item = Identifier(String(parts[0])),
+            let version = Identifier(String(parts[1]))
+        else { return nil }
+        return Mark(item: item, version: version)
+    }
+
+    /// Of something that was taken back.
+    static func mark(ofReturning name: Name) -> Mark? {
+        guard name.text.hasPrefix(returning) else { return nil }
+        return mark(of: Name(name.text.dropFirst(returning.count)))
+    }
+
+    // MARK: What is expected
+
+    func expect(_ arrival: Arrival) { expected.withLock { $0[arrival.mark] = arrival } }
+    func forget(_ mark: Mark) { _ = expected.withLock { $0.removeValue(forKey: mark) } }
+    func known(_ mark: Mark) -> Arrival? { expected.withLock { $0[mark] } }
+
+    func find(_ mark: Mark) -> Arrival? {
+        if let known = known(mark) { return known }
+        return lookUp.current?(mark)
+    }
+
+    func onArrival(_ body: @escaping @Sendable (Mark) -> Arrival?) {
+        lookUp.set(body)
+    }
+
+    func onAdoption(_ body: @escaping @Sendable (Mark, Int64, Transaction) throws -> Void) {
+        adopted.set(body)
+    }
+
+    func tell(_ mark: Mark, _ key: Int64, _ t: Transaction) throws {
+        try adopted.current?(mark, key, t)
+    }
+
+    // MARK: What a crash has left
+
+    /// Takes away what was prepared and never used, or was replaced and needed no more: all of it,
+    /// but for packages that programs had, whose bytes may be nowhere else.
+    func clear() -> [Name] {
+        var names: [Name] = []
+        var kept: [Name] = []
+        try? forEachName(in: directory) { names.append($0) }
+        for name in names {
+            guard let status = try? entryStatus(name, in: directory) else { continue }
+            guard Trace(status).isDirectory else {
+                _ = name.withCString { cl_unlinkat(directory, $0, 0) }
+                continue
+            }
+            var isPrepared = false
+            if let inner = try? openBeneath([name], from: directory, flags: O_PATH | O_DIRECTORY) {
+                isPrepared = Mark(of: inner.raw) != nil
+            }
+            if isPrepared || isEmpty(name) { remove(name) } else { kept.append(name) }
+        }
+        return kept
+    }
+
+    private func isEmpty(_ name: Name) -> Bool {
+        name.withCString { cl_unlinkat(directory, $0, AT_REMOVEDIR) } == 0
+    }
+
+    /// With all that is in it.
+    func remove(_ name: Name) { Incoming.remove(name, in: directory) }
+
+    private static func remove(_ name: Name, in directory: Int32) {
+        guard name.withCString({ cl_unlinkat(directory, $0, 0) }) == -EISDIR else { return }
+        var names: [Name] = []
+        if let inner = try? openBeneath([name], from: directory, flags: O_PATH | O_DIRECTORY) {
+            try? forEachName(in: inner.raw) { names.append($0) }
+            for name in names { remove(name, in: inner.raw) }
+        }
+        _ = name.withCString { cl_unlinkat(directory, $0, AT_REMOVEDIR) }
+    }
+}

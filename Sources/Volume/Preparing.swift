@@ -1,0 +1,169 @@
+import CLinux
+import ChunkStore
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+/// Writes a file's bytes, of these chunks in their order.
+package typealias Filling = ([ChunkReference], Int32) throws(VolumeError) -> Void
+
+/// Makes one thing in a directory beside the tree, with all that is known of it.
+struct Preparing {
+    let arrival: Arrival
+    let directory: Int32
+
+    func make(_ name: Name, fill: Filling) throws(VolumeError) {
+        do {
+            try make(name, fill)
+        } catch let error as VolumeError {
+            throw error
+        } catch {
+            let code: VolumeError.Code = error as? Errno == .noSpace ? .full : .system
+            throw VolumeError(
+                code, "A change from the hub cannot be prepared in the store: \(error).")
+        }
+    }
+
+    private func make(_ name: Name, _ fill: Filling) throws {
+        switch arrival.kind {
+        case .file: try makeFile(name, fill)
+        case .directory:
+            try makeDirectory(name, in: directory)
+            let made = try openBeneath([name], from: directory, flags: O_PATH | O_DIRECTORY)
+            try finish(made.raw, mode: arrival.mode ?? 0o755)
+        case .package: try makePackage(name, fill)
+        case .symlink:
+            let target = Name(bytes: arrival.target)
+            try name.withCString { (name) throws(Errno) in
+                try target.withCString { (target) throws(Errno) in
+                    _ = try check(cl_symlinkat(target, directory, name))
+                }
+            }
+        case .special: throw VolumeError(.invalid, "Special files do not come from a hub.")
+        }
+    }
+
+    /// Mark and attributes of what was made.
+    private func finish(_ file: Int32, mode: UInt16) throws(Errno) {
+        for attribute in arrival.attributes.attributes {
+            let result = Name(bytes: attribute.name).withCString {
+                cl_setxattr_fd(file, $0, attribute.value, attribute.value.count, 0)
+            }
+            // A file system that has none, or no room for them: the bytes matter more.
+            if result < 0, ![EOPNOTSUPP, E2BIG, ENOSPC, ERANGE].contains(-result) {
+                throw Errno(-result)
+            }
+        }
+        try arrival.mark.set(on: file)
+        try check(cl_chmod_fd(file, mode_t(mode)))
+    }
+
+    private func makeDirectory(_ name: Name, in directory: Int32) throws(Errno) {
+        try name.withCString { (text) throws(Errno) in
+            _ = try check(cl_mkdirat(directory, text, 0o700))
+        }
+    }
+
+    private func newFile(_ name: Name, in directory: Int32) throws(Errno) -> Descriptor {
+        let flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW
+        return Descriptor(
+            owning: try name.withCString { (text) throws(Errno) in
+                try check(cl_openat(directory, text, flags, 0o600))
+            })
+    }
+
+    private func makeFile(_ name: Name, _ fill: Filling) throws {
+        let file = try newFile(name, in: directory)
+        // Nothing was ever saved in it.
+        guard let version = arrival.version else {
+            return try finish(file.raw, mode: arrival.mode ?? 0o644)
+        }
+        if arrival.isDataless, version.size > 0 {
+            try Volume.mark(
+                absent: file.raw, AbsentMark(item: arrival.item, version: version.id),
+                size: version.size, modified: version.modified, mode: arrival.mode ?? 0o644)
+            for attribute in arrival.attributes.attributes {
+                _ = Name(bytes: attribute.name).withCString {
+                    cl_setxattr_fd(file.raw, $0, attribute.value, attribute.value.count, 0)
+                }
+            }
+            return
+        }
+        let chunks = Manifest(encoded: arrival.manifest)?.entries.first?.chunks
+        if version.size > 0 {
+            guard let chunks else {
+                throw VolumeError(.invalid, "A file from the hub has no list of its chunks.")
+            }
+            try fill(chunks, file.raw)
+        }
+        guard try file.status().st_size == Int64(clamping: version.size) else {
+            throw VolumeError(.damaged, "A file from the hub has another size than it should.")
+        }
+        try finish(file.raw, mode: arrival.mode ?? 0o644)
+        try AbsentMark.restore(version.modified, of: file.raw)
+    }
+
+    // MARK: Packages
+
+    private func makePackage(_ name: Name, _ fill: Filling) throws {
+        guard let version = arrival.version, let manifest = Manifest(encoded: arrival.manifest)
+        else { throw VolumeError(.invalid, "A package from the hub has no list of its files.") }
+        try makeDirectory(name, in: directory)
+        let root = try openBeneath([name], from: directory, flags: O_PATH | O_DIRECTORY)
+        for entry in manifest.entries { try make(entry, of: version, in: root.raw, fill) }
+        // What is made in a directory moves its times, and one that may not be written takes
+        // nothing more.
+        for entry in manifest.entries.reversed() where entry.kind == .directory {
+            let made = try openBeneath(entry.names, from: root.raw, flags: O_PATH | O_DIRECTORY)
+            try check(cl_chmod_fd(made.raw, mode_t(entry.mode)))
+            try AbsentMark.restore(entry.modified, of: made.raw)
+        }
+        try finish(root.raw, mode: arrival.mode ?? 0o755)
+        try AbsentMark.restore(version.modified, of: root.raw)
+    }
+
+    private func make(
+        _ entry: Manifest.Entry, of version: Version, in root: Int32, _ fill: Filling
+    ) throws {
+        let names = entry.names
+        guard let name = names.last, names.allSatisfy(\.isSafe),
+            entry.path.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).count
+                == names.count
+        else { throw VolumeError(.invalid, "A package from the hub has a name that is none.") }
+        let parent = try openBeneath(names.dropLast(), from: root, flags: O_PATH | O_DIRECTORY)
+        switch entry.kind {
+        case .directory: try makeDirectory(name, in: parent.raw)
+        case .symlink:
+            let target = Name(bytes: entry.target)
+            try name.withCString { (name) throws(Errno) in
+                try target.withCString { (target) throws(Errno) in
+                    _ = try check(cl_symlinkat(target, parent.raw, name))
+                }
+            }
+        case .file:
+            let file = try newFile(name, in: parent.raw)
+            if arrival.isDataless, entry.size > 0 {
+                try Volume.mark(
+                    absent: file.raw, AbsentMark(item: arrival.item, version: version.id),
+                    size: entry.size, modified: entry.modified, mode: entry.mode)
+                return
+            }
+            if entry.size > 0 { try fill(entry.chunks, file.raw) }
+            guard try file.status().st_size == Int64(clamping: entry.size) else {
+                throw VolumeError(
+                    .damaged, "A file of a package from the hub has another size than it should.")
+            }
+            try check(cl_chmod_fd(file.raw, mode_t(entry.mode)))
+            try AbsentMark.restore(entry.modified, of: file.raw)
+        }
+    }
+}
+
+extension Name {
+    /// Whether it can stand in a path as what it is.
+    package var isSafe: Bool {
+        !bytes.isEmpty && bytes.count <= 255 && bytes != [0x2E] && bytes != [0x2E, 0x2E]
+            && !bytes.contains(0) && !bytes.contains(UInt8(ascii: "/"))
+    }
+}

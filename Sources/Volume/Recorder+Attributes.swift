@@ -1,0 +1,80 @@
+import CLinux
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+// Permission bits and extended attributes, as the tree has them.
+extension Recorder {
+    /// By any descriptor, O_PATH too.
+    func attributes(of file: Int32) -> AttributeList {
+        var names = [CChar](repeating: 0, count: 1024)
+        var length = cl_listxattr_fd(file, &names, names.count)
+        if length == -Int(ERANGE) {
+            names = [CChar](repeating: 0, count: 1 << 16)
+            length = cl_listxattr_fd(file, &names, names.count)
+        }
+        guard length > 0 else { return AttributeList() }
+        let all = names[..<length].split(separator: 0).map { $0.map { UInt8(bitPattern: $0) } }
+        return AttributeList(
+            all.filter(AttributeList.travels).compactMap { name in
+                value(of: name, file).map { AttributeList.Attribute(name: name, value: $0) }
+            })
+    }
+
+    private func value(of name: [UInt8], _ file: Int32) -> [UInt8]? {
+        Name(bytes: name).withCString { name in
+            var value = [UInt8](repeating: 0, count: 256)
+            var length = cl_getxattr_fd(file, name, &value, value.count)
+            if length == -Int(ERANGE) {
+                value = [UInt8](repeating: 0, count: 1 << 16)
+                length = cl_getxattr_fd(file, name, &value, value.count)
+            }
+            return length >= 0 ? Array(value[..<length]) : nil
+        }
+    }
+
+    /// A program has changed an inode's mode, attributes or times.
+    func attributesChanged(_ inode: UInt64, _ t: Transaction) throws {
+        for item in try t.items(inode: inode) where item.hasAttributes {
+            guard let path = try t.path(of: item.key),
+                let file = try? openBeneath(path, from: tree, flags: O_PATH),
+                case let now = status(file.raw), now.inode == inode
+            else { continue }
+            var changed = item
+            note(attributes: attributes(of: file.raw), now, on: &changed)
+            if item.kind == .file, item.changed != 0, memory.works[item.key] == nil {
+                let isSame = item.size == UInt64(now.size) && item.modified == now.modified
+                // Times were set, or it is written to just now: its contents tell.
+                changed.changed = isSame ? max(1, now.changed) : 0
+            }
+            if changed != item { try t.update(changed) }
+            // A recording that is under way has read the old ones.
+            if changed.changed == 0 || memory.works[item.key] != nil { touch(item.key) }
+        }
+    }
+
+    /// A renaming moves the change time and nothing else: what is recorded still is. Not after a
+    /// restart, when it may have been changed since while nobody watched.
+    func refresh(_ item: Item, _ t: Transaction) throws {
+        guard !isReplaying, item.changed != 0, memory.works[item.key] == nil,
+            let path = try t.path(of: item.key),
+            let now = try? openBeneath(path, from: tree, flags: O_PATH).status(),
+            case let trace = Trace(now), trace.inode == item.inode, trace.changed != item.changed,
+            trace.size == Int64(item.size), trace.modified == item.modified
+        else { return }
+        var item = item
+        item.changed = trace.changed
+        try t.update(item)
+    }
+
+    func note(attributes: AttributeList, _ trace: Trace, on item: inout Item) {
+        item.mode = trace.permissions
+        item.attributes = attributes.encoded
+    }
+}
+
+extension Item {
+    /// Symlinks and special files have none that travel.
+    var hasAttributes: Bool { kind == .file || kind == .directory || kind == .package }
+}

@@ -1,0 +1,54 @@
+import Journal
+import Model
+import Synchronization
+
+// What others want done in the journal, by the thread that alone knows what is in it.
+extension Recorder {
+    /// In a transaction of its own, after all that has happened up to now. Blocks. `isNews`: those
+    /// who wait for changes of the volume are to hear of it.
+    func perform<Result: Sendable>(
+        isNews: Bool = false,
+        _ body: @escaping @Sendable (Recorder, Transaction) throws -> Result
+    ) throws(VolumeError) -> Result {
+        let outcome = Outcome<Result>()
+        let isTaken = signal.change {
+            guard isServing else { return false }
+            tasks.append { recorder in
+                let result = Swift.Result { () throws(VolumeError) in
+                    var result: Result?
+                    let isBehind = recorder.isPaused && recorder.events.waiting.count > 0
+                    guard recorder.backlog.isEmpty, !isBehind else {
+                        throw VolumeError(
+                            .full, "The journal cannot be written now; it is tried again.")
+                    }
+                    // Who asks for it knows of it.
+                    recorder.isPerforming = !isNews
+                    defer { recorder.isPerforming = false }
+                    try recorder.transact { t in result = try body(recorder, t) }
+                    return result!
+                }
+                outcome.value.withLock { $0 = result }
+                recorder.removeDoomed()
+            }
+            return true
+        }
+        guard isTaken else { throw Recorder.ended }
+        _ = signal.wait(until: .max / 2) { outcome.value.withLock { $0 } != nil || !isServing }
+        guard let result = outcome.value.withLock({ $0 }) else { throw Recorder.ended }
+        return try result.get()
+    }
+
+    private final class Outcome<Result: Sendable>: Sendable {
+        let value = Mutex<Swift.Result<Result, VolumeError>?>(nil)
+    }
+
+    private static let ended = VolumeError(.cancelled, "The volume has been unmounted.")
+
+    /// On the recorder's thread.
+    func runTasks(_ count: Int) {
+        for task in signal.change({ takeTasks(count) }) {
+            task(self)
+            signal.change {}
+        }
+    }
+}

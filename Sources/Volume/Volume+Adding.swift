@@ -1,0 +1,70 @@
+import CLinux
+import ChunkStore
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+// Versions that were never current.
+extension Volume {
+    /// Makes what lies in the tree at `source` an older version of a document, which goes on
+    /// showing what it shows. `source` is read, and stays. The version is this device's alone: hub
+    /// and other devices hear of what was current.
+    ///
+    /// - Returns: Its id.
+    /// - Throws: `.notFound`; `.invalid` when they are not of the same kind; `.busy` while a
+    ///   program writes to `source`; `.full`.
+    package func addVersion(from source: [Name], at path: [Name], by actor: Actor)
+        throws(VolumeError) -> Identifier
+    {
+        try catchUp(with: path, timeoutSeconds: 5)
+        let (manifest, trace) = try Volume.cutAside(source, in: root)
+        return try recorder.perform { recorder, t in
+            var item = try self.existing(path, t)
+            guard item.kind == .file || item.kind == .package,
+                (item.kind == .package) == manifest.isPackage
+            else {
+                throw VolumeError(
+                    .invalid,
+                    "\(source.shown) is not the kind of document that \(path.shown) is.")
+            }
+            try recorder.store(manifest, from: source, t)
+            item.latest += 1
+            let version = Version(
+                number: item.latest, parents: item.current.map { [$0] } ?? [], kind: .history,
+                device: recorder.device.id, deviceName: recorder.device.name,
+                person: Volume.person(actor.uid), program: actor.program, name: item.name,
+                size: manifest.size, modified: trace.modified, saved: cl_clock_realtime_ns(),
+                content: CutContent(manifest).digest)
+            try t.insert(version, of: item.key, manifest: manifest.encoded)
+            try t.update(item)
+            return version.id
+        }
+    }
+}
+
+extension Recorder {
+    /// The chunks that are nowhere yet, and where they are.
+    fileprivate func store(_ manifest: Manifest, from source: [Name], _ t: Transaction) throws {
+        // What is looked up is what this transaction sees.
+        snapshot = t
+        defer { snapshot = nil }
+        var places: [Digest: ChunkPlace] = [:]
+        for entry in manifest.entries where entry.kind == .file {
+            let path = manifest.isPackage ? source + entry.names : source
+            let file: Descriptor
+            do throws(Errno) {
+                file = try openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
+            } catch {
+                throw VolumeError(.busy, "\(path.shown) has changed meanwhile: \(error).")
+            }
+            let content = FileContent(descriptor: file.raw)
+            try store(Set(entry.chunks.map(\.id)), from: content, Int64(entry.size), &places)
+        }
+        guard try missing(manifest.chunkIDs, places).isEmpty else {
+            throw VolumeError(.busy, "\(source.shown) has changed while it was read.")
+        }
+        if !places.isEmpty { try packs.sync() }
+        for (digest, place) in places { try t.setPlace(digest, place) }
+    }
+}

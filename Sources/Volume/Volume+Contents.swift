@@ -1,0 +1,317 @@
+import CLinux
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+/// How far a download or an eviction has come.
+package struct ContentsProgress: Hashable, Sendable {
+    package var items = 0
+    package var itemsTotal = 0
+    package var bytes: Int64 = 0
+    package var bytesTotal: Int64 = 0
+
+    package init() {}
+}
+
+/// A document on its way here because somebody reads it.
+package struct Arriving: Sendable {
+    /// From the root.
+    package var path: [Name]
+    package var bytes: UInt64
+    package var bytesTotal: UInt64
+}
+
+// Contents on demand: which documents are here, and how they come and go.
+extension Volume {
+    /// Where absent bytes come from; nil: nowhere, and whoever needs them is told at once.
+    package func setRemote(_ remote: (any RemoteContents)?) { hydration.setRemote(remote) }
+
+    /// Says how to find out whether programs have an inode open: the mount does.
+    package func watchOpenFiles(_ isOpen: @escaping @Sendable (UInt64) -> Bool) {
+        openFiles.set(isOpen)
+    }
+
+    /// Whether bytes of the document at a path are not on this device.
+    package func isDataless(at path: [Name]) throws(VolumeError) -> Bool {
+        let file = try found(path)
+        return AbsentMark(of: file.raw, size: trace(file.raw).size) != nil
+    }
+
+    /// Documents whose bytes somebody waits for: where they are, and how many bytes are here.
+    package func arriving() throws(VolumeError) -> [Arriving] {
+        let files = hydration.waitedFor
+        if files.isEmpty { return [] }
+        return try journal.read { reader in
+            try files.compactMap { file in
+                guard let item = try reader.item(id: file.mark.item), item.deleted == nil,
+                    let path = try reader.path(of: item.key)
+                else { return nil }
+                return Arriving(
+                    path: path, bytes: UInt64(file.bytesHere), bytesTotal: UInt64(file.size))
+            }
+        }
+    }
+
+    // MARK: Pins
+
+    /// Keeps a document, or all below a directory, here from now on. What is absent is not
+    /// downloaded by that: `hydrate` does.
+    package func pin(at path: [Name]) throws(VolumeError) {
+        try catchUp(with: path, timeoutSeconds: 5)
+        try journal.write { t in try t.setPin(try self.known(path, t).key, to: true) }
+    }
+
+    /// Below a directory that is pinned, it is an exception from then on.
+    package func unpin(at path: [Name]) throws(VolumeError) {
+        try catchUp(with: path, timeoutSeconds: 5)
+        try journal.write { t in
+            let item = try self.known(path, t)
+            try t.setPin(item.key, to: nil)
+            if try t.isPinned(item.key) { try t.setPin(item.key, to: false) }
+        }
+    }
+
+    package func isPinned(at path: [Name]) throws(VolumeError) -> Bool {
+        try journal.read { try $0.isPinned(try self.known(path, $0).key) }
+    }
+
+    // MARK: Download
+
+    /// Downloads a document, or all below a directory; returns when every byte is on the disk.
+    /// `progress` is called now and then, on the caller's thread; false ends it.
+    ///
+    /// - Throws: `.offline`, `.timeout`, `.damaged`, `.full`: of the first that could not be had;
+    ///   `.cancelled`; `.notFound`.
+    package func hydrate(
+        at path: [Name], progress: @escaping (ContentsProgress) -> Bool = { _ in true }
+    ) throws(VolumeError) {
+        try Downloads(self, try absent(below: path)).run(progress)
+    }
+
+    /// The absent documents at or below a path, and their sizes.
+    private func absent(below path: [Name]) throws(VolumeError) -> [(path: [Name], size: Int64)] {
+        try catchUp(with: path, timeoutSeconds: 5)
+        let item = try journal.read { try self.known(path, $0) }
+        guard item.kind == .directory else {
+            let file = try found(path)
+            let size = trace(file.raw).size
+            return AbsentMark(of: file.raw, size: size) == nil ? [] : [(path, size)]
+        }
+        return try journal.read { reader in
+            var found: [(path: [Name], size: Int64)] = []
+            var cursor: Int64 = 0
+            while true {
+                let page = try reader.absentItems(after: cursor, limit: 512)
+                guard let last = page.last else { return found }
+                cursor = last
+                for key in page {
+                    guard let item = try reader.item(key), item.deleted == nil,
+                        let names = try reader.path(of: key), names.starts(with: path)
+                    else { continue }
+                    found.append((names, Int64(clamping: item.size)))
+                }
+            }
+        }
+    }
+
+    // MARK: For the mount
+
+    /// A file that a program is about to use.
+    package enum ContentsFound: Sendable {
+        case here
+        /// Used until `endUse`.
+        case absent(AbsentFile)
+        /// For a moment: ask again.
+        case evicting
+    }
+
+    /// `file` may be O_PATH.
+    package func use(_ file: Int32, status: stat) throws(Errno) -> ContentsFound {
+        guard status.st_mode & S_IFMT == S_IFREG else { return .here }
+        switch try hydration.use(
+            file, inode: UInt64(status.st_ino), size: Int64(status.st_size))
+        {
+        case .whole: return .here
+        case .absent(let file): return .absent(file)
+        case .evicting: return .evicting
+        }
+    }
+
+    package func endUse(_ file: AbsentFile) { hydration.end(file) }
+
+    /// Has bytes fetched. Nil: they are there already. Else `done` is called once, on a thread that
+    /// must not be kept, unless it is cancelled before.
+    package func want(
+        _ need: AbsentFile.Need, of file: AbsentFile,
+        _ done: @escaping @Sendable (VolumeError?) -> Void
+    ) -> UInt64? {
+        hydration.want(need, of: file, done)
+    }
+
+    package func cancel(_ want: UInt64, of file: AbsentFile) { file.cancel(want) }
+
+    /// A program reads these bytes: what follows is fetched ahead.
+    package func willRead(_ range: Range<Int64>, of file: AbsentFile) {
+        hydration.willRead(range, of: file)
+    }
+
+    /// Runs what may wait for the network on a thread that may.
+    package func remotely(_ body: @escaping @Sendable () -> Void) { hydration.pool.run(body) }
+
+    /// A file's attributes as programs are to see them: a placeholder has its exact times at every
+    /// moment, and the blocks of a file without holes.
+    package func present(_ status: inout stat, of file: () -> Int32?) {
+        guard status.st_mode & S_IFMT == S_IFREG, status.st_size > 0 else { return }
+        let (known, told) = hydration.look(
+            UInt64(status.st_ino), changed: Trace(status).changed)
+        if let told { status.st_ctim = timespec(nanosecondsSince1970: told) }
+        if let known, !known.isVoid {
+            let times = known.times
+            status.st_mtim = timespec(nanosecondsSince1970: times.modified)
+            status.st_ctim = timespec(nanosecondsSince1970: times.changed)
+            status.st_blocks = max(status.st_blocks, (status.st_size + 511) / 512)
+            return
+        }
+        guard status.st_blocks < (status.st_size + 511) / 512, let file = file(),
+            AbsentMark(of: file) != nil
+        else { return }
+        status.st_blocks = (status.st_size + 511) / 512
+        if let modified = AbsentMark.modified(ofFilling: file) {
+            status.st_mtim = timespec(nanosecondsSince1970: modified)
+        }
+    }
+
+    /// A program has set attributes of a file, its modification time among them or not.
+    package func attributesSet(on file: Int32, status: stat, modified: Bool) {
+        let trace = Trace(status)
+        if let known = hydration.known(trace.inode) {
+            known.setTimes(trace, modified: modified)
+        } else if modified, AbsentMark.modified(ofFilling: file) != nil {
+            try? AbsentMark.setFilling(file, modified: trace.modified)
+        }
+    }
+
+    /// Before a file is emptied: what is being fetched for it is not written any more.
+    package func willEmpty(inode: UInt64) { hydration.void(inode: inode) }
+
+    /// After it: an empty file is nobody's placeholder.
+    package func didEmpty(_ file: Int32) throws(Errno) { try AbsentMark.remove(from: file) }
+
+    // MARK: Looking
+
+    func known(_ path: [Name], _ reader: Reader) throws -> Item {
+        guard let item = try item(at: path, reader) else {
+            throw VolumeError(
+                .notFound,
+                "\(path.shown) is not a document of this volume.")
+        }
+        return item
+    }
+
+    /// O_PATH.
+    func found(_ path: [Name]) throws(VolumeError) -> Descriptor {
+        do throws(Errno) {
+            return try openBeneath(path, from: root, flags: O_PATH)
+        } catch {
+            throw VolumeError(
+                error == .notFound ? .notFound : .system,
+                "\(path.shown) cannot be looked at: \(error).")
+        }
+    }
+
+    func trace(_ file: Int32) -> Trace {
+        var status = stat()
+        _ = cl_fstat(file, &status)
+        return Trace(status)
+    }
+}
+
+extension timespec {
+    init(nanosecondsSince1970 time: Int64) {
+        var (seconds, rest) = time.quotientAndRemainder(dividingBy: 1_000_000_000)
+        if rest < 0 { (seconds, rest) = (seconds - 1, rest + 1_000_000_000) }
+        self.init(tv_sec: Int(seconds), tv_nsec: Int(rest))
+    }
+}
+
+/// Several documents that are downloaded, some at a time.
+private final class Downloads: @unchecked Sendable {
+    private let volume: Volume
+    private var waiting: [(path: [Name], size: Int64)]
+    private let signal = Signal()
+    // Guarded by `signal`.
+    private var underway: [Int: (file: AbsentFile, wait: UInt64)] = [:]
+    private var ended: [(number: Int, error: VolumeError?)] = []
+
+    private static let together = 16
+
+    init(_ volume: Volume, _ files: [(path: [Name], size: Int64)]) {
+        self.volume = volume
+        waiting = files.reversed()
+    }
+
+    func run(_ progress: (ContentsProgress) -> Bool) throws(VolumeError) {
+        var done = ContentsProgress()
+        done.itemsTotal = waiting.count
+        done.bytesTotal = waiting.reduce(0) { $0 + $1.size }
+        var sizes: [Int: Int64] = [:]
+        var number = 0
+        var failure: VolumeError?
+        defer { abandon() }
+        while true {
+            while failure == nil, sizes.count < Downloads.together, let next = waiting.popLast() {
+                number += 1
+                sizes[number] = next.size
+                begin(next.path, number)
+            }
+            guard !sizes.isEmpty else { break }
+            let deadline = cl_clock_monotonic_ns() + 100_000_000
+            _ = signal.wait(until: deadline) { !ended.isEmpty }
+            let (over, partial) = signal.look {
+                () -> ([(number: Int, error: VolumeError?)], Int64) in
+                defer { ended = [] }
+                return (ended, underway.values.reduce(0) { $0 + $1.file.bytesHere })
+            }
+            for (number, error) in over {
+                done.items += 1
+                done.bytes += sizes.removeValue(forKey: number) ?? 0
+                failure = failure ?? error
+            }
+            var shown = done
+            shown.bytes = min(done.bytes + partial, done.bytesTotal)
+            guard progress(shown) else {
+                throw VolumeError(.cancelled, "The download was ended before its time.")
+            }
+        }
+        if let failure { throw failure }
+    }
+
+    private func begin(_ path: [Name], _ number: Int) {
+        guard let descriptor = try? volume.found(path), let status = try? descriptor.status(),
+            case .absent(let file) = (try? volume.use(descriptor.raw, status: status)) ?? .here
+        else {
+            // Gone, or whole by now.
+            return signal.change { ended.append((number, nil)) }
+        }
+        let wait = volume.want(.finish, of: file) { error in self.end(number, file, error) }
+        guard let wait else { return end(number, file, nil) }
+        signal.change {
+            // It may have ended already.
+            if !ended.contains(where: { $0.number == number }) { underway[number] = (file, wait) }
+        }
+    }
+
+    private func end(_ number: Int, _ file: AbsentFile, _ error: VolumeError?) {
+        signal.change {
+            underway[number] = nil
+            ended.append((number, error))
+        }
+        volume.endUse(file)
+    }
+
+    private func abandon() {
+        let left = signal.look { underway }
+        for (file, wait) in left.values where file.cancel(wait) { volume.endUse(file) }
+    }
+}

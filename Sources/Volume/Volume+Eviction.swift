@@ -1,0 +1,305 @@
+import CLinux
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+/// What came of giving documents' bytes up.
+package struct EvictionReport: Sendable {
+    package var items = 0
+    package var bytes: Int64 = 0
+    /// Documents that stay, and why: the first hundred.
+    package var kept: [(path: [Name], reason: VolumeError)] = []
+}
+
+// Eviction: bytes that the hub has are given up here, in place. The mark comes first, so that a
+// crash leaves a whole file or a placeholder; programs hear of nothing.
+extension Volume {
+    /// Gives up the bytes of a document, or of all below a directory that can be. `forced`: pinned
+    /// ones too. `progress` is called now and then; false ends it.
+    ///
+    /// - Throws: of a single document: `.busy` (a program has it open, or it is not recorded),
+    ///   `.refused` (pinned, or the hub does not have it), `.notFound`, `.invalid`.
+    @discardableResult
+    package func evict(
+        at path: [Name], forced: Bool = false,
+        progress: (ContentsProgress) -> Bool = { _ in true }
+    ) throws(VolumeError) -> EvictionReport {
+        try catchUp(with: path, timeoutSeconds: 5)
+        let item = try journal.read { try self.known(path, $0) }
+        var report = EvictionReport()
+        guard item.kind == .directory else {
+            report.bytes = try evict(item.key, forced: forced, patience: 1)
+            report.items = report.bytes > 0 ? 1 : 0
+            return report
+        }
+        var shown = ContentsProgress()
+        var cursor: Int64 = 0
+        var partial = try partialCandidates().map(\.key)
+        while true {
+            var page = try journal.read { try $0.spareItems(after: cursor, limit: 256) }
+            guard let last = page.last ?? partial.popLast() else { return report }
+            if page.isEmpty { page = [last] } else { cursor = last }
+            for key in page {
+                guard let names = try journal.read({ try $0.path(of: key) }),
+                    names.starts(with: path)
+                else { continue }
+                do throws(VolumeError) {
+                    let bytes = try evict(key, forced: forced, patience: 0)
+                    report.bytes += bytes
+                    report.items += bytes > 0 ? 1 : 0
+                } catch {
+                    if report.kept.count < 100 { report.kept.append((names, error)) }
+                }
+                (shown.items, shown.bytes) = (report.items, report.bytes)
+                guard progress(shown) else {
+                    throw VolumeError(.cancelled, "The eviction was ended before its time.")
+                }
+            }
+        }
+    }
+
+    /// The bytes that were given up: 0 when they were not here. Seconds of `patience` for a program
+    /// that has closed it to be heard.
+    private func evict(_ key: Int64, forced: Bool, patience: Double) throws(VolumeError) -> Int64 {
+        let deadline = cl_clock_monotonic_ns() + Int64(patience * 1e9)
+        var isLookedAtAgain = false
+        while true {
+            do throws(VolumeError) {
+                return try evictNow(key, forced: forced)
+            } catch {
+                guard error.code == .busy else { throw error }
+                if !isLookedAtAgain, try recordAgain(key) {
+                    isLookedAtAgain = true
+                    continue
+                }
+                guard cl_clock_monotonic_ns() < deadline else { throw error }
+                usleep(20_000)
+            }
+        }
+    }
+
+    /// Its attributes or links may be all that has changed since it was recorded: then it is cut
+    /// once more, and found to be what it was. False: nothing has changed.
+    private func recordAgain(_ key: Int64) throws(VolumeError) -> Bool {
+        let found = try journal.read { reader in
+            try reader.item(key).flatMap { item in try reader.path(of: key).map { (item, $0) } }
+        }
+        guard let (item, path) = found, item.kind == .file, item.deleted == nil, item.changed != 0
+        else { return false }
+        let file = try self.found(path)
+        let now = trace(file.raw)
+        guard now.inode == item.inode, now.changed != item.changed else { return false }
+        try journal.write { t in
+            guard var known = try t.item(key), known.changed == item.changed else { return }
+            known.changed = 0
+            try t.update(known)
+        }
+        return recorder.catchUp(with: .item(key), timeoutSeconds: 5)
+    }
+
+    private func evictNow(_ key: Int64, forced: Bool) throws(VolumeError) -> Int64 {
+        let (item, path, version) = try evictable(key, forced: forced)
+        let shown = path.shown
+        let file = try opened(path, shown)
+        var freed: Int64 = 0
+        let isAlone = try hydration.evicting(item.inode) { () throws(VolumeError) in
+            freed = try giveUp(file.raw, item, version, shown)
+        }
+        guard isAlone else { throw VolumeError(.busy, "\(shown) is just being downloaded.") }
+        return freed
+    }
+
+    private func opened(_ path: [Name], _ shown: String) throws(VolumeError) -> AbsentFile.File {
+        do throws(Errno) {
+            let file = try openBeneath(path, from: root, flags: O_RDWR | O_NOATIME | O_NONBLOCK)
+            return AbsentFile.File(owning: file.release())
+        } catch {
+            throw VolumeError(.busy, "\(shown) cannot be opened now: \(error).")
+        }
+    }
+
+    private func evictable(_ key: Int64, forced: Bool) throws(VolumeError)
+        -> (Item, [Name], Identifier)
+    {
+        try journal.read { reader in
+            guard let item = try reader.item(key), item.deleted == nil,
+                let path = try reader.path(of: key)
+            else { throw VolumeError(.notFound, "The document is gone.") }
+            let shown = path.shown
+            guard item.kind == .file else {
+                throw VolumeError(.invalid, "\(shown) is a \(item.kind), which stays as it is.")
+            }
+            if !forced, try reader.isPinned(key) {
+                throw VolumeError(.refused, "\(shown) is pinned: it is to stay here.")
+            }
+            guard item.changed != 0, let current = item.current,
+                let version = try reader.version(id: current)?.version
+            else { throw VolumeError(.busy, "\(shown) is open for writing or not recorded yet.") }
+            guard version.durability == .hub else {
+                throw VolumeError(
+                    .refused,
+                    "\(shown) is not on the hub yet: `fsctl wait --durable hub` waits for that.")
+            }
+            return (item, path, current)
+        }
+    }
+
+    /// Nobody begins to use it meanwhile; now it is looked at whether anybody does already, and
+    /// whether it still is what the hub has.
+    private func giveUp(_ file: Int32, _ item: Item, _ version: Identifier, _ shown: String)
+        throws(VolumeError) -> Int64
+    {
+        let isOpen = openFiles.current
+        var status = stat()
+        let result = cl_fstat(file, &status)
+        let trace = Trace(status)
+        let held = Int64(status.st_blocks) * 512
+        let mark = AbsentMark(of: file, size: trace.size)
+        guard result == 0, trace.inode == item.inode, UInt64(trace.size) == item.size,
+            mark.map({ $0.version == version }) ?? (trace.changed == item.changed)
+        else { throw VolumeError(.busy, "\(shown) was changed a moment ago.") }
+        // Nothing of a placeholder is here that could go.
+        if mark != nil, held == 0 { return 0 }
+        guard status.st_nlink == 1 else {
+            throw VolumeError(.refused, "\(shown) has other names (hard links): it stays here.")
+        }
+        guard isOpen?(item.inode) != true, cl_probe_users(file) != -EAGAIN else {
+            throw VolumeError(.busy, "A program has \(shown) open.")
+        }
+        let modified = AbsentMark.modified(ofFilling: file) ?? trace.modified
+        do throws(Errno) {
+            try AbsentMark.setFilling(file, modified: modified)
+            try AbsentMark(item: item.id, version: version).set(on: file)
+            // The mark is on the disk before anything is missing.
+            try check(cl_fsync(file, 0))
+            try punch(file, trace.size)
+            try AbsentMark.restore(modified, of: file)
+            try AbsentMark.endFilling(file)
+            try check(cl_fstat(file, &status))
+        } catch {
+            throw VolumeError(.system, "\(shown) cannot be given up: \(error).")
+        }
+        let now = Trace(status)
+        let told = hydration.told(item.inode, trace.changed) ?? trace.changed
+        hydration.tell(item.inode, ChangeTime(actual: now.changed, told: told))
+        try journal.write { t in
+            try t.setAbsent(item.key, version: version)
+            guard var known = try t.item(item.key), known.inode == item.inode,
+                known.current == version, known.changed == item.changed
+            else { return }
+            known.changed = now.changed
+            try t.update(known)
+        }
+        hydration.forgetPartial(item.id)
+        recorder.pace.committed()
+        return mark == nil ? trace.size : held
+    }
+
+    private func punch(_ file: Int32, _ size: Int64) throws(Errno) {
+        let keepSize: Int32 = 1
+        let punchHole: Int32 = 2
+        try check(cl_fallocate(file, keepSize | punchHole, 0, size))
+    }
+
+    // MARK: Limits
+
+    /// Evicts what is over the limits of the settings; the bytes that were given up.
+    @discardableResult
+    package func evictExcess() throws(VolumeError) -> Int64 {
+        guard settings.cacheBytesMax != nil || settings.freeBytesMin != nil else { return 0 }
+        let partial = try partialCandidates()
+        let held = try journal.read { try $0.spareBytes() } + partial.reduce(0) { $0 + $1.bytes }
+        var space = statvfs()
+        let free =
+            fstatvfs(root, &space) == 0 ? Int64(space.f_bavail) * Int64(space.f_frsize) : .max
+        let excess = Eviction.excess(
+            held: held, limit: settings.cacheBytesMax, free: free, floor: settings.freeBytesMin)
+        guard excess > 0 else { return 0 }
+        let now = cl_clock_realtime_ns()
+        var freed: Int64 = 0
+        let chosen = Eviction.choice(
+            among: partial + (try candidates()), excess: .max, recent: now)
+        for candidate in chosen where freed < excess {
+            freed += (try? evict(candidate.key, forced: false, patience: 0)) ?? 0
+        }
+        return freed
+    }
+
+    private func candidates() throws(VolumeError) -> [EvictionCandidate] {
+        var found: [EvictionCandidate] = []
+        var cursor: Int64 = 0
+        while true {
+            let page = try journal.read { reader in
+                try reader.spareItems(after: cursor, limit: 512).map {
+                    ($0, try reader.isPinned($0) ? nil : try reader.path(of: $0))
+                }
+            }
+            guard let last = page.last else { return found }
+            cursor = last.0
+            for (key, path) in page {
+                if let path, let candidate = candidate(key, at: path) { found.append(candidate) }
+            }
+        }
+    }
+
+    private func candidate(_ key: Int64, at path: [Name]) -> EvictionCandidate? {
+        guard let file = try? openBeneath(path, from: root, flags: O_PATH),
+            let status = try? file.status()
+        else { return nil }
+        return EvictionCandidate(
+            key: key, bytes: Int64(status.st_blocks) * 512,
+            lastUse: max(
+                status.st_atim.nanoseconds, status.st_mtim.nanoseconds,
+                hydration.lastUse(of: UInt64(status.st_ino))))
+    }
+
+    /// Placeholders that were read in part.
+    private func partialCandidates() throws(VolumeError) -> [EvictionCandidate] {
+        let items = hydration.partial
+        guard !items.isEmpty else { return [] }
+        return try journal.read { reader in
+            try items.compactMap { id in
+                guard let item = try reader.item(id: id), item.deleted == nil,
+                    try !reader.isPinned(item.key), let path = try reader.path(of: item.key)
+                else { return nil }
+                return self.candidate(item.key, at: path)
+            }
+        }
+    }
+}
+
+extension timespec {
+    fileprivate var nanoseconds: Int64 { Int64(tv_sec) * 1_000_000_000 + Int64(tv_nsec) }
+}
+
+/// Looks at the limits now and then.
+final class Evictor: @unchecked Sendable {
+    private final class State: @unchecked Sendable {
+        let signal = Signal()
+        // Guarded by `signal`.
+        var isStopped = false
+    }
+
+    private let state = State()
+
+    func start(_ volume: Volume) {
+        let settings = volume.settings
+        guard settings.cacheBytesMax != nil || settings.freeBytesMin != nil else { return }
+        let pause = Int64(settings.evictionSeconds * 1e9)
+        startThread(named: "evictor") { [state, weak volume] in
+            while true {
+                let deadline = cl_clock_monotonic_ns() + pause
+                if state.signal.wait(until: deadline, { state.isStopped }) { return }
+                guard let volume else { return }
+                do throws(VolumeError) {
+                    try volume.evictExcess()
+                } catch {
+                    volume.log.error("Nothing could be evicted: \(error)")
+                }
+            }
+        }
+    }
+
+    func stop() { state.signal.change { state.isStopped = true } }
+}

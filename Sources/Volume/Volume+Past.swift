@@ -1,0 +1,157 @@
+import Journal
+import Model
+
+/// Something in a directory as it was at a time.
+package struct PastEntry: Sendable {
+    package var item: Item
+    /// As it was called then, as far as its versions tell.
+    package var name: Name
+    /// What a document showed; nil for a directory.
+    package var version: Version?
+}
+
+/// What would make a document what it was at a time.
+package struct RewindStep: Sendable {
+    package enum Kind: String, Sendable {
+        /// It shows other contents now.
+        case changed
+        /// It has been deleted since.
+        case deleted
+        /// It was not there.
+        case newer
+    }
+
+    package var kind: Kind
+    /// From the root: where it is, or was last.
+    package var path: [Name]
+    package var id: Identifier
+    /// What it showed; nil for a newer one.
+    package var version: Version?
+}
+
+// Directories as they were: by what this device has recorded. Documents are looked for where they
+// are now, or were last: it is not recorded where they had been moved from.
+extension Volume {
+    /// What a directory had at a time (nanoseconds since 1970), sorted by name: documents that had
+    /// a version by then and were not deleted yet, and directories in which there is such a one.
+    package func past(_ directory: Int64, at time: Int64) throws(VolumeError) -> [PastEntry] {
+        try journal.read { reader in
+            var entries: [Name: PastEntry] = [:]
+            for item in try self.present(in: directory, at: time, reader) {
+                switch item.kind {
+                case .file, .package:
+                    guard let version = try self.version(of: item, at: time, reader) else {
+                        continue
+                    }
+                    let entry = PastEntry(item: item, name: version.name, version: version)
+                    let known = entries[entry.name]?.version?.saved ?? .min
+                    if known < version.saved { entries[entry.name] = entry }
+                case .directory where try self.hadDocuments(item.key, at: time, reader):
+                    let entry = PastEntry(item: item, name: item.name)
+                    if entries[item.name] == nil { entries[item.name] = entry }
+                default: continue
+                }
+            }
+            return entries.values.sorted { $0.name < $1.name }
+        }
+    }
+
+    package static let nothing = VolumeError(.notFound, "There is no such directory.")
+
+    /// The directory at a path, alive or the last one deleted of that name.
+    package func pastDirectory(at path: [Name]) throws(VolumeError) -> Int64? {
+        try catchUp(with: path, timeoutSeconds: 5)
+        return try journal.read { reader in
+            let item = try self.item(at: path, includesDeleted: true, reader)
+            return item?.kind == .directory ? item?.key : nil
+        }
+    }
+
+    /// What would make all documents at or below a path what they were at a time, directories
+    /// before what is in them.
+    ///
+    /// - Throws: `.notFound`; `.timeout`.
+    package func rewinding(_ path: [Name], to time: Int64) throws(VolumeError) -> [RewindStep] {
+        try catchUp(with: path, timeoutSeconds: 30)
+        return try journal.read { reader in
+            guard let item = try self.item(at: path, includesDeleted: true, reader) else {
+                throw VolumeError(.notFound, "There is no \(path.shown) here, and was none.")
+            }
+            var steps: [RewindStep] = []
+            try self.rewind(item, path, to: time, reader, &steps)
+            return steps
+        }
+    }
+
+    private func rewind(
+        _ item: Item, _ path: [Name], to time: Int64, _ reader: Reader, _ steps: inout [RewindStep]
+    ) throws {
+        switch item.kind {
+        case .directory:
+            var seen: Set<Name> = []
+            for child in try reader.children(of: item.key) {
+                let known = steps.count
+                try rewind(child, path + [child.name], to: time, reader, &steps)
+                // One that stands where another one was then is to be that one.
+                if steps.count == known || steps[known].kind != .newer { seen.insert(child.name) }
+            }
+            for child in try reader.deletedItems(in: item.key)
+            where child.deleted ?? 0 > time && !seen.contains(child.name) {
+                let isDocument = child.kind == .file || child.kind == .package
+                if isDocument, try version(of: child, at: time, reader) == nil { continue }
+                if isDocument { seen.insert(child.name) }
+                let place = path + [child.name]
+                steps.removeAll { $0.path == place && $0.kind == .newer }
+                try rewind(child, place, to: time, reader, &steps)
+            }
+        case .file, .package:
+            let version = try version(of: item, at: time, reader)
+            if item.deleted != nil {
+                let now = try reader.item(parent: item.parent, name: item.name)
+                guard let version, try !shows(now, version, reader) else { return }
+                steps.append(
+                    RewindStep(kind: .deleted, path: path, id: item.id, version: version))
+            } else if let version {
+                if try shows(item, version, reader) { return }
+                steps.append(
+                    RewindStep(kind: .changed, path: path, id: item.id, version: version))
+            } else if try !reader.versions(of: item.key).isEmpty {
+                steps.append(RewindStep(kind: .newer, path: path, id: item.id))
+            }
+        case .symlink, .special: return
+        }
+    }
+
+    private func shows(_ item: Item?, _ version: Version, _ reader: Reader) throws -> Bool {
+        guard let current = item?.current else { return false }
+        return try current == version.id
+            || reader.version(id: current)?.version.content == version.content
+    }
+
+    private func present(in directory: Int64, at time: Int64, _ reader: Reader) throws -> [Item] {
+        try reader.children(of: directory)
+            + reader.deletedItems(in: directory).filter { $0.deleted ?? 0 > time }
+    }
+
+    /// Which of its versions a document showed.
+    private func version(of item: Item, at time: Int64, _ reader: Reader) throws -> Version? {
+        // A version that lost its conflict was never shown, though it is history by now.
+        let lost = try reader.settledVersions(of: item.key)
+        return try reader.versions(of: item.key)
+            .filter { $0.saved <= time && $0.kind != .conflict && !lost.contains($0.id) }
+            .max { ($0.saved, $0.number) < ($1.saved, $1.number) }
+    }
+
+    private func hadDocuments(_ directory: Int64, at time: Int64, _ reader: Reader) throws -> Bool {
+        for item in try present(in: directory, at: time, reader) {
+            switch item.kind {
+            case .file, .package:
+                if try version(of: item, at: time, reader) != nil { return true }
+            case .directory:
+                if try hadDocuments(item.key, at: time, reader) { return true }
+            case .symlink, .special: continue
+            }
+        }
+        return false
+    }
+}

@@ -1,0 +1,179 @@
+import CLinux
+import Glibc
+import Journal
+import Model
+
+/// Something that is on this device only, so far.
+package struct UnsafeDocument: Hashable, Sendable {
+    package enum Reason: Hashable, Sendable {
+        /// Open for writing, or saved and not recorded yet.
+        case unrecorded
+        /// The hub has not been told.
+        case unsent
+        /// That it is gone has not been told.
+        case undeleted
+        /// The hub has been told and has not confirmed it.
+        case sent
+        case refused
+        /// Other machines cannot have that name: it stays here for good.
+        case nameless
+    }
+
+    package var path: [Name]
+    package var reason: Reason
+}
+
+// How safe documents are: on this disk, at the hub, on other devices.
+extension Volume {
+    /// Says who knows on how many devices a version is. Asked while others wait: never blocks.
+    package func setHolders(_ body: (@Sendable (Identifier) -> Int?)?) {
+        holders.set(body)
+    }
+
+    func devices(holding version: Version?) -> Int? {
+        guard let version, version.durability == .hub else { return nil }
+        return holders.current?(version.id)
+    }
+
+    /// Of a document; of a directory, what holds for all below it; of a symlink, what holds for its
+    /// name.
+    func durability(
+        of item: Item, _ current: Version?, at path: [Name], _ reader: Reader
+    ) throws -> Version.Durability {
+        if item.kind == .file || item.kind == .package {
+            guard item.changed != 0, let current else { return .memory }
+            return current.durability
+        }
+        guard try reader.value("hub.volume") != nil else {
+            return try unrecorded(below: path, limit: 1, reader).isEmpty ? .disk : .memory
+        }
+        let unsafe = try unsafeDocuments(below: path, limit: 1, reader)
+        switch unsafe.first?.reason {
+        case nil: return .hub
+        case .unrecorded: return .memory
+        default: return .disk
+        }
+    }
+
+    /// What at a path, or below it, the hub does not have: the first few. Names that never go there
+    /// are among them only when `path` is one.
+    package func unsafeDocuments(below path: [Name], limit: Int) throws(VolumeError)
+        -> [UnsafeDocument]
+    {
+        try journal.read { try self.unsafeDocuments(below: path, limit: limit, $0) }
+    }
+
+    private func unsafeDocuments(below path: [Name], limit: Int, _ reader: Reader) throws
+        -> [UnsafeDocument]
+    {
+        if !path.isEmpty, let item = try item(at: path, reader), item.kind != .directory {
+            return try reason(item, reader).map { [UnsafeDocument(path: path, reason: $0)] } ?? []
+        }
+        var found = try unrecorded(below: path, limit: limit, reader)
+        var seen = Set(found.map(\.path))
+        func add(_ key: Int64?) throws {
+            guard let key, let item = try reader.item(key), let names = try reader.path(of: key),
+                names.starts(with: path), let reason = try reason(item, reader),
+                reason != .nameless, seen.insert(names).inserted
+            else { return }
+            found.append(UnsafeDocument(path: names, reason: reason))
+        }
+        var cursor: Int64 = 0
+        while found.count < limit {
+            let page = try reader.unsent(after: cursor, limit: 256)
+            guard let last = page.last else { break }
+            cursor = last
+            for key in page where found.count < limit { try add(key) }
+        }
+        var number: UInt64 = 0
+        while found.count < limit {
+            let page = try reader.outbox(limit: 256, after: number)
+            guard let last = page.last else { break }
+            number = last.number
+            for row in page where found.count < limit { try add(reader.key(of: row.item)) }
+        }
+        guard found.count < limit else { return found }
+        for place in try reader.mirrors(.refused, limit: 1000) where found.count < limit {
+            try add(reader.key(of: place.id))
+        }
+        return found
+    }
+
+    /// Nil: the hub has it as it is.
+    private func reason(_ item: Item, _ reader: Reader) throws -> UnsafeDocument.Reason? {
+        let isDocument = item.kind == .file || item.kind == .package
+        if item.deleted == nil, isDocument, item.changed == 0 { return .unrecorded }
+        if try reader.mirror(item.id)?.state == .refused { return .refused }
+        if try reader.isInOutbox(item.id) { return .sent }
+        if item.deleted == nil, String(validating: item.name.bytes, as: UTF8.self) == nil {
+            return .nameless
+        }
+        guard try reader.isUnsent(item.key) else { return nil }
+        return item.deleted == nil ? .unsent : .undeleted
+    }
+
+    /// What at a path, or below it, is not recorded as it is now: the first few.
+    package func unrecorded(below path: [Name], limit: Int, _ reader: Reader) throws
+        -> [UnsafeDocument]
+    {
+        var found: [UnsafeDocument] = []
+        var cursor: Int64 = 0
+        while found.count < limit {
+            let page = try reader.pendingItems(after: cursor, limit: 256)
+            guard let last = page.last else { break }
+            cursor = last
+            for key in page where found.count < limit {
+                guard let names = try reader.path(of: key), names.starts(with: path) else {
+                    continue
+                }
+                found.append(UnsafeDocument(path: names, reason: .unrecorded))
+            }
+        }
+        return found
+    }
+
+    /// Returns when the document, or everything below the directory, is recorded and on the disk.
+    ///
+    /// - Throws: `.timeout`, and says what it waits for.
+    package func wait(
+        for durability: Version.Durability, at path: [Name], timeoutSeconds: Double
+    ) throws(VolumeError) {
+        let deadline = cl_clock_monotonic_ns() + Int64(timeoutSeconds * 1e9)
+        var pause: UInt32 = 1_000
+        while true {
+            let left = Double(deadline - cl_clock_monotonic_ns()) / 1e9
+            if left > 0, recorder.catchUp(with: .path(path), timeoutSeconds: left),
+                let waiting = try waitsFor(path), waiting.isEmpty
+            {
+                return
+            }
+            guard cl_clock_monotonic_ns() < deadline else {
+                let what = try waitsFor(path) ?? path.shown
+                throw VolumeError(
+                    .timeout,
+                    "Not yet safe on this disk: \(what.isEmpty ? "recent changes" : what).")
+            }
+            usleep(pause)
+            pause = min(pause * 2, 50_000)
+        }
+    }
+
+    /// What is not recorded yet: empty when all is. Nil when that is not known yet.
+    private func waitsFor(_ path: [Name]) throws(VolumeError) -> String? {
+        let report = recorder.signal.look { recorder.report }
+        return try journal.read { reader in
+            let item = try self.existing(path, reader)
+            let shown = path.shown
+            guard item.kind == .directory else {
+                if item.kind == .file || item.kind == .package, item.changed == 0 {
+                    return "\(shown) is open for writing or being recorded"
+                }
+                return ""
+            }
+            if report.isScanning { return "the volume is still being compared with its journal" }
+            let names = try self.unrecorded(below: path, limit: 1, reader).first?.path
+            return names.map { $0.shown + " is not recorded yet" }
+                ?? ""
+        }
+    }
+}

@@ -1,0 +1,270 @@
+import CLinux
+import Control
+import Glibc
+import Model
+import Mount
+import Synchronization
+import SystemCalls
+import Volume
+
+/// The applier: system calls in the mount, as the daemon orders them. It ends with the daemon, and
+/// between batches it has nothing open in the mount.
+final class ApplierProgram {
+    private let mountPoint: String
+    private let socket: String
+    /// Of the mount's root and of the hidden directory; opened when needed.
+    private var root: Int32 = -1
+    private var incoming: Int32 = -1
+    private var turns: TurnClient?
+    private var lastClaim = 0
+    /// What `hold` claimed.
+    private var heldClaim: Int?
+
+    /// Seconds that a step waits for its turn.
+    private static let patience = 10.0
+
+    init(mountPoint: String, socket: String) {
+        self.mountPoint = mountPoint
+        self.socket = socket
+    }
+
+    func run() {
+        cl_die_with_parent()
+        // Orphaned before that took hold.
+        guard getppid() != 1 || isatty(0) != 0 else { return }
+        _ = chdir("/")
+        _ = cl_umask(0)
+        while let frame = nextFrame() {
+            guard let order = ApplierOrder(encoded: frame) else { return }
+            var answer = carryOut(order).littleEndian
+            guard withUnsafeBytes(of: &answer, { write(1, $0.baseAddress!, $0.count) }) == 4 else {
+                return
+            }
+        }
+    }
+
+    private func nextFrame() -> [UInt8]? {
+        guard let head = receive(4) else { return nil }
+        let length = head.reversed().reduce(0) { $0 << 8 | Int($1) }
+        return receive(length)
+    }
+
+    private func receive(_ count: Int) -> [UInt8]? {
+        var bytes = [UInt8](repeating: 0, count: count)
+        var done = 0
+        while done < count {
+            let got = bytes.withUnsafeMutableBytes {
+                read(0, $0.baseAddress! + done, count - done)
+            }
+            if got < 0, errno == EINTR { continue }
+            guard got > 0 else { return nil }
+            done += got
+        }
+        return bytes
+    }
+
+    // MARK: Orders
+
+    private func carryOut(_ order: ApplierOrder) -> Int32 {
+        if case .rest = order.action {
+            rest()
+            return 0
+        }
+        if case .letGo = order.action {
+            letGo()
+            return 0
+        }
+        guard open() else { return ApplierOrder.Refusal.broken }
+        guard order.accesses.isEmpty else { return inTurn(order) }
+        return act(order.action)
+    }
+
+    private func act(_ action: ApplierOrder.Action) -> Int32 {
+        do throws(Errno) {
+            switch action {
+            case .rename(let name, let from, let to, let flags):
+                try rename(name, from, to, flags)
+            case .remove(let path, let isDirectory):
+                try at(path) { (directory, name) throws(Errno) in
+                    _ = try check(cl_unlinkat(directory, name, isDirectory ? AT_REMOVEDIR : 0))
+                }
+            case .change(let path, let change): try self.change(path, change)
+            case .clear(let name): try clear(Name(name), in: incoming)
+            case .rest, .hold, .letGo: break
+            }
+            return 0
+        } catch {
+            return error.code
+        }
+    }
+
+    private func rename(_ name: String?, _ from: [Name], _ to: [Name], _ flags: UInt32)
+        throws(Errno)
+    {
+        try at(to) { (target, new) throws(Errno) in
+            if let name {
+                _ = try check(cl_renameat2(self.incoming, name, target, new, flags))
+                return
+            }
+            try self.at(from) { (source, old) throws(Errno) in
+                _ = try check(cl_renameat2(source, old, target, new, flags))
+            }
+        }
+    }
+
+    private func change(_ path: [Name], _ change: TreeChange) throws(Errno) {
+        let file = try open(path)
+        defer { _ = cl_close(file) }
+        for name in change.removed {
+            let result = Name(bytes: name).withCString { cl_removexattr_fd(file, $0) }
+            if result < 0, result != -ENODATA { throw Errno(-result) }
+        }
+        for attribute in change.set {
+            let value = attribute.value
+            try Name(bytes: attribute.name).withCString { (name) throws(Errno) in
+                _ = try check(cl_setxattr_fd(file, name, value, value.count, 0))
+            }
+        }
+        if let mode = change.mode { try check(cl_chmod_fd(file, mode_t(mode))) }
+        guard let modified = change.modified else { return }
+        let second: Int64 = 1_000_000_000
+        let rest = (modified % second + second) % second
+        let times = [
+            timespec(tv_sec: 0, tv_nsec: 0x3fff_fffe),  // UTIME_OMIT
+            timespec(tv_sec: Int((modified - rest) / second), tv_nsec: Int(rest)),
+        ]
+        try check(cl_utimens_fd(file, times))
+    }
+
+    /// With all that is in it.
+    private func clear(_ name: Name, in directory: Int32) throws(Errno) {
+        let result = name.withCString { cl_unlinkat(directory, $0, 0) }
+        guard result == -EISDIR else {
+            if result < 0, result != -ENOENT { throw Errno(-result) }
+            return
+        }
+        let inner = try name.withCString { (text) throws(Errno) in
+            try check(cl_openat(directory, text, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0))
+        }
+        defer { _ = cl_close(inner) }
+        var names: [Name] = []
+        try forEachName(in: inner) { names.append($0) }
+        for name in names { try clear(name, in: inner) }
+        try name.withCString { (text) throws(Errno) in
+            _ = try check(cl_unlinkat(directory, text, AT_REMOVEDIR))
+        }
+    }
+
+    // MARK: Places
+
+    private func open() -> Bool {
+        guard root < 0 else { return true }
+        root = cl_openat(AT_FDCWD, mountPoint, O_PATH | O_DIRECTORY, 0)
+        // Only our own mount has it, and only for us.
+        if root >= 0 {
+            incoming = cl_openat(
+                root, Gate.name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0)
+        }
+        if incoming < 0 { rest() }
+        return incoming >= 0
+    }
+
+    private func letGo() {
+        if let heldClaim { send(.release, heldClaim) }
+        heldClaim = nil
+    }
+
+    private func rest() {
+        letGo()
+        if incoming >= 0 { _ = cl_close(incoming) }
+        if root >= 0 { _ = cl_close(root) }
+        (incoming, root) = (-1, -1)
+    }
+
+    /// O_PATH; follows no symlink.
+    private func open(_ path: [Name]) throws(Errno) -> Int32 {
+        var directory = try check(cl_openat(root, ".", O_PATH | O_DIRECTORY, 0))
+        for name in path {
+            let next = name.withCString { cl_openat(directory, $0, O_PATH | O_NOFOLLOW, 0) }
+            _ = cl_close(directory)
+            directory = try check(next)
+        }
+        return directory
+    }
+
+    /// A path that begins with the hidden directory's name leads into that.
+    private func at(
+        _ path: [Name], _ body: (Int32, UnsafePointer<CChar>) throws(Errno) -> Void
+    ) throws(Errno) {
+        guard let last = path.last else { throw .invalid }
+        let isIncoming = path.count == 2 && path[0] == Name(Gate.name)
+        let directory = isIncoming ? incoming : try open(path.dropLast())
+        defer { if !isIncoming { _ = cl_close(directory) } }
+        try last.withCString { (name) throws(Errno) in try body(directory, name) }
+    }
+
+    // MARK: Turns
+
+    /// As any client: presenters are asked, others' claims waited for.
+    private func inTurn(_ order: ApplierOrder) -> Int32 {
+        guard let turns = connected() else { return ApplierOrder.Refusal.notYet }
+        lastClaim += 1
+        var request = Control.Request(.claim)
+        request.claim = lastClaim
+        request.access = order.accesses.map {
+            AccessField(writing: $0.path, $0.claim.option)
+        }
+        let answer = Mutex<Result<[UInt8], VolumeError>?>(nil)
+        var ends: [Int32] = [0, 0]
+        guard cl_pipe(&ends) >= 0 else { return ApplierOrder.Refusal.notYet }
+        let answered = ends[1]
+        turns.ask(request) { result in
+            answer.withLock { $0 = result }
+            _ = cl_close(answered)
+        }
+        var (waited, wanted, ready) = (ends[0], Int16(POLLIN | POLLHUP), Int16(0))
+        _ = cl_poll(&waited, &wanted, &ready, 1, Int32(ApplierProgram.patience * 1000))
+        _ = cl_close(ends[0])
+        guard let result = answer.withLock({ $0 }) else {
+            send(.cancel, lastClaim)
+            return ApplierOrder.Refusal.notYet
+        }
+        do throws(VolumeError) {
+            let grant = try TurnClient.result(result, as: GrantReport.self)
+            let isThere = grant.paths == order.accesses.map { RawText(path: $0.path) }
+            if isThere, case .hold = order.action {
+                heldClaim = lastClaim
+                return 0
+            }
+            defer { send(.release, lastClaim) }
+            return isThere ? act(order.action) : ApplierOrder.Refusal.moved
+        } catch {
+            return ApplierOrder.Refusal.notYet
+        }
+    }
+
+    /// The next claim need not wait for the answer.
+    private func send(_ verb: Verb, _ claim: Int) {
+        var request = Control.Request(verb)
+        request.claim = claim
+        turns?.ask(request) { _ in }
+    }
+
+    private func connected() -> TurnClient? {
+        if let turns { return turns }
+        turns = try? TurnClient(socket: socket, pushed: { _ in }, ended: {})
+        return turns
+    }
+}
+
+extension ApplierOrder.Claim {
+    fileprivate var option: AccessField.WritingOption {
+        switch self {
+        case .merging: .merging
+        case .moving: .moving
+        case .deleting: .deleting
+        case .replacing: .replacing
+        case .attributes: .contentIndependentMetadataOnly
+        }
+    }
+}

@@ -1,0 +1,28 @@
+import ArgumentParser
+import Control
+import Hub
+
+struct HubCheckCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "check",
+        abstract: "Look at every row, reference and chunk; status 1 when something is wrong.",
+        discussion: """
+            Names what is damaged, a line each. Damaged chunks are noted: devices that have them \
+            send them again, and then they are whole.
+            """)
+
+    @OptionGroup var hub: HubData
+
+    func run() throws {
+        let report = try hub.administer { try await $0.check() }
+        for fault in report.faults { print(fault) }
+        let seen =
+            "\(report.volumes) volumes, \(report.items) items, \(report.revisions) versions, "
+            + "\(report.chunks) chunks (\(report.bytes) bytes)"
+        guard report.faults.isEmpty else {
+            print("concord: \(report.faults.count) faults in \(seen)")
+            throw ArgumentParser.ExitCode(Control.ExitCode.notGood.rawValue)
+        }
+        print("concord: sound: \(seen)")
+    }
+}

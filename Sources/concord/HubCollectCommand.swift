@@ -1,0 +1,22 @@
+import ArgumentParser
+import Hub
+
+struct HubCollectCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "gc",
+        abstract: "Collect: condemn chunks that no version needs, remove those condemned before.",
+        discussion: "A running hub does so by itself, every six hours.")
+
+    @OptionGroup var hub: HubData
+
+    @Option(help: "Leave alone what came, or was condemned, within so many seconds.")
+    var grace: Int64 = 172_800
+
+    func run() throws {
+        guard (0...1_000_000_000).contains(grace) else {
+            throw ValidationError("--grace takes 0 to 1000000000 seconds.")
+        }
+        let grace = self.grace * 1_000_000_000
+        print("concord: \(try hub.administer { try await $0.collect(grace: grace) })")
+    }
+}

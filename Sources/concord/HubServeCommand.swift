@@ -1,0 +1,59 @@
+import ArgumentParser
+import Control
+import Glibc
+import Hub
+import Model
+
+struct HubServeCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "serve",
+        abstract: "Run the hub, until it gets SIGTERM (the default command).",
+        discussion: """
+            Says in one line where it listens, and then logs on standard error. A directory that \
+            is not there, or is empty, becomes a new hub, and the log says so. Without a \
+            certificate it speaks HTTP in clear: for this machine only, or behind a proxy that \
+            does TLS.
+            """)
+
+    @OptionGroup var hub: HubData
+
+    @Option(help: "The address and port; port 0 for any.")
+    var listen = "127.0.0.1:8420"
+
+    @Option(help: "The certificate and its chain, PEM.", completion: .file())
+    var tlsCert: String?
+
+    @Option(help: "The certificate's key, PEM.", completion: .file())
+    var tlsKey: String?
+
+    func run() throws {
+        guard (tlsCert == nil) == (tlsKey == nil) else {
+            throw ValidationError("--tls-cert and --tls-key go together.")
+        }
+        let listening = try self.listening()
+        umask(0o077)
+        let log = LogFile(path: nil).logger("hub")
+        let directory = hub.directory
+        try Waiting.wait {
+            let hub = try await Hub(opening: directory, log: log)
+            try await HubServer(hub, listening: listening).run { port in
+                let host = listening.host.contains(":") ? "[\(listening.host)]" : listening.host
+                let line = "concord: the hub listens on \(listening.scheme)://\(host):\(port)\n"
+                let bytes = Array(line.utf8)
+                _ = write(1, bytes, bytes.count)
+            }
+        }
+    }
+
+    private func listening() throws -> Listening {
+        guard let colon = listen.lastIndex(of: ":"),
+            let port = Int(listen[listen.index(after: colon)...]), (0...65_535).contains(port)
+        else {
+            throw ValidationError("--listen takes ADDRESS:PORT, as in 127.0.0.1:8420.")
+        }
+        let host = listen[..<colon].filter { $0 != "[" && $0 != "]" }
+        return Listening(
+            host: host.isEmpty ? "0.0.0.0" : String(host), port: port, certificate: tlsCert,
+            key: tlsKey)
+    }
+}

@@ -1,0 +1,125 @@
+import CLinux
+import Control
+import Glibc
+import Model
+import Sync
+import Volume
+
+// How safe documents are, and waiting until they are.
+extension Service {
+    /// The hub is asked who else has it, and has so long to answer.
+    private static let patienceMilliseconds: Int64 = 300
+
+    func document(at path: [Name], asksHub: Bool = true) throws(VolumeError) -> DocumentReport {
+        let status = try volume.status(at: path)
+        var devices: Int?
+        if asksHub, status.durability == .hub, let current = status.current {
+            devices = membership.engine?.devices(
+                holding: current, milliseconds: Service.patienceMilliseconds)
+        }
+        return DocumentReport(status, devices: devices)
+    }
+
+    func wait(_ request: Request, _ progress: (Progress) -> Bool) throws(VolumeError) {
+        let path = try request.components()
+        let durability = try Version.Durability(named: request.durability ?? "disk")
+        let total = min(max(0, request.timeoutSeconds ?? 30), 7 * 24 * 3600)
+        if durability == .hub { return try waitForHub(path, total, progress) }
+        var waited = 0.0
+        // In slices, so that an asker who went away is noticed.
+        while true {
+            let slice = min(1, total - waited)
+            do throws(VolumeError) {
+                return try volume.wait(for: durability, at: path, timeoutSeconds: slice)
+            } catch  where error.code == .timeout {
+                waited += slice
+                let text = "waiting until it is durable (\(request.durability ?? "disk"))"
+                if waited >= total || !progress(Progress(text, fraction: waited / total)) {
+                    throw error
+                }
+            } catch { throw error }
+        }
+    }
+
+    private func waitForHub(_ path: [Name], _ total: Double, _ progress: (Progress) -> Bool)
+        throws(VolumeError)
+    {
+        let start = cl_clock_monotonic_ns()
+        var pause: UInt32 = 5_000
+        while true {
+            guard membership.engine != nil else { throw membership.notSignedIn }
+            let waited = Double(cl_clock_monotonic_ns() - start) / 1e9
+            var text: String
+            var notice: String?
+            do throws(VolumeError) {
+                try volume.wait(
+                    for: .disk, at: path, timeoutSeconds: min(0.5, max(0, total - waited)))
+                let left = try volume.unsafeDocuments(below: path, limit: 1)
+                guard let first = left.first else { return }
+                let shown = RawText(path: first.path).text
+                if first.reason == .nameless {
+                    throw VolumeError(
+                        .invalid,
+                        "\(shown) has a name that is not UTF-8, which other machines cannot have: "
+                            + "it stays on this device until it is renamed.")
+                }
+                text = "Not yet at the hub: \(shown) \(first.reason.words)."
+                notice = obstacle(first)
+            } catch  where error.code == .timeout { text = error.message } catch { throw error }
+            if let notice { text += " " + notice }
+            let isHeard = progress(
+                Progress(text, fraction: min(1, waited / max(total, 0.001)), notice: notice))
+            guard waited < total, isHeard else { throw VolumeError(.timeout, text) }
+            usleep(pause)
+            pause = min(pause * 2, 200_000)
+        }
+    }
+
+    /// What keeps it from going there by itself.
+    private func obstacle(_ document: UnsafeDocument) -> String? {
+        guard let state = membership.engine?.report else { return nil }
+        let path = document.path.shown
+        switch state.connection {
+        case .offline: return "This device is offline: fsctl online ends that."
+        case .signedOut(let reason):
+            return "The hub does not know this device any more (\(reason)): sign in again."
+        case .down(let reason): return "The hub cannot be reached: \(reason)"
+        case .connecting, .up: break
+        }
+        if document.reason == .refused {
+            return "The hub refuses it: \(state.problems[path] ?? Service.refused)"
+        }
+        if document.reason == .undeleted, let brake = state.brake {
+            return "\(brake.count) deletions at once are held back: fsctl brake tells what to do."
+        }
+        return nil
+    }
+
+    static let refused = "it is tried again when it changes here"
+
+    /// In the volume's status: a few of what is not safe yet.
+    var waiting: [HubReport.Waiting] {
+        let found = (try? volume.unsafeDocuments(below: [], limit: 5)) ?? []
+        let isHeld = membership.engine?.report.brake != nil
+        return found.map { document in
+            let words =
+                document.reason == .undeleted && isHeld
+                ? "is deleted here, which is held back (fsctl brake)" : document.reason.words
+            return HubReport.Waiting(path: RawText(path: document.path), reason: words)
+        }
+    }
+}
+
+extension UnsafeDocument.Reason {
+    /// Behind a path.
+    var words: String {
+        switch self {
+        case .unrecorded: "is open for writing or not recorded yet"
+        case .unsent: "has not been sent"
+        case .undeleted: "is deleted here, which has not been told"
+        case .sent: "was sent and is not confirmed"
+        case .refused: "was refused"
+        case .nameless: "has a name that other machines cannot have"
+        }
+    }
+}

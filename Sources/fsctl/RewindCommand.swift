@@ -1,0 +1,110 @@
+import ArgumentParser
+import Control
+import Glibc
+import Model
+import SystemCalls
+import Volume
+
+struct RewindCommand: ParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "rewind",
+        abstract: "Make a folder, or the whole volume, what it was at a time.",
+        discussion: """
+            Documents get the contents that they had, as new versions, and deleted ones come back; \
+            nothing is lost by it, and rewinding to before it takes it back. What was made since \
+            stays, unless --exact deletes it, too (fsctl undelete brings it back). Documents are \
+            where they are now: moves are not undone.
+
+            TIME is 2026-11-21 14:03, 2026-11-21, 14:03, yesterday, or 90s, 5min, 3h, 2d, 1w ago. \
+            .versions/@TIME/ of a directory shows it as it was.
+            """)
+
+    @OptionGroup var output: OutputOptions
+
+    @Option(help: ArgumentHelp("When.", valueName: "time"))
+    var to: String
+
+    @Flag(name: .customLong("dry-run"), help: "Only say what would be done.")
+    var isRehearsal = false
+
+    @Flag(help: "Delete what was made since.")
+    var exact = false
+
+    @Argument(help: "A directory or a document.", completion: .file())
+    var path: String
+
+    func run() throws {
+        guard let time = PastTime.parse(to) else {
+            throw VolumeError(
+                .invalid,
+                "\"\(to)\" is no time: write 2026-11-21 14:03, 14:03, yesterday or 3h (ago)")
+        }
+        let document = try Document(path)
+        let report = try document.ask(.past, as: RewindReport.self) { $0.time = time }
+        if !isRehearsal {
+            for (index, step) in report.steps.enumerated() {
+                Terminal.show(
+                    Progress(
+                        step.path.text, fraction: Double(index) / Double(report.steps.count)))
+                try take(step, document)
+            }
+        }
+        output.show(report) { text(report, Moment.text(time)) }
+    }
+
+    private func take(_ step: RewindReport.Step, _ document: Document) throws(VolumeError) {
+        let names = step.path.path ?? []
+        let target = names.reduce(document.place.mountPoint) { $0.appending($1) }
+        guard let version = step.version else {
+            if exact { try remove(target) }
+            return
+        }
+        if step.kind == "changed" {
+            var request = Request(.resolve, path: names)
+            request.number = version.number
+            request.numbers = []
+            _ = try document.client.ask(request, as: ResolutionReport.self)
+        } else {
+            try makeDirectories(target.parent, below: document.place.mountPoint)
+            let contents = try VersionContents(
+                of: version, ofDeleted: step.id, from: document.client)
+            try Restoration(contents: contents, target: target, replaces: target.kind != nil).run()
+        }
+    }
+
+    private func makeDirectories(_ path: FilePath, below root: FilePath) throws(VolumeError) {
+        guard path.kind == nil, path != root else { return }
+        try makeDirectories(path.parent, below: root)
+        if path.withCString({ mkdir($0, 0o777) }) < 0, errno != EEXIST {
+            throw VolumeError(.system, "cannot make \(path): \(Errno(errno))")
+        }
+    }
+
+    private func remove(_ path: FilePath) throws(VolumeError) {
+        guard path.kind == .directory else {
+            if path.withCString({ unlink($0) }) < 0, errno != ENOENT {
+                throw VolumeError(.system, "cannot delete \(path): \(Errno(errno))")
+            }
+            return
+        }
+        // A package.
+        guard SystemCalls.output(of: ["rm", "-r", "--", path.description]) != nil else {
+            throw VolumeError(.system, "cannot delete the package \(path)")
+        }
+    }
+
+    private func text(_ report: RewindReport, _ time: String) -> String {
+        guard !report.steps.isEmpty else { return "\(path) is what it was at \(time)." }
+        let words = [
+            "changed": "as version", "deleted": "back as version",
+            "newer": exact ? "deleted: made since" : "stays: made since",
+        ]
+        var table = Table([.init("NAME", isFlexible: true), .init("")])
+        for step in report.steps {
+            let number = step.version.map { " \($0.number), \(Moment.text($0.saved))" } ?? ""
+            table.add([step.path.text, (words[step.kind] ?? step.kind) + number])
+        }
+        let lead = isRehearsal ? "To make \(path) what it was at \(time):" : "\(path) at \(time):"
+        return lead + "\n" + table.text(width: Terminal.width)
+    }
+}

@@ -1,0 +1,55 @@
+import Control
+import Foundation
+import Model
+import Support
+import Testing
+
+@testable import FileCoordination
+
+/// How much is asked of a daemon to know many items.
+@Suite("Inquiries") struct InquiryTests {
+    @Test("what is the same for all items of a volume is asked once in a look")
+    func once() async throws {
+        let mount = try FakeMount()
+        for number in 0..<50 { try mount.file("d/\(number).txt") }
+        mount.desk.state.withLock { state in
+            state.answers = { request in
+                switch (request.verb, request.path) {
+                case ("identity", _):
+                    var report = IdentityReport(name: "volume")
+                    report.token = "token"
+                    return .identity(report)
+                case ("status", nil): return .volume(InquiryTests.volume)
+                case ("status", let path?):
+                    // On their way: how far is asked of the volume.
+                    return .document(
+                        DocumentReport(
+                            id: path.text, kind: path.text.hasSuffix("txt") ? "file" : "directory",
+                            state: "uploading", durability: "disk", versions: 1, size: 4,
+                            current: 1))
+                default: return nil
+                }
+            }
+        }
+        let query = MetadataQuery(searchScopes: [URL(filePath: mount.root)])
+        for await update in query.updates {
+            #expect(update.results.count == 51)
+            #expect(update.results.allSatisfy { $0.ubiquity?.isUploading == true })
+            break
+        }
+        let asked = mount.desk.state.withLock { $0.looked }
+        #expect(asked.count { $0.verb == "identity" } == 1)
+        #expect(asked.count { $0.verb == "status" && $0.path != nil } == 52)
+        #expect(asked.allSatisfy { $0.path == nil || $0.local == true }, "the hub is not asked")
+        // Once before the look, for what has changed since.
+        #expect(asked.count { $0.verb == "status" && $0.path == nil } == 2)
+    }
+
+    private static var volume: VolumeReport {
+        var report = VolumeReport(
+            volume: "v", device: "d", name: "volume", store: RawText("/"), tree: RawText("/"))
+        report.hub = HubReport(
+            address: "", user: "", volume: "", state: "up", reason: "", head: 0, cursor: 0)
+        return report
+    }
+}

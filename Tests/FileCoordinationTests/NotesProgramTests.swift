@@ -1,0 +1,86 @@
+import Foundation
+import Support
+import Synchronization
+import Testing
+
+@testable import FileCoordination
+
+/// The program of the article Documents.
+@Suite("The documented notes program") struct NotesProgramTests {
+    @Test("it is what the article shows, and has fifty lines")
+    func article() throws {
+        let here = URL(filePath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent()
+        let code = try text(here.appending(path: "NotesProgram/main.swift").path)
+        let article = here.deletingLastPathComponent().appending(
+            path: "Sources/FileCoordination/FileCoordination.docc/Documents.md")
+        #expect(try text(article.path).contains("```swift\n\(code)```\n"))
+        #expect(code.split(separator: "\n", omittingEmptySubsequences: false).count <= 51)
+    }
+
+    @Test("A18.1, A18.28: two of them show the same note, and what one writes the other shows")
+    func two() throws {
+        try withTurns([]) { root in
+            let path = "\(root)/letter.txt"
+            let one = try NotesProgram(path)
+            try wait(for: "the note") { FileManager.default.fileExists(atPath: path) ? true : nil }
+            let (two, other) = (try NotesProgram(path), try Program())
+            try two.wait(for: "(green)")
+            try one.type("dear reader")
+            // It saves for who reads, before it would by itself.
+            try wait(for: "the text") {
+                try other.claim("r", "read:\(path)")
+                let read = try other.file("get \(path)").text
+                try other.end("r")
+                return read == "dear reader\n" ? true : nil
+            }
+            try two.wait(for: "---\ndear reader\n---")
+            try two.type("dear writer")
+            try one.wait(for: "---\ndear reader\ndear writer\n---")
+            try one.quit()
+            try two.quit()
+            #expect(try text(path) == "dear reader\ndear writer\n")
+        }
+    }
+}
+
+/// A notes program that runs, and what it has shown.
+private final class NotesProgram {
+    private let child: ChildProcess
+    private let input = Pipe()
+    private let output: String
+    private let home: TemporaryDirectory
+
+    init(_ path: String) throws {
+        home = try TemporaryDirectory("notes")
+        output = "\(home.path)/said"
+        try Data().write(to: URL(filePath: output))
+        let said = try FileHandle(forWritingTo: URL(filePath: output))
+        // Through a terminal's buffer nothing would be seen until it ends.
+        child = try ChildProcess(
+            "stdbuf", ["-oL", "\(Programs.directory)/notes-program", path],
+            input: input.fileHandleForReading.fileDescriptor,
+            output: said.fileDescriptor, errors: said.fileDescriptor)
+    }
+
+    deinit { child.killGroup() }
+
+    func type(_ line: String) throws {
+        try input.fileHandleForWriting.write(contentsOf: Data("\(line)\n".utf8))
+    }
+
+    func wait(for shown: String) throws {
+        let said = { try text(self.output) }
+        try Support.wait(for: "\(shown); it said \((try? said()) ?? "")") {
+            try said().contains(shown) ? true : nil
+        }
+    }
+
+    /// As at the end of its input.
+    func quit() throws {
+        try input.fileHandleForWriting.close()
+        guard try child.waitForEnd(seconds: 30) == 0 else {
+            throw SupportError("the notes program failed: \(try text(output))")
+        }
+    }
+}

@@ -1,0 +1,55 @@
+import Foundation
+import Testing
+
+/// The article Rows, and the tests that it speaks of.
+@Suite("Rows of the sessions") struct RowsTests {
+    private static let repository = URL(filePath: #filePath).deletingLastPathComponent()
+        .deletingLastPathComponent().deletingLastPathComponent().path
+
+    /// By number: what the article says of where it is shown.
+    private func rows() throws -> [String: String] {
+        let article = "Sources/FileCoordination/FileCoordination.docc/Rows.md"
+        var rows: [String: String] = [:]
+        for line in try text("\(Self.repository)/\(article)").split(separator: "\n") {
+            let cells = line.split(separator: "|").map {
+                $0.trimmingCharacters(in: .whitespaces)
+            }
+            if cells.count == 3, cells[0].hasPrefix("A") { rows[cells[0]] = cells[2] }
+        }
+        return rows
+    }
+
+    /// By number: the suites' files with a test of that number in its title.
+    private func tests() throws -> [String: Set<String>] {
+        var tests: [String: Set<String>] = [:]
+        let directory = "\(Self.repository)/Tests"
+        for name in try FileManager.default.subpathsOfDirectory(atPath: directory)
+        where name.hasSuffix("Tests.swift") {
+            let suite = URL(filePath: name).deletingPathExtension().lastPathComponent
+            let code = try text("\(directory)/\(name)")
+            for title in code.matches(of: /@Test\(\s*"([^"]*)"/) {
+                for row in title.1.matches(of: /A\d+(\.\d+)?\b/) {
+                    tests[String(row.0), default: []].insert(suite)
+                }
+            }
+        }
+        return tests
+    }
+
+    @Test("each row names its tests, and they name it; or it is advice") func named() throws {
+        let (rows, tests) = (try rows(), try tests())
+        for (chapter, count) in [17: 8, 18: 28, 19: 6, 20: 7, 21: 1, 22: 7] {
+            for number in 1...count {
+                let row = "A\(chapter).\(number)"
+                #expect(rows[row] != nil, "\(row)")
+            }
+        }
+        #expect(rows["A23"] != nil)
+        for (row, place) in rows where !place.hasPrefix("advice: ") {
+            let suites = place.matches(of: /[A-Za-z]+Tests\b/).map { String($0.0) }
+                .filter { $0 != "SyncTests" }
+            #expect(!suites.isEmpty, "\(row)")
+            for suite in suites { #expect(tests[row]?.contains(suite) == true, "\(row): \(suite)") }
+        }
+    }
+}

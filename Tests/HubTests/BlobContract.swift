@@ -1,0 +1,102 @@
+import ChunkStore
+import Foundation
+import Hub
+import Model
+import Support
+import Testing
+
+/// What must hold of any blob store; a new kind adds its maker to `kinds`.
+struct BlobContract {
+    struct Kind: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        /// Twice with one place: the same store, after its owner has ended.
+        let open: @Sendable (_ place: String) throws -> any BlobStore
+    }
+
+    static let kinds = [
+        Kind(testDescription: "directory") { place in
+            try DirectoryBlobs(directory: place + "/blobs", packBytesMax: 100_000)
+        }
+    ]
+
+    private func chunks(_ count: Int, seed: UInt64) -> [PlainChunk] {
+        var random = SeededRandom(seed: seed)
+        return (0..<count).map { index in
+            let bytes = (0..<(index * 97 % 5000)).map { _ in
+                // Some compress, some do not.
+                index.isMultiple(of: 2) ? UInt8(7) : UInt8(truncatingIfNeeded: random.next())
+            }
+            return PlainChunk(plain: .sha256(bytes), bytes: bytes)
+        }
+    }
+
+    private func plain(_ stored: StoredChunk) -> [UInt8]? {
+        stored.codec == .zstd
+            ? Compression.decompress(stored.bytes, limit: 1 << 20) : stored.bytes
+    }
+
+    @Test(arguments: kinds) func whatWasKeptComesBack(_ kind: Kind) async throws {
+        let scratch = try TemporaryDirectory("blobs")
+        let chunks = chunks(200, seed: 1)
+        let places = try await kind.open(scratch.path).keep(chunks)
+        let store = try kind.open(scratch.path)
+        for (chunk, place) in zip(chunks, places) {
+            #expect(plain(try await store.read(chunk.plain, at: place)) == chunk.bytes)
+        }
+        let sizes = try await store.packs()
+        #expect(sizes.count > 1)
+        for place in places {
+            #expect(try #require(sizes[place.pack]) >= place.offset + UInt64(place.storedLength))
+        }
+    }
+
+    @Test(arguments: kinds) func anotherChunkIsNotGivenForOne(_ kind: Kind) async throws {
+        let scratch = try TemporaryDirectory("blobs")
+        let store = try kind.open(scratch.path)
+        let chunks = chunks(3, seed: 2)
+        let places = try await store.keep(chunks)
+        await #expect(throws: VolumeError.self) {
+            try await store.read(chunks[1].plain, at: places[2])
+        }
+    }
+
+    @Test(arguments: kinds) func packsEndAreEmptiedAndRemoved(_ kind: Kind) async throws {
+        let scratch = try TemporaryDirectory("blobs")
+        let store = try kind.open(scratch.path)
+        let chunks = chunks(10, seed: 3)
+        let places = try await store.keep(chunks)
+        let pack = places[0].pack
+        try await store.endPack()
+        let later = try await store.keep(self.chunks(2, seed: 4))
+        #expect(later.allSatisfy { $0.pack != pack })
+        let wanted = zip(chunks, places).prefix(3).map { PlacedChunk(plain: $0.plain, place: $1) }
+        let moved = try await store.move(wanted, from: pack)
+        #expect(moved.count == 3)
+        try await store.remove(pack: pack)
+        #expect(try await store.packs()[pack] == nil)
+        for (chunk, place) in zip(chunks, places).prefix(3) {
+            let now = try #require(moved[place.offset])
+            #expect(plain(try await store.read(chunk.plain, at: now)) == chunk.bytes)
+        }
+        await #expect(throws: VolumeError.self) {
+            try await store.read(chunks[5].plain, at: places[5])
+        }
+    }
+
+    @Test(arguments: kinds) func manyKeepAtOnce(_ kind: Kind) async throws {
+        let scratch = try TemporaryDirectory("blobs")
+        let store = try kind.open(scratch.path)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for seed in UInt64(10)..<18 {
+                let chunks = chunks(30, seed: seed)
+                group.addTask {
+                    let places = try await store.keep(chunks)
+                    for (chunk, place) in zip(chunks, places) {
+                        _ = try await store.read(chunk.plain, at: place)
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+}

@@ -1,0 +1,204 @@
+import ChunkStore
+import Hub
+import HubProtocol
+import Model
+import Reconcile
+import Support
+import Testing
+
+/// What must hold of any ledger; a new kind adds its maker to `kinds`.
+struct LedgerContract {
+    struct Kind: Sendable, CustomTestStringConvertible {
+        let testDescription: String
+        /// Twice with one place: the same ledger.
+        let open: @Sendable (_ place: String) throws -> any Ledger
+    }
+
+    static let kinds = [
+        Kind(testDescription: "SQLite") { place in
+            try SQLiteLedger(path: place + "/ledger.sqlite", mayCreate: true)
+        }
+    ]
+
+    private func withLedger(
+        _ kind: Kind, _ body: (any Ledger, TemporaryDirectory) async throws -> Void
+    ) async throws {
+        let scratch = try TemporaryDirectory("ledger")
+        let ledger = try kind.open(scratch.path)
+        try await body(ledger, scratch)
+        try ledger.close()
+    }
+
+    private struct Stop: Error {}
+
+    @Test(arguments: kinds) func whatThrowsLeavesNothing(_ kind: Kind) async throws {
+        try await withLedger(kind) { ledger, _ in
+            await #expect(throws: Stop.self) {
+                try await ledger.write { transaction in
+                    try transaction.setFact("a", 1)
+                    throw Stop()
+                }
+            }
+            let fact = try await ledger.read { try $0.fact("a") }
+            #expect(fact == nil)
+        }
+    }
+
+    @Test(arguments: kinds) func whatThrowsInsideLeavesTheRest(_ kind: Kind) async throws {
+        try await withLedger(kind) { ledger, _ in
+            try await ledger.write { transaction in
+                try transaction.setFact("a", 1)
+                do {
+                    try transaction.nested {
+                        try transaction.setFact("a", 2)
+                        try transaction.setFact("b", 2)
+                        throw Stop()
+                    }
+                } catch is Stop {}
+                try transaction.nested { try transaction.setFact("c", 3) }
+            }
+            let facts = try await ledger.read { transaction in
+                try ["a", "b", "c"].map { try transaction.fact($0) }
+            }
+            #expect(facts == [1, nil, 3])
+        }
+    }
+
+    @Test(arguments: kinds) func valuesComeBackAsTheyWere(_ kind: Kind) async throws {
+        try await withLedger(kind) { ledger, scratch in
+            let rows: [LedgerRow] = try await ledger.write { transaction in
+                try transaction.addInvite(
+                    .sha256([]), account: .root, expires: .min)
+                return try transaction.rows(
+                    "SELECT code, expires, NULL, $1, $2 FROM invites",
+                    [.text("\u{e9}\0x"), .bytes([])])
+            }
+            let row = try #require(rows.first)
+            #expect(try row.digest(0) == .sha256([]))
+            #expect(try row.integer(1) == .min)
+            #expect(row.isNull(2))
+            #expect(row[4] == .bytes([]))
+            #expect(throws: VolumeError.self) { try row.text(0) }
+            let again = try kind.open(scratch.path)
+            let count = try await again.read { try $0.rows("SELECT 1 FROM invites", []).count }
+            #expect(count == 1)
+            try again.close()
+        }
+    }
+
+    @Test(arguments: kinds) func oneWriterAtATime(_ kind: Kind) async throws {
+        try await withLedger(kind) { ledger, scratch in
+            let other = try kind.open(scratch.path)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for index in 0..<40 {
+                    let ledger = index.isMultiple(of: 2) ? ledger : other
+                    group.addTask {
+                        try await ledger.write { transaction in
+                            let now = try transaction.fact("count") ?? 0
+                            try transaction.setFact("count", now + 1)
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            let count = try await ledger.read { try $0.fact("count") }
+            #expect(count == 40)
+            try other.close()
+        }
+    }
+
+    @Test(arguments: kinds) func othersAreNoticed(_ kind: Kind) async throws {
+        try await withLedger(kind) { ledger, scratch in
+            let before = try await ledger.foreignChanges()
+            try await ledger.write { try $0.setFact("own", 1) }
+            #expect(try await ledger.foreignChanges() == before)
+            let other = try kind.open(scratch.path)
+            try await other.write { try $0.setFact("other", 1) }
+            #expect(try await ledger.foreignChanges() != before)
+            try other.close()
+        }
+    }
+
+    @Test(arguments: kinds) func codesHoldOnceAndNotForEver(_ kind: Kind) async throws {
+        try await withLedger(kind) { ledger, _ in
+            let account = Identifier.random()
+            try await ledger.write { transaction in
+                try transaction.addInvite(.sha256([1]), account: account, expires: 100)
+                try transaction.addInvite(.sha256([2]), account: account, expires: 100)
+                #expect(try transaction.redeem(.sha256([3]), at: 50) == nil)
+                #expect(try transaction.redeem(.sha256([1]), at: 50) == account)
+                #expect(try transaction.redeem(.sha256([1]), at: 50) == nil)
+                #expect(try transaction.redeem(.sha256([2]), at: 101) == nil)
+            }
+        }
+    }
+
+    @Test(arguments: kinds) func chunksAreUsedOnlyWhenTheyAreThere(_ kind: Kind) async throws {
+        try await withLedger(kind) { ledger, _ in
+            let (volume, id) = (Identifier.random(), Digest.sha256([1]))
+            let place = ChunkLocation(pack: 1, offset: 2, storedLength: 3, length: 4)
+            try await ledger.write { transaction in
+                #expect(try !transaction.useChunk(id, in: volume))
+                try transaction.putChunk(id, plain: id, at: place, in: volume, time: 10)
+                #expect(try transaction.condemnChunks(cameBefore: 9, in: volume, at: 20) == 0)
+                #expect(try transaction.condemnChunks(cameBefore: 10, in: volume, at: 20) == 1)
+                #expect(try !transaction.useChunk(id, in: volume))
+                #expect(try !transaction.isThere(id, in: volume))
+                // It comes again.
+                try transaction.putChunk(id, plain: id, at: place, in: volume, time: 30)
+                #expect(try transaction.useChunk(id, in: volume))
+                #expect(try transaction.condemnChunks(cameBefore: 99, in: volume, at: 99) == 0)
+                #expect(try transaction.sweepChunks(condemnedBefore: 99, in: volume) == 0)
+                // Nor does another volume have it.
+                #expect(try !transaction.useChunk(id, in: .random()))
+                try transaction.leaveChunk(id, in: volume)
+                #expect(try transaction.condemnChunks(cameBefore: 99, in: volume, at: 99) == 1)
+                #expect(try transaction.sweepChunks(condemnedBefore: 98, in: volume) == 0)
+                #expect(try transaction.sweepChunks(condemnedBefore: 99, in: volume) == 1)
+                #expect(try transaction.chunk(id, in: volume) == nil)
+            }
+        }
+    }
+
+    @Test(arguments: kinds) func changesNeverCutASequence(_ kind: Kind) async throws {
+        try await withLedger(kind) { ledger, _ in
+            let volume = Identifier.random()
+            try await ledger.write { transaction in
+                for sequence in UInt64(1)...20 {
+                    let count = sequence == 7 ? 12 : 1
+                    for index in 0..<count {
+                        try transaction.put(
+                            item("\(sequence)-\(index)", sequence: sequence), in: volume)
+                    }
+                }
+                try transaction.setAlias(
+                    of: .random(), to: .random(), in: volume, sequence: 20)
+            }
+            for limit in [1, 2, 3, 8, 100] {
+                var (after, sequences) = (UInt64(0), [UInt64]())
+                while true {
+                    let from = after
+                    let page = try await ledger.read {
+                        try $0.changes(in: volume, after: from, limit: limit, withoutTrashUpTo: 0)
+                    }
+                    for case .item(let item) in page.changes { sequences.append(item.sequence) }
+                    guard let next = page.next else { break }
+                    after = next
+                }
+                #expect(sequences.count == 31)
+                #expect(sequences == sequences.sorted())
+            }
+        }
+    }
+
+    private func item(_ name: String, sequence: UInt64) -> ItemState {
+        let placement = Placement(
+            parent: .root, name: name, key: NameKey(Array(name.utf8)), spare: name,
+            spareKey: NameKey([1]))
+        return ItemState(
+            id: .random(), kind: .directory, placement: placement,
+            placedBy: OperationID(device: .root, epoch: 1, number: 1),
+            placedAt: Moment(time: 0, device: .root), placedSequence: sequence,
+            sequence: sequence)
+    }
+}

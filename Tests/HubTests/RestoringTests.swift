@@ -1,0 +1,126 @@
+import Foundation
+import Hub
+import HubProtocol
+import Model
+import Support
+import Testing
+
+struct RestoringTests {
+    @Test func aBackupIsWholeAndBeginsNewEpochs() async throws {
+        let scratch = try TemporaryDirectory("hub")
+        let hub = try await RunningHub(in: scratch)
+        var device = try await hub.device()
+        try await device.save("yesterday", bytes("yesterday"))
+        let backup = scratch.path + "/backup"
+        let report = try await hub.administration().backup(to: backup)
+        #expect(report.packs == 1)
+        try await device.save("today", bytes("today"))
+        try await hub.stop()
+        let copy = try Administration(DataDirectory(backup))
+        #expect(try await copy.check().faults == [])
+        try copy.close()
+
+        let restored = try await RunningHub(in: scratch, data: backup)
+        var here = device
+        here = device.moved(to: restored.url)
+        let gone = try await failure { [here] in try await here.changes(after: 2) }
+        #expect(gone.code == .volumeEpoch)
+        #expect(gone.epoch != nil && gone.epoch != device.volume.epoch)
+        let lost = try await failure { [here] in
+            var here = here
+            return try await here.commit([here.directory("more")])
+        }
+        #expect(lost.code == .volumeEpoch)
+        here.volume.epoch = try #require(gone.epoch)
+        #expect(try await here.changes().changes.count == 1)
+        // Its chunks are there.
+        #expect(try await here.have([here.id(of: bytes("yesterday"))]).present == [true])
+        try await restored.stop()
+
+        // Once only.
+        let again = try await RunningHub(in: scratch, data: backup)
+        #expect(try await here.moved(to: again.url).changes().changes.count == 1)
+        try await again.stop()
+    }
+
+    @Test func anOlderLedgerPutBackByHandIsNoticed() async throws {
+        let scratch = try TemporaryDirectory("hub")
+        let first = try await RunningHub(in: scratch)
+        var device = try await first.device()
+        try await device.save("a", bytes("a"))
+        try await first.stop()
+        let (ledger, old) = (first.directory.path + "/ledger.sqlite", scratch.path + "/old")
+        try Command("cp", ledger, old).succeed()
+        let second = try await RunningHub(in: scratch)
+        device = device.moved(to: second.url)
+        try await device.save("b", bytes("b"))
+        try await second.stop()
+        try Command("cp", old, ledger).succeed()
+
+        let third = try await RunningHub(in: scratch)
+        let gone = try await failure { [device] in
+            try await device.moved(to: third.url).changes(after: 1)
+        }
+        #expect(gone.code == .volumeEpoch)
+        try await third.stop()
+    }
+
+    @Test func aDeviceThatKnowsMoreTells() async throws {
+        try await RunningHub.with { hub in
+            var device = try await hub.device()
+            try await device.commit([device.directory("a")])
+            // As after the whole directory was put back.
+            let gone = try await failure { [device] in try await device.changes(after: 5) }
+            #expect(gone.code == .volumeEpoch)
+            let still = try await failure { [device] in try await device.changes(after: 1) }
+            #expect(still.epoch == gone.epoch)
+        }
+    }
+
+    @Test func aRestartChangesNothing() async throws {
+        let scratch = try TemporaryDirectory("hub")
+        let first = try await RunningHub(in: scratch)
+        var device = try await first.device()
+        try await device.save("a", bytes("a"))
+        try await first.stop()
+        let second = try await RunningHub(in: scratch)
+        device = device.moved(to: second.url)
+        #expect(try await device.changes().changes.count == 1)
+        #expect(try await device.save("b", bytes("b")).verdict == .applied)
+        try await second.stop()
+    }
+
+    @Test func twoHubsDoNotShareADirectory() async throws {
+        try await RunningHub.with { hub in
+            await #expect(throws: VolumeError.self) {
+                try await Hub(opening: hub.directory, log: RunningHub.quiet)
+            }
+        }
+    }
+
+    @Test func anEmptyHubKnowsNobody() async throws {
+        let scratch = try TemporaryDirectory("hub")
+        let first = try await RunningHub(in: scratch)
+        let device = try await first.device()
+        try await first.stop()
+        // Its disk was not mounted: a device is not told that all is gone.
+        let empty = try await RunningHub(in: scratch, data: scratch.path + "/empty")
+        let refused = try await failure { try await device.moved(to: empty.url).changes() }
+        #expect(refused.code == .unauthenticated)
+        try await empty.stop()
+    }
+}
+
+extension TestDevice {
+    /// The same device at another address.
+    func moved(to url: String) -> TestDevice { TestDevice(self, url: url) }
+
+    private init(_ other: TestDevice, url: String) {
+        self.url = url
+        token = other.token
+        id = other.id
+        epoch = other.epoch
+        volume = other.volume
+        number = other.number
+    }
+}

@@ -1,0 +1,80 @@
+import Foundation
+import Hub
+import HubProtocol
+import Logging
+import Model
+import Support
+import Synchronization
+
+/// A hub in this process, on a port of its own, with a clock that can be moved.
+final class RunningHub: Sendable {
+    let scratch: TemporaryDirectory
+    let directory: DataDirectory
+    let hub: Hub
+    let url: String
+    private let serving: Task<Void, any Error>
+    private let offset: Offset
+
+    final class Offset: Sendable {
+        let nanoseconds = Atomic<Int64>(0)
+    }
+
+    init(in scratch: TemporaryDirectory? = nil, data: String? = nil) async throws {
+        self.scratch = try scratch ?? TemporaryDirectory("hub")
+        directory = DataDirectory(data ?? self.scratch.path + "/data")
+        let offset = Offset()
+        self.offset = offset
+        hub = try await Hub(opening: directory, log: RunningHub.quiet) {
+            Hub.now() + offset.nanoseconds.load(ordering: .relaxed)
+        }
+        let server = HubServer(hub, listening: Listening(host: "127.0.0.1", port: 0))
+        let (ports, port) = AsyncStream<Int>.makeStream()
+        serving = Task {
+            defer { port.finish() }
+            try await server.run(stoppingAt: []) { port.yield($0) }
+        }
+        guard let found = await ports.first(where: { _ in true }) else {
+            try await serving.value
+            throw SupportError("the hub ended at once")
+        }
+        url = "http://127.0.0.1:\(found)"
+    }
+
+    static var quiet: Logger {
+        Logger(label: "hub") { _ in SwiftLogNoOpLogHandler() }
+    }
+
+    func advance(seconds: Int64) {
+        offset.nanoseconds.wrappingAdd(seconds * 1_000_000_000, ordering: .relaxed)
+    }
+
+    func stop() async throws {
+        serving.cancel()
+        try await serving.value
+    }
+
+    func administration() throws -> Administration { try Administration(directory) }
+
+    /// A new user's new device.
+    func device(
+        of user: String = "anna", quota: UInt64? = nil, volume: String = "Documents"
+    ) async throws -> TestDevice {
+        let administration = try self.administration()
+        if try await !administration.accounts().contains(where: { $0.name == user }) {
+            try await administration.addAccount(user, quota: quota)
+        }
+        let code = try await administration.invite(user)
+        try administration.close()
+        return try await TestDevice(url: url, code: code, volume: volume)
+    }
+
+    /// Runs `body` on a hub of its own, and stops it whatever happens.
+    static func with(_ body: (RunningHub) async throws -> Void) async throws {
+        let hub = try await RunningHub()
+        do { try await body(hub) } catch {
+            try? await hub.stop()
+            throw error
+        }
+        try await hub.stop()
+    }
+}

@@ -1,0 +1,66 @@
+import Foundation
+import GRDB
+import Model
+import Support
+
+@testable import Merge
+
+/// Databases as bytes, made and asked by SQL, and a merger for them.
+struct Databases {
+    let bench: Bench
+    static let source = MergeInput.Source(
+        version: "0123456789abcdef0123456789abcdef", device: "laptop", saved: 7_000_000_001)
+
+    init(rules: String = "* merge=sqlite") throws { bench = try Bench(rules: rules) }
+
+    /// What becomes of a database (nil: none yet).
+    func make(_ old: [UInt8]? = nil, _ body: (Database) throws -> Void) throws -> [UInt8] {
+        let path = "\(bench.directory.path)/\(UUID().uuidString)"
+        if let old { try Data(old).write(to: URL(filePath: path)) }
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        do {
+            var configuration = Configuration()
+            configuration.foreignKeysEnabled = false
+            let queue = try DatabaseQueue(path: path, configuration: configuration)
+            try queue.writeWithoutTransaction(body)
+            try queue.close()
+        }
+        return Array(try Data(contentsOf: URL(filePath: path)))
+    }
+
+    func make(_ old: [UInt8]? = nil, _ sql: String) throws -> [UInt8] {
+        try make(old) { try $0.execute(sql: sql) }
+    }
+
+    func merge(
+        _ base: [UInt8]?, _ ours: [UInt8], _ theirs: [UInt8], path: String = "a.db"
+    ) throws -> MergeOutcome {
+        var input = bench.input(path, base, ours, theirs)
+        input.source = Databases.source
+        return try bench.merger.merge(input)
+    }
+
+    /// The rows of a query, a text each: cells with `|` between them, blobs as hexadecimal digits.
+    func rows(_ file: [UInt8], _ sql: String) throws -> [String] {
+        var rows: [String] = []
+        _ = try make(file) { database in
+            rows = try Row.fetchAll(database, sql: sql).map { row in
+                row.databaseValues.map { value in
+                    switch value.storage {
+                    case .null: "NULL"
+                    case .int64(let number): "\(number)"
+                    case .double(let number): "\(number)"
+                    case .string(let text): text
+                    case .blob(let data): data.map { String($0, radix: 16) }.joined(separator: " ")
+                    }
+                }.joined(separator: "|")
+            }
+        }
+        return rows
+    }
+}
+
+extension MergeOutcome {
+    /// Of a clean one.
+    var bytes: [UInt8]? { if case .clean(let bytes, by: _) = self { bytes } else { nil } }
+}

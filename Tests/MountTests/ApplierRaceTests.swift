@@ -1,0 +1,165 @@
+import CLinux
+import Foundation
+import Glibc
+import Journal
+import Logging
+import Model
+import Support
+import Synchronization
+import SystemCalls
+import Testing
+import Volume
+
+@testable import Mount
+
+/// Programs save while the hub's changes come in, and daemons are killed.
+@Suite("The applier's races", .serialized)
+struct ApplierRaceTests {
+    enum Save: CaseIterable { case inPlace, replacing, removing }
+
+    private func save(_ text: String, _ path: String, _ how: Save) {
+        switch how {
+        case .inPlace:
+            let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+            guard file >= 0 else { return }
+            _ = text.withCString { write(file, $0, strlen($0)) }
+            close(file)
+        case .replacing:
+            save(text, path + ".draft", .inPlace)
+            rename(path + ".draft", path)
+        case .removing:
+            unlink(path)
+            save(text, path, .inPlace)
+        }
+    }
+
+    private func recorded(_ stage: ApplierStage, _ name: String) throws -> Set<String> {
+        let directory = stage.path + "/.versions/" + name
+        let names = try FileManager.default.contentsOfDirectory(atPath: directory)
+        return Set(
+            try names.map { try String(contentsOfFile: directory + "/" + $0, encoding: .utf8) })
+    }
+
+    /// Nobody's bytes are lost, whoever comes first.
+    @Test(arguments: Save.allCases) func whatIsSavedMeanwhileLives(how: Save) throws {
+        try ApplierStage.with { stage in
+            var generator = SeededRandom(seed: 7)
+            var texts: Set<String> = ["begin"]
+            try stage.write("begin", to: "a")
+            var applied = 0
+            for round in 0..<40 {
+                let item = try #require(try stage.item("a"))
+                var status = stat()
+                #expect(stat(stage.path + "/a", &status) == 0)
+                let remote = "remote \(round)"
+                let (name, _) = try stage.file(
+                    remote, item: item.id, parents: item.current.map { [$0] } ?? [])
+                let mine = "mine \(round)"
+                let delay = UInt32.random(in: 0..<1500, using: &generator)
+                let isSaved = Mutex(false)
+                let path = stage.path + "/a"
+                Thread.detachNewThread {
+                    usleep(delay)
+                    save(mine, path, how)
+                    isSaved.withLock { $0 = true }
+                }
+                usleep(UInt32.random(in: 0..<1500, using: &generator))
+                let result = stage.apply(
+                    .replace(incoming: name, at: stage.place("a"), expected: Trace(status)))
+                try wait(for: "the save") { isSaved.withLock { $0 } ? true : nil }
+                texts.insert(mine)
+                if result == .done {
+                    texts.insert(remote)
+                    applied += 1
+                } else {
+                    stage.volume.discard(name)
+                }
+                #expect(stage.text("a") == mine || stage.text("a") == remote)
+                try stage.quiet()
+            }
+            #expect(texts.subtracting(try recorded(stage, "a")) == [])
+            print("applied \(applied) of 40 beside \(how)")
+        }
+    }
+
+    // MARK: Killed daemons
+
+    private static let variable = "CONCORD_APPLIER_STAGE"
+    private static let count: UInt64 = 4000
+
+    private static func arrival(_ index: UInt64) -> Arrival {
+        ApplierStage.arrival(
+            "text \(index)", item: Identifier(high: 7, low: index),
+            version: Identifier(high: 8, low: index))
+    }
+
+    /// The process that is killed: this test, run again.
+    @Test(.enabled(if: ProcessInfo.processInfo.environment[variable] != nil))
+    func aDaemonToKill() throws {
+        let base = try #require(ProcessInfo.processInfo.environment[Self.variable])
+        let stage = try ApplierStage(at: base)
+        for index in 0..<Self.count {
+            let arrival = Self.arrival(index)
+            let name = try stage.prepare(arrival, ["text \(index)"])
+            _ = stage.apply(.make(incoming: name, at: stage.place("f\(index)")))
+            if index == 10 {
+                try "\(stage.applier.process ?? 0)".write(
+                    toFile: base + "/process", atomically: true, encoding: .utf8)
+            }
+        }
+        sleep(60)
+    }
+
+    @Test(arguments: [20, 300, 700]) func theDaemonIsKilled(milliseconds: UInt32) throws {
+        let home = try TemporaryDirectory("killed")
+        let null = open("/dev/null", O_RDWR | O_CLOEXEC)
+        defer { close(null) }
+        let child = try ChildProcess(
+            "/proc/self/exe",
+            [
+                "--testing-library", "swift-testing", "--no-parallel", "--filter",
+                "ApplierRaceTests/aDaemonToKill",
+            ],
+            environment: [Self.variable: home.path], input: null, output: null, errors: null)
+        defer {
+            child.killGroup()
+            umount2(home.path + "/mount", Int32(MNT_DETACH))
+        }
+        let process = try wait(seconds: 60, for: "the batch") {
+            try? pid_t(String(contentsOfFile: home.path + "/process", encoding: .utf8))
+        }
+        usleep(milliseconds * 1000)
+        child.send(SIGKILL)
+        _ = try child.waitForEnd(seconds: 30)
+        try wait(for: "the applier to end with it") { kill(process, 0) == -1 ? true : nil }
+        umount2(home.path + "/mount", Int32(MNT_DETACH))
+
+        var log = Logger(label: "test")
+        log.logLevel = .error
+        let volume = try Volume.open(store: home.path + "/store", settings: Settings(), log: log)
+        volume.onArrival { mark in
+            mark.item.high == 7 ? ApplierRaceTests.arrival(mark.item.low) : nil
+        }
+        volume.start()
+        defer { volume.stop() }
+        try wait(seconds: 30, for: "the recorder") {
+            _ = try volume.perform { _ in }
+            let status = try volume.status()
+            return status.waitingToBeCut == 0 && !status.scanning ? true : nil
+        }
+        let files = try FileManager.default.contentsOfDirectory(atPath: home.path + "/store/tree")
+        #expect(files.count > 10)
+        for name in files {
+            let index = try #require(UInt64(name.dropFirst()))
+            let history = try #require(try volume.history(at: [Name(name)]))
+            #expect(history.id == Identifier(high: 7, low: index))
+            #expect(history.versions.map(\.id) == [Identifier(high: 8, low: index)])
+            let text = try String(
+                contentsOfFile: home.path + "/store/tree/" + name, encoding: .utf8)
+            #expect(text == "text \(index)")
+        }
+        let left = try FileManager.default.contentsOfDirectory(
+            atPath: home.path + "/store/incoming")
+        #expect(left.isEmpty)
+    }
+}

@@ -1,0 +1,275 @@
+import CLinux
+import Foundation
+import Glibc
+import Support
+import Testing
+
+/// Documents whose bytes are on the hub: what programs see of them, on a real mount.
+@Suite("contents on demand")
+struct OnDemandTests {
+    private static let large = 3 << 20
+
+    private func status(_ path: String) throws -> stat {
+        var status = stat()
+        guard lstat(path, &status) == 0 else { throw SupportError("\(path): \(errno)") }
+        return status
+    }
+
+    @Test(
+        "reading brings the bytes, whatever the size", arguments: [1, 4096, 200_000, large],
+        DataPath.allCases)
+    func read(size: Int, way: DataPath) throws {
+        try OnDemandVolume.with(way.rawValue) { volume in
+            let bytes = try volume.absent("a.bin", bytes: size)
+            let before = try status("\(volume.path)/a.bin")
+            #expect(try volume.read("a.bin") == bytes)
+            let after = try status("\(volume.path)/a.bin")
+            #expect(after.st_mtim.tv_nsec == before.st_mtim.tv_nsec)
+            #expect(after.st_mtim.tv_sec == before.st_mtim.tv_sec)
+            #expect(after.st_ino == before.st_ino)
+            try volume.order("hydrate", "a.bin")
+            #expect(try volume.order("dataless", "a.bin") == "false")
+            try volume.forgetLog()
+            #expect(try volume.read("a.bin") == bytes)
+            #expect(volume.asked.isEmpty)
+            #expect(try volume.order("doctor") == "")
+        }
+    }
+
+    @Test("a list of chunks that was never fetched is fetched once")
+    func unlisted() throws {
+        try OnDemandVolume.with { volume in
+            let bytes = try volume.absent("a.bin", bytes: 100_000)
+            try volume.order("unlist", "a.bin")
+            #expect(try volume.order("doctor") == "")
+            #expect(try volume.read("a.bin") == bytes)
+            #expect(volume.asked.filter { $0.hasPrefix("manifest") }.count == 1)
+            #expect(try volume.order("doctor") == "")
+        }
+    }
+
+    @Test("looking never asks the hub, and shows a whole file")
+    func looking() throws {
+        try OnDemandVolume.with { volume in
+            try volume.absent("a.bin", bytes: 100_000)
+            try volume.set("offline")
+            let file = "\(volume.path)/a.bin"
+            let status = try status(file)
+            #expect(status.st_size == 100_000 && status.st_blocks * 512 >= 100_000)
+            let du = try Command("du", "-k", file).succeed()
+            #expect(Int(du.prefix { $0.isNumber })! >= 97)
+            try Command("ls", "-lR", volume.path).succeed()
+            try Command("stat", "-f", file).succeed()
+            let state = try Command("getfattr", "-n", "user.concord.state", file).succeed()
+            #expect(state.contains("dataless"))
+            let durability = try Command("getfattr", "-n", "user.concord.durability", file)
+                .succeed()
+            #expect(durability.contains("hub"))
+            #expect(try Command("getfattr", "-d", file).succeed() == "")
+            #expect(
+                try Command("setfattr", "-n", "user.concord.absent", "-v", "x", file).run().status
+                    != 0)
+            try Command("mv", file, "\(volume.path)/b.bin").succeed()
+            #expect(volume.asked.isEmpty)
+            try Command("rm", "\(volume.path)/b.bin").succeed()
+            #expect(volume.asked.isEmpty)
+            #expect(try volume.order("doctor") == "")
+        }
+    }
+
+    @Test("a hub that cannot be reached is told at once", arguments: [1000, large])
+    func offline(size: Int) throws {
+        try OnDemandVolume.with { volume in
+            let bytes = try volume.absent("a.bin", bytes: size)
+            try volume.set("offline")
+            let result = try Command("cat", "\(volume.path)/a.bin").run()
+            #expect(result.status == 1)
+            #expect(result.errors.contains("Network is unreachable"))
+            try volume.set("offline", nil)
+            #expect(try volume.read("a.bin") == bytes)
+        }
+    }
+
+    @Test("a hub that knows nothing of it any more: EIO, and the document stays")
+    func forgotten() throws {
+        try OnDemandVolume.with { volume in
+            try volume.absent("a.bin", bytes: 1000)
+            try volume.order("unlist", "a.bin")
+            try Command("mv", "\(volume.hub)/manifests", "\(volume.hub)/away").succeed()
+            let result = try Command("cat", "\(volume.path)/a.bin").run()
+            #expect(result.errors.contains("Input/output error"))
+            try Command("mv", "\(volume.hub)/away", "\(volume.hub)/manifests").succeed()
+            #expect(try volume.read("a.bin").count == 1000)
+        }
+    }
+
+    @Test("a hub that does not answer is waited for so long", arguments: [1000, large])
+    func timeout(size: Int) throws {
+        try OnDemandVolume.with("timeout=0.3") { volume in
+            let bytes = try volume.absent("a.bin", bytes: size)
+            try volume.set("hold")
+            let result = try Command("cat", "\(volume.path)/a.bin").run()
+            #expect(result.errors.contains("timed out"))
+            try volume.set("hold", nil)
+            #expect(try volume.read("a.bin") == bytes)
+        }
+    }
+
+    @Test("a signal ends the waiting", arguments: [1000, large])
+    func interrupt(size: Int) throws {
+        try OnDemandVolume.with { volume in
+            let bytes = try volume.absent("a.bin", bytes: size)
+            try volume.set("hold")
+            let null = open("/dev/null", O_RDWR | O_CLOEXEC)
+            defer { close(null) }
+            let cat = try ChildProcess(
+                "cat", ["\(volume.path)/a.bin"], input: null, output: null, errors: null)
+            try wait(for: "the hub to be asked") { volume.asked.isEmpty ? nil : true }
+            cat.send(SIGTERM)
+            #expect(try cat.waitForEnd(seconds: 10) == 128 + SIGTERM)
+            // Others are served meanwhile.
+            try "here".write(toFile: "\(volume.path)/b", atomically: false, encoding: .utf8)
+            try volume.set("hold", nil)
+            #expect(try volume.read("a.bin") == bytes)
+        }
+    }
+
+    @Test(
+        "what the hub gives is verified",
+        arguments: ["short", "long", "empty", "other", "missing", "cut"])
+    func spoilt(how: String) throws {
+        try OnDemandVolume.with { volume in
+            let bytes = try volume.absent("a.bin", bytes: Self.large)
+            try volume.set("spoil", how)
+            let result = try Command("cat", "\(volume.path)/a.bin").run()
+            #expect(result.status == 1)
+            // What came before the trouble is right.
+            #expect(bytes.starts(with: result.outputData))
+            #expect(try volume.order("dataless", "a.bin") == "true")
+            try volume.set("spoil", nil)
+            #expect(try volume.read("a.bin") == bytes)
+            #expect(try volume.order("doctor") == "")
+        }
+    }
+
+    @Test("two readers share what is fetched")
+    func twoReaders() throws {
+        try OnDemandVolume.with { volume in
+            let bytes = try volume.absent("a.bin", bytes: Self.large)
+            try volume.set("delay", "20")
+            let script =
+                "for i in 1 2 3; do cmp \(volume.path)/a.bin \(volume.store)/../a & done; wait"
+            try bytes.write(to: URL(filePath: "\(volume.store)/../a"))
+            #expect(try Command("sh", "-c", script).succeed() == "")
+            #expect(volume.given == bytes.count)
+        }
+    }
+
+    @Test("the first bytes of a huge document come alone")
+    func huge() throws {
+        try OnDemandVolume.with { volume in
+            try volume.order("place", "huge.bin", "2560", "8")
+            let file = "\(volume.path)/huge.bin"
+            let status = try status(file)
+            #expect(status.st_size == 2560 * (4 << 20))
+            #expect(status.st_mtim.tv_sec == 1_700_000_000)
+            #expect(status.st_mtim.tv_nsec == 123_456_789)
+            let head = try Command("head", "-c", "1M", file).run()
+            #expect(head.status == 0 && head.outputData.count == 1 << 20)
+            #expect(volume.given <= 16 << 20)
+            let used = try Command("du", "-k", "\(volume.store)/tree/huge.bin").succeed()
+            #expect(Int(used.prefix { $0.isNumber })! <= 20 << 10)
+            // What was read of it can be given up.
+            #expect(try volume.order("evict", "/").hasPrefix("1 "))
+            #expect(
+                try Command("du", "-k", "\(volume.store)/tree/huge.bin").succeed()
+                    .hasPrefix("0"))
+            #expect(try volume.order("evict", "huge.bin") == "0 0 0")
+            #expect(
+                try Command("head", "-c", "1M", file).run().outputData == head.outputData)
+            try Command("rm", file).succeed()
+        }
+    }
+
+    @Test("programs that look for holes find none", arguments: [100_000, large])
+    func holes(size: Int) throws {
+        try OnDemandVolume.with { volume in
+            let bytes = try volume.absent("a.bin", bytes: size)
+            let copies = "\(volume.store)/../copies"
+            let script = """
+                mkdir \(copies); cd \(volume.path)
+                tar -S -cf \(copies)/a.tar a.bin && tar -xOf \(copies)/a.tar > \(copies)/tar
+                """
+            try Command("sh", "-c", script).succeed()
+            #expect(try Data(contentsOf: URL(filePath: "\(copies)/tar")) == bytes)
+            try volume.order("hydrate", "a.bin")
+            try volume.order("evict", "a.bin")
+            try Command(
+                "cp", "--sparse=always", "\(volume.path)/a.bin", "\(copies)/cp"
+            ).succeed()
+            #expect(try Data(contentsOf: URL(filePath: "\(copies)/cp")) == bytes)
+        }
+    }
+
+    @Test(
+        "mmap, sendfile and copy_file_range get the bytes", arguments: [100_000, large],
+        DataPath.allCases)
+    func otherWays(size: Int, way: DataPath) throws {
+        try OnDemandVolume.with(way.rawValue) { volume in
+            let bytes = try volume.absent("a.bin", bytes: size)
+            let copy = "\(volume.store)/../copy"
+            let ways = [
+                "m = mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ); o.write(m[:])",
+                """
+                n = 0
+                while n < size: n += os.sendfile(o.fileno(), f.fileno(), n, size - n)
+                """,
+                """
+                n = 0
+                while n < size: n += os.copy_file_range(f.fileno(), o.fileno(), size - n)
+                """,
+            ]
+            for (number, way) in ways.enumerated() {
+                let target = number == 2 ? "\(volume.path)/copy" : copy
+                let script = """
+                    import os, mmap, sys
+                    size = \(size)
+                    f = open("\(volume.path)/a.bin", "rb")
+                    o = open("\(target)", "wb")
+                    \(way)
+                    """
+                try Command("python3", "-c", script).succeed()
+                #expect(try Data(contentsOf: URL(filePath: target)) == bytes)
+                try volume.order("hydrate", "a.bin")
+                try volume.order("evict", "a.bin")
+            }
+        }
+    }
+
+    @Test("a program that is not here runs")
+    func execute() throws {
+        try OnDemandVolume.with { volume in
+            let file = "\(volume.path)/program"
+            try Command("cp", "/bin/ls", file).succeed()
+            try volume.order("keep", "program")
+            try volume.order("evict", "program")
+            #expect(try Command(file, "-d", "/").succeed() == "/\n")
+            try volume.order("hydrate", "program")
+            try volume.order("evict", "program")
+        }
+    }
+
+    @Test("programs that look at everything are refused")
+    func idlers() throws {
+        try OnDemandVolume.with { volume in
+            try volume.absent("a.bin", bytes: 1000)
+            let program = "\(volume.store)/../tumblerd"
+            try Command("cp", "/bin/cat", program).succeed()
+            let result = try Command(program, "\(volume.path)/a.bin").run()
+            #expect(result.errors.contains("Permission denied"))
+            #expect(volume.asked.isEmpty)
+            try volume.order("hydrate", "a.bin")
+            #expect(try Command(program, "\(volume.path)/a.bin").run().status == 0)
+        }
+    }
+}

@@ -1,0 +1,112 @@
+import Foundation
+import Support
+import Testing
+
+/// A folder as it was.
+@Suite("The past") struct RewindTests {
+    private func script(_ volume: MountedVolume, _ text: String) throws -> String {
+        var command = Command(
+            "/bin/bash", "-ec", "PATH='\(Programs.directory):/usr/bin:/bin'\n\(text)")
+        command.directory = volume.path
+        return try command.succeed()
+    }
+
+    /// A time between what was done before and what comes.
+    private func moment(_ volume: MountedVolume) throws -> String {
+        try volume.waitForDisk()
+        sleep(1)
+        let text = try Command("date", "+%Y-%m-%d %H:%M:%S").succeed()
+        sleep(1)
+        return text.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    private func withHistory(_ body: (MountedVolume, String) throws -> Void) throws {
+        try MountedVolume.with { volume in
+            _ = try script(
+                volume,
+                """
+                mkdir -p d/e d/empty; echo one > d/x; echo two > d/e/y; echo same > d/same
+                mkdir d/p.rtfd; echo t > d/p.rtfd/t; echo gone > d/gone; echo z > d/z
+                """)
+            let time = try moment(volume)
+            _ = try script(
+                volume,
+                """
+                echo ONE > d/x; rm -r d/e d/p.rtfd; echo new > d/new; mv d/z d/renamed
+                rm d/gone; echo another > d/gone
+                """)
+            try volume.waitForDisk()
+            try body(volume, time)
+        }
+    }
+
+    @Test(".versions/@TIME shows a directory as it was") func shown() throws {
+        try withHistory { volume, time in
+            let past = "d/.versions/@\(time)"
+            let names = try script(volume, "find '\(past)' -printf '%P\\n' | sort | xargs")
+            #expect(names == "e e/y gone p.rtfd p.rtfd/t same x z\n")
+            let texts = try script(volume, "cd '\(past)'; cat x e/y same gone p.rtfd/t z")
+            #expect(texts == "one\ntwo\nsame\ngone\nt\nz\n")
+            #expect(try script(volume, "cat 'd/.versions/@now/x'") == "ONE\n")
+            for wrong in [
+                "ls 'd/.versions/@soon'", "rm 'd/.versions/@\(time)/x'",
+                "cp d/x 'd/.versions/@\(time)/x'",
+            ] {
+                #expect(throws: (any Error).self, "\(wrong)") { _ = try script(volume, wrong) }
+            }
+        }
+    }
+
+    @Test("rewind makes it so again, as new versions; and back") func rewind() throws {
+        try withHistory { volume, time in
+            let all = "find d -type f -printf '%P:' -exec cat {} \\; | sort | xargs"
+            let before = try script(volume, all)
+            let rehearsed = try script(
+                volume, "fsctl rewind d --to '\(time)' --dry-run; \(all)")
+            #expect(rehearsed.hasSuffix(before))
+            let now = try moment(volume)
+            let said = try script(volume, "fsctl rewind d --to '\(time)'")
+            #expect(said.contains("d/new") && said.contains("stays"))
+            let after = "e/y:two gone:gone new:new p.rtfd/t:t renamed:z same:same x:one\n"
+            #expect(try script(volume, all) == after)
+            // Nothing is left to do, and the second time changes nothing.
+            #expect(try script(volume, "fsctl rewind d --to '\(time)'; \(all)").hasSuffix(after))
+            // What was there until now is there still.
+            #expect(try script(volume, "cat 'd/.versions/@\(now)/x'") == "ONE\n")
+            _ = try script(volume, "fsctl rewind d --to '\(now)' --exact")
+            #expect(try script(volume, all) == before)
+            _ = try script(volume, "fsctl doctor .")
+        }
+    }
+
+    @Test("rewind says what is wrong") func mistakes() throws {
+        try MountedVolume.with { volume in
+            for (words, status) in [
+                ("rewind . --to soon", Int32(5)), ("rewind nothing --to 1h", 3), ("rewind .", 2),
+            ] {
+                let command = "cd '\(volume.path)'; '\(Programs.fsctl)' \(words)"
+                let ended = try Command("/bin/bash", "-c", command).run()
+                #expect(ended.status == status, "\(words): \(ended.errors)")
+            }
+        }
+    }
+
+    @Test("list_conflicts: .conflicts is listed where it is not empty") func listed() throws {
+        try MountedVolume.with(options: ["list_conflicts"]) { volume in
+            // A save into what was replaced: the first writer has the file open all the time.
+            _ = try script(
+                volume,
+                """
+                mkdir d; echo base > d/a; sync d/a; fsctl wait --durable disk .
+                [ "$(ls -A d)" = a ]
+                exec 3>>d/a; echo replaced > d/b; mv d/b d/a; echo late >&3; exec 3>&-
+                fsctl wait --durable disk .
+                """)
+            #expect(try script(volume, "ls -A d | xargs; ls -A | xargs") == ".conflicts a\nd\n")
+            #expect(try script(volume, "cat d/.conflicts/a/*") == "base\nlate\n")
+            #expect(try script(volume, "find d | sort | xargs").contains("d/.conflicts/a/"))
+            #expect(try script(volume, "rm -r d/.conflicts/a; ls -A d") == "a\n")
+            #expect(try script(volume, "cat d/a") == "replaced\n")
+        }
+    }
+}

@@ -1,0 +1,151 @@
+import Foundation
+import Support
+import Testing
+
+@testable import Reconcile
+
+/// Schedules over the exchange and the hub's decision: others each time, unless `CONCORD_SEED`
+/// names those that were printed; `CONCORD_SCHEDULES` says how many.
+@Suite struct ExchangeTests {
+    static let count =
+        ProcessInfo.processInfo.environment["CONCORD_SCHEDULES"].flatMap(Int.init) ?? 10_000
+    static let length = 120
+
+    private static func events(_ seed: UInt64) -> [Event<Turn>] {
+        var source = EventSource<Turn>(seed: seed)
+        return source.events(length, devices: 3)
+    }
+
+    private static func schedule(
+        _ seed: UInt64, bugs: Set<Exchange.Bug> = [], mistakes: Set<Mistake> = []
+    ) -> ExchangeSchedule {
+        ExchangeSchedule(
+            devices: 3, takesTurns: seed.isMultiple(of: 5), bugs: bugs, mistakes: mistakes)
+    }
+
+    @Test(.timeLimit(.minutes(30))) func everybodyHasTheSameInTheEnd() async {
+        // One schedule in half a million is known to go wrong (see the closing notes): not in CI.
+        var random = SeededRandom(named: "Exchange", usual: 2026)
+        let half = (Self.count + 1) / 2
+        let (first, second) = (random.fork(), random.fork())
+        async let other = Self.search(first, half)
+        let mine = await Self.search(second, half)
+        var coverage: [String: Int] = mine.coverage
+        for (what, count) in await other.coverage { coverage[what, default: 0] += count }
+        for seed in [mine.failure, await other.failure].compactMap({ $0 }) { Self.report(seed) }
+        let lines = coverage.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }
+        print("of \(Self.count) schedules: \(lines.joined(separator: ", "))")
+        let rare = [
+            "bounced", "conflict", "cycle", "hub restored", "newerMove", "newerValue", "partly",
+            "copied", "restart", "rolled back", "rolled back running", "unified", "unseenChange",
+        ]
+        if Self.count >= 2_000 {
+            for what in rare { #expect(coverage[what] ?? 0 > 0, "\(what) never happens") }
+        }
+    }
+
+    @concurrent private static func search(_ random: SeededRandom, _ count: Int) async
+        -> (failure: UInt64?, coverage: [String: Int])
+    {
+        var random = random
+        var coverage: [String: Int] = [:]
+        for _ in 0..<count {
+            let seed = random.next()
+            var schedule = Self.schedule(seed)
+            if schedule.run(events(seed)) != nil { return (seed, coverage) }
+            for (what, count) in schedule.witness.coverage { coverage[what, default: 0] += count }
+        }
+        return (nil, coverage)
+    }
+
+    private static func report(_ seed: UInt64) {
+        func fault(_ events: [Event<Turn>]) -> String? {
+            var schedule = Self.schedule(seed)
+            return schedule.run(events)
+        }
+        let few = shrunk(events(seed)) { fault($0) != nil }
+        var schedule = Self.schedule(seed)
+        schedule.log = []
+        let text = schedule.run(few) ?? "not the same twice"
+        Issue.record("seed \(seed): \(text)\n\(schedule.log!.prefix(60).joined(separator: "\n"))")
+    }
+
+    /// Were wrong once, each for a reason of its own; random ones find them once in many thousands.
+    @Test(
+        arguments: [
+            // An outbox under the old id of what was unified.
+            10_350_706_450_980_698_876, 18_340_633_546_751_281_689,
+            // A user's move taken for the other half of a swap.
+            17_778_735_312_668_400_861, 3_732_705_256_191_482_192,
+            // After a roll-back, a deletion of what was due.
+            14_469_486_773_142_706_732,
+            // A directory is made, deleted, and turns out to be another one.
+            11_755_052_787_855_752_363, 3_164_828_936_308_624_653,
+            // A crash between bringing contents and noting it, and an edit then.
+            3_944_429_138_529_995_317, 1_399_047_469_458_906_136, 14_530_293_213_884_895_946,
+            12_883_342_962_350_838_184,
+            // What was deleted, and what takes its name, are one item in the end.
+            17_717_167_427_831_143_997, 4_610_974_892_255_920_598, 1_032_126_140_526_723_401,
+            11_009_964_961_201_835_631, 15_584_123_083_448_859_063, 11_637_102_214_816_481_772,
+            16_175_648_903_937_779_734,
+            // Two that have to change places, one in the other, and one between.
+            7_761_815_453_162_218_418,
+            // A directory is deleted, and what was moved out of it is told after it.
+            14_932_617_115_245_070_511,
+            // A directory comes back from the trash that was merged there.
+            15_692_328_523_508_269_758, 9_516_293_822_458_265_479, 10_927_022_821_103_723_166,
+            // What was brought right before a crash, when the hub says something newer then.
+            7_830_146_935_217_130_087, 1_190_101_578_294_781_444,
+            // One of two that are one item is deleted, and something of the other was told.
+            9_514_416_933_329_490_388, 5_784_547_764_723_498_798, 3_703_388_272_348_962_679,
+            // An edit of what was told under the old id of what was unified.
+            9_491_684_240_213_058_172,
+            // What is about to be made is taken out of the trash, and then a crash.
+            18_112_919_024_816_088_816,
+            // Somebody moves a directory out of the one that it is deleted with.
+            15_121_116_462_723_272,
+            // What has conflict versions is made without them, and that was taken for settling.
+            6_349_465_882_878_144_047, 8_924_757_973_170_386_739,
+            // Moved out of a directory that is deleted then, and the move would close a cycle.
+            1_502_334_634_446_824_479,
+            // Deleted in a directory that was deleted before and is there again.
+            9_814_070_599_040_480_307,
+            // A conflict version that a crash kept from being noted, and another hub after it.
+            488_458_039_257_448_196, 10_035_314_753_868_972_457,
+            // A directory cannot change places with what is in it.
+            7_335_329_427_786_123_216,
+            // What was unified is moved by its old id into a directory that is deleted then.
+            8_830_639_781_460_522_761,
+            // Deleted once more with a directory that somebody had moved out of the trash.
+            7_749_770_768_334_313_592,
+        ] as [UInt64]) func whatWasWrongIsRight(_ seed: UInt64)
+    {
+        var schedule = Self.schedule(seed)
+        if schedule.run(Self.events(seed)) != nil { Self.report(seed) }
+    }
+
+    @Test(arguments: Exchange.Bug.allCases) func aPlantedBugIsFound(_ bug: Exchange.Bug) {
+        find("\(bug)", bugs: [bug], mistakes: [])
+    }
+
+    @Test(arguments: Mistake.allCases) func aMistakeAroundItIsFound(_ mistake: Mistake) {
+        find("\(mistake)", bugs: [], mistakes: [mistake])
+    }
+
+    private static let patience = 4_000
+
+    private func find(_ name: String, bugs: Set<Exchange.Bug>, mistakes: Set<Mistake>) {
+        var random = SeededRandom(seed: 11)
+        for count in 1...Self.patience {
+            let seed = random.next()
+            let events = Self.events(seed)
+            var schedule = Self.schedule(seed, bugs: bugs, mistakes: mistakes)
+            guard let fault = schedule.run(events) else { continue }
+            // A fault that is there without it as well does not count.
+            var sound = Self.schedule(seed)
+            if sound.run(events) != nil { continue }
+            return print("\(name): found after \(count) schedules: \(fault)")
+        }
+        Issue.record("\(name) is not found")
+    }
+}

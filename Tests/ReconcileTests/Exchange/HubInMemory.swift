@@ -1,0 +1,117 @@
+import Model
+
+@testable import Reconcile
+
+/// The hub's rules about devices and pages, over the real decision.
+struct HubInMemory {
+    struct Request {
+        var device: Identifier
+        var epoch: UInt32
+        var volumeEpoch: Identifier
+        var operations: [Operation]
+    }
+
+    enum Answer { case done, volumeEpoch, deviceEpoch, copied, gap }
+
+    var mistakes: Set<Mistake> = []
+    private(set) var table = Catalogue()
+    private(set) var head: UInt64 = 0
+    var volumeEpoch = Identifier(high: 9, low: 1)
+    private var aliases: [(sequence: UInt64, id: Identifier)] = []
+    private var epochs: [Identifier: UInt32] = [:]
+    private var last: [Identifier: UInt64] = [:]
+    private var answered: [OperationID: Operation] = [:]
+
+    func epoch(of device: Identifier) -> UInt32 { epochs[device] ?? 1 }
+
+    mutating func newEpoch(of device: Identifier) -> UInt32 {
+        epochs[device] = epoch(of: device) + 1
+        last[device] = 0
+        return epoch(of: device)
+    }
+
+    /// - Parameter witness: Hears of each operation that is applied.
+    mutating func commit(
+        _ request: Request, at time: Int64, witness: (Operation, Verdict, Catalogue) -> Void
+    ) -> Answer {
+        guard request.volumeEpoch == volumeEpoch else { return .volumeEpoch }
+        guard request.epoch == epoch(of: request.device) else { return .deviceEpoch }
+        let known = last[request.device] ?? 0
+        guard request.operations.first?.id.number ?? 0 <= known + 1 else { return .gap }
+        for operation in request.operations {
+            if operation.id.number <= known, !mistakes.contains(.appliesTwice) {
+                guard let old = answered[operation.id],
+                    old.item == operation.item, old.change.sameTask(as: operation.change)
+                else { return .copied }
+                continue
+            }
+            answered[operation.id] = operation
+            var operation = operation
+            operation.moment.time = min(operation.moment.time, time)
+            head += 1
+            let told = table.toldAliases.count
+            let verdict = operation.apply(to: &table, sequence: head)
+            for id in table.toldAliases[told...] {
+                aliases.removeAll { $0.id == id }
+                aliases.append((head, id))
+            }
+            last[request.device] = operation.id.number
+            witness(operation, verdict, table)
+        }
+        return .done
+    }
+
+    /// All of some operations, never a part of one.
+    func page(for session: Session, limit: Int, withoutTrashUpTo gone: UInt64) -> Page {
+        let items = table.all.filter {
+            $0.sequence > session.cursor && ($0.life.isAlive || $0.sequence > gone)
+        }
+        var all = items.map { ($0.sequence, Page.Entry.item($0)) }
+        for (sequence, id) in aliases where sequence > session.cursor {
+            var table = table
+            all.append((sequence, .alias(id, of: table.canonical(id))))
+        }
+        all = all.enumerated().sorted { ($0.element.0, $0.offset) < ($1.element.0, $1.offset) }
+            .map(\.element)
+        var next = max(head, session.cursor)
+        if all.count > limit {
+            let end = mistakes.contains(.splitsAnOperation) ? all[limit - 1].0 : all[limit].0
+            let part = all.filter { $0.0 < end }
+            if mistakes.contains(.splitsAnOperation) {
+                (all, next) = (Array(all.prefix(limit)), end)
+            } else if part.isEmpty {
+                (all, next) = (all.filter { $0.0 == end }, end)
+            } else {
+                (all, next) = (part, part.last!.0)
+            }
+        }
+        return Page(
+            entries: all.map(\.1), next: next, head: head,
+            acknowledged: last[session.device] ?? 0)
+    }
+}
+
+extension Change {
+    /// Whatever the device thinks of the time.
+    fileprivate func sameTask(as other: Change) -> Bool {
+        switch (self, other) {
+        case (.edit(let one), .edit(let two)): one.id == two.id
+        case (.create(let one), .create(let two)): one.revision?.id == two.revision?.id
+        default: self == other
+        }
+    }
+}
+
+/// Planted outside of the exchange: at the hub, in the engine around it, in the journal.
+enum Mistake: String, CaseIterable, Sendable {
+    case appliesTwice
+    case splitsAnOperation
+    case acknowledgesTooMuch
+    case cursorWithoutItems
+    case numberIsNotKept
+    case unsentIsForgotten
+    case overwritesWhatChanged
+    case mixesContents
+    case reusesTheEpoch
+    case baseCountsWhatIsNotShown
+}

@@ -1,0 +1,245 @@
+import Model
+
+@testable import Reconcile
+
+/// What happens to devices and their hub.
+enum Turn: Doing {
+    case createFile, createDirectory, createPackage, edit, safeSave, move, delete, attribute
+    case resolve, resolveWithContents, restore
+    case ask, take, adjust, apply, finish, draft, send, late, work
+    case crash, clock, hubBackup, hubRestore, backup, rollBack
+
+    static let weights = [
+        7, 5, 2, 9, 3, 9, 6, 3, 3, 2, 2,
+        8, 8, 8, 8, 8, 8, 8, 2, 14,
+        3, 1, 1, 1, 1, 1,
+    ]
+
+    var isUsers: Bool {
+        switch self {
+        case .createFile, .createDirectory, .createPackage, .edit, .safeSave, .move, .delete,
+            .attribute, .resolve, .resolveWithContents, .restore:
+            true
+        default: false
+        }
+    }
+}
+
+private let names = ["a", "b", "c.txt"]
+
+/// What its user did to versions, which only he may.
+struct Deed {
+    var made: Revision?
+    var superseded: [Identifier] = []
+    var deleted: [Identifier] = []
+    var touched: [Identifier] = []
+}
+
+extension DeviceJournal {
+    mutating func act(_ event: Event<Turn>) -> Deed? {
+        let documents = alive.filter { images[$0]!.kind.isDocument }
+        let contested = documents.filter { !images[$0]!.conflicts.isEmpty }
+        switch event.action {
+        case .createFile: return create(event, .file)
+        case .createDirectory: return create(event, .directory)
+        case .createPackage: return create(event, .package)
+        case .edit: return event.choose(0, documents).map { save($0, event, settles: false) }
+        case .safeSave: return event.choose(0, documents).flatMap { safeSave($0, event) }
+        case .move: return event.choose(0, alive).flatMap { move($0, event) }
+        case .delete: return event.choose(0, alive).map { delete($0) }
+        case .attribute: return event.choose(0, alive).map { change($0, event) }
+        case .resolve: return event.choose(0, contested).map { settle($0) }
+        case .resolveWithContents:
+            return event.choose(0, contested).map { save($0, event, settles: true) }
+        case .restore:
+            let gone = ids.filter { !images[$0]!.isAlive }
+            return event.choose(0, gone).flatMap { restore($0) }
+        default: return nil
+        }
+    }
+
+    private func freePlace(_ event: Event<Turn>, for id: Identifier?) -> (Identifier, String)? {
+        let directories = [.root] + alive.filter { images[$0]!.kind == .directory }
+        guard let parent = event.choose(1, directories), let name = event.choose(2, names),
+            id.map({ !isAncestor($0, of: parent) }) ?? true,
+            localChild(name, in: parent).map({ $0 == id }) ?? true
+        else { return nil }
+        return (parent, name)
+    }
+
+    private mutating func revision(_ event: Event<Turn>, _ parents: [Identifier]) -> Revision {
+        var content = event.oneIn(6, 3) ? event.choices[3] % 2 : 1_000 + event.number
+        // As it was before, it is no new version.
+        var (open, seen) = (parents, Set<Identifier>())
+        while let next = open.popLast() {
+            guard seen.insert(next).inserted, let older = revisions[next] else { continue }
+            if older.content == .content(content) { content = 1_000 + event.number }
+            open += older.parents
+        }
+        let new = Revision(
+            id: .revision(event.number), parents: parents, content: .content(content), size: 1,
+            moment: Moment(time: clock, device: state.device))
+        revisions[new.id] = new
+        return new
+    }
+
+    private mutating func create(_ event: Event<Turn>, _ kind: ItemKind) -> Deed? {
+        guard let (parent, name) = freePlace(event, for: nil) else { return nil }
+        let id = Identifier.item(event.number)
+        var image = Image(kind: kind, parent: parent, name: name)
+        var deed = Deed(touched: [id])
+        if kind.isDocument {
+            let new = revision(event, [])
+            (image.revision, image.content) = (new.id, new.content)
+            deed.made = new
+        }
+        images[id] = image
+        unsent.insert(id)
+        return deed
+    }
+
+    private mutating func save(_ id: Identifier, _ event: Event<Turn>, settles: Bool) -> Deed {
+        var superseded = [images[id]!.revision].compactMap(\.self)
+        let new = revision(event, superseded)
+        if settles {
+            superseded += images[id]!.conflicts
+            images[id]!.conflicts = []
+        }
+        images[id]!.revision = new.id
+        images[id]!.content = new.content
+        unsent.insert(id)
+        return Deed(made: new, superseded: superseded, touched: [id])
+    }
+
+    /// A new file is written and takes the place of the old one, which the recorder knows for an
+    /// edit; but the new one was seen before.
+    private mutating func safeSave(_ id: Identifier, _ event: Event<Turn>) -> Deed? {
+        let spare = "new\(event.number)"
+        let other = Identifier.item(event.number)
+        var deed = save(id, event, settles: false)
+        images[other] = Image(
+            kind: images[id]!.kind, parent: images[id]!.parent, name: spare, isAlive: false)
+        unsent.insert(other)
+        deed.touched.append(other)
+        return deed
+    }
+
+    private mutating func move(_ id: Identifier, _ event: Event<Turn>) -> Deed? {
+        guard let (parent, name) = freePlace(event, for: id) else { return nil }
+        images[id]!.parent = parent
+        images[id]!.name = name
+        times[id, default: ChangeTimes()].placed = clock
+        unsent.insert(id)
+        return Deed(touched: [id])
+    }
+
+    private mutating func delete(_ id: Identifier) -> Deed {
+        var deed = Deed()
+        var open = [id]
+        while let next = open.popLast() {
+            open += children(of: next)
+            let image = images[next]!
+            deed.deleted += [image.revision].compactMap(\.self) + image.conflicts
+            images[next]!.isAlive = false
+            images[next]!.conflicts = []
+            unsent.insert(next)
+            deed.touched.append(next)
+        }
+        return deed
+    }
+
+    private mutating func change(_ id: Identifier, _ event: Event<Turn>) -> Deed {
+        let name = event.oneIn(2, 1) ? "mode" : "x:a"
+        images[id]!.attributes[name] = event.oneIn(4, 2) ? nil : [UInt8(event.number & 0xFF)]
+        times[id, default: ChangeTimes()].attributes = clock
+        unsent.insert(id)
+        return Deed(touched: [id])
+    }
+
+    private mutating func settle(_ id: Identifier) -> Deed {
+        let settled = images[id]!.conflicts
+        images[id]!.conflicts = []
+        unsent.insert(id)
+        return Deed(superseded: settled, touched: [id])
+    }
+
+    private mutating func restore(_ id: Identifier) -> Deed? {
+        let image = images[id]!
+        guard image.parent == .root || images[image.parent]?.isAlive == true,
+            localChild(image.name, in: image.parent) == nil,
+            !image.name.hasPrefix("new")
+        else { return nil }
+        images[id]!.isAlive = true
+        unsent.insert(id)
+        return Deed(touched: [id])
+    }
+}
+
+// MARK: The applier
+
+extension DeviceJournal {
+    /// Brings an adjustment into the tree, if that still is as it was.
+    ///
+    /// - Returns: Whether it is there now; what stands in its way else.
+    mutating func apply(_ adjustment: Adjustment, looks: Bool) -> Bool {
+        let id = adjustment.item
+        let there = images[id].flatMap { $0.isAlive ? $0 : nil }
+        if looks, there != adjustment.local { return false }
+        let remote = Image(adjustment.remote)
+        for step in adjustment.steps {
+            switch step {
+            case .make:
+                guard localChild(remote.name, in: remote.parent) == nil,
+                    remote.parent == .root || images[remote.parent]?.isAlive == true
+                else { return false }
+                images[id] = remote
+                // A journal makes the item with its current version alone.
+                images[id]!.conflicts = []
+                if let current = adjustment.remote.current { revisions[current.id] = current }
+            case .move(let parent, let name):
+                guard var image = images[id], !isAncestor(id, of: parent),
+                    parent == .root || images[parent]?.isAlive == true
+                else { return false }
+                let holder = localChild(name, in: parent)
+                guard holder == id || holder == adjustment.holder else { return false }
+                if let holder, holder != id {
+                    guard !isAncestor(holder, of: image.parent) else { return false }
+                    images[holder]!.parent = image.parent
+                    images[holder]!.name = image.name
+                    unsent.insert(holder)
+                }
+                (image.parent, image.name) = (parent, name)
+                images[id] = image
+            case .contents(let revision):
+                revisions[revision.id] = revisions[revision.id] ?? revision
+                images[id]?.revision = revision.id
+                images[id]?.content = revision.content
+            case .attributes(let changes):
+                for (name, value) in changes { images[id]?.attributes[name] = value }
+            case .conflicts: break
+            case .remove:
+                guard children(of: id).isEmpty else { return false }
+                images[id]?.isAlive = false
+                images[id]?.conflicts = []
+            }
+        }
+        unsent.insert(id)
+        return true
+    }
+
+    /// What is the journal's alone comes with the note that it is done.
+    mutating func finish(_ adjustment: Adjustment) {
+        for case .conflicts(let added, let settled) in adjustment.steps {
+            images[adjustment.item]?.conflicts.removeAll { settled.contains($0) }
+            note(conflicts: added, of: adjustment.item)
+        }
+    }
+
+    mutating func note(conflicts: [Revision], of id: Identifier) {
+        for revision in conflicts {
+            revisions[revision.id] = revisions[revision.id] ?? revision
+        }
+        let all = Set((images[id]?.conflicts ?? []) + conflicts.map(\.id))
+        images[id]?.conflicts = all.sorted { $0.low < $1.low }
+    }
+}

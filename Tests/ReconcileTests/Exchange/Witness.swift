@@ -1,0 +1,152 @@
+import Model
+
+@testable import Reconcile
+
+extension Operation {
+    var brief: String {
+        let words =
+            switch change {
+            case .create(let new):
+                "create \(new.placement.name) in \(new.placement.parent.low) \(new.kind)"
+            case .edit(let new): "edit \(new.id.low) on \(new.parents.map(\.low))"
+            case .move(let to, let base):
+                "move to \(to.name) in \(to.parent.low), base \(base.number)"
+            case .resolve(let ids, let new): "resolve \(ids.map(\.low)) \(new?.id.low ?? 0)"
+            default: "\(change)"
+            }
+        return
+            "    hub: \(id.device.low)/\(id.epoch)/\(id.number) \(item.low) base \(base): \(words)"
+    }
+}
+
+extension Adjustment {
+    var brief: String {
+        let words = steps.map { step in
+            switch step {
+            case .contents(let revision): "contents \(revision.id.low)"
+            case .conflicts(let added, let settled):
+                "conflicts +\(added.map(\.id.low)) -\(settled.map(\.low))"
+            case .move(let parent, let name): "move to \(name) in \(parent.low)"
+            case .make:
+                "make \(remote.name) in \(remote.placement.parent.low) "
+                    + "\(remote.current?.id.low ?? 0)"
+            default: "\(step)"
+            }
+        }
+        return "\(item.low) \(words)"
+    }
+}
+
+/// Remembers what people did, and judges what became of it.
+struct Witness {
+    private(set) var fault: String?
+    private(set) var coverage: [String: Int] = [:]
+    private var made: [Revision] = []
+    private var superseded: Set<Identifier> = []
+    private var deleted: Set<Identifier> = []
+    private var goneContents: Set<Digest> = []
+    private var applied: Set<OperationID> = []
+    private var hadAccident = false
+    /// Of all that the hub was told.
+    private(set) var trace: UInt64 = 0xcbf2_9ce4_8422_2325
+
+    mutating func blame(_ text: String) { if fault == nil { fault = text } }
+    mutating func count(_ what: String) { coverage[what, default: 0] += 1 }
+
+    mutating func see(_ deed: Deed) {
+        if let new = deed.made { made.append(new) }
+        superseded.formUnion(deed.superseded)
+        deleted.formUnion(deed.deleted)
+        let gone = Set(deed.superseded + deed.deleted)
+        goneContents.formUnion(made.filter { gone.contains($0.id) }.map(\.content))
+    }
+
+    mutating func see(
+        _ operation: Operation, _ verdict: Verdict, _ table: Catalogue, mustApply: Bool
+    ) {
+        for byte in operation.encoded { trace = (trace ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        // One that had become another item already, and is made again from the trash, is that one.
+        let isAgain = table.toldAliases.count { $0 == operation.item } > 1
+        if case .create(let new) = operation.change, !hadAccident, !isAgain {
+            var table = table
+            let parent = table.item(table.canonical(operation.item))?.placement.parent
+            if parent != table.canonical(new.placement.parent) {
+                blame("\(operation.item.low) is not where it was made")
+            }
+        }
+        if !applied.insert(operation.id).inserted, !hadAccident {
+            blame("operation \(operation.id.number) is applied twice")
+        }
+        if mustApply, verdict != .applied, verdict != .overruled(.alreadyGone) {
+            blame("they take turns, and yet \(verdict): \(operation.change)")
+        }
+        switch verdict {
+        case .applied: break
+        case .overruled(let reason): count(reason.rawValue)
+        case .bounced: count("bounced")
+        case .unified: count("unified")
+        case .conflict: count("conflict")
+        }
+    }
+
+    /// What nobody but this device has may not be replaced by what comes from the hub.
+    mutating func mayReplace(_ revision: Identifier, _ table: Catalogue) {
+        if table.revision(revision) == nil, !superseded.contains(revision),
+            !deleted.contains(revision), !hadAccident
+        {
+            guard let one = made.first(where: { $0.id == revision }), !isGone(one) else { return }
+            let content = one.content
+            if table.all.contains(where: { $0.versions.contains { $0.content == content } }) {
+                return
+            }
+            blame("version \(revision.low), which only this device had, is overwritten")
+        }
+    }
+
+    /// Only what somebody did here is told.
+    mutating func mayTell(
+        _ operations: [Operation], _ touched: Set<Identifier>, _ table: Catalogue
+    ) {
+        guard !hadAccident else { return }
+        var table = table
+        let known = Set(touched.map { table.canonical($0) })
+        for operation in operations where !known.contains(table.canonical(operation.item)) {
+            blame("told, and nobody did it: \(operation.item.low) \(operation.change)")
+        }
+    }
+
+    /// What only a lost disk had is lost.
+    mutating func forget(except held: Set<Identifier>, restored: Bool) {
+        made.removeAll { !held.contains($0.id) }
+        hadAccident = true
+    }
+
+    /// Replaced or deleted by one who saw it, or equal bytes.
+    private func isGone(_ one: Revision) -> Bool {
+        superseded.contains(one.id) || deleted.contains(one.id)
+            || goneContents.contains(one.content)
+    }
+
+    mutating func judge(_ table: Catalogue) {
+        var (ids, contents) = (Set<Identifier>(), Set<Digest>())
+        for item in table.all where item.life.isAlive {
+            for version in item.versions {
+                ids.formUnion([version.id] + version.equals)
+                contents.insert(version.content)
+            }
+            if !hadAccident {
+                for version in item.conflicts {
+                    let later = made.first {
+                        $0.parents.contains(version.id) && table.revision($0.id) != nil
+                    }
+                    guard let later else { continue }
+                    blame("\(item.id.low) has \(version.id.low) beside \(later.id.low)")
+                }
+            }
+        }
+        for one in made where !ids.contains(one.id) && !contents.contains(one.content) {
+            if isGone(one) { continue }
+            blame("version \(one.id.low) is lost")
+        }
+    }
+}

@@ -1,0 +1,195 @@
+import Control
+import Foundation
+import Glibc
+import Model
+
+/// A hub and devices that belong to it: real processes and real mounts, gone at the end.
+package final class Fleet {
+    package let hub: HubProcess
+    package private(set) var devices: [MountedVolume] = []
+
+    package init(_ count: Int, hub: HubProcess? = nil) throws {
+        self.hub = try hub ?? HubProcess()
+        for _ in 0..<count { try join() }
+    }
+
+    /// Runs `body` with so many devices that are in step; throws also when the hub or a device does
+    /// not end cleanly, or when what they kept is not sound.
+    package static func with<Value>(
+        _ count: Int, hub: HubProcess? = nil, _ body: (Fleet) throws -> Value
+    ) throws -> Value {
+        let fleet = try Fleet(count, hub: hub)
+        do {
+            let value = try body(fleet)
+            for device in fleet.devices { try device.unmount() }
+            try fleet.hub.stop()
+            // After a soak there are millions of rows.
+            try fleet.hub.run("check", seconds: 900)
+            return value
+        } catch {
+            let said = fleet.devices.map(\.said).joined(separator: "\n")
+            for device in fleet.devices { device.cleanUp() }
+            try? fleet.hub.stop()
+            throw SupportError("\(error)\nThe devices said:\n\(said)\nThe hub: \(fleet.hub.said)")
+        }
+    }
+
+    /// A further device, on a new store or an old one.
+    @discardableResult
+    package func join(store: String? = nil, after work: (MountedVolume) throws -> Void = { _ in })
+        throws -> MountedVolume
+    {
+        let device = try MountedVolume(store: store, options: ["name=team"])
+        devices.append(device)
+        try work(device)
+        try signIn(device)
+        return device
+    }
+
+    package func signIn(_ device: MountedVolume) throws {
+        let number = devices.firstIndex { $0 === device } ?? 0
+        try Programs.fsctl(
+            "signin", hub.address, "--code", try hub.invite(), "--device", "dev\(number)",
+            "--at", device.path
+        ).succeed()
+    }
+
+    package func offline(_ index: Int) throws {
+        try Programs.fsctl("offline", "--at", devices[index].path).succeed()
+    }
+
+    package func online(_ index: Int) throws {
+        try Programs.fsctl("online", "--at", devices[index].path).succeed()
+    }
+
+    // MARK: Waiting
+
+    package func report(_ device: MountedVolume) throws -> VolumeReport {
+        let place = try MountedPath(FilePath(device.path))
+        return try ControlClient(socket: place.socket).ask(
+            Request(.status), as: VolumeReport.self)
+    }
+
+    /// Returns when nothing is on its way any more between the hub and these devices (all, if none
+    /// are named).
+    package func settle(_ only: [Int]? = nil, seconds: Double = 60) throws {
+        let indices = only ?? Array(devices.indices)
+        var last = ""
+        var still = 0
+        // What was done until now is in the journals: the counts below know of it.
+        for index in indices { try devices[index].waitForDisk() }
+        try wait(seconds: seconds, for: "all to be in step: \(last)") { () throws -> Bool? in
+            var cursors: Set<UInt64> = []
+            last = ""
+            for index in indices {
+                let report = try self.report(self.devices[index])
+                guard let hub = report.hub else { throw SupportError("signed out") }
+                let open =
+                    report.pendingEvents + report.waitingToBeCut + hub.unsent + hub.sending
+                    + hub.due
+                if hub.state != "up" || open > 0 || hub.head != hub.cursor || report.scanning {
+                    last += "\(index): \(hub) \(report.pendingEvents) \(report.waitingToBeCut); "
+                }
+                cursors.insert(hub.cursor)
+            }
+            guard last.isEmpty, cursors.count == 1 else {
+                still = 0
+                return nil
+            }
+            // Once may be between two steps.
+            still += 1
+            return still > 3 ? true : nil
+        }
+    }
+
+    /// Settles, and throws unless all trees are equal: names, kinds, modes, contents. Who does
+    /// something by himself meanwhile, as a merge, gets some time for it.
+    package func expectEqual(_ only: [Int]? = nil, tries: Int = 1) throws {
+        for _ in 1..<tries {
+            do { return try expectEqual(only) } catch { sleep(2) }
+        }
+        try settle(only)
+        let indices = only ?? Array(devices.indices)
+        guard let first = indices.first else { return }
+        let mine = try tree(devices[first].path)
+        for index in indices.dropFirst() {
+            let theirs = try tree(devices[index].path)
+            guard mine == theirs else {
+                let names = Set(mine.keys).union(theirs.keys).sorted()
+                let differing = names.filter { mine[$0] != theirs[$0] }.map {
+                    "\($0): \(mine[$0] ?? "nothing") / \(theirs[$0] ?? "nothing")"
+                }
+                throw SupportError(
+                    "devices \(first) and \(index) differ:\n"
+                        + differing.prefix(20).joined(separator: "\n"))
+            }
+        }
+    }
+
+    /// What a person sees of a tree, by path.
+    private func tree(_ root: String) throws -> [String: String] {
+        var tree: [String: String] = [:]
+        for path in try FileManager.default.subpathsOfDirectory(atPath: root) {
+            var status = stat()
+            let whole = "\(root)/\(path)"
+            guard lstat(whole, &status) == 0 else { continue }
+            var about = String(status.st_mode, radix: 8)
+            switch status.st_mode & S_IFMT {
+            case S_IFREG:
+                let data = try Data(contentsOf: URL(filePath: whole))
+                about += " \(data.count) \(data.hashed)"
+            case S_IFLNK:
+                about += " " + (try FileManager.default.destinationOfSymbolicLink(atPath: whole))
+            default: break
+            }
+            tree[path] = about
+        }
+        return tree
+    }
+
+    /// The text at a path of a device; nil when nothing is there.
+    package func text(_ index: Int, _ path: String) -> String? {
+        try? String(contentsOfFile: "\(devices[index].path)/\(path)", encoding: .utf8)
+    }
+
+    package func put(_ index: Int, _ path: String, _ text: String) throws {
+        try Data(text.utf8).write(to: URL(filePath: "\(devices[index].path)/\(path)"))
+    }
+
+    /// A shell command in a device's mount.
+    package func shell(_ index: Int, _ script: String) throws {
+        var command = Command("/bin/bash", "-ec", script)
+        command.directory = devices[index].path
+        try command.succeed()
+    }
+
+    package func names(_ index: Int, _ directory: String = "") throws -> [String] {
+        try FileManager.default.contentsOfDirectory(
+            atPath: "\(devices[index].path)/\(directory)"
+        ).sorted()
+    }
+
+    /// The conflict versions' texts of a document, sorted.
+    package func conflicts(_ index: Int, _ path: String) throws -> [String] {
+        let place = try MountedPath(FilePath("\(devices[index].path)/\(path)"))
+        let client = try ControlClient(socket: place.socket)
+        let history = try client.ask(
+            Request(.versions, path: place.components), as: HistoryReport.self)
+        return try history.versions.filter { $0.kind == "conflict" }.map { version in
+            var piece = Request(.extract, path: place.components)
+            piece.number = version.number
+            let report = try client.ask(piece, as: PieceReport.self)
+            return String(
+                decoding: Data(base64Encoded: report.data) ?? Data(), as: UTF8.self)
+        }.sorted()
+    }
+}
+
+extension Data {
+    /// FNV-1a: equal for equal bytes, and hardly for others.
+    package var hashed: String {
+        var sum: UInt64 = 0xcbf2_9ce4_8422_2325
+        for byte in self { sum = (sum ^ UInt64(byte)) &* 0x100_0000_01b3 }
+        return String(sum, radix: 16)
+    }
+}

@@ -1,0 +1,77 @@
+import Foundation
+import Glibc
+
+/// `concord hub` as a process of its own, with a directory that outlives it.
+package final class HubProcess {
+    package let data: String
+    package private(set) var port = 0
+    private let home: TemporaryDirectory
+    private var process: ChildProcess?
+
+    /// - Parameter data: Where it keeps what it is given, if that matters.
+    package init(data: String? = nil) throws {
+        home = try TemporaryDirectory("hub")
+        self.data = data ?? "\(home.path)/data"
+        try run("user", "add", "ann")
+        try start()
+    }
+
+    deinit { process?.killGroup() }
+
+    package var address: String { "http://127.0.0.1:\(port)" }
+    package var said: String {
+        String(((try? String(contentsOfFile: log, encoding: .utf8)) ?? "").suffix(4_000))
+    }
+    private var log: String { "\(home.path)/log" }
+
+    /// `concord hub …` on its directory.
+    @discardableResult
+    package func run(_ words: String..., seconds: Double = 60) throws -> String {
+        var command = Command(Programs.concord, arguments: ["hub"] + words + ["--data", data])
+        command.timeoutSeconds = seconds
+        return try command.succeed()
+    }
+
+    package func invite() throws -> String {
+        let lines = try run("invite", "ann").split(separator: "\n")
+        guard let code = lines.last else { throw SupportError("concord hub invite said nothing") }
+        return String(code)
+    }
+
+    /// On the port that it had before, if it had one.
+    package func start() throws {
+        _ = FileManager.default.createFile(atPath: log, contents: nil)
+        let output = open(log, O_WRONLY | O_TRUNC | O_CLOEXEC)
+        let null = open("/dev/null", O_RDONLY | O_CLOEXEC)
+        defer {
+            close(output)
+            close(null)
+        }
+        let process = try ChildProcess(
+            Programs.concord,
+            ["hub", "--data", data, "--listen", "127.0.0.1:\(port)"], directory: "/",
+            input: null, output: output, errors: output)
+        self.process = process
+        port = try wait(seconds: 30, for: "the hub to listen; it said: \(said)") {
+            if process.hasEnded() { throw SupportError("the hub ended: \(self.said)") }
+            let mark = "the hub listens on http://127.0.0.1:"
+            guard let range = self.said.range(of: mark) else { return nil }
+            return Int(self.said[range.upperBound...].prefix { $0.isNumber })
+        }
+    }
+
+    package func stop() throws {
+        process?.send(SIGTERM)
+        let status = try process?.waitForEnd(seconds: 30)
+        process = nil
+        if let status, status != 0 { throw SupportError("the hub ended with \(status): \(said)") }
+    }
+
+    package func kill9() throws {
+        process?.send(SIGKILL)
+        _ = try process?.waitForEnd(seconds: 30)
+        process = nil
+    }
+
+    package func send(_ signal: Int32) { process?.send(signal) }
+}

@@ -1,0 +1,67 @@
+import Foundation
+import Glibc
+import Support
+import Testing
+
+/// A disk is full on one side: what the other side has stays, it is said, and it goes on by itself
+/// when there is room.
+@Suite(
+    "A full disk between devices", .serialized,
+    .enabled(if: geteuid() == 0, "mounting a small disk takes root"))
+struct FullDiskTests {
+    /// Files of 900,000 random bytes: small enough to come with their contents.
+    private func fill(_ count: Int) -> String {
+        "mkdir full; for i in {1..\(count)}; do head -c 900000 /dev/urandom > full/$i; done"
+    }
+
+    @Test("the hub's") func hub() throws {
+        let disk = try SmallDisk("24m")
+        try Fleet.with(2, hub: try HubProcess(data: "\(disk.path)/data")) { fleet in
+            try fleet.put(0, "kept", "1")
+            try fleet.expectEqual()
+            try fleet.shell(0, fill(40))
+            try wait(seconds: 60, for: "the hub to be full") {
+                let hub = try fleet.report(fleet.devices[0]).hub
+                return hub?.reason.isEmpty == false && hub?.state != "up" ? true : nil
+            }
+            // Programs go on with what is here, and what is not safe is named.
+            try fleet.put(0, "kept", "2")
+            let status = try Programs.fsctl("status", fleet.devices[0].path).run()
+            #expect(status.output.contains("full"), "\(status.output)")
+            try disk.grow(to: "200m")
+            try fleet.expectEqual()
+            #expect(try fleet.names(1, "full").count == 40)
+            #expect(fleet.text(1, "kept") == "2")
+        }
+    }
+
+    @Test("a device's that receives") func receiver() throws {
+        let disk = try SmallDisk("40m")
+        try Fleet.with(1) { fleet in
+            let other = try fleet.join(store: "\(disk.path)/store")
+            try fleet.put(1, "mine", "1")
+            try fleet.expectEqual()
+            try fleet.shell(0, fill(60))
+            try fleet.settle([0])
+            try wait(seconds: 60, for: "word of the full disk") {
+                let hub = try fleet.report(other).hub
+                let isAllThere =
+                    try fleet.names(1).contains("full")
+                    && fleet.names(1, "full").count == 60
+                return isAllThere || hub?.problems.isEmpty == false || hub?.reason.isEmpty == false
+                    ? true : nil
+            }
+            // Nothing of it is a file that holds less than it says.
+            for name in try fleet.names(1, "full") {
+                guard let mine = try? Data(contentsOf: URL(filePath: "\(other.path)/full/\(name)"))
+                else { continue }
+                let path = "\(fleet.devices[0].path)/full/\(name)"
+                #expect(try mine == Data(contentsOf: URL(filePath: path)))
+            }
+            #expect(fleet.text(1, "mine") == "1")
+            try disk.grow(to: "400m")
+            try fleet.expectEqual()
+            #expect(try fleet.names(1, "full").count == 60)
+        }
+    }
+}

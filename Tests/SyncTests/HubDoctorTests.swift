@@ -1,0 +1,92 @@
+import Foundation
+import Journal
+import Model
+import Reconcile
+import Support
+import Testing
+
+/// `fsctl doctor` compares tree, journal, chunks and hub.
+@Suite("The doctor asks the hub", .serialized) struct HubDoctorTests {
+    private func doctor(_ fleet: Fleet, _ index: Int, _ words: String...) throws -> (
+        status: Int32, text: String
+    ) {
+        var command = Command(
+            Programs.fsctl, arguments: ["doctor"] + words + [fleet.devices[index].path])
+        command.timeoutSeconds = 120
+        let result = try command.run()
+        return (result.status, result.output + result.errors)
+    }
+
+    /// Changes the journal of a device that is not mounted meanwhile.
+    private func tamper(
+        _ fleet: Fleet, _ index: Int, _ body: (Transaction) throws -> Void
+    ) throws {
+        let device = fleet.devices[index]
+        try device.unmount()
+        let journal = try Journal.open(
+            path: "\(device.store)/journal.sqlite", mayCreate: false, checked: false)
+        try journal.write { t in try body(t) }
+        try journal.close()
+        try device.mount()
+    }
+
+    @Test func whatIsSoundIsCalledSound() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(
+                0, "mkdir -p d p.rtfd; echo 1 > d/a; echo 2 > p.rtfd/b; ln -s d l; chmod 600 d/a")
+            try fleet.expectEqual()
+            try fleet.shell(1, "echo 3 > d/a; mv d e; rm l")
+            try fleet.expectEqual()
+            for index in 0..<2 {
+                let (status, text) = try doctor(fleet, index)
+                #expect(status == 0 && text.contains("are at the hub as they are here"), "\(text)")
+                #expect(!text.contains("damage"), "\(text)")
+            }
+            try fleet.offline(1)
+            let (status, text) = try doctor(fleet, 1)
+            #expect(status == 0 && text.contains("hub was not asked: this device is offline"))
+        }
+    }
+
+    @Test func whatWasAgreedOnWronglyIsFound() throws {
+        try Fleet.with(1) { fleet in
+            try fleet.put(0, "a", "text")
+            try fleet.put(0, "b", "text too")
+            try fleet.settle()
+            try tamper(fleet, 0) { t in
+                let item = try #require(try t.item(parent: Item.root, name: Name("a")))
+                var row = try #require(try t.mirror(item.id))
+                var base = try #require(row.base.flatMap { Agreement(encoded: $0) })
+                base.image.name = "z"
+                row.base = base.encoded
+                try t.set(row)
+            }
+            let (status, text) = try doctor(fleet, 0, "--no-repair")
+            #expect(status != 0, "\(text)")
+            #expect(text.contains("a has another place or name at the hub"), "\(text)")
+            #expect(text.contains("a is not here as it was agreed on"), "\(text)")
+            #expect(!text.contains("b has"), "\(text)")
+        }
+    }
+
+    @Test func whatTheHubNeverGotIsSentAgain() throws {
+        try Fleet.with(1) { fleet in
+            try fleet.put(0, "a", "text")
+            try fleet.settle()
+            try Programs.fsctl("wait", "--durable", "hub", fleet.devices[0].path).succeed()
+            sleep(2)
+            try tamper(fleet, 0) { t in
+                let item = try #require(try t.item(parent: Item.root, name: Name("a")))
+                let current = try #require(item.current)
+                #expect(try t.confirm(current: current, of: item.key, as: .random()))
+            }
+            let (status, text) = try doctor(fleet, 0)
+            #expect(status == 0, "\(text)")
+            #expect(text.contains("It is here, and is sent again"), "\(text)")
+            try fleet.settle()
+            try Programs.fsctl("wait", "--durable", "hub", fleet.devices[0].path).succeed()
+            let (_, after) = try doctor(fleet, 0)
+            #expect(after.contains("are at the hub as they are here"), "\(after)")
+        }
+    }
+}

@@ -1,0 +1,162 @@
+import Foundation
+import Support
+import Testing
+
+/// Automatic merges, from the true base, on two mounts.
+@Suite("Merging") struct MergingTests {
+    /// Edits of both devices, unseen, and back in step.
+    private func edit(_ fleet: Fleet, _ zero: String, _ one: String) throws {
+        try fleet.settle()
+        try fleet.offline(0)
+        try fleet.script(0, zero)
+        try fleet.devices[0].waitForDisk()
+        try fleet.script(1, one)
+        try fleet.settle([1])
+        try fleet.online(0)
+    }
+
+    private func awaitMerged(_ fleet: Fleet, _ names: [String]) throws {
+        // The conflict is everywhere, or settled already.
+        try fleet.settle()
+        try wait(seconds: 60, for: "\(names) to be merged") { () throws -> Bool? in
+            for index in fleet.devices.indices {
+                for name in names where try !fleet.conflicts(index, name).isEmpty { return nil }
+            }
+            return true
+        }
+        try fleet.expectEqual()
+    }
+
+    @Test("what merges cleanly is merged: text, lists, JSON, packages; both end on the list")
+    func clean() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.script(
+                0,
+                """
+                echo 'list.md merge=union' > .concordattributes
+                printf 'eggs\\nmilk\\n' > list.md
+                seq 1 20 > n.txt
+                printf '{"a": 1, "b": 2}\\n' > j.json
+                mkdir p.rtfd; seq 9 > p.rtfd/text; echo gone > p.rtfd/gone
+                """)
+            try edit(
+                fleet,
+                """
+                echo mustard >> list.md; sed -i s/^3$/three/ n.txt
+                printf '{"a": 10, "b": 2}\\n' > j.json
+                sed -i s/^2$/two/ p.rtfd/text; echo new > p.rtfd/new
+                """,
+                """
+                echo ketchup >> list.md; sed -i s/^18$/eighteen/ n.txt
+                printf '{"a": 1, "b": 20}\\n' > j.json
+                sed -i s/^8$/eight/ p.rtfd/text; rm p.rtfd/gone
+                """)
+            try awaitMerged(fleet, ["list.md", "n.txt", "j.json", "p.rtfd"])
+            for index in 0..<2 {
+                let list = fleet.text(index, "list.md") ?? ""
+                #expect(list.contains("mustard") && list.contains("ketchup"))
+                let lines = fleet.text(index, "n.txt")?.split(separator: "\n") ?? []
+                #expect(lines.count == 20 && lines[2] == "three" && lines[17] == "eighteen")
+                #expect(fleet.text(index, "j.json") == "{\"a\": 10, \"b\": 20}\n")
+                try fleet.script(
+                    index,
+                    """
+                    grep -qx two p.rtfd/text; grep -qx eight p.rtfd/text
+                    [ -e p.rtfd/new ]; [ ! -e p.rtfd/gone ]
+                    no grep -rqE '^(<<<<<<<|>>>>>>>)' .
+                    """)
+                // A version with two parents, once.
+                let versions = try fleet.history(index, "n.txt").versions
+                #expect(versions.last { $0.kind == "current" }?.parents.count == 2)
+            }
+            try fleet.expectSound()
+        }
+    }
+
+    @Test("what does not merge cleanly stays in conflict, and so does what the rules leave alone")
+    func left() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.script(
+                0,
+                """
+                printf 'asked.txt automerge=ask\\noff.txt automerge=off\\n' > .concordattributes
+                seq 1 20 | tee asked.txt off.txt same.txt > binary
+                printf 'x\\0' | cat - binary > b2; mv b2 binary
+                """)
+            try edit(
+                fleet, "sed -i s/^3$/three/ *.txt binary",
+                "sed -i s/^18$/eighteen/ asked.txt off.txt binary; sed -i s/^3$/drei/ same.txt")
+            try fleet.settle()
+            for index in 0..<2 {
+                for name in ["asked.txt", "off.txt", "same.txt", "binary"] {
+                    #expect(try fleet.conflicts(index, name).count == 1, "\(name)")
+                }
+                try fleet.script(
+                    index,
+                    """
+                    no fsctl merge --explain same.txt > said; grep -q 'stay' said
+                    no fsctl merge --explain asked.txt > said; grep -q 'line 1' said
+                    no fsctl merge --explain off.txt > said; grep -q 'line 2' said
+                    no fsctl merge --explain binary > said; grep -q 'stay' said
+                    rm said
+                    """)
+            }
+            // Asked for, it is; on both at once, it is one version.
+            for index in 0..<2 { try fleet.offline(index) }
+            for index in 0..<2 {
+                try fleet.script(index, "fsctl resolve asked.txt --merge; fsctl merge off.txt")
+                try fleet.devices[index].waitForDisk()
+            }
+            for index in 0..<2 { try fleet.online(index) }
+            try fleet.expectEqual()
+            for index in 0..<2 {
+                for name in ["asked.txt", "off.txt"] {
+                    let text = fleet.text(index, name) ?? ""
+                    #expect(text.contains("three") && text.contains("eighteen"))
+                    #expect(try fleet.conflicts(index, name).isEmpty)
+                }
+            }
+        }
+    }
+
+    @Test("a merge that is taken back stays so, and can be asked for again") func undone() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.script(0, "seq 1 20 > n.txt")
+            try edit(fleet, "sed -i s/^3$/three/ n.txt", "sed -i s/^18$/eighteen/ n.txt")
+            try awaitMerged(fleet, ["n.txt"])
+            try fleet.script(1, "fsctl resolve n.txt --undo")
+            try fleet.settle()
+            // Longer than others wait for one another.
+            sleep(6)
+            try fleet.settle()
+            for index in 0..<2 {
+                #expect(fleet.text(index, "n.txt")?.contains("three") == false)
+                #expect(try fleet.conflicts(index, "n.txt").count == 1)
+            }
+            try fleet.script(0, "fsctl resolve n.txt --merge")
+            try awaitMerged(fleet, ["n.txt"])
+            let text = fleet.text(1, "n.txt") ?? ""
+            #expect(text.contains("three") && text.contains("eighteen"))
+        }
+    }
+
+    @Test("a merge waits for who shows the document: he saves first") func presented() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.script(0, "echo '* automerge=ask' > .concordattributes; seq 1 20 > n.txt")
+            try edit(fleet, "sed -i s/^3$/three/ n.txt", "sed -i s/^18$/eighteen/ n.txt")
+            try fleet.settle()
+            let unsaved = (1...20).map { $0 == 18 ? "eighteen" : $0 == 10 ? "ten" : "\($0)" }
+            let path = "\(fleet.devices[0].path)/n.txt"
+            let editor = try Beside(
+                "present", path, "--save-text",
+                unsaved.joined(separator: "\n"))
+            try editor.wait(for: "present")
+            try fleet.script(0, "fsctl resolve n.txt --merge")
+            editor.send(SIGTERM)
+            _ = try editor.waitForEnd()
+            try fleet.expectEqual()
+            let text = fleet.text(1, "n.txt") ?? ""
+            #expect(text.contains("three") && text.contains("eighteen") && text.contains("ten"))
+        }
+    }
+}

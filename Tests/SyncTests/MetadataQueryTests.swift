@@ -1,0 +1,134 @@
+import FileCoordination
+import Foundation
+import Glibc
+import Support
+import Synchronization
+import Testing
+
+/// Queries that run while two devices work (coordination.md B6).
+@Suite("Metadata queries", .serialized) struct MetadataQueryTests {
+    /// What a query has told.
+    private final class Listener: Sendable {
+        private let updates = Mutex<[MetadataQuery.Update]>([])
+        private let task = Mutex<Task<Void, Never>?>(nil)
+        private let root: String
+
+        init(_ fleet: Fleet, _ predicate: @escaping @Sendable (MetadataItem) -> Bool) {
+            root = fleet.devices[1].path + "/"
+            var query = MetadataQuery(searchScopes: [URL(filePath: root)], predicate: predicate)
+            query.notificationBatchingInterval = .milliseconds(50)
+            let stream = query.updates
+            let task = Task.detached { [weak self] in
+                for await update in stream { self?.updates.withLock { $0.append(update) } }
+            }
+            self.task.withLock { $0 = task }
+        }
+
+        deinit { task.withLock { $0?.cancel() } }
+
+        var all: [MetadataQuery.Update] { updates.withLock { $0 } }
+        func names(_ items: [MetadataItem]) -> [String] {
+            items.map { String($0.url.path.dropFirst(root.count)) }
+        }
+        var results: [String] { names(all.last?.results ?? []) }
+
+        func wait(_ what: String, _ condition: @Sendable (MetadataQuery.Update) -> Bool) throws {
+            try Support.wait(seconds: 30, for: "\(what); there is \(results)") {
+                all.contains(where: condition) ? true : nil
+            }
+        }
+    }
+
+    @Test("B6.2, B6.4: all there is first, packages as one; then what the other device does")
+    func living() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(
+                0,
+                """
+                mkdir -p d/e p.rtfd; touch a.txt d/e/b.txt p.rtfd/c.txt d/x .hidden.txt
+                """)
+            try fleet.settle()
+            let all = Listener(fleet) { !$0.isDirectory }
+            let texts = Listener(fleet) { $0.name.hasSuffix(".txt") }
+            for listener in [all, texts] { try listener.wait("the first") { _ in true } }
+            #expect(all.results == ["a.txt", "d/e/b.txt", "d/x", "p.rtfd"])
+            #expect(all.all.first?.results.last?.isPackage == true)
+            #expect(texts.results == ["a.txt", "d/e/b.txt"])
+            #expect(texts.names(texts.all[0].added).sorted() == ["a.txt", "d/e/b.txt"])
+
+            try fleet.shell(0, "printf new > d/n.txt")
+            try texts.wait("a new one") { texts.names($0.added).contains("d/n.txt") }
+            try texts.wait("its size") { $0.results.contains { $0.size == 3 } }
+            try fleet.shell(0, "printf more > p.rtfd/c.txt")
+            try all.wait("the package") { all.names($0.changed).contains("p.rtfd") }
+            try fleet.shell(0, "mv d/e f; rm a.txt")
+            try wait(seconds: 30, for: "what is left; there is \(texts.results)") {
+                texts.results == ["d/n.txt", "f/b.txt"] ? true : nil
+            }
+            #expect(texts.all.contains { texts.names($0.removed).contains("a.txt") })
+            #expect(texts.all.contains { texts.names($0.removed).contains("d/e/b.txt") })
+        }
+    }
+
+    @Test("B6.3: contents that go and come, and how far they are") func downloading() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "head -c 9000000 /dev/urandom > a.bin")
+            try fleet.settle()
+            let url = URL(filePath: "\(fleet.devices[1].path)/a.bin")
+            let query = Listener(fleet) { $0.name == "a.bin" }
+            try query.wait("the first") { $0.results.count == 1 }
+            try UbiquityContainer.startDownloadingItem(at: url)
+            try query.wait("all of it") {
+                $0.results.first?.ubiquity?.downloadingStatus == .current
+            }
+            try UbiquityContainer.evictItem(at: url)
+            try query.wait("its end") {
+                $0.changed.first?.ubiquity?.downloadingStatus == .notDownloaded
+            }
+            try Programs.fsctl("limit", "--down", "3000", "--at", fleet.devices[1].path).succeed()
+            try UbiquityContainer.startDownloadingItem(at: url)
+            try query.wait("a part of it") {
+                guard let values = $0.changed.first?.ubiquity else { return false }
+                return values.isDownloading && (1..<100).contains(values.percentDownloaded ?? 0)
+            }
+            try wait(seconds: 30, for: "all of it again") {
+                query.all.last?.results.first?.ubiquity?.downloadingStatus == .current
+                    ? true : nil
+            }
+        }
+    }
+
+    @Test("what a program reads just now is on its way: in queries, and in what the daemon says")
+    func reading() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "head -c 9000000 /dev/urandom > a.bin")
+            try fleet.settle()
+            let path = "\(fleet.devices[1].path)/a.bin"
+            let query = Listener(fleet) { $0.name == "a.bin" }
+            try query.wait("the first") { $0.results.count == 1 }
+            try Programs.fsctl("limit", "--down", "3000", "--at", fleet.devices[1].path).succeed()
+            let null = open("/dev/null", O_RDWR | O_CLOEXEC)
+            defer { close(null) }
+            let reader = try ChildProcess(
+                "cat", [path], input: null, output: null, errors: null)
+            defer { reader.killGroup() }
+            try wait(seconds: 30, for: "what is moving") {
+                try fleet.report(fleet.devices[1]).hub?.moving.first {
+                    $0.path == "a.bin" && $0.direction == "down" && $0.total == 9_000_000
+                        && (1..<9_000_000).contains($0.done)
+                }
+            }
+            try query.wait("a part of it") {
+                guard let values = $0.changed.first?.ubiquity else { return false }
+                return values.isDownloading && (1..<100).contains(values.percentDownloaded ?? 0)
+            }
+            #expect(try reader.waitForEnd(seconds: 30) == 0)
+            try wait(seconds: 30, for: "nothing to be moving") {
+                try fleet.report(fleet.devices[1]).hub?.moving.isEmpty == true ? true : nil
+            }
+            try query.wait("all of it") {
+                $0.changed.first?.ubiquity?.downloadingStatus == .current
+            }
+        }
+    }
+}

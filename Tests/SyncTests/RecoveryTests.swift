@@ -1,0 +1,258 @@
+import Foundation
+import Glibc
+import Support
+import Testing
+
+/// What must not get lost whatever dies, comes back or was never there.
+@Suite("Nothing is lost between devices", .serialized) struct RecoveryTests {
+    @Test("devices and hub are killed while both write") func kills() throws {
+        try Fleet.with(2) { fleet in
+            for round in 0..<3 {
+                try fleet.shell(
+                    0, "mkdir a\(round); for i in {1..30}; do echo $i > a\(round)/$i; done")
+                try fleet.shell(
+                    1, "mkdir b\(round); for i in {1..30}; do echo $i > b\(round)/$i; done")
+                switch round {
+                case 0: try fleet.hub.kill9()
+                case 1: try fleet.devices[0].kill9()
+                default: try fleet.devices[1].kill9()
+                }
+                if round == 0 { try fleet.hub.start() }
+                if round > 0 { try fleet.devices[round - 1].mount() }
+                try fleet.expectEqual()
+                #expect(try fleet.names(0, "b\(round)").count == 30)
+                #expect(try fleet.names(1, "a\(round)").count == 30)
+            }
+        }
+    }
+
+    /// Longer than any lease and time limit in `make soak`.
+    static let pauses =
+        ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"] == nil
+        ? [2] : [2, 180]
+
+    @Test(
+        "a device is stopped in the middle of a write, and goes on where it was", arguments: pauses)
+    func stopped(seconds: Int) throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "for i in {1..50}; do echo $i > $i; done")
+            try fleet.expectEqual()
+            var command = Command(
+                "/bin/bash", "-ec",
+                """
+                exec 3> large
+                for i in {1..40}; do head -c 200000 /dev/urandom >&3; echo $i > $i; sleep 0.05; done
+                """)
+            command.directory = fleet.devices[0].path
+            command.timeoutSeconds = 300
+            let writing = command
+            let writer = Thread { _ = try? writing.run() }
+            writer.start()
+            usleep(500_000)
+            kill(fleet.devices[0].pid, SIGSTOP)
+            try fleet.shell(1, "echo other > other; echo new > 50")
+            try fleet.settle([1])
+            sleep(UInt32(seconds))
+            kill(fleet.devices[0].pid, SIGCONT)
+            try wait(seconds: 60, for: "the writer") { writer.isFinished ? true : nil }
+            try fleet.expectEqual()
+            #expect(fleet.text(1, "40") == "40\n")
+            #expect(fleet.text(0, "50") == "new\n")
+            #expect(fleet.text(0, "other") == "other\n")
+            let path = "\(fleet.devices[1].path)/large"
+            #expect(try Data(contentsOf: URL(filePath: path)).count == 40 * 200_000)
+            for index in 0..<2 {
+                for name in try fleet.names(index) {
+                    #expect(try fleet.conflicts(index, name).isEmpty, "\(name)")
+                }
+            }
+        }
+    }
+
+    @Test("the hub comes back from yesterday's backup: what is newer is offered again, no conflict")
+    func restoredHub() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(
+                0, "echo 1 > kept; echo 1 > edited; echo 1 > gone; mkdir d; echo 1 > d/f")
+            try fleet.expectEqual()
+            let backup = "\(fleet.hub.data)-backup"
+            try Command(
+                Programs.concord, "hub", "backup", backup, "--data", fleet.hub.data
+            ).succeed()
+            try fleet.shell(0, "echo 2 > edited; echo 2 > new; mv d e")
+            try fleet.shell(1, "rm gone")
+            try fleet.expectEqual()
+            try fleet.hub.stop()
+            try Command("rm", "-r", fleet.hub.data).succeed()
+            try Command("cp", "-a", backup, fleet.hub.data).succeed()
+            try Command(
+                Programs.concord, "hub", "restored", "--data", fleet.hub.data
+            ).succeed()
+            try fleet.hub.start()
+            try fleet.expectEqual()
+            for index in 0..<2 {
+                #expect(fleet.text(index, "kept") == "1\n")
+                #expect(fleet.text(index, "edited") == "2\n")
+                #expect(fleet.text(index, "new") == "2\n")
+                #expect(fleet.text(index, "e/f") == "1\n")
+                #expect(try fleet.conflicts(index, "edited").isEmpty)
+            }
+        }
+    }
+
+    @Test("a device's store comes back from last week: it catches up and overwrites nothing")
+    func restoredDevice() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "echo 1 > edited; echo 1 > gone; echo 1 > mine")
+            try fleet.expectEqual()
+            let device = fleet.devices[0]
+            try device.unmount()
+            try Command("cp", "-a", device.store, "\(device.store)-old").succeed()
+            try device.mount()
+            try fleet.shell(0, "echo 2 > mine; echo 2 > new")
+            try fleet.shell(1, "echo 2 > edited; rm gone")
+            try fleet.expectEqual()
+            try device.unmount()
+            try Command("rm", "-r", device.store).succeed()
+            try Command("mv", "\(device.store)-old", device.store).succeed()
+            try device.mount()
+            try fleet.expectEqual()
+            #expect(fleet.text(0, "edited") == "2\n")
+            #expect(fleet.text(0, "mine") == "2\n")
+            #expect(fleet.text(0, "new") == "2\n")
+            #expect(fleet.text(0, "gone") == nil)
+            #expect(try fleet.conflicts(0, "mine").isEmpty)
+        }
+    }
+
+    @Test("two trees that were filled from one disk become one") func equalTrees() throws {
+        try Fleet.with(1) { fleet in
+            let fill = "mkdir -p d/e; for i in {1..40}; do echo $i > d/e/$i; done; echo same > same"
+            try fleet.shell(0, fill + "; echo one > differs")
+            try fleet.settle()
+            let other = try fleet.join { device in
+                var command = Command("/bin/bash", "-ec", fill + "; echo two > differs")
+                command.directory = device.path
+                try command.succeed()
+                try device.waitForDisk()
+            }
+            try fleet.expectEqual()
+            #expect(try fleet.names(0).count == 3)
+            #expect(try fleet.names(1, "d/e").count == 40)
+            // One of them is current, the other one a version.
+            let texts = try [fleet.text(0, "differs") ?? ""] + fleet.conflicts(0, "differs")
+            #expect(texts.sorted() == ["one\n", "two\n"])
+            #expect(other.pid > 0)
+        }
+    }
+
+    @Test("a mass deletion is held until it is meant") func brake() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(
+                0, "mkdir d; for i in {1..1300}; do echo $i > d/$i; done; echo 1 > kept")
+            try fleet.expectEqual()
+            try fleet.shell(0, "rm -r d")
+            let path = fleet.devices[0].path
+            try wait(seconds: 30, for: "the brake") {
+                (try fleet.report(fleet.devices[0]).hub?.held ?? 0) >= 1300 ? true : nil
+            }
+            #expect(try fleet.names(1, "d").count == 1300)
+            // All of them have been looked at again by then, more than one batch.
+            sleep(3)
+            #expect(try fleet.names(1, "d").count == 1300)
+            try fleet.put(0, "kept", "2")
+            try wait(seconds: 20, for: "what is no deletion") {
+                fleet.text(1, "kept") == "2" ? true : nil
+            }
+            try Programs.fsctl("brake", "--release", "--at", path).succeed()
+            try fleet.expectEqual()
+            #expect(try fleet.names(1) == ["kept"])
+        }
+    }
+
+    @Test("who listens sends nothing") func noEcho() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(
+                0,
+                """
+                mkdir -p a/b p.rtfd; echo 1 > a/b/f; ln -s f a/b/l; echo 1 > p.rtfd/TXT.rtf
+                head -c 3000000 /dev/urandom > big; chmod 600 a/b/f; setfattr -n user.x -v y a/b/f
+                touch -d 2001-02-03 a/b/f; : > empty
+                """)
+            try fleet.expectEqual()
+            try fleet.shell(
+                0, "echo 2 > a/b/f; mv a c; mv big small; rm empty; echo 2 > p.rtfd/two")
+            try fleet.expectEqual()
+            let sent = try fleet.report(fleet.devices[1]).hub
+            // `bytesUp` counts requests' bodies: asking for contents is all that it did.
+            #expect(sent?.unsent == 0 && sent?.sending == 0)
+            let head = sent?.head
+            try fleet.devices[1].remount()
+            try fleet.settle()
+            #expect(try fleet.report(fleet.devices[1]).hub?.head == head)
+        }
+    }
+}
+
+/// Contents on demand, from a real hub.
+@Suite("Contents from the hub", .serialized) struct ContentsFromHubTests {
+    @Test("evicted, read again, and not to be had without the hub") func evicting() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "head -c 5000000 /dev/urandom > big; echo small > small")
+            try fleet.expectEqual()
+            let path = "\(fleet.devices[1].path)/big"
+            let mine = try Data(contentsOf: URL(filePath: "\(fleet.devices[0].path)/big"))
+            // Large and new: only its name came.
+            #expect(try Data(contentsOf: URL(filePath: path)) == mine)
+            try Programs.fsctl("evict", path).succeed()
+            let used = try Command("du", "-k", "\(fleet.devices[1].tree)/big").succeed()
+            #expect(Int(used.prefix { $0.isNumber }) ?? 99 <= 8, "\(used)")
+            try fleet.hub.stop()
+            let result = try Command("cat", path).run()
+            #expect(result.status != 0 && result.errors.contains("unreachable"))
+            try Command("ls", "-lR", fleet.devices[1].path).succeed()
+            #expect(fleet.text(1, "small") == "small\n")
+            try fleet.hub.start()
+            try fleet.settle()
+            #expect(try Data(contentsOf: URL(filePath: path)) == mine)
+        }
+    }
+
+    @Test("a device that joins has every name at once and contents when they are read")
+    func joining() throws {
+        try Fleet.with(1) { fleet in
+            try fleet.shell(
+                0, "mkdir -p a/b/c; for i in {1..200}; do echo text $i > a/b/c/$i; done; ln -s a l")
+            try fleet.settle()
+            try fleet.join()
+            try fleet.settle()
+            #expect(try fleet.report(fleet.devices[1]).hub?.dataless == 200)
+            #expect(fleet.text(1, "a/b/c/17") == "text 17\n")
+            #expect(try fleet.report(fleet.devices[1]).hub?.dataless ?? 0 >= 198)
+            try Programs.fsctl("download", "\(fleet.devices[1].path)/a").succeed()
+            try fleet.expectEqual()
+            #expect(try fleet.report(fleet.devices[1]).hub?.dataless == 0)
+        }
+    }
+
+    @Test("a package comes whole, large ones too, to one who is there and to one who joins")
+    func packages() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(
+                0,
+                """
+                mkdir -p small.rtfd large.rtfd/inner; echo text > small.rtfd/TXT.rtf
+                head -c 5000000 /dev/urandom > large.rtfd/inner/picture
+                head -c 2000000 /dev/urandom > large.rtfd/other
+                """)
+            try fleet.expectEqual()
+            try fleet.join()
+            try fleet.expectEqual()
+            for index in 1..<3 {
+                #expect(try fleet.report(fleet.devices[index]).hub?.dataless == 0)
+            }
+            try fleet.shell(2, "echo more >> large.rtfd/other; echo new > small.rtfd/new")
+            try fleet.expectEqual()
+        }
+    }
+}

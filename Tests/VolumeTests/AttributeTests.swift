@@ -1,0 +1,101 @@
+import CLinux
+import Foundation
+import Glibc
+import Journal
+import Model
+import SystemCalls
+import Testing
+
+@testable import Volume
+
+/// The journal knows modes and extended attributes as they are.
+@Suite struct AttributeTests {
+    let program = Program(process: 10, name: "vim")
+
+    private func set(_ tree: ProgramTree, _ path: String, _ name: String, _ value: [UInt8]) throws {
+        let file = try Descriptor(opening: tree.real(path), flags: O_RDONLY)
+        try check(cl_setxattr_fd(file.raw, name, value, value.count, 0))
+        tree.volume.attributesChanged(inode: UInt64(try file.status().st_ino))
+    }
+
+    private func list(_ tree: ProgramTree, _ path: String) throws -> [String] {
+        let item = try #require(try tree.item(path))
+        let list = try #require(AttributeList(encoded: item.attributes))
+        return list.attributes.map { String(decoding: $0.name, as: UTF8.self) }
+    }
+
+    @Test func programsChangeThem() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "text", by: program)
+        try tree.mkdir("d", by: program)
+        try tree.mkdir("p.pages", by: program)
+        try tree.save("p.pages/x", "inside", by: program)
+        #expect(tree.quiet())
+        #expect(try tree.item("a")?.mode == 0o644)
+        #expect(try tree.item("d")?.mode == 0o755)
+        let versions = try tree.texts("a").count
+        for path in ["a", "d", "p.pages"] {
+            try set(tree, path, "user.z", [1])
+            try set(tree, path, "user.b", Array(repeating: 7, count: 1000))
+            try set(tree, path, "user.concord.other", [1])
+            chmod(tree.real(path), 0o700)
+            try set(tree, path, "user.c", [])
+        }
+        #expect(tree.quiet())
+        for path in ["a", "d", "p.pages"] {
+            #expect(try tree.item(path)?.mode == 0o700)
+            #expect(try list(tree, path) == ["user.b", "user.c", "user.z"])
+        }
+        #expect(try tree.texts("a").count == versions)
+        #expect(try tree.item("a")?.changed != 0)
+        try tree.checkInvariants()
+    }
+
+    @Test func theScanFindsThem() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "text", by: program)
+        try tree.mkdir("d", by: program)
+        #expect(tree.quiet())
+        try tree.remount {
+            for path in ["a", "d"] {
+                chmod(tree.real(path), 0o750)
+                let file = try Descriptor(opening: tree.real(path), flags: O_RDONLY)
+                try check(cl_setxattr_fd(file.raw, "user.x", "1", 1, 0))
+            }
+        }
+        #expect(tree.quiet())
+        for path in ["a", "d"] {
+            #expect(try tree.item(path)?.mode == 0o750)
+            #expect(try list(tree, path) == ["user.x"])
+        }
+        #expect(try tree.texts("a") == ["text"])
+    }
+
+    @Test func onlyTimesAreNoVersion() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "text", by: program)
+        #expect(tree.quiet())
+        let file = try Descriptor(opening: tree.real("a"), flags: O_RDONLY)
+        try AbsentMark.restore(1_000_000_000_000, of: file.raw)
+        tree.volume.attributesChanged(inode: UInt64(try file.status().st_ino))
+        #expect(tree.quiet())
+        #expect(try tree.item("a")?.modified == 1_000_000_000_000)
+        #expect(try tree.texts("a") == ["text"])
+        try tree.checkInvariants()
+    }
+
+    @Test func listsAreCoded() {
+        let list = AttributeList([
+            .init(name: Array("user.b".utf8), value: []),
+            .init(name: Array("user.a".utf8), value: [0, 255]),
+            .init(name: Array("user.concord.package".utf8), value: [1]),
+            .init(name: Array("security.x".utf8), value: [1]),
+        ])
+        #expect(list.attributes.map(\.name) == [Array("user.a".utf8), Array("user.b".utf8)])
+        #expect(AttributeList(encoded: list.encoded) == list)
+        #expect(AttributeList().encoded == nil)
+        #expect(AttributeList(encoded: nil) == AttributeList())
+        #expect(AttributeList(encoded: [1, 0, 0]) == nil)
+        #expect(AttributeList(encoded: [9, 0, 0, 0, 1]) == nil)
+    }
+}

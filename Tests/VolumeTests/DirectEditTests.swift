@@ -1,0 +1,126 @@
+import CLinux
+import Foundation
+import Glibc
+import Journal
+import Model
+import Support
+import Testing
+
+@testable import Volume
+
+/// The working tree is moved about while nobody has the store open, as it also is in the moments
+/// before a daemon is killed. `CONCORD_SEED` repeats one run.
+@Suite struct DirectEditTests {
+    static let seeds: [UInt64] = {
+        if let seed = ProcessInfo.processInfo.environment["CONCORD_SEED"].flatMap(UInt64.init) {
+            return [seed]
+        }
+        let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"] != nil
+        return Array(1...(isSoak ? 3_000 : 40))
+    }()
+
+    private let program = Program(process: 10, name: "vim")
+
+    @Test("what was moved about is found, and nothing of it is lost", arguments: seeds)
+    func movedAbout(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        let destroys = seed.isMultiple(of: 2)
+        let tree = try ProgramTree()
+        let directories = ["d", "d/d", "d/e", "e", "e/d", "e/d/f", "f", "P.rtfd"]
+        for directory in directories { try tree.mkdir(directory, by: program) }
+        for directory in directories + ["."] {
+            for name in ["x", "y"] where random.below(4) > 0 {
+                try tree.save("\(directory)/\(name)", "\(directory) \(name)", by: program)
+            }
+        }
+        #expect(tree.quiet())
+        for _ in 0..<2 {
+            let before = try versions(tree)
+            var log: [String] = []
+            try tree.remount {
+                for _ in 0..<(1 + random.below(20)) {
+                    log.append(disturb(tree, &random, destroys: destroys))
+                }
+            }
+            if Self.seeds.count == 1 { print(log.joined(separator: "\n") + "\n") }
+            if destroys {
+                // The last bytes of a document are in the tree alone.
+                #expect(tree.quiet())
+                try tree.checkTree()
+            } else {
+                try tree.checkInvariants()
+                #expect(try before.isSubset(of: versions(tree)), "versions are gone")
+            }
+        }
+        tree.stop()
+    }
+
+    @Test("a directory is moved, and what was in it makes room for something else")
+    func otherKinds() throws {
+        let tree = try ProgramTree()
+        for directory in ["d", "d/x", "d/z"] { try tree.mkdir(directory, by: program) }
+        for name in ["d/y", "d/x/a", "d/z/b"] { try tree.save(name, name, by: program) }
+        #expect(tree.quiet())
+        let before = try versions(tree)
+        try tree.remount {
+            rename(tree.real("d"), tree.real("e"))
+            rename(tree.real("e/x"), tree.real("f"))
+            rename(tree.real("e/y"), tree.real("e/x"))
+            rename(tree.real("e/z"), tree.real("f/z"))
+            mkdir(tree.real("e/y"), 0o755)
+            mkdir(tree.real("e/z"), 0o755)
+            for name in ["e/y/c", "e/z/b"] {
+                try Data("new".utf8).write(to: URL(fileURLWithPath: tree.real(name)))
+            }
+        }
+        try tree.checkInvariants()
+        #expect(try before.isSubset(of: versions(tree)))
+        for (now, text) in [("f/a", "d/x/a"), ("e/x", "d/y"), ("f/z/b", "d/z/b")] {
+            #expect(try tree.texts(now) == [text])
+        }
+        tree.stop()
+    }
+
+    private func versions(_ tree: ProgramTree) throws -> Set<Identifier> {
+        try tree.volume.journal.read { reader in
+            var items: [Int64] = []
+            try reader.forEachItem { items.append($0.key) }
+            return Set(try items.flatMap { try reader.versions(of: $0).map(\.id) })
+        }
+    }
+
+    /// Whatever fails was not possible.
+    private func disturb(
+        _ tree: ProgramTree, _ random: inout SeededRandom, destroys: Bool
+    ) -> String {
+        // Which file of a package is which is known by its name only.
+        let names = ["d", "e", "f", "g", "h", "x", "y"] + (destroys ? ["P.rtfd"] : [])
+        func path() -> String {
+            let parts = (0...random.below(3)).map { _ in names[random.below(names.count)] }
+            return parts.joined(separator: "/")
+        }
+        let (one, other) = (path(), path())
+        let (from, to) = (tree.real(one), tree.real(other))
+        switch random.below(8) {
+        case 0:
+            mkdir(from, 0o755)
+            return "mkdir \(one)"
+        case 1:
+            let file = open(from, O_WRONLY | O_CREAT | (destroys ? O_TRUNC : O_EXCL), 0o644)
+            guard file >= 0 else { return "" }
+            let text = Array("new \(random.below(1000))".utf8)
+            write(file, text, text.count)
+            close(file)
+            return "write \(one)"
+        case 2 where destroys:
+            try? FileManager.default.removeItem(atPath: from)
+            return "rm -r \(one)"
+        case 3:
+            _ = cl_renameat2(AT_FDCWD, from, AT_FDCWD, to, 2)  // RENAME_EXCHANGE
+            return "exchange \(one) \(other)"
+        default:
+            _ = cl_renameat2(AT_FDCWD, from, AT_FDCWD, to, destroys ? 0 : 1)  // RENAME_NOREPLACE
+            return "mv \(one) \(other)"
+        }
+    }
+}
