@@ -46,12 +46,12 @@ private let soakMinutes = environment["CONCORD_SOAK_MINUTES"].flatMap { Double($
                     words[name, default: []].append(word)
                     // Now and then somebody is on a plane.
                     if Int.random(in: 0..<60, using: &random) == 0 {
-                        try fleet.offline(device)
+                        try fleet.set(device, online: false)
                     } else if Int.random(in: 0..<20, using: &random) == 0 {
-                        for index in 0..<2 { try fleet.online(index) }
+                        for index in 0..<2 { try fleet.set(index, online: true) }
                     }
                 }
-                for index in 0..<2 { try fleet.online(index) }
+                for index in 0..<2 { try fleet.set(index, online: true) }
                 let edited = Date()
                 try check(fleet, words)
                 let seconds = (edited.timeIntervalSince(began), -edited.timeIntervalSinceNow)
