@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Model
 import Synchronization
 import SystemCalls
 
@@ -33,19 +34,20 @@ final class DirectoryStream: Sendable {
 
     /// Nil for a virtual directory.
     let node: Node?
-    let virtual: VersionNode?
+    /// The names in a virtual one, when it was opened.
+    let names: [Name]?
     let descriptor: Int32
     private let window = Mutex(Window())
 
     init(node: Node, descriptor: Int32) {
         self.node = node
-        virtual = nil
+        names = nil
         self.descriptor = descriptor
     }
 
-    init(virtual: VersionNode) {
+    init(names: [Name]) {
         node = nil
-        self.virtual = virtual
+        self.names = names
         descriptor = -1
     }
 

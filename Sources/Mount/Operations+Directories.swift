@@ -8,9 +8,9 @@ extension Driver {
     func opendir(_ request: Request, _ id: UInt64, _ open: UnsafeMutablePointer<fuse_file_info>) {
         request.answer { () throws(Errno) in
             if VersionNodes.isVirtual(id) {
-                return try openVersions(request, id) { request, node in
+                return try openVersions(request, id) { request, names in
                     var open = fuse_file_info()
-                    self.answerOpendir(request, DirectoryStream(virtual: node), &open)
+                    self.answerOpendir(request, DirectoryStream(names: names), &open)
                 }
             }
             let node = try node(id)
@@ -43,8 +43,8 @@ extension Driver {
             var page = DirectoryPage(
                 request: request,
                 buffer: UnsafeMutableRawBufferPointer(start: buffer, count: size), plus: plus)
-            if let virtual = stream.virtual {
-                try list(virtual, from: offset, into: &page)
+            if let names = stream.names {
+                list(names, from: offset, into: &page)
             } else {
                 try list(stream, from: offset, into: &page)
             }

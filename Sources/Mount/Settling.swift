@@ -25,13 +25,13 @@ extension Driver {
             parking.park(
                 request,
                 { () throws(Errno) in
-                    let version = try self.version(name, in: parent)
+                    let (version, isLast) = try self.version(name, in: parent)
                     do throws(VolumeError) {
                         try self.volume.settle([version.id], at: path + [document])
                     } catch {
                         throw Errno(error)
                     }
-                    if parent.history?.versions.count == 1 { parent.setEmptied(true) }
+                    if isLast { parent.setEmptied(true) }
                 },
                 answer: { request, _ in request.done() })
         }
@@ -57,13 +57,14 @@ extension Driver {
             answer: { request, _ in request.done() })
     }
 
-    private func version(_ name: Name, in parent: VersionNode) throws(Errno) -> Version {
+    /// And whether there is no other one.
+    private func version(_ name: Name, in parent: VersionNode) throws(Errno) -> (Version, Bool) {
         guard case .document(_, let document) = parent.place else { throw .notFound }
         let state = try self.document(document, in: parent)
-        parent.update(state)
-        guard let history = state.history, let index = history.fileNames.firstIndex(of: name)
+        versions.update(parent, state)
+        guard let history = state.facts?.history, let index = history.fileNames.firstIndex(of: name)
         else { throw .notFound }
-        return history.versions[index]
+        return (history.versions[index], history.versions.count == 1)
     }
 
     /// Onto its document only: from there to anywhere else is another file system to programs,
@@ -89,7 +90,7 @@ extension Driver {
             parking.park(
                 request,
                 { () throws(Errno) -> ReadyReplacement? in
-                    let version = try self.version(name, in: parent)
+                    let (version, _) = try self.version(name, in: parent)
                     return try self.ready(version, path + [document], actor)
                 },
                 undo: { ready in ready.map { self.volume.discard($0.incoming) } },

@@ -80,7 +80,8 @@ extension Driver {
             status.st_mode &= S_IFMT | 0o700
         }
         status.st_mtim = timespec(nanoseconds: history.versions.last?.saved ?? 0)
-        return VersionNode.State(status: readOnly(status, isDirectory: true), history: history)
+        return VersionNode.State(
+            status: readOnly(status, isDirectory: true), facts: VersionNode.Facts(history: history))
     }
 
     /// `.versions/@TIME`: the directory as it was.
@@ -99,7 +100,7 @@ extension Driver {
     private func past(
         _ name: Name, at time: Int64, in parent: VersionNode, locally: Bool
     ) throws(Errno) -> VersionNode {
-        guard let entry = parent.state.withLock({ $0.past.first { $0.name == name } }) else {
+        guard let entry = parent.facts?.past.first(where: { $0.name == name }) else {
             throw .notFound
         }
         guard let version = entry.version else {
@@ -116,26 +117,26 @@ extension Driver {
     private func pastDirectory(_ key: Int64, at time: Int64, in parent: VersionNode)
         throws(VolumeError) -> VersionNode
     {
-        var state = VersionNode.State(status: readOnly(parent.status))
-        state.past = try volume.past(key, at: time)
+        let state = VersionNode.State(
+            status: readOnly(parent.status),
+            facts: VersionNode.Facts(past: try volume.past(key, at: time)))
         return versions.enter(parent.side, .past(key, time), of: parent.directory, state)
     }
 
     private func findVersion(
         _ name: Name, of document: Name, in parent: VersionNode, locally: Bool
     ) throws(Errno) -> VersionNode {
-        var found = parent.history.flatMap { history in
-            history.fileNames.firstIndex(of: name).map { history.versions[$0] }
-        }
-        if found == nil {
+        var history = parent.history
+        if history?.fileNames.contains(name) != true {
             let state = try self.document(document, in: parent)
-            parent.update(state)
-            let index = state.history?.fileNames.firstIndex(of: name)
-            found = index.flatMap { state.history?.versions[$0] }
+            versions.update(parent, state)
+            history = state.facts?.history
         }
-        guard let version = found else { throw .notFound }
+        guard let history, let index = history.fileNames.firstIndex(of: name) else {
+            throw .notFound
+        }
         return try enter(
-            version, isPackage: parent.history?.isPackage == true, in: parent, locally: locally)
+            history.versions[index], isPackage: history.isPackage, in: parent, locally: locally)
     }
 
     private func enter(
@@ -148,7 +149,8 @@ extension Driver {
         state.status.st_mtim = timespec(nanoseconds: version.modified)
         state.status.st_ctim = timespec(nanoseconds: version.saved)
         if isPackage {
-            state.content = try content(of: version.id, locally: locally)
+            state.facts = VersionNode.Facts(
+                content: try content(of: version.id, locally: locally))
         }
         return versions.enter(parent.side, .version(version.id), of: parent.directory, state)
     }
@@ -169,7 +171,7 @@ extension Driver {
         status.st_mtim = timespec(nanoseconds: entry.modified)
         return versions.enter(
             parent.side, .entry(version, index), of: parent.directory,
-            VersionNode.State(status: status, content: content))
+            VersionNode.State(status: status, facts: VersionNode.Facts(content: content)))
     }
 
     private func content(of version: Identifier, locally: Bool) throws(Errno) -> VersionContent {
@@ -196,24 +198,31 @@ extension Driver {
     // MARK: Listing
 
     func openVersions(
-        _ request: Request, _ id: UInt64, _ fill: @escaping @Sendable (Request, VersionNode) -> Void
+        _ request: Request, _ id: UInt64, _ answer: @escaping @Sendable (Request, [Name]) -> Void
     )
         throws(Errno)
     {
         let node = try versions.find(id)
-        guard case .document(_, let name) = node.place else { return fill(request, node) }
+        guard case .document(_, let name) = node.place else {
+            return answer(request, names(in: node))
+        }
         parking.park(
             request,
-            { () throws(Errno) in
-                if !node.isJustEmptied { node.update(try self.document(name, in: node)) }
+            { () throws(Errno) -> [Name] in
+                do throws(Errno) {
+                    let state = try self.document(name, in: node)
+                    self.versions.update(node, state)
+                    return state.facts?.history?.fileNames ?? []
+                } catch {
+                    guard error == .notFound, node.isJustEmptied else { throw error }
+                    return []
+                }
             },
-            answer: { request, _ in fill(request, node) })
+            answer: { request, names in answer(request, names) })
     }
 
-    func list(_ node: VersionNode, from offset: Int64, into page: inout DirectoryPage)
-        throws(Errno)
-    {
-        let names = [Name("."), Name("..")] + names(in: node)
+    func list(_ names: [Name], from offset: Int64, into page: inout DirectoryPage) {
+        let names = [Name("."), Name("..")] + names
         for (index, name) in names.enumerated().dropFirst(Int(offset)) {
             var parameters = fuse_entry_param()
             parameters.attr.st_ino = ino_t(UInt32.max)  // Not known before it is looked up.
@@ -225,7 +234,7 @@ extension Driver {
     private func names(in node: VersionNode) -> [Name] {
         switch node.place {
         case .directory: conflicted(in: node)
-        case .past: node.state.withLock { $0.past.map(\.name) }
+        case .past: node.facts?.past.map(\.name) ?? []
         case .document: node.history?.fileNames ?? []
         case .version: children(of: [], in: node)
         case .entry(_, let index):
@@ -253,16 +262,22 @@ extension Driver {
 
     // MARK: Reading
 
+    private func content(of node: VersionNode, locally: Bool) throws(Errno) -> VersionContent {
+        if let content = node.content { return content }
+        guard case .version(let id) = node.place else { throw .io }
+        let content = try content(of: id, locally: locally)
+        versions.update(
+            node,
+            VersionNode.State(status: node.status, facts: VersionNode.Facts(content: content)))
+        return content
+    }
+
     func openVersion(_ request: Request, _ id: UInt64, flags: Int32) throws(Errno) {
         guard flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 else { throw .readOnly }
         let node = try versions.find(id)
         parkReaching(
             request,
-            { (locally) throws(Errno) in
-                guard case .version(let version) = node.place, node.content == nil else { return }
-                let content = try self.content(of: version, locally: locally)
-                node.state.withLock { $0.content = content }
-            },
+            { (locally) throws(Errno) in _ = try self.content(of: node, locally: locally) },
             answer: { request, _ in
                 var reply = cf_open_out()
                 reply.fh = VersionNodes.mark
@@ -275,9 +290,9 @@ extension Driver {
     func readVersion(_ request: Request, _ id: UInt64, size: Int, offset: Int64) {
         guard let node = try? versions.find(id) else { return request.refuse(.stale) }
         parkReaching(
-            request, inLine: node.line,
+            request, inLine: node.facts?.line,
             { (locally) throws(Errno) -> [UInt8] in
-                guard let content = node.content else { throw .io }
+                let content = try self.content(of: node, locally: locally)
                 var bytes = [UInt8](repeating: 0, count: size)
                 let result = bytes.withUnsafeMutableBytes { buffer -> Result<Int, VolumeError> in
                     do throws(VolumeError) {

@@ -34,12 +34,29 @@ final class VersionNode: @unchecked Sendable {
         case past(Int64, Int64)
     }
 
+    /// What was read of the journal for a node.
+    final class Facts: Sendable {
+        /// Of a document.
+        let history: DocumentHistory?
+        /// Of a version, and of what is in it.
+        let content: VersionContent?
+        /// What a directory of the past has.
+        let past: [PastEntry]
+        /// Reads of one version take turns: what one has unpacked the next one finds.
+        let line = Line()
+
+        init(
+            history: DocumentHistory? = nil, content: VersionContent? = nil, past: [PastEntry] = []
+        ) {
+            self.history = history
+            self.content = content
+            self.past = past
+        }
+    }
+
     struct State {
         var status: stat
-        var history: DocumentHistory?
-        var content: VersionContent?
-        /// What a directory of the past has.
-        var past: [PastEntry] = []
+        var facts: Facts?
         /// When the last version was taken out of `.conflicts/NAME` (monotonic nanoseconds).
         var emptied: Int64?
     }
@@ -50,37 +67,47 @@ final class VersionNode: @unchecked Sendable {
     /// The directory of the tree that the history belongs to.
     let directory: Node
     let state: Mutex<State>
-    /// Reads of one version take turns: what one has unpacked the next one finds.
-    let line = Line()
     /// Guarded by the lock of `VersionNodes`.
     var lookups: UInt64 = 0
+    /// It is among those whose facts are kept. Guarded by the lock of `VersionNodes`.
+    var isRecent = false
 
-    init(id: UInt64, side: VersionSide, place: Place, directory: Node, state: State) {
+    init(id: UInt64, side: VersionSide, place: Place, directory: Node, status: stat) {
         self.id = id
         self.side = side
         self.place = place
         self.directory = directory
-        var state = state
+        var status = status
         // A range of their own, so that no program takes one for a file of the tree.
-        state.status.st_ino = ino_t(1 << 62 | id & ~VersionNodes.mark)
-        self.state = Mutex(state)
+        status.st_ino = ino_t(1 << 62 | id & ~VersionNodes.mark)
+        state = Mutex(State(status: status))
     }
 
     var status: stat { state.withLock { $0.status } }
-    var history: DocumentHistory? { state.withLock { $0.history } }
-    var content: VersionContent? { state.withLock { $0.content } }
+    var facts: Facts? { state.withLock { $0.facts } }
+    var history: DocumentHistory? { facts?.history }
+    var content: VersionContent? { facts?.content }
 
     /// What was found anew.
-    func update(_ new: State) {
+    fileprivate func update(_ new: State) {
         state.withLock { state in
             let inode = state.status.st_ino
             state.status = new.status
             state.status.st_ino = inode
-            if let history = new.history { state.history = history }
-            if let content = new.content { state.content = content }
-            if !new.past.isEmpty { state.past = new.past }
+            if let facts = new.facts { state.facts = facts }
         }
     }
+
+    /// Its facts can be read again whenever they are needed.
+    fileprivate var isRenewable: Bool {
+        switch place {
+        case .document: true
+        case .version: status.st_mode & S_IFMT == S_IFREG
+        case .directory, .entry, .past: false
+        }
+    }
+
+    fileprivate func drop() { state.withLock { $0.facts = nil } }
 
     /// Who empties a directory finds it there, to remove it.
     var isJustEmptied: Bool {
@@ -90,9 +117,7 @@ final class VersionNode: @unchecked Sendable {
     func setEmptied(_ isEmptied: Bool) {
         state.withLock { state in
             state.emptied = isEmptied ? cl_clock_monotonic_ns() : nil
-            guard isEmptied else { return }
-            state.history?.versions = []
-            state.history?.fileNames = []
+            if isEmptied { state.facts = nil }
         }
     }
 
@@ -115,7 +140,14 @@ final class VersionNodes: Sendable {
         var nodes = Slab<VersionNode>()
         /// A directory has one place, so each side has its own nodes.
         var places: [Key: UInt64] = [:]
+        /// Those whose facts are kept, in a ring.
+        var recent: [VersionNode] = []
+        var oldest = 0
     }
+
+    /// The kernel may know a million versions that somebody looked at, and tells of none that it
+    /// could do without.
+    private static let recentMax = 256
 
     private struct Key: Hashable {
         var side: VersionSide
@@ -165,14 +197,34 @@ final class VersionNodes: Sendable {
                 ?? contents.nodes.insert {
                     VersionNode(
                         id: $0 | Self.mark, side: side, place: place, directory: directory,
-                        state: state)
+                        status: state.status)
                 }
             contents.places[key] = node.id & ~Self.mark
             node.lookups += 1
             return node
         }
-        node.update(state)
+        update(node, state)
         return node
+    }
+
+    /// A node got what was found anew.
+    func update(_ node: VersionNode, _ state: VersionNode.State) {
+        node.update(state)
+        guard state.facts != nil, node.isRenewable else { return }
+        let dropped = contents.withLock { contents -> VersionNode? in
+            if node.isRecent { return nil }
+            node.isRecent = true
+            if contents.recent.count < Self.recentMax {
+                contents.recent.append(node)
+                return nil
+            }
+            let dropped = contents.recent[contents.oldest]
+            dropped.isRecent = false
+            contents.recent[contents.oldest] = node
+            contents.oldest = (contents.oldest + 1) % Self.recentMax
+            return dropped
+        }
+        dropped?.drop()
     }
 
     func forget(_ id: UInt64, _ count: UInt64) {

@@ -53,6 +53,32 @@ struct VersionDirectoryTests {
         }
     }
 
+    @Test("what is open, or was looked at before hundreds of others, is still as it was")
+    func manyLookedAt() throws {
+        try MountedVolume.with { volume in
+            try letters(in: volume)
+            _ = try shell("for n in {1..300}; do echo $n > $n; done", in: volume)
+            try volume.waitForDisk()
+            // Opened before all others, read after them.
+            let read = try shell(
+                """
+                first=(d/.versions/letter.txt/*)
+                exec 3< "${first[0]}"
+                cd d/.versions/letter.txt
+                cat ../../../.versions/{1..300}/* | sort -n | tail -1
+                cat <&3
+                cat * | wc -l
+                """, in: volume)
+            #expect(read == "300\none\n3\n")
+            let listing = try #require(opendir("\(volume.path)/d/.versions/letter.txt"))
+            _ = try shell("cat .versions/{1..300}/* > /dev/null", in: volume)
+            var count = 0
+            while readdir(listing) != nil { count += 1 }
+            closedir(listing)
+            #expect(count == 5)
+        }
+    }
+
     @Test("tar, cp, rsync, find and du do not wander in")
     func wanderers() throws {
         try MountedVolume.with { volume in
