@@ -241,6 +241,15 @@ extension SyncEngine {
         var isStuck: Bool { if case .stuck = self { true } else { false } }
     }
 
+    struct Postponement {
+        /// When it is looked at again (monotonic nanoseconds); nil: now.
+        var until: Int64?
+        /// How often it was held up.
+        var times: Int
+        /// The weak package whose others wait with it.
+        var weakPackage: [Name]?
+    }
+
     private func note(_ task: Task, _ outcome: Outcome) {
         let item = task.adjustment.item
         if outcome == .done {
@@ -250,9 +259,9 @@ extension SyncEngine {
             // What is stuck waits for somebody: for room, for a name.
             let longest = outcome.isStuck ? 15.0 : 5.0
             let pause = min(longest, 0.02 * Double(1 << min(times, 10)))
-            postponed[item] = (
-                cl_clock_monotonic_ns() + Int64(pause * 1e9), times, task.weakPackage
-            )
+            postponed[item] = Postponement(
+                until: cl_clock_monotonic_ns() + Int64(pause * 1e9), times: times,
+                weakPackage: task.weakPackage)
             // What is there may be something that the journal has not heard of.
             if times > 1, !task.path.isEmpty { volume.recheck(task.path) }
         }

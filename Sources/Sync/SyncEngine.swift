@@ -44,9 +44,8 @@ package final class SyncEngine: @unchecked Sendable {
     var lastGroup: UInt64 = 0
     /// When the contents of an item were sent last.
     var lastEdit: [Identifier: Int64] = [:]
-    /// Items that something here held up, by when they are looked at again (monotonic nanoseconds;
-    /// nil: now), how often they were, and the weak package whose others wait with them.
-    var postponed: [Identifier: (until: Int64?, times: Int, weakPackage: [Name]?)] = [:]
+    /// Items that something here held up.
+    var postponed: [Identifier: Postponement] = [:]
     /// Revisions all of whose chunks are at the hub.
     var ready: Set<Identifier> = []
     /// Where the next look at what is due begins, in the hub's journal.
