@@ -23,8 +23,7 @@ package final class Fleet {
             let value = try body(fleet)
             for device in fleet.devices { try device.unmount() }
             try fleet.hub.stop()
-            // After a soak there are millions of rows.
-            try fleet.hub.run("check", seconds: 900)
+            try fleet.hub.check()
             return value
         } catch {
             let said = fleet.devices.map(\.said).joined(separator: "\n")

@@ -32,6 +32,9 @@ package final class HubProcess {
         return try command.succeed()
     }
 
+    /// Throws unless all that the hub has is sound. After a soak there are millions of rows.
+    package func check() throws { try run("check", seconds: 900) }
+
     package func invite() throws -> String {
         let lines = try run("invite", "ann").split(separator: "\n")
         guard let code = lines.last else { throw SupportError("concord hub invite said nothing") }

@@ -285,6 +285,6 @@ extension Fleet {
                 throw SupportError("the doctor did not compare with the hub: \(said)")
             }
         }
-        try hub.run("check")
+        try hub.check()
     }
 }
