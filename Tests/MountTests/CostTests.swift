@@ -207,8 +207,8 @@ struct CostTests {
         }
     }
 
-    /// The cost once it needs no `request`, if ever: pages that the kernel remembers it may drop any
-    /// time, and does within the second where DAMON reclaims what lies idle.
+    /// The cost once it needs no `request`, if ever: the kernel may drop pages that it remembers
+    /// any time, and does within the second where DAMON reclaims what lies idle.
     private func remembered(
         _ meter: CostMeter, _ request: String, _ body: () throws -> Void
     ) throws -> [String: Int] {
