@@ -185,15 +185,9 @@ package final class MountSession: @unchecked Sendable {
 
     // MARK: Changes that do not come through the mount
 
-    /// What stands at a name was changed in the tree: programs are to see it from now on. Never
-    /// call it while a request waits for the caller. Returns at once; the kernel hears of it a
-    /// little later.
-    package func changed(_ spot: Spot) {
-        guard let directory = driver.nodes.known(spot.directory) else { return }
-        driver.notifier.tell(.name(spot.name.bytes + [0], in: directory.id))
-    }
-
-    /// Many new names. Directories that the kernel does not know cost nothing.
+    /// What stands at these names was changed in the tree: programs are to see it from now on.
+    /// Never call it while a request waits for the caller. Returns at once; the kernel hears of it
+    /// a little later. Directories that it does not know cost nothing.
     package func changed(_ spots: [Spot]) {
         var listings: Set<UInt64> = []
         for spot in spots {
@@ -209,12 +203,6 @@ package final class MountSession: @unchecked Sendable {
     /// Calls `body` when the session is told to end, before it unmounts.
     package func beforeEnd(_ body: @escaping @Sendable () -> Void) {
         ends.withLock { $0.append(body) }
-    }
-
-    /// The contents or attributes of a file were changed in the tree.
-    package func changed(inode: UInt64) {
-        guard let node = driver.nodes.known(inode) else { return }
-        driver.notifier.tell(.contents(node.id))
     }
 
     private func awaitEnd(milliseconds: Int) {

@@ -235,7 +235,8 @@ extension Driver {
         switch node.place {
         case .directory: conflicted(in: node)
         case .past: node.facts?.past.map(\.name) ?? []
-        case .document: node.history?.fileNames ?? []
+        // Asked of the journal each time it is opened.
+        case .document: []
         case .version: children(of: [], in: node)
         case .entry(_, let index):
             children(of: node.content?.manifest.entries[index].path ?? [], in: node)

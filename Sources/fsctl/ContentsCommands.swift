@@ -13,11 +13,7 @@ struct DownloadCommand: ParsableCommand {
 
     func run() throws {
         for path in paths {
-            let document = try Document(path)
-            let request = Request(.download, path: document.place.components)
-            let done = try document.client.ask(
-                request, as: Nothing.self, progress: Terminal.show)
-            output.show(done) { "" }
+            output.show(try Document(path).ask(.download, as: Nothing.self)) { "" }
         }
     }
 }
@@ -61,11 +57,7 @@ struct PinCommand: ParsableCommand {
 
     func run() throws {
         for path in paths {
-            let document = try Document(path)
-            let request = Request(.pin, path: document.place.components)
-            let done = try document.client.ask(
-                request, as: Nothing.self, progress: Terminal.show)
-            output.show(done) { "" }
+            output.show(try Document(path).ask(.pin, as: Nothing.self)) { "" }
         }
     }
 }

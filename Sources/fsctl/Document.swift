@@ -26,7 +26,7 @@ struct Document {
     ) throws(VolumeError) -> Value {
         var request = Request(verb, path: place.components)
         fill(&request)
-        return try client.ask(request, as: type)
+        return try client.ask(request, as: type, progress: Terminal.show)
     }
 
     func history() throws(VolumeError) -> HistoryReport {

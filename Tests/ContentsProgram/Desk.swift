@@ -152,7 +152,7 @@ final class Desk: @unchecked Sendable {
         }
         var above = stat()
         guard stat(volume.identity.store + "/tree", &above) == 0 else { throw Errno(errno) }
-        session.changed(Spot(directory: UInt64(above.st_ino), name: name))
+        session.changed([Spot(directory: UInt64(above.st_ino), name: name)])
         return "\(version.id)"
     }
 }
