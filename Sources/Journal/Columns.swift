@@ -9,7 +9,10 @@ struct Columns {
 
     func isNull(_ index: Int32) -> Bool { sqlite3_column_type(statement, index) == SQLITE_NULL }
     func integer(_ index: Int32) -> Int64 { sqlite3_column_int64(statement, index) }
-    func unsigned(_ index: Int32) -> UInt64 { UInt64(bitPattern: integer(index)) }
+    /// As `Value.number` binds it; what is negative by damage is 0.
+    func number(_ index: Int32) -> UInt64 { UInt64(clamping: integer(index)) }
+    /// As `Value.bits` binds it.
+    func bits(_ index: Int32) -> UInt64 { UInt64(bitPattern: integer(index)) }
 
     func text(_ index: Int32) -> String {
         guard let text = sqlite3_column_text(statement, index) else { return "" }

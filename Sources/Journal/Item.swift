@@ -81,7 +81,7 @@ extension Item {
         self.init(
             key: columns.integer(0), id: try columns.identifier(1), parent: columns.integer(2),
             name: Name(bytes: columns.bytes(3)), kind: try columns.code(6),
-            inode: columns.unsigned(4), birth: columns.integer(7), size: columns.unsigned(8),
+            inode: columns.bits(4), birth: columns.integer(7), size: columns.bits(8),
             modified: columns.integer(9), changed: columns.integer(10),
             deleted: columns.isNull(5) ? nil : columns.integer(5),
             latest: Int(columns.integer(11)),
@@ -96,14 +96,14 @@ extension Item {
     /// What the indexes look at.
     var indexedValues: [Value] {
         [
-            .identifier(id), .integer(parent), .bytes(name.bytes), .unsigned(inode),
+            .identifier(id), .integer(parent), .bytes(name.bytes), .bits(inode),
             .integer(deleted),
         ]
     }
 
     var plainValues: [Value] {
         [
-            .code(kind.rawValue), .integer(birth), .unsigned(size), .integer(modified),
+            .code(kind.rawValue), .integer(birth), .bits(size), .integer(modified),
             .integer(changed), .integer(Int64(latest)), .identifier(current),
             .integer(Int64(inPlace)), .integer(Int64(mode)),
             attributes.map { .bytes($0) } ?? .null,

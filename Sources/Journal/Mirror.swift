@@ -73,11 +73,11 @@ extension Reader {
             ORDER BY sequence, id LIMIT ?
             """,
             [
-                .code(state.rawValue), position.map { .unsigned($0.sequence) } ?? .integer(-1),
+                .code(state.rawValue), position.map { .number($0.sequence) } ?? .integer(-1),
                 .bytes(position?.id.bytes ?? []), .integer(Int64(limit)),
             ]
         ) { (columns) throws(VolumeError) in
-            Position(sequence: columns.unsigned(0), id: try columns.identifier(1))
+            Position(sequence: columns.number(0), id: try columns.identifier(1))
         }
     }
 
@@ -88,7 +88,7 @@ extension Reader {
             SELECT sequence FROM mirror WHERE state = ? AND state <> 0
             ORDER BY sequence LIMIT 1
             """, [.code(state.rawValue)]
-        ) { $0.unsigned(0) }
+        ) { $0.number(0) }
     }
 
     package func mirrorCount(_ state: MirrorRow.State) throws(VolumeError) -> Int {
@@ -116,10 +116,10 @@ extension Reader {
             """
             SELECT number, item, operation FROM outbox WHERE number > ? ORDER BY number LIMIT ?
             """,
-            [.unsigned(number), .integer(Int64(limit))]
+            [.number(number), .integer(Int64(limit))]
         ) { (columns) throws(VolumeError) in
             OutboxRow(
-                number: columns.unsigned(0), item: try columns.identifier(1),
+                number: columns.number(0), item: try columns.identifier(1),
                 operation: columns.bytes(2))
         }
     }
@@ -174,7 +174,7 @@ extension Transaction {
             [
                 .identifier(row.id), row.base.map { .bytes($0) } ?? .null,
                 row.remote.map { .bytes($0) } ?? .null, .code(row.state.rawValue),
-                .unsigned(row.sequence),
+                .number(row.sequence),
             ])
     }
 
@@ -192,11 +192,15 @@ extension Transaction {
     package func append(_ row: OutboxRow) throws(VolumeError) {
         try run(
             "INSERT INTO outbox (number, item, operation) VALUES (?, ?, ?)",
-            [.unsigned(row.number), .identifier(row.item), .bytes(row.operation)])
+            [.number(row.number), .identifier(row.item), .bytes(row.operation)])
+    }
+
+    package func emptyOutbox() throws(VolumeError) {
+        try run("DELETE FROM outbox", [])
     }
 
     package func removeOutbox(upTo number: UInt64) throws(VolumeError) {
-        try run("DELETE FROM outbox WHERE number <= ?", [.unsigned(number)])
+        try run("DELETE FROM outbox WHERE number <= ?", [.number(number)])
     }
 
     /// Operations of an item that has another id now; what they say stays as it was sent.
@@ -219,6 +223,6 @@ extension MirrorRow {
         self.init(
             id: try columns.identifier(0), base: columns.isNull(1) ? nil : columns.bytes(1),
             remote: columns.isNull(2) ? nil : columns.bytes(2), state: try columns.code(3),
-            sequence: columns.unsigned(4))
+            sequence: columns.number(4))
     }
 }

@@ -33,7 +33,7 @@ extension ChunkPlace {
     fileprivate init(columns: Columns, from first: Int32) {
         self.init(
             pack: UInt32(truncatingIfNeeded: columns.integer(first)),
-            offset: columns.unsigned(first + 1),
+            offset: columns.bits(first + 1),
             storedLength: UInt32(truncatingIfNeeded: columns.integer(first + 2)),
             length: UInt32(truncatingIfNeeded: columns.integer(first + 3)))
     }

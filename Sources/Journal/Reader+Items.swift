@@ -24,7 +24,7 @@ extension Reader {
     /// The alive items of that inode: all its hard-linked names.
     package func items(inode: UInt64) throws(VolumeError) -> [Item] {
         guard inode != 0 else { return [] }
-        return try all(Select.byInode, [.unsigned(inode)], Item.init(columns:))
+        return try all(Select.byInode, [.bits(inode)], Item.init(columns:))
     }
 
     /// The alive items in a directory, sorted by the bytes of their names.

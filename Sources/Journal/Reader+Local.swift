@@ -80,7 +80,7 @@ extension LocalItem {
             key: columns.integer(0), kind: try columns.code(1),
             parent: try columns.identifier(2), parentKey: columns.integer(3),
             name: Name(bytes: columns.bytes(4)), isAlive: columns.isNull(5),
-            size: columns.unsigned(6), modified: columns.integer(7), changed: columns.integer(8),
+            size: columns.bits(6), modified: columns.integer(7), changed: columns.integer(8),
             mode: UInt16(truncatingIfNeeded: columns.integer(9)),
             attributes: columns.isNull(10) ? nil : columns.bytes(10),
             current: columns.isNull(11) ? nil : try columns.identifier(11),

@@ -35,7 +35,7 @@ extension Stashed {
 
     init(columns: Columns) throws(VolumeError) {
         self.init(
-            name: columns.text(0), inode: columns.unsigned(1),
+            name: columns.text(0), inode: columns.bits(1),
             item: columns.isNull(2) ? nil : columns.integer(2),
             kind: UInt8(truncatingIfNeeded: columns.integer(3)),
             saved: columns.isNull(4) ? nil : columns.integer(4),
@@ -47,7 +47,7 @@ extension Stashed {
 
     var values: [Value] {
         [
-            .text(name), .unsigned(inode), .integer(item), .code(kind), .integer(saved),
+            .text(name), .bits(inode), .integer(item), .code(kind), .integer(saved),
             .integer(Int64(actor.process)), .integer(Int64(actor.uid)), .text(actor.program),
             .integer(recorded),
         ]

@@ -45,7 +45,7 @@ extension Transaction {
 extension ChunkPlace {
     fileprivate var values: [Value] {
         [
-            .integer(Int64(pack)), .unsigned(offset), .integer(Int64(storedLength)),
+            .integer(Int64(pack)), .bits(offset), .integer(Int64(storedLength)),
             .integer(Int64(length)),
         ]
     }

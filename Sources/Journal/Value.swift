@@ -16,8 +16,11 @@ enum Value {
     private static let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
     static func code(_ value: UInt8) -> Value { .integer(Int64(value)) }
-    /// SQLite's integers have a sign: the same 64 bits.
-    static func unsigned(_ value: UInt64) -> Value { .integer(Int64(bitPattern: value)) }
+    /// A number that is ordered or compared. SQLite's integers have a sign: what is above the
+    /// largest of them becomes the largest, and never a negative number.
+    static func number(_ value: UInt64) -> Value { .integer(Int64(clamping: value)) }
+    /// Sixty-four bits that are kept as they are and never ordered, as an inode's number.
+    static func bits(_ value: UInt64) -> Value { .integer(Int64(bitPattern: value)) }
 
     /// Binds with SQLite's own copy of the bytes; the result is one of SQLite's codes.
     func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {

@@ -12,7 +12,7 @@ extension Version {
             parents: try columns.identifiers(2), kind: try columns.code(3),
             device: try columns.identifier(4), deviceName: columns.text(5),
             person: columns.text(6), program: columns.text(7),
-            name: Name(bytes: columns.bytes(8)), size: columns.unsigned(9),
+            name: Name(bytes: columns.bytes(8)), size: columns.bits(9),
             modified: columns.integer(10), saved: columns.integer(11),
             content: try columns.digest(12), durability: try columns.code(13),
             label: columns.isNull(14) ? nil : columns.text(14))
@@ -24,7 +24,7 @@ extension Version {
         [
             .identifier(id), .integer(Int64(number)), .bytes(parents.flatMap(\.bytes)),
             .code(kind.rawValue), .identifier(device), .text(deviceName), .text(person),
-            .text(program), .bytes(name.bytes), .unsigned(size), .integer(modified),
+            .text(program), .bytes(name.bytes), .bits(size), .integer(modified),
             .integer(saved), .digest(content), .code(durability.rawValue), .text(label),
         ]
     }

@@ -53,6 +53,8 @@ package protocol DeviceTable {
     /// Whether a creation is in the outbox.
     mutating func isCreating() throws(Failure) -> Bool
     mutating func append(_ operation: Operation) throws(Failure)
+    /// Forgets all that was not confirmed; the numbers of operations begin at 1 again.
+    mutating func emptyOutbox() throws(Failure)
     mutating func removeOutbox(upTo number: UInt64) throws(Failure)
 
     // What only the world knows.

@@ -192,7 +192,7 @@ extension Exchange {
         epoch: UInt32, volumeEpoch: Identifier, in table: inout T
     ) throws(T.Failure) {
         var session = try table.session()
-        try table.removeOutbox(upTo: .max)
+        try table.emptyOutbox()
         try table.forgetRemotes()
         session.epoch = epoch
         session.volumeEpoch = volumeEpoch

@@ -260,11 +260,13 @@ struct JournalTable: DeviceTable {
                 number: operation.id.number, item: operation.item, operation: operation.encoded))
     }
 
+    func emptyOutbox() throws(VolumeError) { try journal.emptyOutbox() }
+
     /// What is confirmed is safe at the hub, unless the hub has refused it.
     func removeOutbox(upTo number: UInt64) throws(VolumeError) {
         guard number > 0 else { return }
         for row in try journal.outbox(limit: .max) where row.number <= number {
-            guard number < .max, let operation = Operation(encoded: row.operation),
+            guard let operation = Operation(encoded: row.operation),
                 let revision = operation.change.revision,
                 try journal.version(id: revision.id) != nil,
                 try journal.mirror(row.item)?.state != .refused

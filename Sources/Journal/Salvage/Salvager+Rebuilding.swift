@@ -71,7 +71,7 @@ extension Salvager {
             .integer(key), .bytes(id), .integer(item), .integer(number), .bytes([]),
             .code(kind.rawValue), .bytes(Array(repeating: 0, count: 16)), .text(Self.unknown),
             .text(Self.unknown), .text(Self.unknown), .bytes(found?.name ?? []),
-            .unsigned(list.size), .integer(modified), .integer(modified), .bytes(content),
+            .bits(list.size), .integer(modified), .integer(modified), .bytes(content),
             .code(Version.Durability.memory.rawValue), .text("recovered"), .integer(manifest),
         ]
         if try keep(row, .versions) { result.versions.rebuilt += 1 }

@@ -120,6 +120,7 @@ struct DeviceJournal: DeviceTable {
     mutating func append(_ operation: Operation) {
         outbox.append((operation.item, operation))
     }
+    mutating func emptyOutbox() { outbox = [] }
     mutating func removeOutbox(upTo number: UInt64) {
         outbox.removeAll { $0.operation.id.number <= number }
     }

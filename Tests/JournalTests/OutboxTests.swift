@@ -1,0 +1,73 @@
+import Foundation
+import Model
+import Testing
+
+@testable import Journal
+
+struct OutboxTests {
+    let scratch: Scratch
+    let journal: Journal
+
+    init() throws {
+        scratch = try Scratch()
+        journal = try scratch.create()
+    }
+
+    static let highNumbers: [UInt64] = [.max, .max - 1, 1 << 63, (1 << 63) - 1]
+
+    private func fill() throws {
+        try journal.write { t in
+            for number in 1...5 {
+                try t.append(
+                    OutboxRow(number: UInt64(number), item: .random(), operation: [UInt8(number)]))
+            }
+        }
+    }
+
+    private func numbers() throws -> [UInt64] {
+        try journal.read { try $0.outbox(limit: .max).map(\.number) }
+    }
+
+    @Test func rowsGoUpToANumber() throws {
+        try fill()
+        try journal.write { try $0.removeOutbox(upTo: 0) }
+        #expect(try numbers() == [1, 2, 3, 4, 5])
+        try journal.write { try $0.removeOutbox(upTo: 2) }
+        #expect(try numbers() == [3, 4, 5])
+    }
+
+    /// SQLite has no unsigned integers: a number above its largest must not become a negative one.
+    @Test(arguments: OutboxTests.highNumbers)
+    func aHighNumberIsHigherThanAll(number: UInt64) throws {
+        try fill()
+        #expect(try journal.read { try $0.outbox(limit: .max, after: number) }.isEmpty)
+        try journal.write { try $0.removeOutbox(upTo: number) }
+        #expect(try numbers().isEmpty)
+        let row = MirrorRow(id: .random(), remote: [1], state: .due, sequence: 7)
+        let high = MirrorRow(id: .random(), remote: [1], state: .due, sequence: number)
+        try journal.write { t in
+            try t.set(high)
+            try t.set(row)
+        }
+        let due = try journal.read { try $0.mirrors(.due, limit: .max) }
+        #expect(due.map(\.id) == [row.id, high.id])
+        #expect(try journal.read { try $0.firstMirror(.due) } == 7)
+        #expect(try journal.read { try $0.mirrors(.due, after: due[1], limit: .max) }.isEmpty)
+    }
+
+    @Test func allInodesAreFoundAgain() throws {
+        for inode in [1, UInt64(Int64.max), 1 << 63, .max] {
+            let key = try journal.write { try $0.insert(file("f\(inode)", inode: inode)) }
+            let found = try journal.read { try $0.items(inode: inode) }
+            #expect(found.map(\.key) == [key] && found.first?.inode == inode)
+        }
+    }
+
+    @Test func numbersBeginAgainInAnEmptiedOutbox() throws {
+        try fill()
+        try journal.write { try $0.emptyOutbox() }
+        #expect(try numbers().isEmpty)
+        try fill()
+        #expect(try numbers() == [1, 2, 3, 4, 5])
+    }
+}
