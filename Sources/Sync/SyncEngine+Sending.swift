@@ -238,11 +238,14 @@ extension SyncEngine {
     private func commit() throws -> Bool {
         let session = try session()
         let sent = lastSent
-        let entries = try volume.journal.read { reader in
-            try self.entries(
-                of: reader.outbox(limit: HubLimits.operations + 1, after: sent), reader)
+        let (entries, first) = try volume.journal.read { reader in
+            let rows = try reader.outbox(limit: HubLimits.operations + 1, after: sent)
+            return (try self.entries(of: rows, reader), rows.first)
         }
-        guard !entries.isEmpty else { return false }
+        guard !entries.isEmpty else {
+            if let first { throw try unsendable(first) }
+            return false
+        }
         let request = CommitRequest(
             device: session.device, epoch: session.epoch, volumeEpoch: session.volumeEpoch,
             collection: collection, operations: entries, sent: cl_clock_realtime_ns())
@@ -310,7 +313,19 @@ extension SyncEngine {
         }
     }
 
-    /// As many as one request takes.
+    /// Its contents are gone, and the hub takes no later operation without it: what is here is
+    /// compared with the hub's state anew, and what the document shows now is sent instead.
+    private func unsendable(_ row: OutboxRow) throws(VolumeError) -> HubFault {
+        let path = try volume.journal.read { reader in
+            try reader.key(of: row.item).flatMap { try reader.path(of: $0)?.shown }
+        }
+        let name = path ?? "item \(row.item)"
+        log.error("contents of \(name) that were to be sent are not on this device any more")
+        return .refused(
+            Failure(.copied, "What was to be sent of \(name) is not on this device any more."))
+    }
+
+    /// As many as one request takes, up to the first whose contents are not here.
     private func entries(of rows: [OutboxRow], _ reader: Reader) throws(VolumeError)
         -> [OperationEntry]
     {
@@ -323,7 +338,8 @@ extension SyncEngine {
             var content: RevisionContent?
             if let revision = operation.change.revision {
                 content = try self.content(of: revision.id, reader)
-                bytes += content?.manifest.bytes.count ?? 0
+                guard let content else { break }
+                bytes += content.manifest.bytes.count
             }
             if bytes > 4 << 20 && !entries.isEmpty || entries.count == HubLimits.operations {
                 return withoutTorn(entries, before: groups[operation.item])
@@ -348,13 +364,12 @@ extension SyncEngine {
         }
     }
 
+    /// Nil: its list of chunks is not here.
     private func content(of revision: Identifier, _ reader: Reader) throws(VolumeError)
-        -> RevisionContent
+        -> RevisionContent?
     {
         guard let bytes = try reader.manifest(of: revision), let manifest = Manifest(encoded: bytes)
-        else {
-            throw VolumeError(.damaged, "The list of chunks of version \(revision) is not here.")
-        }
+        else { return nil }
         let chunks = manifest.chunkIDs.map(account.keys.keyed).sorted()
         return RevisionContent(manifest: bytes, chunks: chunks)
     }

@@ -126,7 +126,10 @@ extension Recorder {
             (recorded.latest, recorded.current, recorded.inPlace)
         (item.mode, item.attributes) = (recorded.mode, recorded.attributes)
         for id in recording.outdated { try t.setKind(id, .history) }
-        for version in recording.lost { try t.remove(version: version.id) }
+        // The hub has the bytes of what waits in the outbox, which is sent by the version's row.
+        if !recording.lost.isEmpty, try !t.isInOutbox(item.id) {
+            for version in recording.lost { try t.remove(version: version.id) }
+        }
         for (version, manifest) in recording.versions {
             try t.insert(version, of: item.key, manifest: manifest)
         }

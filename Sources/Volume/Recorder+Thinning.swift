@@ -49,19 +49,25 @@ extension Recorder {
     private func thin(_ key: Int64, at time: Int64, isExpired: Bool) throws(VolumeError) -> Int {
         let versions = try journal.read { try $0.versions(of: key) }
         let excess = settings.retention.excess(of: versions, at: time, isExpired: isExpired)
-        let isEmpty = isExpired && excess.count == versions.count
-        guard !excess.isEmpty || isEmpty else { return 0 }
-        try journal.write { t in
+        guard !excess.isEmpty || isExpired else { return 0 }
+        return try journal.write { t in
+            guard var item = try t.item(key) else { return 0 }
+            let check = try RemovalCheck(item, versions, t)
+            let excess = versions.filter { version in
+                guard excess.contains(version.id) else { return false }
+                let obstacle = check.obstacle(to: version)
+                return obstacle == nil || isExpired && obstacle == .current
+            }.map(\.id)
+            let isEmpty = isExpired && excess.count == versions.count && check.mayLoseRow
             for id in excess { try t.remove(version: id) }
-            guard var item = try t.item(key) else { return }
             if isEmpty, try !isParent(item, t) {
                 try t.removeRow(key)
             } else if let current = item.current, excess.contains(current) {
                 item.current = nil
                 try t.update(item)
             }
+            return excess.count
         }
-        return excess.count
     }
 
     /// Forgets chunks without a reference, and rewrites packs that are mostly dead.

@@ -140,15 +140,19 @@ extension Volume {
         }
     }
 
-    /// Removes a version; its bytes go with the next sweep. The current one cannot be forgotten.
+    /// Removes a version; its bytes go with the next sweep.
+    ///
+    /// - Throws: `.invalid` when it has to stay (`RemovalObstacle`).
     package func forget(version number: Int, at path: [Name]) throws(VolumeError) {
         try catchUp(with: path, timeoutSeconds: 5)
         try journal.write { t in
             let version = try self.version(number, at: path, t)
-            guard version.kind != .current else {
+            if let key = try t.item(ofVersion: version.id), let item = try t.item(key),
+                let obstacle = try RemovalCheck(item, t.versions(of: key), t)
+                    .obstacle(to: version)
+            {
                 throw VolumeError(
-                    .invalid,
-                    "Version \(number) is what the document shows now, so it cannot be forgotten.")
+                    .invalid, "Version \(number) of \(path.shown) \(obstacle.words)")
             }
             try t.remove(version: version.id)
         }

@@ -1,0 +1,105 @@
+import Foundation
+import Journal
+import Model
+import Testing
+
+@testable import Volume
+
+/// Which versions have to stay, whoever removes versions.
+@Suite struct RemovalTests {
+    private func send(_ path: String, of tree: ProgramTree, _ number: UInt64) throws {
+        let item = try #require(try tree.item(path))
+        try tree.volume.journal.write { t in
+            try t.append(OutboxRow(number: number, item: item.id, operation: [1]))
+        }
+    }
+
+    private func refusal(_ number: Int, _ path: String, of tree: ProgramTree) -> String? {
+        do throws(VolumeError) {
+            try tree.volume.forget(version: number, at: names(path))
+            return nil
+        } catch {
+            return error.code == .invalid ? error.message : "another error: \(error)"
+        }
+    }
+
+    @Test func whatWaitsInTheOutboxIsNotForgotten() throws {
+        let tree = try ProgramTree()
+        let program = Program(process: 1)
+        for text in ["1", "2", "3"] {
+            try tree.save("a", text, by: program)
+            #expect(tree.quiet())
+        }
+        try send("a", of: tree, 1)
+        let said = try #require(refusal(1, "a", of: tree))
+        #expect(said.contains("Version 1 of a waits to be confirmed by the hub"))
+        #expect(try tree.texts("a") == ["1", "2", "3"])
+        try tree.volume.journal.write { try $0.emptyOutbox() }
+        #expect(refusal(1, "a", of: tree) == nil)
+        #expect(try tree.texts("a") == ["2", "3"])
+        #expect(refusal(3, "a", of: tree)?.contains("shows now") == true)
+        try tree.volume.setLabel("mine", version: 2, at: names("a"))
+        #expect(refusal(2, "a", of: tree)?.contains("kept as “mine”") == true)
+        try tree.checkInvariants()
+    }
+
+    /// Versions and the deletion itself stay until the hub knows of it.
+    @Test func aDeletionThatWasNotToldOutlivesItsTime() throws {
+        var settings = ProgramTree.fast
+        settings.retention.deleted = 0
+        let tree = try ProgramTree(settings: settings)
+        let program = Program(process: 1)
+        for name in ["sent", "unsent", "told"] { try tree.save(name, name, by: program) }
+        try tree.mkdir("d", by: program)
+        #expect(tree.quiet())
+        let items = try ["sent", "unsent", "told", "d"].map { try #require(try tree.item($0)) }
+        try send("sent", of: tree, 1)
+        try tree.volume.journal.write { t in
+            try t.addUnsent(items[1].key)
+            // The hub knows of it.
+            try t.set(MirrorRow(id: items[3].id, base: [1]))
+            try t.addUnsent(items[3].key)
+        }
+        for name in ["sent", "unsent", "told"] { try tree.unlink(name, by: program) }
+        try tree.rmdir("d", by: program)
+        #expect(tree.quiet())
+        try tree.remount()
+        let end = Date(timeIntervalSinceNow: 10)
+        func isThere(_ item: Item) throws -> Bool {
+            try tree.volume.journal.read { try $0.item(item.key) != nil }
+        }
+        while try isThere(items[2]), Date() < end { usleep(5000) }
+        #expect(try !isThere(items[2]))
+        #expect(tree.quiet())
+        #expect(try isThere(items[0]) && isThere(items[1]) && isThere(items[3]))
+        #expect(try tree.volume.journal.read { try $0.versions(of: items[0].key) }.count == 1)
+        #expect(try tree.volume.journal.read { try $0.versions(of: items[1].key) }.count == 1)
+        try tree.checkInvariants()
+    }
+
+    @Test func whatAConflictWasMadeFromStays() throws {
+        let tree = try ProgramTree()
+        let program = Program(process: 1)
+        try tree.save("a", "1", by: program)
+        #expect(tree.quiet())
+        let item = try #require(try tree.item("a"))
+        func version(_ number: Int, _ kind: Version.Kind, from parents: [Version]) -> Version {
+            Version(
+                number: number, parents: parents.map(\.id), kind: kind, device: .random(),
+                deviceName: "d", person: "p", program: "c", name: Name("a"), size: 1,
+                modified: 0, saved: Int64(number), content: .sha256([UInt8(number)]))
+        }
+        let base = version(1, .history, from: [])
+        let old = version(2, .history, from: [base])
+        let mine = version(3, .current, from: [old])
+        let theirs = version(4, .conflict, from: [base])
+        var shown = item
+        shown.current = mine.id
+        let obstacles = try tree.volume.journal.read { reader in
+            let all = [base, old, mine, theirs]
+            let check = try RemovalCheck(shown, all, reader)
+            return all.map(check.obstacle)
+        }
+        #expect(obstacles == [.mergeBase, nil, .current, .conflict])
+    }
+}
