@@ -129,7 +129,9 @@ let tests: [Target] = [
         name: "CoordinationTests", dependencies: ["Coordination", "Model", "Support"],
         swiftSettings: optimized),
     .testTarget(
-        name: "ReconcileTests", dependencies: ["Reconcile", "Model", "Support"],
+        name: "ReconcileTests",
+        // Its schedules run over the tables of both sides too.
+        dependencies: ["Reconcile", "Model", "Support", "Journal", "Sync", "Hub", "HubProtocol"],
         swiftSettings: optimized),
     .testTarget(name: "ChunkStoreTests", dependencies: ["ChunkStore", "Model", "Support"]),
     .testTarget(name: "JournalTests", dependencies: ["Journal", "Model", "Support"]),

@@ -39,6 +39,8 @@ package protocol DeviceTable {
     /// The lowest `Mirror.since` of what is due, underway or stuck: the hub's journal is in the
     /// tree up to there; nil when all of it is.
     mutating func firstDue() throws(Failure) -> UInt64?
+    /// Some of what is due, underway or stuck, those with the lowest `Mirror.since` first.
+    mutating func notShown(limit: Int) throws(Failure) -> [Identifier]
 
     // What is to be sent.
 

@@ -15,7 +15,7 @@ package struct Exchange: Sendable {
     package enum Bug: String, Hashable, Sendable, CaseIterable {
         case sendsEchoes, ignoresOutbox, overwritesUnsent, absenceDeletes, forgetsParent
         case sendsWhileFresh, keepsCursor, agreesEarly, dropsConflicts, staleIsFresh
-        case makesOnlyWhatIsCurrent
+        case makesOnlyWhatIsCurrent, seesNothingBesideWhatIsStuck
     }
 
     // MARK: Sending
@@ -119,7 +119,7 @@ package struct Exchange: Sendable {
     private func operations<T: DeviceTable>(
         _ draft: Draft, _ mirror: Mirror, _ session: inout Session, _ table: inout T
     ) throws(T.Failure) -> [Operation] {
-        let first = try table.firstDue()
+        let seen = try seen(by: draft, mirror, session, &table)
         let now = table.now()
         let times = try table.changeTimes(draft.item)
         var operations: [Operation] = []
@@ -131,9 +131,7 @@ package struct Exchange: Sendable {
             if change.places, let known = mirror.base?.placedAt { moment.raise(above: known) }
             operations.append(
                 Operation(
-                    id: number, item: draft.item, moment: moment,
-                    base: min(session.cursor, first.map { max($0, 1) - 1 } ?? .max), change: change)
-            )
+                    id: number, item: draft.item, moment: moment, base: seen, change: change))
             session.nextNumber += 1
         }
         return operations

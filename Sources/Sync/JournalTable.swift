@@ -211,6 +211,14 @@ struct JournalTable: DeviceTable {
         return first
     }
 
+    func notShown(limit: Int) throws(VolumeError) -> [Identifier] {
+        var found: [Reader.Position] = []
+        for state in [MirrorRow.State.due, .underway, .stuck] {
+            found += try journal.mirrors(state, limit: limit)
+        }
+        return found.sorted { $0.sequence < $1.sequence }.prefix(limit).map(\.id)
+    }
+
     // MARK: What is to be sent
 
     func isUnsent(_ id: Identifier) throws(VolumeError) -> Bool {

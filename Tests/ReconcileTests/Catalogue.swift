@@ -25,6 +25,8 @@ struct Catalogue: ItemTable {
     /// In the order of their ids, without the root.
     var all: [ItemState] { items.dropFirst().compactMap { $0?.value } }
 
+    var allRevisions: [Revision] { revisions.compactMap { $0?.value } }
+
     func item(_ id: Identifier) -> ItemState? {
         id.low < UInt64(items.count) ? items[Int(id.low)]?.value : nil
     }

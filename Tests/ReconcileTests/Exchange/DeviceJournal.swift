@@ -5,10 +5,10 @@ import Model
 /// A device's tree and journal in memory: what is in it is on disk.
 struct DeviceJournal: DeviceTable {
     var state: Session
-    var images: [Identifier: Image] = [:]
+    var images: [Identifier: Image] = [:] { didSet { treeChanges += 1 } }
     var revisions: [Identifier: Revision] = [:]
     var mirrors: [Identifier: Mirror] = [:]
-    var unsent: Set<Identifier> = []
+    var unsent: Set<Identifier> = [] { didSet { treeChanges += 1 } }
     var times: [Identifier: ChangeTimes] = [:]
     var outbox: [(item: Identifier, operation: Operation)] = []
     /// Where the hub was when this device began: what was in the trash then is left out.
@@ -16,6 +16,9 @@ struct DeviceJournal: DeviceTable {
     var clock: Int64 = 0
     /// What became another item.
     private(set) var renamed: [Identifier: Identifier] = [:]
+    /// The same in SQLite, where that is looked at too.
+    var twin: JournalTwin?
+    private(set) var treeChanges = 0
 
     init(device: Int, volumeEpoch: Identifier) {
         state = Session(device: .device(device), epoch: 1, volumeEpoch: volumeEpoch)
@@ -33,18 +36,44 @@ struct DeviceJournal: DeviceTable {
 
     var underway: [Identifier] { mirrors.filter { $0.value.state == .underway }.map(\.key) }
 
-    func session() -> Session { state }
-    mutating func set(_ session: Session) { state = session }
+    func session() -> Session {
+        twin?.compare("the session", state, with: self) { try $0.session() }
+        return state
+    }
+    mutating func set(_ session: Session) {
+        state = session
+        twin?.write("the session", with: self) { try $0.set(session) }
+    }
 
     // MARK: The tree
 
-    func local(_ id: Identifier) -> Image? { images[id] }
+    func local(_ id: Identifier) -> Image? {
+        let image = images[id]
+        twin?.compare("the image of \(id.low)", image?.asAsked, with: self) {
+            try $0.local(id)?.asAsked
+        }
+        return image
+    }
 
     func localChild(_ name: String, in parent: Identifier) -> Identifier? {
+        let found = child(name, in: parent)
+        twin?.compare("\(name) in \(parent.low)", found, with: self) {
+            try $0.localChild(name, in: parent)
+        }
+        return found
+    }
+
+    func child(_ name: String, in parent: Identifier) -> Identifier? {
         children(of: parent).first { images[$0]!.name == name }
     }
 
-    func hasLocalChildren(_ parent: Identifier) -> Bool { !children(of: parent).isEmpty }
+    func hasLocalChildren(_ parent: Identifier) -> Bool {
+        let isAny = !children(of: parent).isEmpty
+        twin?.compare("whether \(parent.low) holds anything", isAny, with: self) {
+            try $0.hasLocalChildren(parent)
+        }
+        return isAny
+    }
 
     func children(of parent: Identifier) -> [Identifier] {
         images.filter { $0.value.isAlive && $0.value.parent == parent }.keys
@@ -61,9 +90,24 @@ struct DeviceJournal: DeviceTable {
         return false
     }
 
-    func revision(_ id: Identifier) -> Revision? { revisions[id] }
+    func revision(_ id: Identifier) -> Revision? {
+        let revision = revisions[id]
+        let isHere = revision?.recordedBy == nil
+        twin?.compare("version \(id.low)", revision?.asRecorded(here: isHere), with: self) {
+            try $0.revision(id)?.asRecorded(here: isHere)
+        }
+        return revision
+    }
 
     func descends(_ id: Identifier, from ancestor: Identifier, of item: Identifier) -> Bool {
+        let isSo = reaches(id, ancestor)
+        twin?.compare("whether \(id.low) is of \(ancestor.low)", isSo, with: self) {
+            try $0.descends(id, from: ancestor, of: item)
+        }
+        return isSo
+    }
+
+    private func reaches(_ id: Identifier, _ ancestor: Identifier) -> Bool {
         var (open, seen) = ([id], Set<Identifier>())
         while let next = open.popLast() {
             if next == ancestor { return true }
@@ -72,8 +116,19 @@ struct DeviceJournal: DeviceTable {
         return false
     }
 
-    /// As the journal does it, where items hang on keys of its own.
+    mutating func note(conflicts: [Revision], of id: Identifier) {
+        twin?.write("conflict versions", with: self) { try $0.note(conflicts: conflicts, of: id) }
+        add(conflicts: conflicts, to: id)
+    }
+
     mutating func reidentify(_ id: Identifier, as other: Identifier) {
+        let before = self
+        exchange(id, other)
+        twin?.reidentify(id, as: other, from: before, to: self)
+    }
+
+    /// As the journal does it, where items hang on keys of its own.
+    private mutating func exchange(_ id: Identifier, _ other: Identifier) {
         guard images[other]?.isAlive != true, let image = images.removeValue(forKey: id) else {
             return
         }
@@ -89,40 +144,86 @@ struct DeviceJournal: DeviceTable {
 
     // MARK: The mirror
 
-    func mirror(_ id: Identifier) -> Mirror? { mirrors[id] }
-    mutating func setMirror(_ id: Identifier, _ mirror: Mirror?) { mirrors[id] = mirror }
+    func mirror(_ id: Identifier) -> Mirror? {
+        let mirror = mirrors[id]
+        twin?.compare("the mirror of \(id.low)", mirror, with: self) { try $0.mirror(id) }
+        return mirror
+    }
+    mutating func setMirror(_ id: Identifier, _ mirror: Mirror?) {
+        mirrors[id] = mirror
+        twin?.write("the mirror of \(id.low)", with: self) { try $0.setMirror(id, mirror) }
+    }
 
     mutating func forgetRemotes() {
         for (id, mirror) in mirrors where mirror.remote != nil {
             mirrors[id] = mirror.base.map { Mirror(base: $0) }
         }
+        twin?.forgetRemotes(with: self)
     }
 
     func firstDue() -> UInt64? {
-        mirrors.values.filter { $0.state != .settled && $0.state != .refused }
+        let first = mirrors.values.filter { $0.state != .settled && $0.state != .refused }
             .map(\.since).min()
+        if let twin { twin.compare("the first due", first, with: self) { try twin.firstDue(&$0) } }
+        return first
+    }
+
+    func notShown(limit: Int) -> [Identifier] {
+        let found = mirrors.filter { $0.value.state != .settled && $0.value.state != .refused }
+            .sorted { ($0.value.since, $0.key.low) < ($1.value.since, $1.key.low) }.map(\.key)
+        twin?.compare("what is not shown", Set(found), with: self) {
+            Set(try $0.notShown(limit: limit))
+        }
+        return Array(found.prefix(limit))
     }
 
     // MARK: What is to be sent
 
-    func isUnsent(_ id: Identifier) -> Bool { unsent.contains(id) }
-    mutating func addUnsent(_ id: Identifier) { if images[id] != nil { unsent.insert(id) } }
+    func isUnsent(_ id: Identifier) -> Bool {
+        let isSo = unsent.contains(id)
+        twin?.compare("unsent \(id.low)", isSo, with: self) { try $0.isUnsent(id) }
+        return isSo
+    }
+    mutating func addUnsent(_ id: Identifier) {
+        twin?.add(unsent: id, with: self)
+        if images[id] != nil { unsent.insert(id) }
+    }
     mutating func removeUnsent(_ id: Identifier) {
+        twin?.remove(unsent: id, with: self)
         unsent.remove(id)
         times[id] = nil
     }
     func changeTimes(_ id: Identifier) -> ChangeTimes { times[id] ?? ChangeTimes() }
-    func unsentAlive(limit: Int) -> [Identifier] { toSend.filter { images[$0]!.isAlive } }
-    func isInOutbox(_ id: Identifier) -> Bool { outbox.contains { $0.item == id } }
+    func unsentAlive(limit: Int) -> [Identifier] {
+        let found = toSend.filter { images[$0]!.isAlive }
+        twin?.compare("unsent", Set(found), with: self) { Set(try $0.unsentAlive(limit: limit)) }
+        return found
+    }
+    func isInOutbox(_ id: Identifier) -> Bool {
+        let isSo = outbox.contains { $0.item == id }
+        twin?.compare("whether \(id.low) is on its way", isSo, with: self) {
+            try $0.isInOutbox(id)
+        }
+        return isSo
+    }
     func isCreating() -> Bool {
-        outbox.contains { if case .create = $0.operation.change { true } else { false } }
+        let isSo = outbox.contains {
+            if case .create = $0.operation.change { true } else { false }
+        }
+        twin?.compare("whether anything is being made", isSo, with: self) { try $0.isCreating() }
+        return isSo
     }
     mutating func append(_ operation: Operation) {
         outbox.append((operation.item, operation))
+        twin?.write("the outbox", with: self) { try $0.append(operation) }
     }
-    mutating func emptyOutbox() { outbox = [] }
+    mutating func emptyOutbox() {
+        outbox = []
+        twin?.emptyOutbox(with: self)
+    }
     mutating func removeOutbox(upTo number: UInt64) {
         outbox.removeAll { $0.operation.id.number <= number }
+        twin?.write("the outbox", with: self) { try $0.removeOutbox(upTo: number) }
     }
 
     // MARK: The world

@@ -32,6 +32,8 @@ struct ExchangeSchedule {
     private let exchange: Exchange
     private let mistakes: Set<Mistake>
     private let takesTurns: Bool
+    private let hardships: Set<Hardship>
+    private var isEnding = false
     private var hub = HubInMemory()
     private var hubBackup: HubInMemory?
     private var devices: [Device]
@@ -40,7 +42,11 @@ struct ExchangeSchedule {
     /// What happened, for people; nil: not noted.
     var log: [String]?
 
-    init(devices count: Int, takesTurns: Bool, bugs: Set<Exchange.Bug>, mistakes: Set<Mistake>) {
+    init(
+        devices count: Int, takesTurns: Bool, bugs: Set<Exchange.Bug>, mistakes: Set<Mistake>,
+        hardships: Set<Hardship> = []
+    ) {
+        self.hardships = takesTurns ? [] : hardships
         var exchange = Exchange()
         exchange.bugs = bugs
         self.exchange = exchange
@@ -55,18 +61,34 @@ struct ExchangeSchedule {
         }
     }
 
+    /// All that is asked of the tables in memory is asked of these too.
+    mutating func join(_ journals: [JournalTwin], _ ledger: LedgerTwin) {
+        for (who, journal) in journals.enumerated() {
+            devices[who].journal.twin = journal
+            journal.begin(with: devices[who].journal)
+        }
+        hub.twin = ledger
+        hub.beginTwin()
+    }
+
+    /// The first answer of a table that was not that of the table in memory.
+    private var tableFault: String? {
+        hub.twin?.fault ?? devices.lazy.compactMap(\.journal.twin?.fault).first
+    }
+
     mutating func run(_ events: [Event<Turn>]) -> String? {
         for event in events {
             now = Int64(event.number * 10)
             devices[event.device].journal.clock = max(0, now + devices[event.device].skew)
             take(event)
             if takesTurns, event.action.isUsers { settle() }
-            if let fault = witness.fault { return "\(fault) (event \(event.number))" }
+            if let fault = witness.fault ?? tableFault { return "\(fault) (event \(event.number))" }
         }
         log?.append("the end")
+        isEnding = true
         settle()
         witness.judge(hub.table)
-        return witness.fault
+        return witness.fault ?? tableFault
     }
 
     private mutating func take(_ event: Event<Turn>) {
@@ -110,6 +132,11 @@ struct ExchangeSchedule {
         case .rollBack: rollBack(who, isRunning: event.choices[0].isMultiple(of: 2))
         default: break
         }
+    }
+
+    /// Whether something of this device alone keeps an item from being brought there.
+    private func isBlocked(_ id: Identifier, _ who: Int) -> Bool {
+        hardships.contains(.stuckItems) && !isEnding && (Int(id.low) + 2 * who) % 5 == 0
     }
 
     // MARK: One device's engine
@@ -169,7 +196,9 @@ struct ExchangeSchedule {
     @discardableResult
     private mutating func adjust(_ who: Int, _ choice: Int) -> Bool {
         guard devices[who].underway == nil else { return false }
-        let due = devices[who].journal.due
+        let due = devices[who].journal.due.filter {
+            !isBlocked($0, who) || devices[who].journal.mirrors[$0]?.state != .stuck
+        }
         for place in due.indices {
             let id = due[(place + choice) % due.count]
             if let found = exchange.adjustment(id, in: &devices[who].journal) {
@@ -184,7 +213,8 @@ struct ExchangeSchedule {
         guard let (adjustment, isApplied, _) = devices[who].underway, !isApplied else { return }
         let before = devices[who].journal
         let looks = !mistakes.contains(.overwritesWhatChanged)
-        let isDone = devices[who].journal.apply(adjustment, looks: looks)
+        let isBlocked = isBlocked(adjustment.item, who)
+        let isDone = !isBlocked && devices[who].journal.apply(adjustment, looks: looks)
         if !isDone { devices[who].journal = before }
         if mistakes.contains(.mixesContents), let other = adjustment.remote.conflicts.first {
             devices[who].journal.images[adjustment.item]?.content = other.content
@@ -202,7 +232,9 @@ struct ExchangeSchedule {
     private mutating func finish(_ who: Int) {
         guard let (adjustment, isApplied, isDone) = devices[who].underway, isApplied else { return }
         if isDone { devices[who].journal.finish(adjustment) }
-        exchange.adjusted(adjustment, isDone: isDone, in: &devices[who].journal)
+        let isStuck = !isDone && isBlocked(adjustment.item, who)
+        exchange.adjusted(
+            adjustment, isDone: isDone, isStuck: isStuck, in: &devices[who].journal)
         devices[who].underway = nil
     }
 
@@ -232,6 +264,7 @@ struct ExchangeSchedule {
                 ? exchange.stepAside(id, in: &devices[who].journal)
                 : exchange.enqueue(draft, in: &devices[who].journal)
             if operations.isEmpty { continue }
+            expect(operations, of: devices[who].journal)
             if devices[who].journal.state.isFresh { witness.blame("told before it has joined") }
             if devices[who].journal.state.generation == 1 {
                 let renamed = devices[who].journal.renamed
@@ -247,6 +280,26 @@ struct ExchangeSchedule {
             return true
         }
         return false
+    }
+
+    /// What is deleted here as the hub has it is deleted there, unless it changes meanwhile.
+    private mutating func expect(_ operations: [Operation], of journal: DeviceJournal) {
+        for operation in operations {
+            guard case .delete = operation.change else { continue }
+            var (open, all): ([Identifier], [Identifier]) = ([operation.item], [])
+            while let next = open.popLast() {
+                all.append(next)
+                open += hub.table.children(of: next).filter {
+                    hub.table.item($0)?.life.isAlive == true && !all.contains($0)
+                }
+            }
+            let isShown = all.allSatisfy { id in
+                guard let item = hub.table.item(id) else { return false }
+                return item.life.isAlive && item.sequence <= journal.state.cursor
+                    && journal.mirrors[id]?.remote == nil
+            }
+            if isShown { witness.expectDeletion(operation, all.compactMap(hub.table.item)) }
+        }
     }
 
     /// - Parameter fate: Lost on the way, or on the way back, or comes once more later, or arrives.
@@ -270,8 +323,10 @@ struct ExchangeSchedule {
 
     private mutating func deliver(_ request: HubInMemory.Request) -> HubInMemory.Answer {
         var (witness, log) = (witness, log)
+        witness.willJudge(hub.table)
         let answer = hub.commit(request, at: now) { operation, verdict, table in
             witness.see(operation, verdict, table, mustApply: takesTurns)
+            witness.judge(operation, verdict, table)
             log?.append("\(operation.brief) → \(verdict)")
         }
         self.log = log
@@ -343,6 +398,7 @@ struct ExchangeSchedule {
         let epoch = hub.volumeEpoch.low + 1
         hub = backup
         hub.volumeEpoch = Identifier(high: 9, low: epoch)
+        hub.beginTwin()
         witness.forget(except: held, restored: true)
         witness.count("hub restored")
     }
@@ -362,6 +418,7 @@ struct ExchangeSchedule {
         crash(who)
         devices[who].journal = backup.journal
         devices[who].journal.clock = clock
+        devices[who].journal.twin?.begin(with: devices[who].journal)
         if isRunning {
             devices[who].underway = backup.underway
             devices[who].hasAsked = backup.hasAsked
@@ -408,6 +465,7 @@ struct ExchangeSchedule {
     }
 
     private mutating func compare(_ journal: DeviceJournal, _ number: Int) {
+        journal.twin?.compareAll(with: journal)
         if !journal.outbox.isEmpty { witness.blame("device \(number) has something to send") }
         for item in hub.table.all where item.life.isAlive {
             guard let local = journal.images[item.id], local.isAlive else {
@@ -429,4 +487,10 @@ struct ExchangeSchedule {
             }
         }
     }
+}
+
+/// What a device has to live with.
+enum Hardship: String, CaseIterable, Sendable {
+    /// Some items cannot be brought into the tree before the end.
+    case stuckItems
 }

@@ -17,10 +17,24 @@ import Testing
     }
 
     private static func schedule(
-        _ seed: UInt64, bugs: Set<Exchange.Bug> = [], mistakes: Set<Mistake> = []
+        _ seed: UInt64, bugs: Set<Exchange.Bug> = [], mistakes: Set<Mistake> = [],
+        hardships: Set<Hardship> = []
     ) -> ExchangeSchedule {
         ExchangeSchedule(
-            devices: 3, takesTurns: seed.isMultiple(of: 5), bugs: bugs, mistakes: mistakes)
+            devices: 3, takesTurns: seed.isMultiple(of: 5), bugs: bugs, mistakes: mistakes,
+            hardships: hardships)
+    }
+
+    @Test(.timeLimit(.minutes(30)), arguments: Hardship.allCases)
+    func everybodyHasTheSameInTheEndWith(_ hardship: Hardship) {
+        var random = SeededRandom(named: "\(hardship)", usual: 2026)
+        for _ in 0..<(Self.count + 3) / 4 {
+            let seed = random.next()
+            var schedule = Self.schedule(seed, hardships: [hardship])
+            if schedule.run(Self.events(seed)) != nil {
+                return Self.report(seed, hardships: [hardship])
+            }
+        }
     }
 
     @Test(.timeLimit(.minutes(30))) func everybodyHasTheSameInTheEnd() async {
@@ -59,13 +73,13 @@ import Testing
         return (nil, coverage)
     }
 
-    private static func report(_ seed: UInt64) {
+    private static func report(_ seed: UInt64, hardships: Set<Hardship> = []) {
         func fault(_ events: [Event<Turn>]) -> String? {
-            var schedule = Self.schedule(seed)
+            var schedule = Self.schedule(seed, hardships: hardships)
             return schedule.run(events)
         }
         let few = shrunk(events(seed)) { fault($0) != nil }
-        var schedule = Self.schedule(seed)
+        var schedule = Self.schedule(seed, hardships: hardships)
         schedule.log = []
         let text = schedule.run(few) ?? "not the same twice"
         Issue.record("seed \(seed): \(text)\n\(schedule.log!.prefix(60).joined(separator: "\n"))")
@@ -140,10 +154,13 @@ import Testing
         for count in 1...Self.patience {
             let seed = random.next()
             let events = Self.events(seed)
-            var schedule = Self.schedule(seed, bugs: bugs, mistakes: mistakes)
+            let hardships: Set<Hardship> =
+                bugs == [.seesNothingBesideWhatIsStuck] ? [.stuckItems] : []
+            var schedule = Self.schedule(
+                seed, bugs: bugs, mistakes: mistakes, hardships: hardships)
             guard let fault = schedule.run(events) else { continue }
             // A fault that is there without it as well does not count.
-            var sound = Self.schedule(seed)
+            var sound = Self.schedule(seed, hardships: hardships)
             if sound.run(events) != nil { continue }
             return print("\(name): found after \(count) schedules: \(fault)")
         }

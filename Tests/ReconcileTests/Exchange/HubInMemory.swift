@@ -22,6 +22,12 @@ struct HubInMemory {
     private var last: [Identifier: UInt64] = [:]
     private var answered: [OperationID: Operation] = [:]
 
+    /// The same in SQLite, where that is looked at too.
+    var twin: LedgerTwin?
+
+    /// It is as a backup was.
+    func beginTwin() { twin?.begin(with: table, aliases: aliases) }
+
     func epoch(of device: Identifier) -> UInt32 { epochs[device] ?? 1 }
 
     mutating func newEpoch(of device: Identifier) -> UInt32 {
@@ -49,8 +55,9 @@ struct HubInMemory {
             var operation = operation
             operation.moment.time = min(operation.moment.time, time)
             head += 1
-            let told = table.toldAliases.count
+            let (told, before) = (table.toldAliases.count, table)
             let verdict = operation.apply(to: &table, sequence: head)
+            twin?.apply(operation, sequence: head, verdict: verdict, from: before, to: table)
             for id in table.toldAliases[told...] {
                 aliases.removeAll { $0.id == id }
                 aliases.append((head, id))
@@ -73,6 +80,8 @@ struct HubInMemory {
         }
         all = all.enumerated().sorted { ($0.element.0, $0.offset) < ($1.element.0, $1.offset) }
             .map(\.element)
+        twin?.compareFeed(
+            after: session.cursor, limit: limit, withoutTrashUpTo: gone, all.map(\.1))
         var next = max(head, session.cursor)
         if all.count > limit {
             let end = mistakes.contains(.splitsAnOperation) ? all[limit - 1].0 : all[limit].0

@@ -62,7 +62,7 @@ extension DeviceJournal {
         let directories = [.root] + alive.filter { images[$0]!.kind == .directory }
         guard let parent = event.choose(1, directories), let name = event.choose(2, names),
             id.map({ !isAncestor($0, of: parent) }) ?? true,
-            localChild(name, in: parent).map({ $0 == id }) ?? true
+            child(name, in: parent).map({ $0 == id }) ?? true
         else { return nil }
         return (parent, name)
     }
@@ -149,8 +149,8 @@ extension DeviceJournal {
     }
 
     private mutating func change(_ id: Identifier, _ event: Event<Turn>) -> Deed {
-        let name = event.oneIn(2, 1) ? "mode" : "x:a"
-        images[id]!.attributes[name] = event.oneIn(4, 2) ? nil : [UInt8(event.number & 0xFF)]
+        let name = event.oneIn(2, 1) ? "mode" : "x:user.a"
+        images[id]!.attributes[name] = event.oneIn(4, 2) ? nil : [1, UInt8(event.number & 0xFF)]
         times[id, default: ChangeTimes()].attributes = clock
         unsent.insert(id)
         return Deed(touched: [id])
@@ -166,7 +166,7 @@ extension DeviceJournal {
     private mutating func restore(_ id: Identifier) -> Deed? {
         let image = images[id]!
         guard image.parent == .root || images[image.parent]?.isAlive == true,
-            localChild(image.name, in: image.parent) == nil,
+            child(image.name, in: image.parent) == nil,
             !image.name.hasPrefix("new")
         else { return nil }
         images[id]!.isAlive = true
@@ -189,7 +189,7 @@ extension DeviceJournal {
         for step in adjustment.steps {
             switch step {
             case .make:
-                guard localChild(remote.name, in: remote.parent) == nil,
+                guard child(remote.name, in: remote.parent) == nil,
                     remote.parent == .root || images[remote.parent]?.isAlive == true
                 else { return false }
                 images[id] = remote
@@ -200,7 +200,7 @@ extension DeviceJournal {
                 guard var image = images[id], !isAncestor(id, of: parent),
                     parent == .root || images[parent]?.isAlive == true
                 else { return false }
-                let holder = localChild(name, in: parent)
+                let holder = child(name, in: parent)
                 guard holder == id || holder == adjustment.holder else { return false }
                 if let holder, holder != id {
                     guard !isAncestor(holder, of: image.parent) else { return false }
@@ -231,11 +231,11 @@ extension DeviceJournal {
     mutating func finish(_ adjustment: Adjustment) {
         for case .conflicts(let added, let settled) in adjustment.steps {
             images[adjustment.item]?.conflicts.removeAll { settled.contains($0) }
-            note(conflicts: added, of: adjustment.item)
+            add(conflicts: added, to: adjustment.item)
         }
     }
 
-    mutating func note(conflicts: [Revision], of id: Identifier) {
+    mutating func add(conflicts: [Revision], to id: Identifier) {
         for revision in conflicts {
             revisions[revision.id] = revisions[revision.id] ?? revision
         }

@@ -47,6 +47,9 @@ struct Witness {
     private var goneContents: Set<Digest> = []
     private var applied: Set<OperationID> = []
     private var hadAccident = false
+    private var deletions: [OperationID: [ItemState]] = [:]
+    /// The hub's table before the operation that is being applied.
+    private var before = Catalogue()
     /// Of all that the hub was told.
     private(set) var trace: UInt64 = 0xcbf2_9ce4_8422_2325
 
@@ -112,6 +115,34 @@ struct Witness {
         let known = Set(touched.map { table.canonical($0) })
         for operation in operations where !known.contains(table.canonical(operation.item)) {
             blame("told, and nobody did it: \(operation.item.low) \(operation.change)")
+        }
+    }
+
+    // MARK: Deletions
+
+    /// - Parameter items: All that goes, as the hub has it.
+    mutating func expectDeletion(_ operation: Operation, _ items: [ItemState]) {
+        deletions[operation.id] = items
+    }
+
+    mutating func willJudge(_ table: Catalogue) { before = table }
+
+    /// - Parameter verdict: On what was expected to be deleted, if nothing of it has changed.
+    mutating func judge(_ operation: Operation, _ verdict: Verdict, _ after: Catalogue) {
+        defer { before = after }
+        guard let items = deletions.removeValue(forKey: operation.id), !hadAccident else { return }
+        let ids = Set(items.map(\.id))
+        let isSame =
+            items.allSatisfy { before.item($0.id) == $0 }
+            && items.allSatisfy { item in
+                before.children(of: item.id).allSatisfy {
+                    ids.contains($0) || before.item($0)?.life.isAlive != true
+                }
+            }
+        guard isSame else { return }
+        count("deleted as it was seen")
+        if verdict != .applied {
+            blame("\(operation.item.low) was deleted as it was seen, and yet \(verdict)")
         }
     }
 

@@ -1,0 +1,87 @@
+import HubProtocol
+import Model
+
+@testable import Hub
+@testable import Reconcile
+
+/// The hub's items in SQLite, beside the table in memory: each operation is decided on both.
+final class LedgerTwin {
+    private let transaction: any LedgerTransaction
+    private(set) var fault: String?
+    /// Another one for each life of the hub.
+    private var volume = Identifier(high: 4, low: 0)
+
+    init(_ transaction: any LedgerTransaction) { self.transaction = transaction }
+
+    private func blame(_ text: String) { if fault == nil { fault = "the ledger: \(text)" } }
+
+    private func attempt(_ body: () throws -> Void) {
+        guard fault == nil else { return }
+        do { try body() } catch { blame("\(error)") }
+    }
+
+    func apply(
+        _ operation: Operation, sequence: UInt64, verdict: Verdict, from before: Catalogue,
+        to after: Catalogue
+    ) {
+        attempt {
+            var table = LedgerTable(transaction, volume: volume, time: 0)
+            table.sequence = sequence
+            let mine = try operation.apply(to: &table, sequence: sequence)
+            if mine != verdict { blame("\(mine), and not \(verdict): \(operation.brief)") }
+            for (_, item) in after.changed(since: before) {
+                let mine = try transaction.item(item.id, in: volume)
+                if mine != item { blame("\(item.id.low) after \(operation.brief)") }
+                let children = try transaction.children(of: item.id, in: volume)
+                if children != after.children(of: item.id) { blame("what is in \(item.id.low)") }
+            }
+            for (id, target) in after.aliases where before.aliases[id] != target {
+                let mine = try transaction.alias(of: id, in: volume)
+                if mine != target { blame("the alias \(id.low)") }
+            }
+        }
+    }
+
+    /// All pages of the feed have together what the feed in memory has, and nothing twice.
+    func compareFeed(
+        after cursor: UInt64, limit: Int, withoutTrashUpTo gone: UInt64, _ entries: [Page.Entry]
+    ) {
+        attempt {
+            var table = LedgerTable(transaction, volume: volume, time: 0)
+            var (mine, next): ([Page.Entry], UInt64?) = ([], cursor)
+            while let after = next {
+                let page = try transaction.changes(
+                    in: volume, after: after, limit: limit, withoutTrashUpTo: gone)
+                if let end = page.next, end <= after { return blame("the feed stands still") }
+                for change in page.changes {
+                    switch change {
+                    case .item(let state): mine.append(.item(state))
+                    case .alias(let id, let target):
+                        mine.append(.alias(id, of: try table.canonical(target)))
+                    }
+                }
+                next = page.next
+            }
+            if Set(mine) != Set(entries) || mine.count != entries.count {
+                blame("the feed after \(cursor) has \(mine.count) entries, not \(entries.count)")
+            }
+        }
+    }
+
+    /// Anew: the hub was restored from a backup.
+    func begin(with table: Catalogue, aliases: [(sequence: UInt64, id: Identifier)]) {
+        attempt {
+            volume = Identifier(high: 4, low: volume.low + 1)
+            for item in table.all { try transaction.put(item, in: volume) }
+            for (sequence, id) in aliases {
+                guard let target = table.aliases[id] else { continue }
+                try transaction.setAlias(of: id, to: target, in: volume, sequence: sequence)
+            }
+            for revision in table.allRevisions {
+                try transaction.addRevision(
+                    revision, of: .root, content: RevisionContent(manifest: [], chunks: []),
+                    in: volume, at: 0)
+            }
+        }
+    }
+}

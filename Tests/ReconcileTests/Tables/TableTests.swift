@@ -1,0 +1,108 @@
+import Journal
+import Model
+import Support
+import Synchronization
+import Testing
+
+@testable import Hub
+@testable import Reconcile
+
+/// The schedules of the exchange over the SQL of the journals and of the ledger, beside the tables
+/// in memory: both must give the same answers all the way.
+@Suite struct TableTests {
+    private static let count = 100
+    /// In these, something is on its way under the old id of what was unified.
+    private static let rare: [UInt64] = [10_350_706_450_980_698_876, 18_340_633_546_751_281_689]
+
+    private static func schedule(_ seed: UInt64) -> ExchangeSchedule {
+        ExchangeSchedule(
+            devices: 3, takesTurns: seed.isMultiple(of: 5), bugs: [], mistakes: [],
+            hardships: seed.isMultiple(of: 2) ? [] : Set(Hardship.allCases))
+    }
+
+    @Test(.timeLimit(.minutes(10))) func theTablesAreWhatTheSchedulesAssume() async throws {
+        var random = SeededRandom(named: "Tables", usual: 1313)
+        let works = try Works()
+        for count in 0..<Self.count {
+            let seed = count < Self.rare.count ? Self.rare[count] : random.next()
+            if let fault = try await works.run(seed) {
+                Issue.record("seed \(seed): \(fault)")
+                return
+            }
+        }
+    }
+
+    @Test(arguments: JournalTwin.Plant.allCases)
+    func aFaultOfTheTablesIsFound(_ plant: JournalTwin.Plant) async throws {
+        var random = SeededRandom(seed: 1313)
+        let works = try Works()
+        for count in 1...Self.count {
+            let seed = count <= Self.rare.count ? Self.rare[count - 1] : random.next()
+            guard let fault = try await works.run(seed, plant: plant) else { continue }
+            // A fault that is there without it as well does not count.
+            if try await works.run(seed) != nil { continue }
+            return print("\(plant): found after \(count) schedules: \(fault)")
+        }
+        Issue.record("\(plant) is not found")
+    }
+
+    /// Three journals and a ledger; a schedule leaves nothing in them.
+    private final class Works: Sendable {
+        private struct Done: Error {}
+
+        private let directory: TemporaryDirectory
+        private let journals: [Journal]
+        private let ledger: SQLiteLedger
+
+        init() throws {
+            let directory = try TemporaryDirectory("tables")
+            self.directory = directory
+            journals = try (0..<3).map {
+                try Journal.open(path: "\(directory.path)/journal\($0)", mayCreate: true)
+            }
+            ledger = try SQLiteLedger(path: "\(directory.path)/ledger", mayCreate: true)
+        }
+
+        func run(_ seed: UInt64, plant: JournalTwin.Plant? = nil) async throws -> String? {
+            let fault = Mutex<String?>(nil)
+            do {
+                try await ledger.write { [journals] ledger -> Void in
+                    let text = try Works.inside(journals, []) { journals -> String? in
+                        var schedule = TableTests.schedule(seed)
+                        let twins = try journals.enumerated().map {
+                            try JournalTwin($1, device: .device($0), plant: plant)
+                        }
+                        schedule.join(twins, LedgerTwin(ledger))
+                        var source = EventSource<Turn>(seed: seed)
+                        return schedule.run(source.events(ExchangeTests.length, devices: 3))
+                    }
+                    fault.withLock { $0 = text }
+                    throw Done()
+                }
+            } catch is Done {
+                // All of it was taken back.
+            }
+            return fault.withLock { $0 }
+        }
+
+        /// Within a transaction of each, which is taken back.
+        private static func inside(
+            _ journals: [Journal], _ open: [Transaction],
+            _ body: ([Transaction]) throws -> String?
+        ) throws -> String? {
+            guard open.count < journals.count else { return try body(open) }
+            var result: String?
+            var isDone = false
+            do {
+                try journals[open.count].write { transaction -> Void in
+                    result = try inside(journals, open + [transaction], body)
+                    isDone = true
+                    throw Done()
+                }
+            } catch {
+                if !isDone { throw error }
+            }
+            return result
+        }
+    }
+}
