@@ -41,22 +41,52 @@ extension Driver {
     ) {
         request.answer { () throws(Errno) in
             let handle = try handles.find(number)
-            let descriptor = try handle.descriptor()
-            try willWrite(handle, offset: offset, length: bytes.count)
-            let count = try change(for: request.caller) {
-                Int64(cl_pwrite(descriptor, bytes.baseAddress, bytes.count, offset))
+            guard handle.undo?.mustSync(offset: offset, length: Int64(bytes.count)) == true else {
+                let count = try write(handle, bytes, offset: offset, for: request.caller)
+                fuse_reply_write(request.raw, Int(count))
+                return
             }
-            fuse_reply_write(request.raw, Int(count))
+            // The old blocks have to be on the disk first.
+            let (caller, copied) = (request.caller, [UInt8](bytes))
+            parking.park(
+                request,
+                { () throws(Errno) -> Int64 in
+                    let result = copied.withUnsafeBytes { bytes in
+                        Result { () throws(Errno) in
+                            try self.write(handle, bytes, offset: offset, for: caller)
+                        }
+                    }
+                    return try result.get()
+                },
+                answer: { request, count in fuse_reply_write(request.raw, Int(count)) })
+        }
+    }
+
+    private func write(
+        _ handle: Handle, _ bytes: UnsafeRawBufferPointer, offset: Int64, for caller: Caller
+    ) throws(Errno) -> Int64 {
+        let descriptor = try handle.descriptor()
+        try willWrite(handle, offset: offset, length: bytes.count)
+        return try change(for: caller) {
+            Int64(cl_pwrite(descriptor, bytes.baseAddress, bytes.count, offset))
         }
     }
 
     func fsync(_ request: Request, _ number: UInt64, dataOnly: Int32) {
         request.answer { () throws(Errno) in
             let handle = try handles.find(number)
-            try check(cl_fsync(try handle.descriptor(), dataOnly))
-            // Who brings a file to the disk means to keep it, open or not.
-            nodes.remove(.unsaved, from: handle.node)
-            request.done()
+            parking.park(
+                request,
+                { () throws(Errno) in
+                    // What it held before, first.
+                    try handle.state.content.withLock { (content) throws(Errno) in
+                        try self.volume.syncOldContents(&content.writing)
+                    }
+                    try check(cl_fsync(try handle.descriptor(), dataOnly))
+                    // Who brings a file to the disk means to keep it, open or not.
+                    self.nodes.remove(.unsaved, from: handle.node)
+                },
+                answer: { request, _ in request.done() })
         }
     }
 

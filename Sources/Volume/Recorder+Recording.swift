@@ -57,6 +57,8 @@ extension Recorder {
             }
             guard !recordings.isEmpty else { return count }
             if !places.isEmpty { try packs.sync() }
+            // From now on a program that overwrites them syncs them first.
+            unrecorded.beginEra()
             // What happened while the contents were read: their order among the versions depends on
             // it.
             if events.waiting.count > 0 {

@@ -31,6 +31,7 @@ final class Recorder: @unchecked Sendable {
     /// Packages that an applier had put aside when it was killed.
     let displaced: [Name]
     let kept: KeptContents
+    let unrecorded: UnrecordedContents
 
     var memory = Memory()
     /// Events that are not understood yet, in their order.
@@ -97,8 +98,9 @@ final class Recorder: @unchecked Sendable {
 
     init(
         tree: Int32, stash: Stash, journal: Journal, packs: PackStore, events: EventQueue,
-        settings: Settings, device: Device, kept: KeptContents, log: Logger, ignoreFile: IgnoreFile,
-        leftovers: [Stash.Entry], incoming: Incoming, displaced: [Name]
+        settings: Settings, device: Device, kept: KeptContents, unrecorded: UnrecordedContents,
+        log: Logger, ignoreFile: IgnoreFile, leftovers: [Stash.Entry], incoming: Incoming,
+        displaced: [Name]
     ) {
         self.tree = tree
         self.stash = stash
@@ -109,6 +111,7 @@ final class Recorder: @unchecked Sendable {
         pace = Pace(settings)
         self.device = device
         self.kept = kept
+        self.unrecorded = unrecorded
         self.log = log
         self.ignoreFile = ignoreFile
         self.leftovers = leftovers

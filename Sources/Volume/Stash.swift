@@ -93,6 +93,25 @@ final class Stash: Sendable {
         try Descriptor(opening: name, in: directory, flags: O_RDONLY | O_NOFOLLOW)
     }
 
+    /// Brings a content and its name to the disk, where it may be gone already: recorded.
+    func sync(_ name: String) throws(Errno) {
+        do throws(Errno) {
+            let file = try open(name)
+            try check(cl_fsync(file.raw, 0))
+        } catch {
+            if error == .notFound { return }
+            throw error
+        }
+        try syncNames()
+    }
+
+    /// Brings the names to the disk. Not every file system can, and those keep them in order.
+    func syncNames() throws(Errno) {
+        let names = try Descriptor(opening: ".", in: directory, flags: O_RDONLY | O_DIRECTORY)
+        let result = cl_fsync(names.raw, 0)
+        if result < 0, result != -EINVAL { throw Errno(-result) }
+    }
+
     func remove(_ name: String) { _ = cl_unlinkat(directory, name, 0) }
 
     private static let unfinished = "unfinished."

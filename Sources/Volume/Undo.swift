@@ -11,54 +11,100 @@ package final class Undo: Sendable {
     static let blockSize: Int64 = 1 << 16
     /// Blocks that are copied in one piece, at most: a megabyte.
     private static let pieceBlocks = 16
+    /// Blocks that are saved ahead of a program that writes one after the other, at most, where
+    /// each saving is synced.
+    private static let aheadMax = 256
 
     /// The stash file.
     let name: String
+    private let stash: Stash
     private let copy: Int32
     /// The size of the old contents, in bytes.
     let size: Int64
-    private let saved: Mutex<[Bool]>
+    private let state: Mutex<State>
+    private let syncsEach = Atomic(false)
 
-    init(name: String, copy: consuming Descriptor, size: Int64) throws(Errno) {
+    private struct State {
+        var saved: [Bool]
+        var isUnsynced = false
+        /// The stash file's name may not be on the disk yet.
+        var isNew = true
+        /// The block after those that were saved last, and how many are saved from there on.
+        var next = 0
+        var ahead = 1
+    }
+
+    init(name: String, in stash: Stash, copy: consuming Descriptor, size: Int64) throws(Errno) {
         self.name = name
+        self.stash = stash
         self.size = size
         self.copy = copy.release()
-        saved = Mutex(
-            [Bool](repeating: false, count: Int((size + Undo.blockSize - 1) / Undo.blockSize)))
+        let count = Int((size + Undo.blockSize - 1) / Undo.blockSize)
+        state = Mutex(State(saved: [Bool](repeating: false, count: count)))
         try check(cl_ftruncate(self.copy, size))
     }
 
     deinit { _ = cl_close(copy) }
 
+    /// The old contents were promised to be on the disk: from now on each block is brought there
+    /// before it may be overwritten.
+    func syncEach() { syncsEach.store(true, ordering: .releasing) }
+
+    /// Whether `willWrite` has to wait for the disk.
+    package func mustSync(offset: Int64, length: Int64) -> Bool {
+        guard syncsEach.load(ordering: .acquiring), let blocks = blocks(offset, length) else {
+            return false
+        }
+        return state.withLock { $0.saved[blocks].contains(false) || $0.isUnsynced }
+    }
+
+    /// Those that a write changes; nil when it only makes the file longer.
+    private func blocks(_ offset: Int64, _ length: Int64) -> Range<Int>? {
+        let end = min(size, offset &+ length < offset ? Int64.max : offset + length)
+        guard offset < end else { return nil }
+        return Int(offset / Undo.blockSize)..<Int((end - 1) / Undo.blockSize) + 1
+    }
+
     /// Saves the old blocks that a write of `length` bytes at `offset` is about to change.
     /// `descriptor` is open for reading. When it throws, the write must not happen.
     package func willWrite(_ descriptor: Int32, offset: Int64, length: Int64) throws(Errno) {
-        let end = min(size, offset &+ length < offset ? Int64.max : offset + length)
-        guard offset < end else { return }
-        let result = saved.withLock { saved -> Result<Void, Errno> in
-            var block = Int(offset / Undo.blockSize)
-            let last = Int((end - 1) / Undo.blockSize)
-            while block <= last {
-                if saved[block] {
-                    block += 1
-                    continue
-                }
-                // As many as lie together, in one piece.
-                var after = block + 1
-                while after <= last, !saved[after], after - block < Undo.pieceBlocks { after += 1 }
-                do throws(Errno) {
-                    try save(descriptor, block..<after)
-                } catch {
-                    return .failure(error)
-                }
-                while block < after {
-                    saved[block] = true
-                    block += 1
-                }
+        guard let blocks = blocks(offset, length) else { return }
+        let result = state.withLock { state -> Result<Void, Errno> in
+            do throws(Errno) {
+                try save(descriptor, blocks, &state)
+                if syncsEach.load(ordering: .acquiring) { try sync(&state) }
+                return .success(())
+            } catch {
+                return .failure(error)
             }
-            return .success(())
         }
         try result.get()
+    }
+
+    private func save(_ descriptor: Int32, _ blocks: Range<Int>, _ state: inout State)
+        throws(Errno)
+    {
+        guard var block = blocks.first(where: { !state.saved[$0] }) else { return }
+        var end = blocks.upperBound
+        if syncsEach.load(ordering: .acquiring) {
+            // A sync costs more than saving more than was asked for.
+            state.ahead = block == state.next ? min(state.ahead * 2, Undo.aheadMax) : 1
+            end = min(max(end, block + state.ahead), state.saved.count)
+        }
+        while block < end {
+            if state.saved[block] {
+                block += 1
+                continue
+            }
+            // As many as lie together, in one piece.
+            var after = block + 1
+            while after < end, !state.saved[after], after - block < Undo.pieceBlocks { after += 1 }
+            state.isUnsynced = true
+            try save(descriptor, block..<after)
+            for index in block..<after { state.saved[index] = true }
+            block = after
+        }
+        state.next = end
     }
 
     /// Saves all that is left from `offset` on: before a truncation.
@@ -76,5 +122,21 @@ package final class Undo: Sendable {
     }
 
     /// Makes the saved blocks durable: before the file's own new blocks are made so.
-    package func sync() throws(Errno) { try check(cl_fsync(copy, 1)) }
+    package func sync() throws(Errno) {
+        let result = state.withLock { state -> Result<Void, Errno> in
+            do throws(Errno) {
+                return .success(try sync(&state))
+            } catch {
+                return .failure(error)
+            }
+        }
+        try result.get()
+    }
+
+    private func sync(_ state: inout State) throws(Errno) {
+        guard state.isUnsynced else { return }
+        try check(cl_fsync(copy, state.isNew ? 0 : 1))
+        if state.isNew { try stash.syncNames() }
+        (state.isUnsynced, state.isNew) = (false, false)
+    }
 }

@@ -104,6 +104,7 @@ extension Volume {
             owning: try check(cl_openat(place.descriptor, place.name, O_PATH | O_NOFOLLOW, 0)))
         let copy = stash.newName(.copied, trace, spot: place.spot, actor: actor)
         try stash.copy(of: file.raw, trace, into: copy)
+        try stash.sync(copy)
         return copy
     }
 

@@ -14,6 +14,7 @@ extension Volume {
         _ writing: inout Writing, file: Int32, status: stat, truncates: Bool, maps: Bool = false,
         isNew: Bool, traits: Traits, others: Int, unique: UInt64, mayBlock: Bool, by actor: Actor
     ) throws(Errno) -> WriteAccess {
+        if writing.writers == 0 { writing.era = unrecorded.era }
         if isNew || !Trace(status).isFile {
             writing.baseline = nil
             writing.writers += 1
@@ -61,8 +62,16 @@ extension Volume {
         if let baseline = writing.baseline, !trace.differs(from: baseline) {
             if isSecured { events.append(.untouched(inode: trace.inode)) }
         } else {
+            unrecorded.add(trace, since: writing.era)
             events.append(.saved(inode: trace.inode, by: writing.actor))
         }
+    }
+
+    /// Before a program's fsync(2) makes new contents durable: the old ones come first.
+    package func syncOldContents(_ writing: inout Writing) throws(Errno) {
+        try writing.undo?.sync()
+        for name in writing.unsynced { try stash.sync(name) }
+        writing.removeUnsynced()
     }
 
     /// A coordinated turn to write it ends while it is open still: that is a save too. Of a large
@@ -77,6 +86,7 @@ extension Volume {
         else { return }
         let name = stash.newName(.copied, trace, spot: nil, actor: writing.actor)
         try stash.copy(of: file, trace, into: name)
+        writing.addUnsynced(name)
         events.append(.saved(inode: trace.inode, by: writing.actor))
         events.append(.secured(inode: trace.inode, stash: name, by: writing.actor))
         writing.isSecured = true
@@ -102,6 +112,7 @@ extension Volume {
             if let undo = writing.undo { try saveAll(of: file, in: undo, from: size) }
             return true
         }
+        writing.era = unrecorded.era
         // Growing overwrites nothing, but what is to be the version before it must not grow with
         // it.
         let done = try secure(
@@ -117,6 +128,7 @@ extension Volume {
     ) {
         guard writing.writers == 0, !traits.contains(.local) else { return }
         writing.isSecured = false
+        unrecorded.add(Trace(status), since: writing.era)
         events.append(.saved(inode: UInt64(status.st_ino), by: actor))
     }
 
@@ -136,6 +148,8 @@ extension Volume {
         guard trace.size > 0, !traits.contains(.local), !isKept(trace) else { return true }
         // A placeholder that is emptied: its version is on the hub.
         if AbsentMark(of: file) != nil { return true }
+        // It will have to be synced.
+        if !mayBlock, !unrecorded.contains(trace) { return false }
         let isSmall = trace.size <= settings.copiedSizeMax
         let name = stash.newName(
             isSmall || whole ? .copied : .undo, trace, spot: nil, actor: actor)
@@ -149,10 +163,19 @@ extension Volume {
             let copy = try Descriptor(
                 opening: name, in: stash.directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
             _ = cl_chmod_fd(copy.raw, mode_t(trace.permissions))
-            writing.undo = try Undo(name: name, copy: copy, size: trace.size)
+            writing.undo = try Undo(name: name, in: stash, copy: copy, size: trace.size)
         }
         writing.isSecured = true
         events.append(.secured(inode: trace.inode, stash: name, by: actor))
+        // Only now: a recording that has not seen this event has begun its era before.
+        let isPromised = !unrecorded.contains(trace)
+        if let undo = writing.undo {
+            if isPromised { undo.syncEach() }
+        } else if isPromised {
+            try stash.sync(name)
+        } else {
+            writing.addUnsynced(name)
+        }
         return true
     }
 
@@ -173,6 +196,7 @@ extension Volume {
         else { return }
         let name = stash.newName(.copied, trace, spot: nil, actor: writing.actor)
         try stash.copy(of: file, trace, into: name)
+        writing.addUnsynced(name)
         writing.boundaries.append(
             Writing.Boundary(
                 unique: unique, stash: name, actor: writing.actor, earlier: earlier))

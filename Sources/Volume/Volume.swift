@@ -30,6 +30,7 @@ package final class Volume: Sendable {
     let openFiles = Hook<@Sendable (UInt64) -> Bool>()
     private let evictor = Evictor()
     let kept = KeptContents()
+    let unrecorded = UnrecordedContents()
     let recentChunks = RecentChunks()
     let ignoreFile: IgnoreFile
     let incoming: Incoming
@@ -66,6 +67,7 @@ package final class Volume: Sendable {
             tree: store.tree.raw, stash: stash, journal: journal, packs: packs, events: events,
             settings: settings,
             device: Recorder.Device(id: identity.device, name: identity.deviceName), kept: kept,
+            unrecorded: unrecorded,
             log: log, ignoreFile: names, leftovers: leftovers, incoming: incoming,
             displaced: displaced)
         self.store = store

@@ -13,11 +13,25 @@ package struct Writing: Sendable {
     var isSecured = false
     /// Where handles save what they are about to overwrite, for a large file.
     package internal(set) var undo: Undo?
+    /// When its present contents began to be written, in eras of `UnrecordedContents`.
+    var era: UInt64 = 0
+    /// Copies of old contents that nobody has brought to the disk: a program's fsync(2) does so
+    /// before it makes the new contents durable.
+    private(set) var unsynced: [String] = []
     /// Saves that may have ended just before a writer opened, in that order; each is settled when
     /// the writers before it close. Several, when a burst of saves is faster than its closes.
     var boundaries: [Boundary] = []
 
     package init() {}
+
+    mutating func addUnsynced(_ stash: String) {
+        if unsynced.count >= Writing.unsyncedMax { unsynced.removeFirst() }
+        unsynced.append(stash)
+    }
+
+    mutating func removeUnsynced() { unsynced = [] }
+
+    private static let unsyncedMax = 64
 
     /// RELEASE is answered after close(2) has returned, so an open can overtake the close before
     /// it. Requests are numbered in the order in which the kernel queued them: the numbers tell

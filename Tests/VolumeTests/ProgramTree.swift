@@ -261,6 +261,21 @@ final class ProgramTree: @unchecked Sendable {
         }
     }
 
+    /// fsync(2)
+    func sync(_ handle: Handle) throws {
+        try synchronized {
+            try volume.syncOldContents(&handle.node.writing)
+            try check(cl_fsync(handle.descriptor, 0))
+        }
+    }
+
+    /// fsync(2) by another program, which has it open for reading.
+    func syncAll(_ path: String) throws {
+        let handle = try open(path, O_RDONLY, by: Program(process: 99, name: "sync"))
+        try sync(handle)
+        close(handle)
+    }
+
     func read(_ handle: Handle) throws -> [UInt8] {
         var status = stat()
         _ = cl_fstat(handle.descriptor, &status)

@@ -1,0 +1,41 @@
+import Foundation
+import Glibc
+import Support
+import Testing
+
+/// `fsctl wait --durable disk` through a loss of power.
+@Suite(.serialized, .enabled(if: geteuid() == 0, "mounting a disk of its own takes root"))
+struct PowerLossTests {
+    @Test(arguments: DataPath.allCases, [20_000, 4_000_000])
+    func aConfirmedVersionOutlivesItsOverwriting(path: DataPath, size: Int) throws {
+        for flags in [O_WRONLY | O_TRUNC, O_RDWR] {
+            let disk = try LossyDisk()
+            let options = path == .passthrough ? [] : [path.rawValue]
+            try MountedVolume.with(store: "\(disk.path)/store", options: options) { volume in
+                let file = "\(volume.path)/a"
+                let first = Data((0..<size).map { UInt8(truncatingIfNeeded: $0 &* 7) })
+                try first.write(to: URL(filePath: file))
+                try volume.waitForDisk()
+                let descriptor = open(file, flags)
+                try #require(descriptor >= 0)
+                // Every fourth block, and then all the rest.
+                for start in [3, 0, 1, 2] {
+                    for index in stride(from: start, to: size / 4_000, by: 4) {
+                        let bytes = [UInt8](repeating: 1, count: 4_000)
+                        #expect(pwrite(descriptor, bytes, 4_000, off_t(index * 4_000)) == 4_000)
+                    }
+                    #expect(fsync(descriptor) == 0)
+                }
+                try disk.cutPower()
+                close(descriptor)
+                try volume.kill9()
+                umount2(volume.path, Int32(MNT_DETACH))
+                try disk.restorePower()
+                try volume.mount()
+                try volume.waitForDisk()
+                let found = try reachableContents(in: volume.path)
+                #expect(found.contains(first), "\(found.map(\.count))")
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+import Foundation
+import Glibc
+import Model
+import Support
+import SystemCalls
+import Testing
+
+@testable import Volume
+
+/// What was confirmed to be on the disk is there after a loss of power, whatever was done to the
+/// document since.
+@Suite(.serialized, .enabled(if: geteuid() == 0, "mounting a disk of its own takes root"))
+struct PowerLossTests {
+    let program = Program(process: 10, name: "nano")
+
+    /// What a program does to a document of which the disk is said to have the first version.
+    enum Overwriting: CaseIterable {
+        case emptied, inPlace, inPlaceTwice, truncated, shrunk, replaced, emptiedAgain, unlinked
+    }
+
+    /// The power goes as the program's fsync(2) returns.
+    private func powerLoss(
+        _ tree: ProgramTree, _ disk: LossyDisk, _ body: () throws -> Void
+    ) throws {
+        #expect(tree.quiet())
+        try tree.volume.wait(for: .disk, at: names("a"), timeoutSeconds: 60)
+        try body()
+        try disk.cutPower()
+        try tree.crash { try disk.restorePower() }
+        #expect(tree.quiet())
+    }
+
+    @Test(arguments: Overwriting.allCases, [5_000, 3_000_000])
+    func aConfirmedVersionOutlivesItsOverwriting(_ how: Overwriting, size: Int) throws {
+        let disk = try LossyDisk()
+        let tree = try ProgramTree(store: disk.path + "/store")
+        var noise = Noise(seed: 7)
+        let first = noise.bytes(size)
+        let second = noise.bytes(size)
+        try tree.save("a", first, by: program)
+        try powerLoss(tree, disk) { try overwrite("a", second, how, tree) }
+        let document = try #require(try tree.volume.history(at: names("a")))
+        let contents = try document.versions.map { try tree.bytes(of: $0) }
+        #expect(contents.contains(first), "\(contents.map(\.count))")
+        try tree.checkInvariants()
+        tree.stop()
+    }
+
+    private func overwrite(
+        _ path: String, _ bytes: [UInt8], _ how: Overwriting, _ tree: ProgramTree
+    ) throws {
+        switch how {
+        case .emptied, .emptiedAgain:
+            let count = how == .emptied ? 1 : 3
+            for _ in 0..<count {
+                let handle = try tree.open(path, O_WRONLY | O_TRUNC, by: program)
+                try tree.write(handle, bytes)
+                try tree.sync(handle)
+                tree.close(handle)
+            }
+        case .inPlace, .inPlaceTwice:
+            let handle = try tree.open(path, O_RDWR, by: program)
+            try tree.write(handle, Array(bytes[..<1_000]), at: 2_000)
+            try tree.sync(handle)
+            if how == .inPlaceTwice {
+                try tree.write(handle, Array(bytes[(bytes.count - 4_000)...]), at: 100)
+                try tree.write(handle, Array(bytes[..<3_000]), at: Int64(bytes.count) - 3_000)
+                try tree.sync(handle)
+            }
+            tree.close(handle)
+        case .truncated, .shrunk:
+            try tree.truncate(path, to: how == .truncated ? 0 : 1_000, by: program)
+            try tree.syncAll(path)
+        case .replaced:
+            let handle = try tree.open("new", O_CREAT | O_WRONLY, by: program)
+            try tree.write(handle, bytes)
+            try tree.sync(handle)
+            tree.close(handle)
+            try tree.rename("new", path, by: program)
+            try tree.syncAll(path)
+        case .unlinked:
+            try tree.unlink(path, by: program)
+            try tree.save(path, bytes, by: program)
+            try tree.syncAll(path)
+        }
+    }
+}
