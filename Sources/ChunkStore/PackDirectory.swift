@@ -26,6 +26,13 @@ final class PackDirectory: Sendable {
         }
     }
 
+    /// The highest number that a pack has or has had here, as far as the files say: a pack in
+    /// quarantine keeps its number, so that it can come back.
+    var newest: UInt32 {
+        let kept = (try? quarantinedPacks())?.keys.max() ?? 0
+        return max(packs.last?.pack ?? 0, kept)
+    }
+
     /// Bytes of each pack, in the order of their numbers.
     var packs: [(pack: UInt32, bytes: UInt64)] {
         sizes.withLock { $0.map { (pack: $0.key, bytes: $0.value) } }.sorted { $0.pack < $1.pack }
@@ -83,6 +90,61 @@ final class PackDirectory: Sendable {
 
     /// Makes the names of new packs outlive a loss of power.
     func sync() throws(Errno) { try descriptor.sync(dataOnly: false) }
+
+    // MARK: Quarantine
+
+    static let quarantine = "quarantine"
+
+    /// The packs in quarantine, with their bytes.
+    func quarantinedPacks() throws(VolumeError) -> [UInt32: UInt64] {
+        do throws(Errno) {
+            return try listPacks(
+                in: try Descriptor(
+                    opening: PackDirectory.quarantine, in: descriptor.raw,
+                    flags: O_RDONLY | O_DIRECTORY))
+        } catch {
+            if error == .notFound { return [:] }
+            throw VolumeError(failure: error, "The quarantine of \(path) cannot be read")
+        }
+    }
+
+    /// Moves a pack out of the store, where nothing reads it and nothing removes it.
+    func quarantine(_ pack: UInt32) throws(VolumeError) {
+        open.withLock { $0.removeAll { $0.pack == pack } }
+        do throws(Errno) {
+            let made = cl_mkdirat(descriptor.raw, PackDirectory.quarantine, 0o700)
+            if made != -EEXIST { try check(made) }
+            try move(pack, intoQuarantine: true)
+        } catch {
+            throw VolumeError(
+                failure: error, "The pack \(packName(pack)) of \(path) cannot be put aside")
+        }
+        sizes.withLock { $0[pack] = nil }
+    }
+
+    /// Moves a pack back from quarantine.
+    func restore(_ pack: UInt32) throws(VolumeError) {
+        do throws(Errno) {
+            try move(pack, intoQuarantine: false)
+            var status = stat()
+            try check(cl_fstatat(descriptor.raw, packName(pack), &status, AT_SYMLINK_NOFOLLOW))
+            setSize(of: pack, UInt64(status.st_size))
+        } catch {
+            throw VolumeError(
+                failure: error, "The pack \(packName(pack)) cannot be moved back into \(path)")
+        }
+    }
+
+    private func move(_ pack: UInt32, intoQuarantine isEntering: Bool) throws(Errno) {
+        let aside = try Descriptor(
+            opening: PackDirectory.quarantine, in: descriptor.raw, flags: O_RDONLY | O_DIRECTORY)
+        let name = packName(pack)
+        let (source, target) =
+            isEntering ? (descriptor.raw, aside.raw) : (aside.raw, descriptor.raw)
+        try check(cl_renameat2(source, name, target, name, UInt32(RENAME_NOREPLACE)))
+        try aside.sync(dataOnly: false)
+        try sync()
+    }
 }
 
 private func syncParent(of directory: borrowing Descriptor) throws(Errno) {

@@ -27,7 +27,7 @@ struct PackWriter: ~Copyable {
         self.directory = directory
         self.limit = limit
         let last = directory.packs.last
-        newest = last?.pack ?? 0
+        newest = directory.newest
         begun = last.flatMap { $0.bytes < limit ? $0.pack : nil }
     }
 

@@ -103,6 +103,7 @@ extension SyncEngine {
                 try exchange.restart(epoch: epoch, volumeEpoch: volumeEpoch, in: &table)
                 try table.journal.doubtConfirmations()
                 try table.journal.retellHoldings()
+                try table.journal.forgetRebuilding()
             }
             lastSent = 0
             ready = []
@@ -114,6 +115,13 @@ extension SyncEngine {
             state.withLock { $0.connection = .down("\(error)") }
             signalPause()
         }
+    }
+
+    /// The working tree was missing and has been made again: what it lacks is not deleted.
+    func beginsAnewAfterRebuilding() throws -> Bool {
+        guard try volume.journal.read({ try $0.isTreeRebuilt }) else { return false }
+        restart(Failure(.copied, "The working tree was made again from the history."))
+        return true
     }
 
     private func signalPause() {

@@ -153,6 +153,7 @@ package final class SyncEngine: @unchecked Sendable {
                     try volume.record(asDevice: account.device, named: account.deviceName)
                     try recover()
                 }
+                guard try !beginsAnewAfterRebuilding() else { continue }
                 var isBusy = try pull()
                 isBusy = try take() || isBusy
                 if let unsafe { unsafe(try isUnsafe()) }

@@ -99,6 +99,13 @@ struct Examination {
                 if found[id] != ChunkLocation(place) { wrong.append(id) }
             }
         }
+        let aside = try packs.quarantinedPacks()
+        if !aside.isEmpty {
+            add(
+                .note, "packs",
+                "\(aside.count) packs with \(aside.values.reduce(0, +)) bytes are in quarantine: "
+                    + "this journal does not need them, another one may. Nothing removes them.")
+        }
         // A chunk may have several records; the index may point at any that is whole.
         for id in wrong {
             guard let place = try journal.read({ try $0.place(of: id) }) else { continue }
@@ -297,6 +304,8 @@ extension Volume {
         var examination = Examination(
             tree: root, stash: stash, journal: journal, packs: packs, repairs: repair,
             progress: progress)
-        return examination.run()
+        let rebuilt = recorder.signal.look { recorder.report.problems["parts"] }
+        let notes = rebuilt.map { [Finding(severity: .note, subject: "store", message: $0)] } ?? []
+        return notes + examination.run()
     }
 }

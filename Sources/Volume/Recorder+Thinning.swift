@@ -104,7 +104,12 @@ extension Recorder {
         // What is needed and was not found is damaged: the pack stays, for the doctor.
         guard moved.count >= needed else { return }
         try journal.write { t in try t.movePlaces(moved.map { ($0.0, ChunkPlace($0.1)) }) }
-        try packs.remove(pack: pack)
+        // What this journal does not know in it, another one may.
+        if pack <= (try journal.read { try Parts.State($0) }).foreignPack {
+            try packs.quarantine(pack: pack)
+        } else {
+            try packs.remove(pack: pack)
+        }
     }
 }
 

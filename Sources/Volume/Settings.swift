@@ -19,6 +19,9 @@ package struct Settings: Sendable {
     package var listConflicts = false
     /// Whether a store that does not exist is made.
     package var mayCreate = true
+    /// Whether a part of the store that is missing or does not belong to it is made again from the
+    /// others; else opening is refused.
+    package var rebuilds = false
     /// Bytes. A file up to this size is copied aside when a program opens it to write in place; a
     /// larger one has its old blocks saved as they are overwritten.
     package var copiedSizeMax: Int64 = 1 << 20

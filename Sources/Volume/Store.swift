@@ -16,15 +16,27 @@ package final class Store: Sendable {
     let stash: Descriptor
     let incoming: Descriptor
     private let lock: Descriptor
+    /// The tree was missing beside a journal or chunks, and was made to be filled again.
+    let isTreeNew: Bool
 
     var journalPath: String { path + "/journal.sqlite" }
     var chunksPath: String { path + "/chunks" }
     var cleanPath: String { path + "/clean" }
 
+    /// - Parameter rebuilds: Whether a missing tree is made, and not refused.
     /// - Throws: `.notFound`, `.invalid` (not a store), `.busy` with the owner's name, `.denied`,
-    ///   `.full`.
-    init(opening path: String, mayCreate: Bool, owner: String) throws(VolumeError) {
+    ///   `.full`, `.damaged` (the tree is missing).
+    init(opening path: String, mayCreate: Bool, owner: String, rebuilds: Bool = false)
+        throws(VolumeError)
+    {
         self.path = path
+        isTreeNew = Store.lacksTree(path)
+        guard !isTreeNew || rebuilds && mayCreate else {
+            throw VolumeError(
+                .damaged,
+                "\(Store.lostTree(path)) Nothing was changed. To make it again from the history "
+                    + "and the hub: concord mount --rebuild.")
+        }
         do throws(Errno) {
             if mayCreate { try Store.makeDirectories(at: path) }
             directory = try Descriptor(opening: path, flags: O_PATH | O_DIRECTORY)
@@ -40,6 +52,14 @@ package final class Store: Sendable {
             throw Store.refusal(path, error)
         }
         Store.write(owner, to: lock.raw)
+    }
+
+    /// A tree that was never there is made; one that is gone beside a journal or chunks was lost.
+    private static func lacksTree(_ path: String) -> Bool {
+        access(path + "/tree", F_OK) != 0
+            && ["/journal.sqlite", "/journal.sqlite-wal", "/chunks"].contains {
+                access(path + $0, F_OK) == 0
+            }
     }
 
     private static func lock(in directory: Int32) throws(Errno) -> Descriptor {

@@ -85,8 +85,14 @@ extension Volume {
     package func bytes(of chunk: ChunkReference, item key: Int64, locally: Bool = false)
         throws(VolumeError) -> [UInt8]
     {
+        var damage: VolumeError?
         if let place = try journal.read({ try $0.place(of: chunk.id) }) {
-            return try packs.read(chunk.id, at: ChunkLocation(place))
+            do throws(VolumeError) {
+                return try packs.read(chunk.id, at: ChunkLocation(place))
+            } catch {
+                // The tree or the hub may have the chunk too.
+                damage = error
+            }
         }
         let found = try journal.read { reader -> (Item, Manifest, [Name])? in
             guard let item = try reader.item(key), let current = item.current,
@@ -101,6 +107,7 @@ extension Volume {
             return bytes
         }
         if let bytes = try remoteBytes(of: chunk, item: key, locally: locally) { return bytes }
+        if let damage { throw damage }
         // Displaced a moment ago: the recorder puts it into the chunk store now.
         if recorder.catchUp(with: .item(key), timeoutSeconds: 5),
             let place = try journal.read({ try $0.place(of: chunk.id) })

@@ -84,11 +84,17 @@ package final class Volume: Sendable {
     ) throws(VolumeError) -> Volume {
         _ = cl_ignore_signals()
         let store = try Store(
-            opening: path, mayCreate: settings.mayCreate, owner: owner ?? "process \(getpid())")
+            opening: path, mayCreate: settings.mayCreate, owner: owner ?? "process \(getpid())",
+            rebuilds: settings.rebuilds)
+        let isJournalNew = try store.needsJournal(rebuilds: settings.rebuilds)
         let isClean = store.takeCleanMark()
         let (journal, problem) = try openJournal(
             store, mayCreate: settings.mayCreate, checked: !isClean, log: log)
         let packs = try PackStore(directory: store.chunksPath)
+        var parts = Parts(
+            store: store, journal: journal, packs: packs, isJournalNew: isJournalNew,
+            rebuilds: settings.rebuilds)
+        let rebuilt = settings.mayCreate ? try parts.join() : []
         let identity = try VolumeIdentity(journal, store: path, name: name)
         let stash = Stash(directory: store.stash.raw, firstSequence: 0)
         let leftovers: [Stash.Entry]
@@ -104,6 +110,7 @@ package final class Volume: Sendable {
             leftovers: leftovers, logged: logged,
             lastEvent: try Recorder.lastSequence(journal, logged), log: log)
         if let problem { volume.recorder.tell("healed journal", problem) }
+        if !rebuilt.isEmpty { volume.recorder.tell("parts", rebuilt.joined(separator: " ")) }
         return volume
     }
 

@@ -16,6 +16,8 @@ struct Daemon {
     /// The store was not named: directories above it may be made.
     let isUsualStore: Bool
     let options: MountOptions
+    /// Parts of the store that are missing are made again.
+    let rebuilds: Bool
     let announcement: Announcement
 
     /// Returns when the volume has been unmounted and its journal closed.
@@ -58,6 +60,7 @@ struct Daemon {
         settings.listConflicts = options.listConflicts
         settings.cacheBytesMax = options.cache
         settings.freeBytesMin = options.free
+        settings.rebuilds = rebuilds
         return settings
     }
 

@@ -41,6 +41,13 @@ struct MountCommand: ParsableCommand {
     @Flag(help: "Stay in the foreground, and log on standard error.")
     var foreground = false
 
+    @Flag(
+        help: """
+            Go on although a part of the store (its working tree, journal or chunks) is missing or \
+            is not its own: it is made again from the others, and nothing is erased.
+            """)
+    var rebuild = false
+
     @Option(help: .hidden)
     var readyDescriptor: Int32?
 
@@ -56,6 +63,7 @@ struct MountCommand: ParsableCommand {
             let arguments =
                 ["mount", "--foreground", "--ready-descriptor", "3"].map(FilePath.init(_:))
                 + (self.store == nil ? [] : [FilePath("--store"), store])
+                + (rebuild ? [FilePath("--rebuild")] : [])
                 + self.options.flatMap { [FilePath("-o"), FilePath($0)] } + [FilePath("--"), point]
             let sentence = try Background.start(arguments: arguments, store: store)
             print("concord: \(sentence)")
@@ -64,7 +72,7 @@ struct MountCommand: ParsableCommand {
         let announcement = Announcement(descriptor: readyDescriptor)
         let daemon = Daemon(
             mountPoint: point, store: store, isUsualStore: self.store == nil, options: options,
-            announcement: announcement)
+            rebuilds: rebuild, announcement: announcement)
         do throws(VolumeError) { try daemon.run() } catch {
             announcement.fail(error)
             throw error

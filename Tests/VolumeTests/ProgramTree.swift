@@ -106,7 +106,8 @@ final class ProgramTree: @unchecked Sendable {
         }
     }
 
-    private func reopen(_ settings: Settings?, _ between: () throws -> Void) throws {
+    /// Opens the volume again after `remount` has failed, too.
+    func reopen(_ settings: Settings?, _ between: () throws -> Void = {}) throws {
         nodes = [:]
         if let opened { Glibc.close(opened) }
         opened = nil
