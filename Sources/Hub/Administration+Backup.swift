@@ -80,10 +80,7 @@ extension Administration {
             try transaction.removeFact(Fact.backupUntil)
         }
         let use = try await copied.read { try $0.packUse() }
-        let ends = try await copied.read { transaction in
-            try transaction.rows("SELECT pack, max(place + stored) FROM chunks GROUP BY pack", [])
-                .map { (UInt32(clamping: try $0.integer(0)), try $0.count(1)) }
-        }
+        let ends = try await copied.read { try $0.packEnds() }
         try copied.close()
         var bytes: UInt64 = 0
         for (pack, end) in ends {

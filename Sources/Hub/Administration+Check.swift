@@ -12,6 +12,8 @@ package struct CheckReport: Sendable {
     package var revisions = 0
     package var chunks = 0
     package var bytes: UInt64 = 0
+    /// Packs in quarantine: no fault, but somebody may want to know.
+    package var quarantined = 0
 }
 
 extension Administration {
@@ -31,6 +33,7 @@ extension Administration {
             try transaction.accounts().compactMap { try transaction.fault(of: $0) }
         }
         try await checkChunks(&report, progress)
+        report.quarantined = try await directory.openBlobs().quarantinedPacks().count
         return report
     }
 

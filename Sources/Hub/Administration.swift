@@ -122,9 +122,11 @@ package struct Administration: Sendable {
     /// - Returns: A sentence.
     package func collect(grace: Int64?) async throws -> String {
         let grace = grace ?? Upkeep.grace
-        guard let lock = try directory.lockIfFree() else {
-            return try await askForCollection(grace: grace)
-        }
+        if let lock = try directory.lockIfFree() { return try await collect(grace, holding: lock) }
+        return try await askForCollection(grace: grace)
+    }
+
+    private func collect(_ grace: Int64, holding lock: DataLock) async throws -> String {
         let hub = try await Hub(
             directory: directory, lock: lock, ledger: ledger,
             blobs: try directory.openBlobs(), log: Logger(label: "hub"), clock: clock)
@@ -137,6 +139,12 @@ package struct Administration: Sendable {
         try await ledger.write { try $0.addErrand(errand, at: time) }
         while clock() - time < 600 * 1_000_000_000 {
             if let result = try await ledger.read({ try $0.result(of: errand.id) }) {
+                return result
+            }
+            // The hub has ended without an answer: what it was asked for is done here.
+            if let lock = try directory.lockIfFree() {
+                let result = try await collect(grace, holding: lock)
+                try await ledger.write { try $0.finish(errand.id, with: result) }
                 return result
             }
             try await Task.sleep(for: .milliseconds(100))

@@ -55,7 +55,9 @@ extension Hub {
             return try await blobs.packs()
         }
         var freed: UInt64 = 0
-        let use = try await ledger.read { try $0.packUse() }
+        let (use, foreign) = try await ledger.read { transaction in
+            (try transaction.packUse(), try transaction.fact(Fact.foreignPack) ?? 0)
+        }
         for (pack, size) in sizes.sorted(by: { $0.key < $1.key }) {
             let (bytes, chunks) = use[pack] ?? (0, 0)
             if chunks > 0 {
@@ -65,7 +67,12 @@ extension Hub {
             } else {
                 freed += size
             }
-            try await blobs.remove(pack: pack)
+            if pack <= foreign {
+                // What this ledger does not know in it, another one may.
+                try await blobs.quarantine(pack: pack)
+            } else {
+                try await blobs.remove(pack: pack)
+            }
         }
         return freed
     }

@@ -28,9 +28,42 @@ package struct DataDirectory: Sendable {
         return !holdsHub
     }
 
-    package var holdsHub: Bool {
+    package var holdsHub: Bool { size(ledgerPath) > 0 }
+
+    /// Bytes; 0 for what is not there.
+    private func size(_ path: String) -> Int64 {
         var status = stat()
-        return cl_fstatat(AT_FDCWD, ledgerPath, &status, 0) == 0
+        return cl_fstatat(AT_FDCWD, path, &status, 0) == 0 ? Int64(status.st_size) : 0
+    }
+
+    /// An empty ledger beside the parts of a hub would take all that they hold for garbage.
+    private func refuseLostLedger() throws(VolumeError) {
+        let rest = [blobsPath, headsPath, ledgerPath + "-wal"].first { path in
+            var status = stat()
+            guard cl_fstatat(AT_FDCWD, path, &status, 0) == 0 else { return false }
+            return path == blobsPath || status.st_size > 0
+        }
+        guard let rest else { return }
+        throw VolumeError(
+            .damaged,
+            "The ledger \(ledgerPath) is missing beside \(rest). Put it back; is its disk "
+                + "mounted? Nothing was changed. To begin a new hub without the users and volumes "
+                + "of the old one: concord hub --rebuild; its packs are kept.")
+    }
+
+    /// The log of a ledger that is gone would be read as that of the new one.
+    private func moveLostLogAside() throws(VolumeError) {
+        for ending in ["-wal", "-shm"] {
+            do throws(Errno) {
+                try check(
+                    cl_renameat2(
+                        AT_FDCWD, ledgerPath + ending, AT_FDCWD, ledgerPath + ".lost" + ending, 0))
+            } catch {
+                guard error != .notFound else { continue }
+                throw VolumeError(
+                    .system, "\(ledgerPath)\(ending) cannot be moved aside: \(error).")
+            }
+        }
     }
 
     private func makeDirectories(_ path: Substring) throws(Errno) {
@@ -72,8 +105,15 @@ package struct DataDirectory: Sendable {
         }
     }
 
-    /// - Throws: `.notFound` where there is no hub, unless `mayCreate`.
-    package func openLedger(mayCreate: Bool = false) throws(VolumeError) -> SQLiteLedger {
+    /// - Parameter rebuilds: Makes a new ledger where that of a hub is missing.
+    /// - Throws: `.notFound` where there is no hub, unless `mayCreate`; `.damaged` where there are
+    ///   the other parts of one.
+    package func openLedger(mayCreate: Bool = false, rebuilds: Bool = false)
+        throws(VolumeError) -> SQLiteLedger
+    {
+        if !holdsHub {
+            if !rebuilds { try refuseLostLedger() } else { try moveLostLogAside() }
+        }
         guard mayCreate || holdsHub else {
             throw VolumeError(
                 .notFound,

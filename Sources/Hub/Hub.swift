@@ -25,25 +25,28 @@ package final class Hub: Sendable {
 
     /// Opens the hub in a directory, and makes one where there is none.
     ///
-    /// - Throws: `.busy` when one runs there; `.newer`, `.damaged`, `.full`, `.denied`.
+    /// - Parameter rebuilds: Goes on although a part of the hub is missing.
+    /// - Throws: `.busy` when one runs there; `.damaged` also when a part is missing; `.newer`,
+    ///   `.full`, `.denied`.
     package convenience init(
-        opening directory: DataDirectory, log: Logger,
+        opening directory: DataDirectory, rebuilds: Bool = false, log: Logger,
         clock: @escaping @Sendable () -> Int64 = Hub.now
     ) async throws {
         let isNew = try directory.make()
         let lock = try directory.lock()
-        let ledger = try directory.openLedger(mayCreate: true)
+        let ledger = try directory.openLedger(mayCreate: true, rebuilds: rebuilds)
         let blobs = try directory.openBlobs()
         if isNew {
             log.notice("made a new hub", metadata: ["data": "\(directory.path)"])
         }
         try await self.init(
-            directory: directory, lock: lock, ledger: ledger, blobs: blobs, log: log, clock: clock)
+            directory: directory, lock: lock, ledger: ledger, blobs: blobs, rebuilds: rebuilds,
+            log: log, clock: clock)
     }
 
     init(
         directory: DataDirectory, lock: DataLock, ledger: any Ledger, blobs: any BlobStore,
-        log: Logger, clock: @escaping @Sendable () -> Int64
+        rebuilds: Bool = false, log: Logger, clock: @escaping @Sendable () -> Int64
     ) async throws {
         self.directory = directory
         self.lock = lock
@@ -52,7 +55,10 @@ package final class Hub: Sendable {
         self.log = log
         self.clock = clock
         witness = HeadWitness(path: directory.headsPath)
-        try await noticeRestoring()
+        let isOlder = try await HubParts(
+            directory: directory, ledger: ledger, blobs: blobs, rebuilds: rebuilds, log: log
+        ).join()
+        try await noticeRestoring(isOlder: isOlder)
     }
 
     /// Nanoseconds since 1970.
@@ -69,12 +75,12 @@ package final class Hub: Sendable {
     }
 
     /// A ledger that is a backup, or behind what was witnessed, begins new epochs.
-    private func noticeRestoring() async throws {
+    private func noticeRestoring(isOlder: Bool) async throws {
         let witness = self.witness
         let renewed = try await ledger.write { transaction in
             let volumes = try transaction.volumes()
             let isBackup = try transaction.fact(Fact.isBackup) != nil
-            let restored = isBackup ? volumes : witness.restored(volumes)
+            let restored = isBackup || isOlder ? volumes : witness.restored(volumes)
             for volume in restored { _ = try transaction.renewEpoch(of: volume.id) }
             if isBackup { try transaction.removeFact(Fact.isBackup) }
             return restored

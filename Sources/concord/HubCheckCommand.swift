@@ -16,6 +16,11 @@ struct HubCheckCommand: ParsableCommand {
     func run() throws {
         let report = try hub.administer { try await $0.check() }
         for fault in report.faults { print(fault) }
+        if report.quarantined > 0 {
+            print(
+                "\(report.quarantined) packs are in blobs/quarantine: this ledger does not name "
+                    + "them, another one may. Nothing removes them.")
+        }
         let seen =
             "\(report.volumes) volumes, \(report.items) items, \(report.revisions) versions, "
             + "\(report.chunks) chunks (\(report.bytes) bytes)"

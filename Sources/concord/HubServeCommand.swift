@@ -26,6 +26,13 @@ struct HubServeCommand: ParsableCommand {
     @Option(help: "The certificate's key, PEM.", completion: .file())
     var tlsKey: String?
 
+    @Flag(
+        help: """
+            Go on although the ledger or the blobs are missing: with a new ledger, or asking the \
+            devices for the bytes. Nothing is erased.
+            """)
+    var rebuild = false
+
     func run() throws {
         guard (tlsCert == nil) == (tlsKey == nil) else {
             throw ValidationError("--tls-cert and --tls-key go together.")
@@ -33,9 +40,9 @@ struct HubServeCommand: ParsableCommand {
         let listening = try self.listening()
         umask(0o077)
         let log = LogFile(path: nil).logger("hub")
-        let directory = hub.directory
+        let (directory, rebuilds) = (hub.directory, rebuild)
         try Waiting.wait {
-            let hub = try await Hub(opening: directory, log: log)
+            let hub = try await Hub(opening: directory, rebuilds: rebuilds, log: log)
             try await HubServer(hub, listening: listening).run { port in
                 let host = listening.host.contains(":") ? "[\(listening.host)]" : listening.host
                 let line = "concord: the hub listens on \(listening.scheme)://\(host):\(port)\n"

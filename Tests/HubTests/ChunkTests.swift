@@ -258,7 +258,8 @@ struct ChunkTests {
 extension RunningHub {
     func packs() throws -> [String] {
         let path = directory.path + "/blobs"
-        return try FileManager.default.contentsOfDirectory(atPath: path).map { "\(path)/\($0)" }
+        return try FileManager.default.contentsOfDirectory(atPath: path)
+            .filter { $0.hasSuffix(".pack") }.map { "\(path)/\($0)" }
     }
 
     func packBytes() throws -> Int {

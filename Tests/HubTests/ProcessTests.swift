@@ -36,6 +36,8 @@ final class HubProcess {
         }
     }
 
+    func send(_ signal: Int32) { child.send(signal) }
+
     func kill() throws {
         child.send(SIGKILL)
         _ = try child.waitForEnd(seconds: 20)

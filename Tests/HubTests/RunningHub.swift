@@ -19,12 +19,14 @@ final class RunningHub: Sendable {
         let nanoseconds = Atomic<Int64>(0)
     }
 
-    init(in scratch: TemporaryDirectory? = nil, data: String? = nil) async throws {
+    init(in scratch: TemporaryDirectory? = nil, data: String? = nil, rebuilds: Bool = false)
+        async throws
+    {
         self.scratch = try scratch ?? TemporaryDirectory("hub")
         directory = DataDirectory(data ?? self.scratch.path + "/data")
         let offset = Offset()
         self.offset = offset
-        hub = try await Hub(opening: directory, log: RunningHub.quiet) {
+        hub = try await Hub(opening: directory, rebuilds: rebuilds, log: RunningHub.quiet) {
             Hub.now() + offset.nanoseconds.load(ordering: .relaxed)
         }
         let server = HubServer(hub, listening: Listening(host: "127.0.0.1", port: 0))

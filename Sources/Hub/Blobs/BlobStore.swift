@@ -29,6 +29,23 @@ package protocol BlobStore: Sendable {
         -> [UInt64: ChunkLocation]
 
     func remove(pack: UInt32) async throws(VolumeError)
+
+    // MARK: What may be another ledger's
+
+    /// Moves a pack out of use, so that it can come back, instead of removing it.
+    func quarantine(pack: UInt32) async throws(VolumeError)
+
+    /// Brings a pack back; its places hold again.
+    func restore(pack: UInt32) async throws(VolumeError)
+
+    /// The bytes of each pack out of use.
+    func quarantinedPacks() async throws(VolumeError) -> [UInt32: UInt64]
+
+    /// To which hub the packs belong, and how often that had been opened; nil when they do not say.
+    func mark() async throws(VolumeError) -> PartMark?
+
+    /// It outlives a loss of power when this returns.
+    func setMark(_ mark: PartMark) async throws(VolumeError)
 }
 
 package struct PlainChunk: Sendable {

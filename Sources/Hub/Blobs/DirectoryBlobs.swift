@@ -109,4 +109,29 @@ package final class DirectoryBlobs: BlobStore {
         let store = self.store
         try await offload { () throws(VolumeError) in try store.remove(pack: pack) }
     }
+
+    package func quarantine(pack: UInt32) async throws(VolumeError) {
+        let store = self.store
+        try await offload { () throws(VolumeError) in try store.quarantine(pack: pack) }
+    }
+
+    package func restore(pack: UInt32) async throws(VolumeError) {
+        let store = self.store
+        try await offload { () throws(VolumeError) in try store.restore(pack: pack) }
+    }
+
+    package func quarantinedPacks() async throws(VolumeError) -> [UInt32: UInt64] {
+        let store = self.store
+        return try await offload { () throws(VolumeError) in try store.quarantinedPacks() }
+    }
+
+    package func mark() async throws(VolumeError) -> PartMark? {
+        let store = self.store
+        return try await offload { store.mark }
+    }
+
+    package func setMark(_ mark: PartMark) async throws(VolumeError) {
+        let store = self.store
+        try await offload { () throws(VolumeError) in try store.setMark(mark) }
+    }
 }
