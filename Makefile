@@ -10,7 +10,7 @@ SECOND ?= $(HOME)/Concord-second
 BASE ?= $(HOME)/.local/share/concord
 
 BUILD_DEPS = libfuse3-dev fuse3 libzstd-dev libssl-dev libsqlite3-dev pkgconf gcc
-TEST_DEPS = acl attr dbus emacs-nox git libglib2.0-bin nano plocate python3-dbusmock python3-minimal rsync sqlite3 tmux util-linux vim
+TEST_DEPS = acl attr btrfs-progs dbus e2fsprogs emacs-nox git libglib2.0-bin nano plocate python3-dbusmock python3-minimal rsync sqlite3 tmux util-linux vim
 RELEASE = swift build -c release --static-swift-stdlib
 BIN = .build/release
 

@@ -153,6 +153,11 @@ int cl_ignore_signals(void) { signal(SIGPIPE, SIG_IGN); signal(SIGIO, SIG_IGN); 
 int cl_raise_descriptor_limit(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return -errno;
+    // Root may go beyond the hard limit.
+    if (limit.rlim_max < 1 << 20) {
+        struct rlimit more = {.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
+        if (setrlimit(RLIMIT_NOFILE, &more) == 0) return 1 << 20;
+    }
     limit.rlim_cur = limit.rlim_max;
     (void)setrlimit(RLIMIT_NOFILE, &limit);
     return limit.rlim_max > 1 << 20 ? 1 << 20 : (int)limit.rlim_max;

@@ -57,7 +57,9 @@ final class DirectoryStream: Sendable {
     /// next time.
     func forEach(from offset: Int64, _ take: (Entry) -> Bool) throws(Errno) {
         try window.withLock { (window) throws(Errno) in
-            if window.offset != offset {
+            // At the beginning even if it is there already: btrfs shows what was made since the
+            // directory was opened only after a seek.
+            if window.offset != offset || offset == 0 {
                 try check(cl_lseek(descriptor, offset, SEEK_SET))
                 (window.next, window.end, window.offset) = (0, 0, offset)
             }

@@ -69,12 +69,13 @@ extension Driver {
 
     /// Calls `go` a moment later.
     func retry(
-        _ request: Request, else fail: @escaping @Sendable () -> Void,
+        _ request: Request, after seconds: Double = 0.005,
+        else fail: @escaping @Sendable () -> Void = {},
         _ go: @escaping @Sendable (Request) -> Void
     ) {
         guard let hold = parking.hold(request, interrupted: fail) else { return fail() }
         let parking = parking
-        turns.deadlines.after(seconds: 0.005) {
+        turns.deadlines.after(seconds: seconds) {
             parking.soon { if hold.end() { go(request) } }
         }
     }
@@ -106,7 +107,7 @@ extension Driver {
         answer: @escaping @Sendable (Request, Result) -> Void
     ) {
         parking.park(
-            request, inLine: line,
+            request, on: .questions, inLine: line,
             { () throws(Errno) -> Result? in
                 do throws(Errno) {
                     return try body(true)

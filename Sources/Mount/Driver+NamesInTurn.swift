@@ -10,9 +10,12 @@ import Volume
 extension Driver {
     func unlinkInTurn(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         let (names, copy) = (names(in: parent, name), terminated(name))
-        inTurn(request, [Wish(.write(.deleting), names)]) { [self] in
-            copy.asCString { unlink(request, in: parent, $0) }
-            return gone(names)
+        // Before its turn, so that the turn ends with the unlinking.
+        awaitRelease(request, in: parent, name) { [self] request in
+            inTurn(request, [Wish(.write(.deleting), names)]) { [self] in
+                copy.asCString { unlink(request, in: parent, $0, patience: 0) }
+                return gone(names)
+            }
         }
     }
 

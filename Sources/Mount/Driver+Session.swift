@@ -69,10 +69,12 @@ extension Driver {
     }
 
     private func serveSync(_ header: cf_in_header) {
-        let descriptor = cl_openat(volume.root, ".", O_RDONLY | O_DIRECTORY, 0)
-        guard descriptor >= 0 else { return send(header.unique, error: -descriptor) }
-        send(header.unique, error: -cl_syncfs(descriptor))
-        _ = cl_close(descriptor)
+        parking.errand(on: .disk) { [self] in
+            let descriptor = cl_openat(volume.root, ".", O_RDONLY | O_DIRECTORY, 0)
+            guard descriptor >= 0 else { return send(header.unique, error: -descriptor) }
+            send(header.unique, error: -cl_syncfs(descriptor))
+            _ = cl_close(descriptor)
+        }
     }
 
     /// The group that the kernel adds to a request that makes something, or -1.

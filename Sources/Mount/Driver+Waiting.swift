@@ -55,12 +55,16 @@ extension Driver {
         guard let number else { return end(waiting, with: Errno(ECONNABORTED)) }
         let deadline = turns.deadlines.after(seconds: turns.settings.timeout) { [self] in
             guard let claim = waiting.state.withLock({ $0.claim }) else {
-                return end(waiting, with: Errno(EBUSY))
+                return waiting.opening.takeSeatAnyway()
             }
-            // Those who coordinate refuse it; presenters that do not answer do not.
+            // A claim of a program that coordinates refuses the open; a presenter that does not
+            // answer does not.
             turns.arbiter.step(.overdue(claim))
             turns.deadlines.after(seconds: turns.settings.writerTime) { [self] in
-                end(waiting, with: Errno(EBUSY))
+                if waiting.state.withLock({ $0.claim }) != nil {
+                    return end(waiting, with: Errno(EBUSY))
+                }
+                waiting.opening.takeSeatAnyway()
             }
         }
         let isOver = waiting.state.withLock { state in
@@ -103,7 +107,12 @@ extension Driver {
     }
 
     private func hear(_ waiting: Waiting, _ id: ClaimID, _ outcome: Arbiter.Outcome) {
-        if case .refused(let refusal) = outcome { return end(waiting, with: refusal.errno) }
+        if case .refused(let refusal) = outcome {
+            guard case .failed = refusal else { return end(waiting, with: refusal.errno) }
+            // A presenter could not save what it holds. The program gets what is on disk.
+            waiting.state.withLock { $0.claim = nil }
+            return takeSeat(waiting)
+        }
         let isOver = waiting.state.withLock { state in
             state.claim = nil
             if !state.isOver { waiting.opening.hold(id) }

@@ -21,6 +21,24 @@ enum Family {
         return a.contains(second) || b.contains(first)
     }
 
+    /// Whether two processes are one program's, which shares its files out among them by itself:
+    /// one descends from the other, or a third has forked both and none of the three has executed
+    /// anything since.
+    static func share(_ a: [Int32], _ b: [Int32]) -> Bool {
+        if areKin(a, b) { return true }
+        guard a.count > 1, b.count > 1, a[1] == b[1], let program = program(of: a[1]) else {
+            return false
+        }
+        return self.program(of: a[0]) == program && self.program(of: b[0]) == program
+    }
+
+    /// The file that a process executes; nil when it is not ours to see.
+    private static func program(of process: Int32) -> [UInt64]? {
+        var status = stat()
+        guard stat("/proc/\(process)/exe", &status) == 0 else { return nil }
+        return [UInt64(status.st_dev), UInt64(status.st_ino)]
+    }
+
     /// The process that a thread is of; nil when it is gone or not ours to see.
     static func process(of thread: Int32) -> Int32? { relatives(of: thread)?.process }
 

@@ -10,6 +10,8 @@ enum Flag {
     static let noFollow: Int32 = 0x100  // AT_SYMLINK_NOFOLLOW
     static let renameExchange: UInt32 = 2
     static let renameNoReplace: UInt32 = 1
+    static let immutable: UInt64 = 0x10  // STATX_ATTR_IMMUTABLE
+    static let appendOnly: UInt64 = 0x20  // STATX_ATTR_APPEND
     static let punchHole: Int32 = 2  // FALLOC_FL_PUNCH_HOLE
 
     /// What a descriptor of ours must not inherit from a program's open: our buffers are not

@@ -114,12 +114,6 @@ package final class MountSession: @unchecked Sendable {
     /// Serves until the volume is unmounted, by anybody, or `stop` was called. Call it once.
     package func run() {
         let notifier = Thread("notifier") { self.driver.notifier.run(self.session) }
-        let parked = (0..<Parking.threads).map { number in
-            Thread("parking \(number)") {
-                _ = cl_thread_unshare()
-                self.driver.parking.run()
-            }
-        }
         let deadlines = Thread("turns") { self.driver.turns.deadlines.run() }
         let workers = (0..<workerCount).map { number in
             Thread("fuse \(number)") { self.serve() }
@@ -131,7 +125,6 @@ package final class MountSession: @unchecked Sendable {
         driver.turns.deadlines.close()
         deadlines.join()
         driver.parking.stop()
-        for thread in parked { thread.join() }
         driver.closeRemaining()
         driver.notifier.stop()
         notifier.join()

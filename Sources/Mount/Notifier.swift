@@ -12,11 +12,16 @@ final class Notifier: Sendable {
         case contents(UInt64)
         /// A name in a directory.
         case name([UInt8], in: UInt64)
+        /// Nothing: runs something when the kernel has heard all that it was told before.
+        case then(@Sendable () -> Void)
     }
 
     private let queue = BlockingQueue<Notice>()
 
-    func tell(_ notice: Notice) { queue.put(notice) }
+    /// Runs `.then` at once when nobody is told anything any more.
+    func tell(_ notice: Notice) {
+        if !queue.put(notice), case .then(let body) = notice { body() }
+    }
 
     func stop() { queue.close() }
 
@@ -30,6 +35,7 @@ final class Notifier: Sendable {
                 name.asCString {
                     _ = fuse_lowlevel_notify_inval_entry(session, directory, $0, name.count - 1)
                 }
+            case .then(let body): body()
             }
         }
     }

@@ -97,6 +97,14 @@ final class Opening: @unchecked Sendable {
         driver.turns.watch(state, file: file, names: driver.nodes.path(of: node) ?? [])
     }
 
+    /// Goes ahead although others have the file open, if it waits for them: plain programs do not
+    /// expect open(2) to fail with EBUSY.
+    func takeSeatAnyway() {
+        guard let seat else { return }
+        let now = cl_clock_monotonic_ns()
+        for next in state.seats.withLock({ $0.admitAnyway(seat, now: now) }) { next() }
+    }
+
     func hold(_ claim: ClaimID) { self.claim = claim }
     var held: ClaimID? { claim }
     /// It is not this one's to end any more.
@@ -125,6 +133,7 @@ final class Opening: @unchecked Sendable {
     /// opened the file meanwhile.
     func proceed(mayBlock: Bool) throws(Errno) -> Opened? {
         guard writes else { return try open(nil) }
+        try refuseProtected()
         let opened = try state.withContent(mayBlock: mayBlock) {
             (content) throws(Errno) -> Opened? in
             let (others, mode) = self.state.life.withLock { ($0.handles, $0.mode) }
@@ -156,6 +165,19 @@ final class Opening: @unchecked Sendable {
     func proceedPatiently() throws(Errno) -> Opened {
         while true {
             if let opened = try proceed(mayBlock: true) { return opened }
+        }
+    }
+
+    /// What chattr(1) has made immutable is not opened for writing, and what may only grow is opened
+    /// for appending only. The kernel asks the file below for these bits only when a descriptor for
+    /// writing is opened there.
+    private func refuseProtected() throws(Errno) {
+        guard !isNew else { return }
+        var status = cl_statx()
+        try check(cl_statx(file.raw, 0, &status))
+        if status.attributes & Flag.immutable != 0 { throw Errno(EPERM) }
+        if status.attributes & Flag.appendOnly != 0, truncates || flags & O_APPEND == 0 {
+            throw Errno(EPERM)
         }
     }
 

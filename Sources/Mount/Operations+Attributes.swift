@@ -50,7 +50,7 @@ extension Driver {
             // Counted once more until the parked half is done.
             _ = nodes.use(node, file)
             parking.park(
-                request, inLine: state.line,
+                request, on: .opens, inLine: state.line,
                 { () throws(Errno) in
                     _ = try self.truncate(node, state, file, size, handle, caller, mayBlock: true)
                 },

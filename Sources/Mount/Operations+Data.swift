@@ -49,7 +49,7 @@ extension Driver {
             // The old blocks have to be on the disk first.
             let (caller, copied) = (request.caller, [UInt8](bytes))
             parking.park(
-                request,
+                request, on: .disk, toTheEnd: true,
                 { () throws(Errno) -> Int64 in
                     let result = copied.withUnsafeBytes { bytes in
                         Result { () throws(Errno) in
@@ -76,7 +76,7 @@ extension Driver {
         request.answer { () throws(Errno) in
             let handle = try handles.find(number)
             parking.park(
-                request,
+                request, on: .disk, toTheEnd: true,
                 { () throws(Errno) in
                     // What it held before, first.
                     try handle.state.content.withLock { (content) throws(Errno) in
@@ -95,12 +95,17 @@ extension Driver {
     ) {
         request.answer { () throws(Errno) in
             let handle = try handles.find(number)
-            let descriptor = try handle.descriptor()
-            try willWrite(handle, offset: offset, length: Int(length))
-            _ = try change(for: request.caller) {
-                Int64(cl_fallocate(descriptor, mode, offset, length))
-            }
-            request.done()
+            let caller = request.caller
+            parking.park(
+                request, on: .disk, toTheEnd: true,
+                { () throws(Errno) in
+                    let descriptor = try handle.descriptor()
+                    try self.willWrite(handle, offset: offset, length: Int(length))
+                    _ = try self.change(for: caller) {
+                        Int64(cl_fallocate(descriptor, mode, offset, length))
+                    }
+                },
+                answer: { request, _ in request.done() })
         }
     }
 
@@ -130,17 +135,24 @@ extension Driver {
             let source = try handles.find(from.number)
             let target = try handles.find(to.number)
             if let range = source.absentRange(from.offset, length), let file = source.contents {
+                let caller = request.caller
                 return awaitContents(request, .bytes(range), of: file) { request in
+                    cl_thread_serve(caller.unique, caller.group)
                     self.copy(request, from, to, length: length)
                 }
             }
-            let (input, descriptor) = (try source.descriptor(), try target.descriptor())
-            try willWrite(target, offset: to.offset, length: length)
-            let count = try change(for: request.caller) {
-                cl_copy_file_range(
-                    input, from.offset, descriptor, to.offset, length)
-            }
-            fuse_reply_write(request.raw, Int(count))
+            let caller = request.caller
+            parking.park(
+                request, on: .disk, toTheEnd: true,
+                { () throws(Errno) -> Int64 in
+                    let (input, descriptor) = (try source.descriptor(), try target.descriptor())
+                    try self.willWrite(target, offset: to.offset, length: length)
+                    return try self.change(for: caller) {
+                        cl_copy_file_range(
+                            input, from.offset, descriptor, to.offset, length)
+                    }
+                },
+                answer: { request, count in fuse_reply_write(request.raw, Int(count)) })
         }
     }
 
@@ -166,7 +178,18 @@ extension Driver {
             _ = try change(for: request.caller) {
                 Int64(cl_ioctl(real.raw, UInt(command), &argument))
             }
-            fuse_reply_ioctl(request.raw, 0, argument, min(outCount, argument.count))
+            let setting: [UInt32] = [0x4008_6602, 0x401c_5820]
+            guard setting.contains(command) else {
+                fuse_reply_ioctl(request.raw, 0, argument, min(outCount, argument.count))
+                return
+            }
+            // The time of change is another one, which the kernel has to ask for. It holds no lock
+            // that forgetting attributes needs.
+            notifier.tell(.attributes(id))
+            notifier.tell(
+                .then { [argument] in
+                    fuse_reply_ioctl(request.raw, 0, argument, min(outCount, argument.count))
+                })
         }
     }
 }

@@ -105,8 +105,11 @@ extension Driver {
     func fsyncdir(_ request: Request, _ number: UInt64, dataOnly: Int32) {
         request.answer { () throws(Errno) in
             let stream = try streams.find(number)
-            if stream.descriptor >= 0 { try check(cl_fsync(stream.descriptor, dataOnly)) }
-            request.done()
+            guard stream.descriptor >= 0 else { return request.done() }
+            parking.park(
+                request, on: .disk, toTheEnd: true,
+                { () throws(Errno) in try check(cl_fsync(stream.descriptor, dataOnly)) },
+                answer: { request, _ in request.done() })
         }
     }
 }

@@ -57,7 +57,7 @@ extension Driver {
             throw error
         }
         parking.park(
-            request, inLine: opening.line,
+            request, on: .opens, inLine: opening.line,
             { () throws(Errno) in try opening.proceedPatiently() },
             undo: { self.closeHandle($0.number) }, finally: { opening.abandon() },
             answer: { self.answerOpen($0, $1) })
@@ -217,7 +217,7 @@ extension Driver {
         if let contents = handle.contents { volume.endUse(contents) }
         if handle.isCreator { nodes.remove(.unsaved, from: handle.node) }
         if !end(handle, unique: unique, mayBlock: false) {
-            parking.errand(inLine: handle.state.line) {
+            parking.errand(on: .opens, inLine: handle.state.line) {
                 _ = self.end(handle, unique: unique, mayBlock: true)
             }
         }

@@ -8,33 +8,61 @@ import Volume
 // Names that go away or move. The namespace is locked for writing around the system call and what
 // it means for nodes.
 extension Driver {
-    func unlink(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
+    /// A program that unlinks what it has just closed is not one that unlinks what it still writes;
+    /// but the release that tells so may be served a moment after the close was answered. So what
+    /// seems to be written still is tried again, `patience` times.
+    func unlink(
+        _ request: Request, in id: UInt64, _ name: UnsafePointer<CChar>, patience: Int = 25
+    ) {
         request.answer { () throws(Errno) in
-            let parent = try node(parent)
+            let parent = try node(id)
             try refuseReserved(name)
             let directory = try directory(parent)
-            let actor = actor(request.caller)
-            let isApplier = gate.isApplier(request.caller.process)
-            // Who unlinks what he has just closed is not one who unlinks what he still writes; but
-            // the release that tells may be served a moment after the close was answered.
-            var patience = 25
-            let unlink = { () throws(Errno) -> Bool in
-                let file = try self.victim(name, in: directory)
-                let traits = self.traits(file.node)
+            let caller = request.caller
+            let actor = actor(caller)
+            let isApplier = gate.isApplier(caller.process)
+            let isDone = try namespace.writing { () throws(Errno) -> Bool in
+                let file = try victim(name, in: directory)
+                let traits = traits(file.node)
                 if traits == .unsaved, patience > 0 { return false }
-                if isApplier { try self.admitRemoval(parent, name, file) }
-                let isStashed = try self.volume.unlink(
+                if isApplier { try admitRemoval(parent, name, file) }
+                let isStashed = try volume.unlink(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
                     status: file.status, traits: traits, by: actor)
-                self.vanished(file, name, in: parent, isStashed: isStashed)
-                if isApplier { self.gate.carriedOut() }
+                vanished(file, name, in: parent, isStashed: isStashed)
+                if isApplier { gate.carriedOut() }
                 return true
             }
-            while !(try namespace.writing(unlink)) {
-                usleep(200)
-                patience -= 1
+            if isDone { return request.done() }
+            let copy = terminated(name)
+            retry(request, after: Driver.releaseSeconds) { request in
+                cl_thread_serve(caller.unique, caller.group)
+                copy.asCString { self.unlink(request, in: id, $0, patience: patience - 1) }
             }
-            request.done()
+        }
+    }
+
+    /// How long the release of a file that was closed is given at a time.
+    static let releaseSeconds = 0.000_2
+
+    /// Calls `go` when what stands at a name is not being written any more, or soon anyway.
+    func awaitRelease(
+        _ request: Request, in id: UInt64, _ name: UnsafePointer<CChar>, patience: Int = 25,
+        _ go: @escaping @Sendable (Request) -> Void
+    ) {
+        let isWritten = {
+            guard let parent = try? node(id), let directory = try? directory(parent),
+                let file = try? present(name, in: directory)
+            else { return false }
+            return traits(file.node) == .unsaved
+        }()
+        guard isWritten, patience > 0 else { return go(request) }
+        let (copy, caller) = (terminated(name), request.caller)
+        retry(request, after: Driver.releaseSeconds) { request in
+            cl_thread_serve(caller.unique, caller.group)
+            copy.asCString {
+                self.awaitRelease(request, in: id, $0, patience: patience - 1, go)
+            }
         }
     }
 

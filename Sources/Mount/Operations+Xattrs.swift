@@ -121,7 +121,7 @@ extension Driver {
             }
             guard let path = nodes.path(of: node), !path.isEmpty else { throw Errno(ENODATA) }
             parking.park(
-                request,
+                request, on: .questions,
                 { () throws(Errno) in
                     guard let history = try self.history(at: path),
                         let value = attribute.value(of: history)

@@ -7,7 +7,27 @@ import SystemCalls
 /// comes from there. A worker never waits, or the requests that would end its waiting could not be
 /// served.
 final class Parking: Sendable {
-    static let threads = 3
+    /// What a parked request may wait for. Each kind has threads of its own, so that many requests
+    /// of one kind cannot delay those of another.
+    enum Lane: Int, CaseIterable {
+        /// Nothing: work that only has to run on another thread, soon.
+        case ready
+        /// The recorder, for one file: opens, truncations and closes.
+        case opens
+        /// The journal, the recorder or old contents: questions about versions.
+        case questions
+        /// The disk, for as long as it takes: fsync and copies of any length.
+        case disk
+
+        fileprivate var pool: ThreadPool {
+            switch self {
+            case .ready: ThreadPool("ready", limit: 1)
+            case .opens: ThreadPool("opens", limit: 4)
+            case .questions: ThreadPool("questions", limit: 4)
+            case .disk: ThreadPool("disk", limit: 16)
+            }
+        }
+    }
 
     /// A parked request. Who claims it answers it; an interrupt (EINTR) and the work may both want
     /// to.
@@ -44,15 +64,16 @@ final class Parking: Sendable {
         }
     }
 
-    private let queue = BlockingQueue<@Sendable () -> Void>()
+    private let pools = Lane.allCases.map(\.pool)
     fileprivate let tickets = Mutex(Slab<Ticket>())
 
-    /// Runs `body` on a parking thread: what it gives back is the answer, to be sent there; what it
-    /// throws is refused with. Those in one line run one after the other. `finally` runs in any
-    /// case. `undo` takes back a result that nobody waits for any more. An interrupted request that
-    /// has not begun never does.
+    /// Runs `body` on a thread of the lane: what it gives back is the answer, to be sent there;
+    /// what it throws is refused with. Those in one line run one after the other. `finally` runs in
+    /// any case. `undo` takes back a result that nobody waits for any more. An interrupted request
+    /// that has not begun never does. `toTheEnd`: once begun it is not interrupted any more, for
+    /// what it works on is only there until it is answered.
     func park<Result: Sendable>(
-        _ request: Request, inLine line: Line? = nil,
+        _ request: Request, on lane: Lane, inLine line: Line? = nil, toTheEnd: Bool = false,
         _ body: @escaping @Sendable () throws(Errno) -> Result,
         undo: @escaping @Sendable (Result) -> Void = { _ in },
         finally: @escaping @Sendable () -> Void = {},
@@ -66,17 +87,17 @@ final class Parking: Sendable {
             finally()
             return request.refuse(.interrupted)
         }
-        enqueue(line) {
+        enqueue(lane, line) {
             defer {
                 _ = self.tickets.withLock { $0.remove(number) }
                 finally()
             }
-            if ticket.isAnswered { return }
+            if toTheEnd ? !ticket.claim() : ticket.isAnswered { return }
             do throws(Errno) {
                 let result = try body()
-                if ticket.claim() { answer(request, result) } else { undo(result) }
+                if toTheEnd || ticket.claim() { answer(request, result) } else { undo(result) }
             } catch {
-                if ticket.claim() { request.refuse(error) }
+                if toTheEnd || ticket.claim() { request.refuse(error) }
             }
         }
     }
@@ -93,20 +114,24 @@ final class Parking: Sendable {
     }
 
     /// Runs something nobody waits for.
-    func errand(inLine line: Line, _ body: @escaping @Sendable () -> Void) { enqueue(line, body) }
+    func errand(
+        on lane: Lane, inLine line: Line? = nil, _ body: @escaping @Sendable () -> Void
+    ) {
+        enqueue(lane, line, body)
+    }
 
-    private func enqueue(_ line: Line?, _ work: @escaping @Sendable () -> Void) {
-        guard let line else { return start(work) }
+    private func enqueue(_ lane: Lane, _ line: Line?, _ work: @escaping @Sendable () -> Void) {
+        guard let line else { return start(lane, work) }
         let inTurn: @Sendable () -> Void = {
             work()
-            if let next = line.leave() { self.start(next) }
+            if let next = line.leave() { self.start(lane, next) }
         }
-        if line.join(inTurn) { start(inTurn) }
+        if line.join(inTurn) { start(lane, inTurn) }
     }
 
     /// Once the session ends there are no threads any more, and nobody to keep waiting.
-    private func start(_ work: @escaping @Sendable () -> Void) {
-        if !queue.put(work) { work() }
+    private func start(_ lane: Lane, _ work: @escaping @Sendable () -> Void) {
+        if !pools[lane.rawValue].run(work) { work() }
     }
 
     private func number(_ ticket: Ticket) -> UInt64 {
@@ -126,7 +151,7 @@ final class Parking: Sendable {
         guard let interrupted = ticket.interrupted else { return }
         // libfuse holds a lock of the request here.
         _ = tickets.withLock { $0.remove(number) }
-        start(interrupted)
+        start(.ready, interrupted)
     }
 
     /// A request that waits, on no thread, for something to happen.
@@ -161,14 +186,10 @@ final class Parking: Sendable {
 
     /// Runs something soon, on a parking thread.
     /// Not any more once the session ends.
-    func soon(_ body: @escaping @Sendable () -> Void) { queue.put(body) }
+    func soon(_ body: @escaping @Sendable () -> Void) { pools[Lane.ready.rawValue].run(body) }
 
-    func stop() { queue.close() }
-
-    /// Until `stop`, and until all that was parked has been answered.
-    func run() {
-        while let work = queue.take() { work() }
-    }
+    /// Returns when all that was parked has been answered.
+    func stop() { for pool in pools.reversed() { pool.close() } }
 }
 
 /// Work that is done one after the other, whoever does it.

@@ -85,6 +85,15 @@ struct Seats: Sendable {
         return waiters.isEmpty ? [] : admit(now: now)
     }
 
+    /// Gives a waiter its seat whoever is in the way; nothing when it does not wait.
+    mutating func admitAnyway(_ seat: UInt64, now: Int64) -> [@Sendable () -> Void] {
+        guard let index = waiters.firstIndex(where: { $0.seat == seat }) else { return [] }
+        let waiter = waiters.remove(at: index)
+        holders.append(
+            Holder(seat: seat, kind: waiter.kind, process: waiter.process, since: now))
+        return [waiter.go] + admit(now: now)
+    }
+
     var isWaitedFor: Bool { !waiters.isEmpty }
 
     /// Those that somebody waits for.
@@ -127,7 +136,8 @@ struct Seats: Sendable {
                 break
             }
             let isBehind = waiting.contains {
-                $0.kind.conflicts(with: waiter.kind) && !Family.areKin($0.line, waiter.line)
+                $0.kind.conflicts(with: waiter.kind)
+                    && !Family.share($0.line, waiter.line)
             }
             let isBlocked =
                 isBehind
@@ -137,7 +147,7 @@ struct Seats: Sendable {
                     }
                     let line = lines[holder.process] ?? Family.line(of: holder.process)
                     lines[holder.process] = line
-                    return !Family.areKin(line, waiter.line)
+                    return !Family.share(line, waiter.line)
                 }
             if isBlocked, !isFree {
                 waiting.append(waiter)

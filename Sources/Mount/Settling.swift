@@ -23,7 +23,7 @@ extension Driver {
             else { throw .readOnly }
             let name = Name(cString: name)
             parking.park(
-                request,
+                request, on: .questions,
                 { () throws(Errno) in
                     let (version, isLast) = try self.version(name, in: parent)
                     do throws(VolumeError) {
@@ -44,7 +44,7 @@ extension Driver {
         else { return settle(request, in: parent, name) }
         let name = Name(cString: name)
         parking.park(
-            request,
+            request, on: .questions,
             { () throws(Errno) in
                 do throws(Errno) { _ = try self.document(name, in: node) } catch {
                     guard error == .notFound else { throw error }
@@ -88,7 +88,7 @@ extension Driver {
             let (name, target) = (Name(cString: from.name), to.parent)
             let actor = actor(request.caller)
             parking.park(
-                request,
+                request, on: .disk,
                 { () throws(Errno) -> ReadyReplacement? in
                     let (version, _) = try self.version(name, in: parent)
                     return try self.ready(version, path + [document], actor)

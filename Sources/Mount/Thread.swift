@@ -22,6 +22,9 @@ final class Thread: @unchecked Sendable {
 
     func join() { pthread_join(id, nil) }
 
+    /// Nobody will join it.
+    func detach() { pthread_detach(id) }
+
     /// Ends the system call that the thread sleeps in.
     func wake() { _ = cl_wake(id) }
 

@@ -147,7 +147,8 @@ final class Turns: Sendable {
 package struct TurnSettings: Sendable {
     /// False: nobody waits for anybody, whatever is claimed.
     package var isOn = true
-    /// Seconds that an open waits for its turn before it fails with EBUSY.
+    /// Seconds that an open waits: then it fails with EBUSY where a claim is in its way, and goes
+    /// ahead where other programs have the file open.
     package var timeout = 30.0
     /// Seconds that what changes names waits before it goes ahead.
     package var namesTimeout = 0.25

@@ -207,7 +207,7 @@ extension Driver {
             return answer(request, names(in: node))
         }
         parking.park(
-            request,
+            request, on: .questions,
             { () throws(Errno) -> [Name] in
                 do throws(Errno) {
                     let state = try self.document(name, in: node)

@@ -149,7 +149,8 @@ package struct MountOptions: Hashable, Sendable {
 
 /// The waits of programs that a mount option can change.
 package enum TurnTime: String, Hashable, Sendable, CaseIterable {
-    /// Until an open that waits for its turn fails with EBUSY (30).
+    /// Until an open that waits for a claim fails with EBUSY, and one that waits for programs that
+    /// have the file open goes ahead (30).
     case timeout = "coordination_timeout"
     /// Until a rename, an unlink, a create goes ahead (0.25).
     case names = "names_timeout"

@@ -185,4 +185,15 @@ extension AssertionTests {
             #expect(try Command("cat", "\(root)/a").succeed() == "new")
         }
     }
+
+    @Test("a presenter that cannot save keeps no plain program from what is on disk")
+    func savingFailsForPlainPrograms() throws {
+        try withTurns(["a"]) { root in
+            let one = try Program()
+            try one.present("editor", "\(root)/a fails=no_paper_left")
+            #expect(try Command("cat", "\(root)/a").succeed() == "old")
+            try Command("sh", "-c", "echo more >> '\(root)/a'").succeed()
+            #expect(one.messages("editor").contains("save"))
+        }
+    }
 }

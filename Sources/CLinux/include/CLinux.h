@@ -74,7 +74,7 @@ int cl_thread_id(void);
 /// uid, gid and pid of the process at the other end of a Unix socket.
 int cl_peer(int socket, uid_t *uid, gid_t *gid, pid_t *pid);
 int cl_ignore_signals(void);                           /* SIGPIPE and SIGIO */
-int cl_raise_descriptor_limit(void);                   /* to the hard limit; returns it */
+int cl_raise_descriptor_limit(void);                   /* to 2^20 where allowed, else to the hard limit; returns it */
 int cl_mount(const char *source, const char *target, const char *type, unsigned long flags, const char *data);
 int cl_umount(const char *target, int lazily);
 int64_t cl_clock_realtime_ns(void);

@@ -1,0 +1,105 @@
+import CLinux
+import Glibc
+
+/// Runs work on threads of its own, oldest first. A thread is started when work waits and no thread
+/// is idle, up to a limit; it ends when it was idle for a while.
+final class ThreadPool: @unchecked Sendable {
+    private let name: String
+    private let limit: Int
+    private let idleNanoseconds: Int64
+    private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
+    /// Work was added, or the pool was closed.
+    private let filled = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+    /// A thread has ended.
+    private let ended = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
+    // Guarded by the mutex.
+    private var waiting: [@Sendable () -> Void] = []
+    private var next = 0
+    private var idle = 0
+    private var threads = 0
+    private var isClosed = false
+
+    /// `name` is for ps and gdb, at most 15 bytes.
+    init(_ name: String, limit: Int, idleSeconds: Int64 = 5) {
+        self.name = name
+        self.limit = limit
+        idleNanoseconds = idleSeconds * 1_000_000_000
+        mutex.initialize(to: pthread_mutex_t())
+        pthread_mutex_init(mutex, nil)
+        var attributes = pthread_condattr_t()
+        pthread_condattr_init(&attributes)
+        pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)
+        for condition in [filled, ended] {
+            condition.initialize(to: pthread_cond_t())
+            pthread_cond_init(condition, &attributes)
+        }
+        pthread_condattr_destroy(&attributes)
+    }
+
+    deinit {
+        pthread_cond_destroy(filled)
+        pthread_cond_destroy(ended)
+        pthread_mutex_destroy(mutex)
+        filled.deallocate()
+        ended.deallocate()
+        mutex.deallocate()
+    }
+
+    /// False once the pool is closed: the work was not taken.
+    @discardableResult
+    func run(_ work: @escaping @Sendable () -> Void) -> Bool {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        if isClosed { return false }
+        waiting.append(work)
+        if waiting.count - next > idle, threads < limit {
+            threads += 1
+            Thread(name) { self.serve() }.detach()
+        } else {
+            pthread_cond_signal(filled)
+        }
+        return true
+    }
+
+    /// Takes no more work, and returns when all that was taken is done and the threads have ended.
+    func close() {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        isClosed = true
+        pthread_cond_broadcast(filled)
+        while threads > 0 { pthread_cond_wait(ended, mutex) }
+    }
+
+    private func serve() {
+        _ = cl_thread_unshare()
+        while let work = take() { work() }
+    }
+
+    /// Nil: the calling thread has to end.
+    private func take() -> (@Sendable () -> Void)? {
+        pthread_mutex_lock(mutex)
+        defer { pthread_mutex_unlock(mutex) }
+        var until = timespec(nanoseconds: cl_clock_monotonic_ns() + idleNanoseconds)
+        while next == waiting.count {
+            var isOver = isClosed
+            if !isOver {
+                idle += 1
+                let result = pthread_cond_timedwait(filled, mutex, &until)
+                idle -= 1
+                isOver = result == ETIMEDOUT && next == waiting.count
+            }
+            if isOver {
+                threads -= 1
+                pthread_cond_broadcast(ended)
+                return nil
+            }
+        }
+        let work = waiting[next]
+        next += 1
+        if next == waiting.count || next >= 1024 {
+            waiting.removeFirst(next)
+            next = 0
+        }
+        return work
+    }
+}
