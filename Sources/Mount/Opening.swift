@@ -168,9 +168,9 @@ final class Opening: @unchecked Sendable {
         }
     }
 
-    /// What chattr(1) has made immutable is not opened for writing, and what may only grow is opened
-    /// for appending only. The kernel asks the file below for these bits only when a descriptor for
-    /// writing is opened there.
+    /// What chattr(1) has made immutable is not opened for writing, and what may only grow is
+    /// opened for appending only. The kernel looks at these bits of the file below only when a
+    /// descriptor for writing is opened there.
     private func refuseProtected() throws(Errno) {
         guard !isNew else { return }
         var status = cl_statx()

@@ -22,6 +22,7 @@ struct Concord: ParsableCommand {
         version: "concord 0.1",
         subcommands: [
             MountCommand.self, UnmountCommand.self, HubCommand.self, ApplierCommand.self,
+            WatchdogCommand.self,
         ])
 
     static func main() {

@@ -20,8 +20,9 @@ struct Daemon {
     let rebuilds: Bool
     let announcement: Announcement
 
-    /// Returns when the volume has been unmounted and its journal closed.
-    func run() throws(VolumeError) {
+    /// Returns when the volume has been unmounted and its journal closed. True: it was unmounted
+    /// because this process was stopped for too long, and is to be mounted again.
+    func run() throws(VolumeError) -> Bool {
         // Before there is a thread: those to come inherit what is held back.
         cl_hold_signals()
         cl_raise_descriptor_limit()
@@ -37,14 +38,20 @@ struct Daemon {
             store: place.text, name: options.name,
             owner: "process \(getpid()), mounted at \(point.path)", settings: settings,
             log: file.logger("volume"))
+        let wasTakenAway: Bool
         do throws(VolumeError) {
-            try serve(volume, at: point, file)
+            wasTakenAway = try serve(volume, at: point, file)
         } catch {
             volume.stop()
             throw error
         }
         volume.stop()
         log.info("unmounted \(point.path)")
+        if wasTakenAway {
+            log.warning(
+                "This process was stopped for too long, so programs got errors. Mounting again.")
+        }
+        return wasTakenAway
     }
 
     private func checked() throws(VolumeError) -> (StorePlace, MountPoint) {
@@ -71,7 +78,8 @@ struct Daemon {
         return settings
     }
 
-    private func serve(_ volume: Volume, at point: MountPoint, _ file: LogFile) throws(VolumeError)
+    private func serve(_ volume: Volume, at point: MountPoint, _ file: LogFile)
+        throws(VolumeError) -> Bool
     {
         let log = file.logger("concord")
         let servesAll = options.allowOther && geteuid() == 0
@@ -124,13 +132,18 @@ struct Daemon {
         }
         endOnSignals(session, log)
         announce(session, volume, point, log)
+        let watchdog =
+            options.suspendTime > 0
+            ? Watchdog(mountPoint: point.text, seconds: options.suspendTime, log: log) : nil
         session.run()
+        let wasTakenAway = watchdog?.end() ?? false
         notice.stop()
         mediator.stop()
         membership.stop()
         inhibitor.stop()
         applier.stop()
         server.stop()
+        return wasTakenAway
     }
 
     private func endOnSignals(_ session: MountSession, _ log: Logger) {

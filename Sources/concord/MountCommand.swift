@@ -1,6 +1,8 @@
 import ArgumentParser
 import Control
+import Glibc
 import Model
+import SystemCalls
 
 struct MountCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -21,6 +23,10 @@ struct MountCommand: ParsableCommand {
               cache=SIZE           of documents that the hub has, too, keep so many bytes here at
                                    most (500M, 20G): what was not used for longest goes first
               free=SIZE            let go of more of these while less of the disk is free
+              suspend_timeout=SECONDS
+                                   when the daemon is stopped (SIGSTOP) for longer (60), programs
+                                   that wait for it get an error; it mounts again when it goes
+                                   on (0: they wait)
               limit_up=KB, limit_down=KB
                                    kilobytes a second to the hub and from it, at most
               ro, nosuid, nodev, noexec, noatime, sync, … as for mount(8)
@@ -73,9 +79,25 @@ struct MountCommand: ParsableCommand {
         let daemon = Daemon(
             mountPoint: point, store: store, isUsualStore: self.store == nil, options: options,
             rebuilds: rebuild, announcement: announcement)
-        do throws(VolumeError) { try daemon.run() } catch {
+        do throws(VolumeError) {
+            if try daemon.run() { try mountAgain(store: store, at: point) }
+        } catch {
             announcement.fail(error)
             throw error
         }
+    }
+
+    /// Replaces this process by one that mounts as it did.
+    private func mountAgain(store: FilePath, at point: FilePath) throws(VolumeError) {
+        var words = ["concord", "mount", "--foreground"].map(FilePath.init(_:))
+        if readyDescriptor != nil {
+            // Nobody waits for the word any more, but a daemon of the background writes its log.
+            let nowhere = open("/dev/null", O_WRONLY)
+            words += [FilePath("--ready-descriptor"), FilePath("\(nowhere)")]
+        }
+        words += [FilePath("--store"), store] + options.flatMap { [FilePath("-o"), FilePath($0)] }
+        words += [FilePath("--"), point]
+        withArguments(words) { _ = execv("/proc/self/exe", $0) }
+        throw VolumeError(.system, "cannot mount again: \(Errno(errno))")
     }
 }

@@ -23,6 +23,8 @@ package struct MountOptions: Hashable, Sendable {
     /// Bytes a second to the hub and from it.
     package var limitUp: Int?
     package var limitDown: Int?
+    /// Seconds for which the daemon may be stopped before its mount is taken away; 0: for ever.
+    package var suspendTime = 60.0
     /// For the kernel: ro, nosuid, nodev, noexec, noatime, …; the later of two that contradict each
     /// other.
     package var generic: [String] = []
@@ -44,6 +46,8 @@ package struct MountOptions: Hashable, Sendable {
         case "coordination": coordination = true
         case "nocoordination": coordination = false
         case _ where TurnTime(option: word) != nil: try take(time: word)
+        case _ where word.hasPrefix("suspend_timeout="):
+            suspendTime = try MountOptions.seconds(word)
         case _ where word.hasPrefix("cache="): cache = try MountOptions.size(word)
         case _ where word.hasPrefix("free="): free = try MountOptions.size(word)
         case _ where word.hasPrefix("limit_up="): limitUp = try MountOptions.rate(word)
@@ -69,12 +73,16 @@ package struct MountOptions: Hashable, Sendable {
 
     private mutating func take(time word: String) throws(VolumeError) {
         guard let time = TurnTime(option: word) else { return }
-        let text = word.dropFirst(time.rawValue.count + 1)
+        turns[time] = try MountOptions.seconds(word)
+    }
+
+    private static func seconds(_ word: String) throws(VolumeError) -> Double {
+        let (name, text) = parts(word)
         guard let seconds = Double(text), seconds >= 0, seconds <= 86_400 else {
             throw VolumeError(
-                .invalid, "\(time.rawValue)= needs seconds, 0 to 86400, and has \"\(text)\"")
+                .invalid, "\(name)= needs seconds, 0 to 86400, and has \"\(text)\"")
         }
-        turns[time] = seconds
+        return seconds
     }
 
     /// `500M`: bytes, or thousands (K), millions (M), … of them.
@@ -127,7 +135,10 @@ package struct MountOptions: Hashable, Sendable {
             "list_conflicts", "nocoordination",
         ]
         + TurnTime.allCases.map { "\($0.rawValue)=SECONDS" }
-        + ["cache=SIZE", "free=SIZE", "limit_up=KB", "limit_down=KB", "name=NAME"]
+        + [
+            "suspend_timeout=SECONDS", "cache=SIZE", "free=SIZE", "limit_up=KB", "limit_down=KB",
+            "name=NAME",
+        ]
 
     /// Each the opposite of the others in its row.
     private static let pairs = [

@@ -171,6 +171,26 @@ struct LifecycleTests {
         }
     }
 
+    @Test("a daemon that is stopped for too long hangs nobody, and mounts again when it goes on")
+    func stoppedForLong() throws {
+        try MountedVolume.with(options: ["suspend_timeout=1"]) { volume in
+            try save("one", to: "letter.txt", in: volume)
+            try stop(volume)
+            defer { _ = kill(volume.pid, SIGCONT) }
+            // It waits for the daemon and ends with an error, though the daemon never answers.
+            let question = try Command("stat", "\(volume.path)/absent").run()
+            #expect(question.status != 0)
+            #expect(!question.errors.contains("No such file"), "\(question.errors)")
+            _ = kill(volume.pid, SIGCONT)
+            try wait(for: "the volume to be mounted again") {
+                access("\(volume.path)/letter.txt", F_OK) == 0 ? true : nil
+            }
+            try save("two", to: "letter.txt", in: volume)
+            #expect(try texts(of: "letter.txt", in: volume) == ["one", "two"])
+            try expectSound(volume)
+        }
+    }
+
     /// Returns when none of the daemon's threads can take a request any more.
     private func stop(_ volume: MountedVolume) throws {
         _ = kill(volume.pid, SIGSTOP)
