@@ -66,10 +66,9 @@ package final class MountSession: @unchecked Sendable {
             "default_permissions", "fsname=\(source.filter { $0 != "," })", "subtype=concord",
         ]
         if options.allowOther { words.append("allow_other") }
-        if driver.actsAsCaller {
-            words += ["suid", "dev"].filter { !options.kernel.contains("no" + $0) }
-        }
-        words += options.kernel.filter { !words.contains($0) }
+        // libfuse mounts with nosuid and nodev unless told otherwise: a set-id program that another
+        // device has sent must not run with rights that it has nowhere else.
+        words += options.kernel
         var arguments = fuse_args()
         for word in ["concord", "-o", words.joined(separator: ",")] {
             fuse_opt_add_arg(&arguments, word)

@@ -29,7 +29,9 @@ struct MountCommand: ParsableCommand {
                                    on (0: they wait)
               limit_up=KB, limit_down=KB
                                    kilobytes a second to the hub and from it, at most
-              ro, nosuid, nodev, noexec, noatime, sync, … as for mount(8)
+              suid, dev            set-id programs and device files work; without these
+                                   options they do not
+              ro, noexec, noatime, sync, … as for mount(8)
             """)
 
     @Option(
