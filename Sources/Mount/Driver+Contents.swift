@@ -69,15 +69,17 @@ extension Driver {
 
     /// Calls `go` a moment later.
     func retry(
-        _ request: Request, after seconds: Double = 0.005,
-        else fail: @escaping @Sendable () -> Void = {},
+        _ request: Request, else fail: @escaping @Sendable () -> Void,
         _ go: @escaping @Sendable (Request) -> Void
     ) {
         guard let hold = parking.hold(request, interrupted: fail) else { return fail() }
+        soon(after: 0.005) { if hold.end() { go(request) } }
+    }
+
+    /// Calls `body` later, on a parking thread; no signal interrupts that.
+    func soon(after seconds: Double, _ body: @escaping @Sendable () -> Void) {
         let parking = parking
-        turns.deadlines.after(seconds: seconds) {
-            parking.soon { if hold.end() { go(request) } }
-        }
+        turns.deadlines.after(seconds: seconds) { parking.soon(body) }
     }
 
     /// Whether all of a file is here and it is no placeholder; else `again` is called when it is.

@@ -48,8 +48,8 @@ extension Driver {
             }
             // The old blocks have to be on the disk first.
             let (caller, copied) = (request.caller, [UInt8](bytes))
-            parking.park(
-                request, on: .disk, toTheEnd: true,
+            parking.carryOut(
+                request, on: .disk,
                 { () throws(Errno) -> Int64 in
                     let result = copied.withUnsafeBytes { bytes in
                         Result { () throws(Errno) in
@@ -75,8 +75,8 @@ extension Driver {
     func fsync(_ request: Request, _ number: UInt64, dataOnly: Int32) {
         request.answer { () throws(Errno) in
             let handle = try handles.find(number)
-            parking.park(
-                request, on: .disk, toTheEnd: true,
+            parking.carryOut(
+                request, on: .disk,
                 { () throws(Errno) in
                     // What it held before, first.
                     try handle.state.content.withLock { (content) throws(Errno) in
@@ -96,8 +96,8 @@ extension Driver {
         request.answer { () throws(Errno) in
             let handle = try handles.find(number)
             let caller = request.caller
-            parking.park(
-                request, on: .disk, toTheEnd: true,
+            parking.carryOut(
+                request, on: .disk,
                 { () throws(Errno) in
                     let descriptor = try handle.descriptor()
                     try self.willWrite(handle, offset: offset, length: Int(length))
@@ -142,8 +142,8 @@ extension Driver {
                 }
             }
             let caller = request.caller
-            parking.park(
-                request, on: .disk, toTheEnd: true,
+            parking.carryOut(
+                request, on: .disk,
                 { () throws(Errno) -> Int64 in
                     let (input, descriptor) = (try source.descriptor(), try target.descriptor())
                     try self.willWrite(target, offset: to.offset, length: length)

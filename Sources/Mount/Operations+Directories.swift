@@ -106,8 +106,8 @@ extension Driver {
         request.answer { () throws(Errno) in
             let stream = try streams.find(number)
             guard stream.descriptor >= 0 else { return request.done() }
-            parking.park(
-                request, on: .disk, toTheEnd: true,
+            parking.carryOut(
+                request, on: .disk,
                 { () throws(Errno) in try check(cl_fsync(stream.descriptor, dataOnly)) },
                 answer: { request, _ in request.done() })
         }

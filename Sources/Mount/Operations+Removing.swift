@@ -35,7 +35,7 @@ extension Driver {
             }
             if isDone { return request.done() }
             let copy = terminated(name)
-            retry(request, after: Driver.releaseSeconds) { request in
+            soon(after: Driver.releaseSeconds) {
                 cl_thread_serve(caller.unique, caller.group)
                 copy.asCString { self.unlink(request, in: id, $0, patience: patience - 1) }
             }
@@ -58,7 +58,7 @@ extension Driver {
         }()
         guard isWritten, patience > 0 else { return go(request) }
         let (copy, caller) = (terminated(name), request.caller)
-        retry(request, after: Driver.releaseSeconds) { request in
+        soon(after: Driver.releaseSeconds) {
             cl_thread_serve(caller.unique, caller.group)
             copy.asCString {
                 self.awaitRelease(request, in: id, $0, patience: patience - 1, go)

@@ -70,10 +70,9 @@ final class Parking: Sendable {
     /// Runs `body` on a thread of the lane: what it gives back is the answer, to be sent there;
     /// what it throws is refused with. Those in one line run one after the other. `finally` runs in
     /// any case. `undo` takes back a result that nobody waits for any more. An interrupted request
-    /// that has not begun never does. `toTheEnd`: once begun it is not interrupted any more, for
-    /// what it works on is only there until it is answered.
+    /// that has not begun never does.
     func park<Result: Sendable>(
-        _ request: Request, on lane: Lane, inLine line: Line? = nil, toTheEnd: Bool = false,
+        _ request: Request, on lane: Lane, inLine line: Line? = nil,
         _ body: @escaping @Sendable () throws(Errno) -> Result,
         undo: @escaping @Sendable (Result) -> Void = { _ in },
         finally: @escaping @Sendable () -> Void = {},
@@ -92,13 +91,25 @@ final class Parking: Sendable {
                 _ = self.tickets.withLock { $0.remove(number) }
                 finally()
             }
-            if toTheEnd ? !ticket.claim() : ticket.isAnswered { return }
+            if ticket.isAnswered { return }
             do throws(Errno) {
                 let result = try body()
-                if toTheEnd || ticket.claim() { answer(request, result) } else { undo(result) }
+                if ticket.claim() { answer(request, result) } else { undo(result) }
             } catch {
-                if toTheEnd || ticket.claim() { request.refuse(error) }
+                if ticket.claim() { request.refuse(error) }
             }
+        }
+    }
+
+    /// The same for what no signal interrupts: calls that on a disk never fail with EINTR, and that
+    /// use what is only there until they are answered.
+    func carryOut<Result: Sendable>(
+        _ request: Request, on lane: Lane,
+        _ body: @escaping @Sendable () throws(Errno) -> Result,
+        answer: @escaping @Sendable (Request, Result) -> Void
+    ) {
+        start(lane) {
+            request.answer { () throws(Errno) in answer(request, try body()) }
         }
     }
 

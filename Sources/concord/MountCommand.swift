@@ -77,6 +77,8 @@ struct MountCommand: ParsableCommand {
             print("concord: \(sentence)")
             return
         }
+        // Whoever started us waits until it is closed, so no program of ours may have it.
+        if let readyDescriptor { _ = fcntl(readyDescriptor, F_SETFD, FD_CLOEXEC) }
         let announcement = Announcement(descriptor: readyDescriptor)
         let daemon = Daemon(
             mountPoint: point, store: store, isUsualStore: self.store == nil, options: options,
