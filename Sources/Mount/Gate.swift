@@ -84,11 +84,13 @@ extension Driver {
         case .make(_, let place) where comesIn && !isExchange:
             guard isThere(place, to.parent, to.name) else { throw gate.refuse(.gone) }
             guard replaced == nil else { throw gate.refuse(.taken) }
+            if Trace(moved.status).isFile { try admitBesideLogs(to.parent, to.name) }
             return false
         case .replace(_, let place, let expected) where comesIn && !isExchange:
             guard let replaced else { throw gate.refuse(.gone) }
             guard isThere(place, to.parent, to.name) else { throw gate.refuse(.changed) }
             try admit(replaced, expected)
+            try admitBesideLogs(to.parent, to.name)
             return false
         case .replacePackage(_, let place, let inode, _) where comesIn && isExchange:
             guard let replaced else { throw gate.refuse(.gone) }
@@ -102,12 +104,17 @@ extension Driver {
             }
             guard isThere(new, to.parent, to.name) else { throw gate.refuse(.gone) }
             guard replaced == nil else { throw gate.refuse(.taken) }
+            guard Trace(moved.status).isFile else { return false }
+            try admitBesideLogs(from.parent, from.name)
+            try admitBesideLogs(to.parent, to.name)
             return false
         case .swap(let a, let inode, let b, let other) where !comesIn && isExchange:
             guard isThere(a, from.parent, from.name), isThere(b, to.parent, to.name),
                 UInt64(moved.status.st_ino) == inode,
                 replaced.map({ UInt64($0.status.st_ino) }) == other
             else { throw gate.refuse(.changed) }
+            try admitBesideLogs(from.parent, from.name)
+            try admitBesideLogs(to.parent, to.name)
             return true
         case .removePackage(let place, let inode, _, _)
         where !comesIn && !isExchange && to.parent === gate.incoming:
@@ -130,6 +137,7 @@ extension Driver {
             guard found.status.st_ino == expected.inode else { throw gate.refuse(.changed) }
         } else {
             try admit(found, expected)
+            try admitBesideLogs(parent, name)
         }
     }
 
@@ -152,6 +160,18 @@ extension Driver {
         }
         if nodes.flags(of: node).contains(.mapped), isMapped(try descriptor(node)) {
             throw gate.refuse(.open)
+        }
+    }
+
+    /// A log beside a database belongs to these contents under this name, and to no others.
+    private func admitBesideLogs(_ parent: Node, _ name: UnsafePointer<CChar>) throws(Errno) {
+        let directory = try directory(parent)
+        let main = cl_openat(
+            directory.raw, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME, 0)
+        defer { if main >= 0 { _ = cl_close(main) } }
+        let name = Name(cString: name)
+        if let log = DatabaseLog.hot(beside: name, in: directory.raw, main: main) {
+            throw gate.refuse(.logged(log))
         }
     }
 

@@ -170,6 +170,11 @@ extension SyncEngine.Outcome {
         switch result {
         case .done: self = .done
         case .changed, .open, .gone: self = .later
+        case .logged(let log):
+            self = .waits(
+                "Changes from the hub wait: the database log \(log) here holds changes that are "
+                    + "not in the database. Opening and closing it with the program that made it "
+                    + "ends that.")
         case .taken:
             let name = task.targetPath.last?.text ?? ""
             self = .stuck(

@@ -244,7 +244,17 @@ extension SyncEngine {
         case done
         /// Something here was quicker, or holds it up: looked at again when that is understood.
         case later
+        /// The same, and a person should know.
+        case waits(String)
         case stuck(String)
+
+        /// What a person should know.
+        var reason: String? {
+            switch self {
+            case .done, .later: nil
+            case .waits(let reason), .stuck(let reason): reason
+            }
+        }
 
         var isStuck: Bool { if case .stuck = self { true } else { false } }
     }
@@ -281,11 +291,7 @@ extension SyncEngine {
         }
         let path = task.targetPath.shown
         state.withLock { state in
-            if case .stuck(let reason) = outcome {
-                state.problems[path] = reason
-            } else {
-                state.problems[path] = nil
-            }
+            state.problems[path] = outcome.reason
         }
     }
 }

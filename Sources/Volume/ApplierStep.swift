@@ -67,6 +67,9 @@ package enum ApplierResult: Hashable, Sendable {
     case taken
     /// A program is writing to it now: to be tried later.
     case open
+    /// A database there has a log of that name beside it, which would no longer fit: to be tried
+    /// later.
+    case logged(Name)
     /// A directory that is not empty, a full disk, …: the kernel's words.
     case failed(String)
 }

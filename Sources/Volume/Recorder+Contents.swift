@@ -84,6 +84,8 @@ enum Live {
     case found(LiveFile)
     /// A program has it open or mapped for writing, or changed it while it was read.
     case busy
+    /// A database whose log beside it, of that name, holds changes that it does not have.
+    case logged(Name)
     /// Its name shows something else: an event about that is on its way.
     case gone
     /// A placeholder: its bytes are on the hub.
@@ -116,6 +118,14 @@ extension Recorder {
         return Trace(status)
     }
 
+    private func hotLog(of file: Int32, at path: [Name]) -> Name? {
+        guard let name = path.last,
+            let directory = try? openBeneath(
+                Array(path.dropLast()), from: tree, flags: O_PATH | O_DIRECTORY)
+        else { return nil }
+        return DatabaseLog.hot(beside: name, in: directory.raw, main: file)
+    }
+
     func openLive(_ item: Item, _ work: Work, syncs: Bool) throws(VolumeError) -> Live {
         if work.isWriting { return .busy }
         guard let path = try look({ try $0.path(of: item.key) }) else { return .gone }
@@ -136,6 +146,7 @@ extension Recorder {
         }
         // A mapping outlives close(2) without anybody telling: the lease says whether one is there.
         if cl_probe_writers(descriptor.raw) == -EAGAIN { return .busy }
+        if let log = hotLog(of: descriptor.raw, at: path) { return .logged(log) }
         var cut: [ChunkReference]?
         if trace.size > settings.largeBytes, !isParting {
             cut = try large.chunks(of: descriptor.raw, trace) { [weak self, key = item.key] in

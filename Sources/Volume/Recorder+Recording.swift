@@ -206,22 +206,21 @@ extension Recorder {
     ) throws(VolumeError) -> Recording? {
         var recording = Recording(item: item, work: work)
         var live: LiveFile?
+        var log: Name?
         if item.deleted == nil {
             switch try openLive(item, work, syncs: syncs) {
             case .found(let file): live = file
+            case .logged(let found):
+                tell(item, of: found)
+                log = found
+                guard leavesLive(item, work, &recording) else { return nil }
             case .gone: return notFound(item, work)
             case .absent(let found): noteAbsent(found, in: &recording)
             case .busy:
-                // The bytes moved aside wait for what replaces them, to be compared; but not for
-                // ever.
-                let age = cl_clock_monotonic_ns() - work.since
-                guard !work.formers.isEmpty, age > nanoseconds(settings.busySeconds) else {
-                    postpone(item.key)
-                    return nil
-                }
-                recording.isLiveLeft = true
+                guard leavesLive(item, work, &recording) else { return nil }
             }
         }
+        tell(item, of: log)
         guard let formers = try openFormers(&recording, live) else {
             postpone(item.key)
             return nil
@@ -230,6 +229,27 @@ extension Recorder {
         try keepBytes(&recording, formers, live, &places)
         untell("document \(item.key)")
         return recording
+    }
+
+    /// The bytes moved aside wait for what replaces them, to be compared; but not for ever. False:
+    /// they wait still.
+    private func leavesLive(_ item: Item, _ work: Work, _ recording: inout Recording) -> Bool {
+        let age = cl_clock_monotonic_ns() - work.since
+        guard !work.formers.isEmpty, age > nanoseconds(settings.busySeconds) else {
+            postpone(item.key)
+            return false
+        }
+        recording.isLiveLeft = true
+        return true
+    }
+
+    private func tell(_ item: Item, of log: Name?) {
+        guard let log else { return untell("log of \(item.key)") }
+        tell(
+            "log of \(item.key)",
+            "\(item.name) is neither recorded nor replaced by other devices' changes: its database "
+                + "log \(log) holds changes that are not in it. Opening and closing it with the "
+                + "program that made it ends that.")
     }
 
     /// The name shows something else: an event about that is on its way, or the tree was changed

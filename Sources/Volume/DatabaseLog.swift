@@ -1,0 +1,89 @@
+import CLinux
+import Glibc
+import Model
+import SystemCalls
+
+/// A SQLite database and its log are one document: while a log beside it holds changes that the
+/// database does not have, the database alone is an older state, or a torn one.
+package enum DatabaseLog {
+    /// The log of the file of that name, if it is hot: SQLite would apply it at the next opening.
+    /// `main` is open for reading; -1: there is no such file, and a log left behind would be
+    /// applied to whatever gets the name. A log that cannot be read counts as hot.
+    package static func hot(beside name: Name, in directory: Int32, main: Int32) -> Name? {
+        for (ending, isHot) in logs {
+            let log = Name(bytes: name.bytes + Array("\(ending)".utf8))
+            do throws(Errno) {
+                let file = try openBeneath(
+                    [log], from: directory, flags: O_RDONLY | O_NONBLOCK | O_NOATIME)
+                let trace = Trace(try file.status())
+                guard trace.isFile, trace.size > 0 else { continue }
+                if try isHot(file.raw, main) { return log }
+            } catch {
+                if error != .notFound, error.code != ENAMETOOLONG, error.code != ELOOP {
+                    return log
+                }
+            }
+        }
+        return nil
+    }
+
+    private static let logs: [(StaticString, @Sendable (Int32, Int32) throws(Errno) -> Bool)] = [
+        ("-journal", isJournalHot), ("-wal", isWALHot),
+    ]
+
+    /// Of a transaction that did not end: one that ended has removed it, emptied it or zeroed its
+    /// header.
+    @Sendable private static func isJournalHot(_ log: Int32, _ main: Int32) throws(Errno) -> Bool {
+        let magic: [UInt8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]
+        return try read(magic.count, from: log, at: 0) == magic
+    }
+
+    /// Its committed pages are not in the database as they are in the log. Some programs leave a
+    /// log behind of which the database has everything.
+    @Sendable private static func isWALHot(_ log: Int32, _ main: Int32) throws(Errno) -> Bool {
+        let header = try read(32, from: log, at: 0)
+        guard header.count == 32, header.word(at: 0) & ~1 == 0x377f_0682 else { return false }
+        let pageSize = Int64(header.word(at: 8))
+        guard pageSize >= 512, pageSize <= 65536 else { return false }
+        var (committed, open): ([UInt32: Int64], [UInt32: Int64]) = ([:], [:])
+        var count: Int64 = 0
+        var offset: Int64 = 32
+        while true {
+            let frame = try read(24, from: log, at: offset)
+            // What an earlier use of the log has left has another salt.
+            guard frame.count == 24, frame[8..<16] == header[16..<24] else { break }
+            open[frame.word(at: 0)] = offset + 24
+            if frame.word(at: 4) != 0 {
+                count = Int64(frame.word(at: 4))
+                committed.merge(open) { $1 }
+                open = [:]
+            }
+            offset += 24 + pageSize
+        }
+        guard !committed.isEmpty else { return false }
+        var status = stat()
+        guard main >= 0, cl_fstat(main, &status) == 0, Int64(status.st_size) == count * pageSize
+        else { return true }
+        for (page, place) in committed where Int64(page) <= count {
+            let logged = try read(Int(pageSize), from: log, at: place)
+            if try read(Int(pageSize), from: main, at: Int64(page - 1) * pageSize) != logged {
+                return true
+            }
+        }
+        return false
+    }
+
+    private static func read(_ count: Int, from file: Int32, at offset: Int64) throws(Errno)
+        -> [UInt8]
+    {
+        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 16)
+        defer { bytes.deallocate() }
+        return Array(bytes[..<(try readFully(file, into: bytes, at: offset))])
+    }
+}
+
+extension [UInt8] {
+    fileprivate func word(at offset: Int) -> UInt32 {
+        self[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) }
+    }
+}

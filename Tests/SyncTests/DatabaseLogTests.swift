@@ -1,0 +1,78 @@
+import Control
+import Foundation
+import Glibc
+import Support
+import Testing
+
+/// A SQLite database and its log are one document.
+@Suite(.serialized) struct DatabaseLogTests {
+    enum Mode: String, CaseIterable { case wal, delete }
+
+    private func sqlite(_ device: MountedVolume, _ text: String) throws -> String {
+        try Command("sqlite3", "\(device.path)/data.db", ".timeout 20000", text).succeed()
+    }
+
+    /// A program commits rows (or is in the middle of a transaction) and is killed.
+    private func killedProgram(_ device: MountedVolume, _ mode: Mode) throws {
+        // A small cache spills pages of the open transaction into the database.
+        let script =
+            mode == .wal
+            ? """
+            PRAGMA wal_autocheckpoint=0;
+            INSERT INTO t SELECT 'b', value FROM generate_series(1, 300);
+            """
+            : """
+            PRAGMA cache_size=2; PRAGMA cache_spill=1; BEGIN;
+            INSERT INTO t SELECT 'lost', value FROM generate_series(1, 20000);
+            UPDATE t SET n = -n;
+            """
+        try Command(
+            "sh", "-c",
+            "{ echo \"$2\"; echo '.shell kill -9 $PPID'; } | sqlite3 \"$1\"; exit 0", "-",
+            "\(device.path)/data.db", script
+        ).succeed()
+    }
+
+    @Test(arguments: Mode.allCases) func anArrivalWaitsForAHotLog(mode: Mode) throws {
+        try Fleet.with(2) { fleet in
+            let (a, b) = (fleet.devices[0], fleet.devices[1])
+            _ = try sqlite(
+                a,
+                "PRAGMA journal_mode=\(mode.rawValue); CREATE TABLE t (who TEXT, n INTEGER);"
+                    + "INSERT INTO t SELECT 'old', value FROM generate_series(1, 200);")
+            try fleet.settle()
+            try killedProgram(b, mode)
+            let log = "\(b.path)/data.db-\(mode == .wal ? "wal" : "journal")"
+            #expect(FileManager.default.fileExists(atPath: log))
+            _ = try sqlite(a, "INSERT INTO t SELECT 'a', value FROM generate_series(1, 900);")
+            // B says what it waits for.
+            try wait(seconds: 60, for: "B to say why it waits") {
+                let said = try Programs.fsctl("status", "--json", b.path).run().output
+                return said.contains("data.db-") ? true : nil
+            }
+            try fleet.settle([0])
+            #expect(try sqlite(a, "PRAGMA integrity_check;") == "ok\n")
+            // A program opens it: the log goes into the database, or back.
+            let mine = try sqlite(b, "PRAGMA integrity_check; SELECT count(*) FROM t;")
+            #expect(mine == (mode == .wal ? "ok\n500\n" : "ok\n200\n"))
+            try fleet.expectEqual(tries: 5)
+            for device in fleet.devices {
+                #expect(try sqlite(device, "PRAGMA integrity_check;") == "ok\n")
+            }
+            // Everybody's rows are in a version.
+            var found: Set<String> = []
+            for content in try reachableContents(in: a.path) {
+                let file = try TemporaryDirectory("database")
+                try content.write(to: URL(filePath: "\(file.path)/x.db"))
+                let counts = try Command(
+                    "sqlite3", "\(file.path)/x.db",
+                    "SELECT who || count(*) FROM t GROUP BY who; PRAGMA integrity_check;"
+                ).succeed()
+                #expect(counts.hasSuffix("ok\n"))
+                found.formUnion(counts.split(separator: "\n").map(String.init))
+            }
+            #expect(found.isSuperset(of: mode == .wal ? ["a900", "b300"] : ["a900"]))
+            #expect(!found.contains { $0.hasPrefix("lost") })
+        }
+    }
+}
