@@ -141,7 +141,7 @@ struct ClientTable {
     }
 
     private mutating func dropHalfLines(_ now: Int64) {
-        let limit = Int64(server.limits.halfLineSeconds * 1e9)
+        let limit = Timestamp.span(seconds: server.limits.halfLineSeconds)
         for (socket, client) in clients where !client.isBusy && !client.line.isEmpty {
             guard now - client.since > limit else { continue }
             dismiss(

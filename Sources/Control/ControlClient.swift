@@ -71,7 +71,7 @@ package final class ControlClient {
     }
 
     private func nextLine(_ timeoutSeconds: Double) throws(VolumeError) -> [UInt8] {
-        let deadline = cl_clock_monotonic_ns() + Int64(timeoutSeconds * 1e9)
+        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: timeoutSeconds)
         var piece = [UInt8](repeating: 0, count: 1 << 16)
         while true {
             if let line = lines.next() { return line }

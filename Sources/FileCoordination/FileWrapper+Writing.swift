@@ -164,6 +164,6 @@ extension timespec {
     fileprivate init(_ date: Date) {
         let whole = date.timeIntervalSince1970.rounded(.down)
         let rest = date.timeIntervalSince1970 - whole
-        self.init(tv_sec: Int(whole), tv_nsec: Int(rest * 1e9))
+        self.init(tv_sec: Int(whole), tv_nsec: Int(Timestamp.span(seconds: rest)))
     }
 }

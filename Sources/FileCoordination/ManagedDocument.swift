@@ -2,6 +2,7 @@ import Control
 import Foundation
 import GRDB
 import Merge
+import Model
 import Synchronization
 
 /// A document whose model is an SQLite database. What several people change at the same time is
@@ -186,10 +187,11 @@ import Synchronization
             let saved = version.modificationDate?.timeIntervalSince1970 ?? 0
             return MergeInput.Source(
                 version: version.persistentIdentifier,
-                device: version.localizedNameOfSavingComputer ?? "", saved: Int64(saved * 1e9))
+                device: version.localizedNameOfSavingComputer ?? "",
+                saved: Timestamp.span(seconds: saved))
         }
         guard let date = FileStamp(FilePath(url))?.modified else { return nil }
-        let saved = Int64(date.timeIntervalSince1970 * 1e9)
+        let saved = Timestamp.span(seconds: date.timeIntervalSince1970)
         return MergeInput.Source(version: "\(saved)", device: "", saved: saved)
     }
 }

@@ -43,7 +43,7 @@ extension Administration {
 
     private func holdPacks(_ isHeld: Bool) async throws {
         // A backup that was killed holds up collections for a day.
-        let until = isHeld ? clock() + 86_400 * 1_000_000_000 : 0
+        let until = isHeld ? clock() + Timestamp.span(seconds: 86_400) : 0
         try await ledger.write { try $0.setFact(Fact.backupUntil, until) }
     }
 

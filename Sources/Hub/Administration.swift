@@ -69,7 +69,7 @@ package struct Administration: Sendable {
 
     /// A code that enrols one device within seven days.
     package func invite(_ name: String) async throws -> String {
-        let (code, expires) = (Secret.code(), clock() + 7 * 86_400 * 1_000_000_000)
+        let (code, expires) = (Secret.code(), clock() + Timestamp.span(seconds: 7 * 86_400))
         try await ledger.write {
             try $0.addInvite(
                 Secret.hash(code: code), account: try $0.existingAccount(name).id,
@@ -137,7 +137,7 @@ package struct Administration: Sendable {
         let errand = Errand(id: .random(), argument: grace)
         let time = clock()
         try await ledger.write { try $0.addErrand(errand, at: time) }
-        while clock() - time < 600 * 1_000_000_000 {
+        while clock() - time < Timestamp.span(seconds: 600) {
             if let result = try await ledger.read({ try $0.result(of: errand.id) }) {
                 return result
             }

@@ -65,7 +65,7 @@ package final class Hub: Sendable {
     package static let now: @Sendable () -> Int64 = {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
-        return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+        return Timestamp(seconds: time.tv_sec, nanoseconds: time.tv_nsec).nanoseconds
     }
 
     package func close() async throws {
@@ -126,7 +126,7 @@ final class RateLimit: Sendable {
 
     init(limit: Int, seconds: Int64) {
         self.limit = limit
-        window = seconds * 1_000_000_000
+        window = Timestamp.span(seconds: seconds)
     }
 
     func isExceeded(by who: String, at time: Int64) -> Bool {

@@ -10,7 +10,7 @@ struct Upkeep: Service {
     private static let beatSeconds = 15
     private static let collectionSeconds = 6 * 3600
     /// Two days, as uploads of a slow line may take.
-    static let grace: Int64 = 48 * 3600 * 1_000_000_000
+    static let grace: Int64 = Timestamp.span(seconds: 48 * 3600)
 
     func run() async throws {
         var (second, changes) = (0, Int64(-1))

@@ -76,6 +76,24 @@ extension Reader {
         }
     }
 
+    /// Row keys of versions grow, so that a greater one came later.
+    package func versionRows(of key: Int64) throws(VolumeError) -> [Identifier: Int64] {
+        let rows = try all("SELECT id, key FROM versions WHERE item = ?", [.integer(key)]) {
+            (columns) throws(VolumeError) in (try columns.identifier(0), columns.integer(1))
+        }
+        return Dictionary(rows) { one, _ in one }
+    }
+
+    package func lastVersionRow() throws(VolumeError) -> Int64 {
+        try first("SELECT max(key) FROM versions", []) { $0.isNull(0) ? 0 : $0.integer(0) } ?? 0
+    }
+
+    /// When the newest version was saved; nil without any.
+    package func newestSave() throws(VolumeError) -> Int64? {
+        try first("SELECT max(saved) FROM versions", []) { $0.isNull(0) ? nil : $0.integer(0) }
+            ?? nil
+    }
+
     package func versionCount() throws(VolumeError) -> Int {
         try first("SELECT count(*) FROM versions", []) { Int($0.integer(0)) } ?? 0
     }

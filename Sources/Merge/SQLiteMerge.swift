@@ -54,7 +54,7 @@ struct SQLiteMerge {
 
     /// False when theirs did nothing that ours has not.
     private func combine() throws(SQLiteFailure) -> Bool {
-        let deadline = cl_clock_monotonic_ns() + SQLiteMerge.seconds * 1_000_000_000
+        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: SQLiteMerge.seconds)
         var all: [SQLiteConnection] = []
         for name in SQLiteMerge.names {
             all.append(try SQLiteConnection("\(directory.path)/\(name)", deadline: deadline))

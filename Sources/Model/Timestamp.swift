@@ -1,36 +1,102 @@
-/// A moment in UTC, taken apart by the proleptic Gregorian calendar.
-package struct Timestamp: Hashable, Sendable {
-    package let year: Int
-    package let month: Int
-    package let day: Int
-    package let hour: Int
-    package let minute: Int
-    package let second: Int
+/// A moment in nanoseconds since 1970, which reach from 1677 to 2262. File systems and calendars go
+/// farther; what lies beyond is held as the nearest end. No arithmetic here overflows.
+package struct Timestamp: Hashable, Comparable, Sendable {
+    package var nanoseconds: Int64
 
     /// - Parameter nanoseconds: Since 1970; before it, negative.
-    package init(nanoseconds: Int64) {
-        let seconds = Int((nanoseconds - (nanoseconds < 0 ? 999_999_999 : 0)) / 1_000_000_000)
-        let days = Int((Double(seconds) / 86_400).rounded(.down))
-        let rest = seconds - days * 86_400
-        (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60)
-        // Days since 0000-03-01, in eras of 400 years (Howard Hinnant, "chrono-compatible low-level
-        // date algorithms").
+    package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
+
+    /// As `struct timespec` has it: before 1970 the seconds are negative, the nanoseconds are not.
+    package init(seconds: Int, nanoseconds: Int = 0) {
+        let whole = Int128(seconds) * Int128(Timestamp.second) + Int128(nanoseconds)
+        self.nanoseconds = Int64(clamping: whole)
+    }
+
+    /// Seconds since 1970, rounded down.
+    package var seconds: Int {
+        let (whole, rest) = nanoseconds.quotientAndRemainder(dividingBy: Timestamp.second)
+        return Int(rest < 0 ? whole - 1 : whole)
+    }
+
+    /// What the seconds leave: never negative.
+    package var nanosecondsOfSecond: Int {
+        let rest = Int(nanoseconds % Timestamp.second)
+        return rest < 0 ? rest + Int(Timestamp.second) : rest
+    }
+
+    package static func < (one: Timestamp, other: Timestamp) -> Bool {
+        one.nanoseconds < other.nanoseconds
+    }
+
+    package static func + (time: Timestamp, span: Int64) -> Timestamp {
+        Timestamp(nanoseconds: Int64(clamping: Int128(time.nanoseconds) + Int128(span)))
+    }
+
+    package static func - (time: Timestamp, span: Int64) -> Timestamp {
+        Timestamp(nanoseconds: Int64(clamping: Int128(time.nanoseconds) - Int128(span)))
+    }
+
+    /// In nanoseconds; negative where the other is later.
+    package func span(since other: Timestamp) -> Int64 {
+        Int64(clamping: Int128(nanoseconds) - Int128(other.nanoseconds))
+    }
+}
+
+// MARK: Spans of time
+
+extension Timestamp {
+    private static let second: Int64 = 1_000_000_000
+
+    /// The longest span, 146 years: added to the time of any clock, it does not overflow.
+    private static let longest: Int64 = 1 << 62
+
+    /// So many seconds in nanoseconds.
+    package static func span(seconds: some BinaryInteger) -> Int64 {
+        let span = Int128(Int64(clamping: seconds)) * Int128(second)
+        return min(max(Int64(clamping: span), -longest), longest)
+    }
+
+    package static func span(seconds: Double) -> Int64 {
+        let span = seconds * Double(second)
+        if span.isNaN { return 0 }
+        return Int64(min(max(span, -Double(longest)), Double(longest)))
+    }
+}
+
+// MARK: The calendar
+
+extension Timestamp {
+    /// In UTC, `2026-11-21 08.15.30`: sorts by time, and no colon, which other systems' file names
+    /// cannot hold.
+    package var fileName: String {
+        let (days, rest) = (Timestamp.floor(seconds, 86_400), Timestamp.modulo(seconds, 86_400))
+        let (year, month, day) = Timestamp.date(days: days)
+        let clock = "\(two(rest / 3600)).\(two(rest / 60 % 60)).\(two(rest % 60))"
+        return "\(year)-\(two(month))-\(two(day)) \(clock)"
+    }
+
+    /// By the proleptic Gregorian calendar: days since 0000-03-01, in eras of 400 years (Howard
+    /// Hinnant, "chrono-compatible low-level date algorithms").
+    private static func date(days: Int) -> (year: Int, month: Int, day: Int) {
         let shifted = days + 719_468
-        let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
-        let dayOfEra = shifted - era * 146_097
+        let era = floor(shifted, 146_097)
+        let dayOfEra = modulo(shifted, 146_097)
         let yearOfEra =
             (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
         let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
         let shiftedMonth = (5 * dayOfYear + 2) / 153
-        day = dayOfYear - (153 * shiftedMonth + 2) / 5 + 1
-        month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
-        year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+        let day = dayOfYear - (153 * shiftedMonth + 2) / 5 + 1
+        let month = shiftedMonth < 10 ? shiftedMonth + 3 : shiftedMonth - 9
+        return (yearOfEra + era * 400 + (month <= 2 ? 1 : 0), month, day)
     }
 
-    /// `2026-11-21 08.15.30`: sorts by time, and no colon, which other systems' file names cannot
-    /// hold.
-    package var fileName: String {
-        "\(year)-\(two(month))-\(two(day)) \(two(hour)).\(two(minute)).\(two(second))"
+    private static func floor(_ value: Int, _ divisor: Int) -> Int {
+        (value - modulo(value, divisor)) / divisor
+    }
+
+    private static func modulo(_ value: Int, _ divisor: Int) -> Int {
+        let rest = value % divisor
+        return rest < 0 ? rest + divisor : rest
     }
 
     private func two(_ number: Int) -> String { number < 10 ? "0\(number)" : "\(number)" }

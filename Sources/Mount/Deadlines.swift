@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Model
 import Synchronization
 
 /// Things to be done later, on one thread of its own.
@@ -38,7 +39,7 @@ final class Deadlines: @unchecked Sendable {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         last += 1
-        let due = cl_clock_monotonic_ns() + Int64(seconds * 1e9)
+        let due = cl_clock_monotonic_ns() + Timestamp.span(seconds: seconds)
         entries[last] = body
         // Most come in the order in which they are due.
         var index = order.count
@@ -82,8 +83,7 @@ final class Deadlines: @unchecked Sendable {
             let first = order[head]
             let wait = first.due - cl_clock_monotonic_ns()
             guard wait <= 0 else {
-                var until = timespec(
-                    tv_sec: Int(first.due / 1_000_000_000), tv_nsec: Int(first.due % 1_000_000_000))
+                var until = Timestamp(nanoseconds: first.due).timespec
                 pthread_cond_timedwait(changed, mutex, &until)
                 continue
             }

@@ -182,7 +182,7 @@ struct Mark: Hashable, Sendable {
     init(_ status: stat) {
         inode = UInt64(status.st_ino)
         size = Int64(status.st_size)
-        changed = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
+        changed = Timestamp(status.st_ctim).nanoseconds
     }
 }
 

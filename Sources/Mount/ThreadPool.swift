@@ -1,5 +1,7 @@
 import CLinux
 import Glibc
+import Model
+import Volume
 
 /// Runs work on threads of its own, oldest first. A thread is started when work waits and no thread
 /// is idle, up to a limit; it ends when it was idle for a while.
@@ -23,7 +25,7 @@ final class ThreadPool: @unchecked Sendable {
     init(_ name: String, limit: Int, idleSeconds: Int64 = 5) {
         self.name = name
         self.limit = limit
-        idleNanoseconds = idleSeconds * 1_000_000_000
+        idleNanoseconds = Timestamp.span(seconds: idleSeconds)
         mutex.initialize(to: pthread_mutex_t())
         pthread_mutex_init(mutex, nil)
         var attributes = pthread_condattr_t()
@@ -79,7 +81,7 @@ final class ThreadPool: @unchecked Sendable {
     private func take() -> (@Sendable () -> Void)? {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
-        var until = timespec(nanoseconds: cl_clock_monotonic_ns() + idleNanoseconds)
+        var until = Timestamp(nanoseconds: cl_clock_monotonic_ns() + idleNanoseconds).timespec
         while next == waiting.count {
             var isOver = isClosed
             if !isOver {

@@ -162,7 +162,7 @@ package struct TurnSettings: Sendable {
 
     var limits: TurnLimits {
         TurnLimits(
-            idle: Int64(breakTime * 1e9), reader: Int64(readerTime * 1e9),
-            writer: Int64(writerTime * 1e9))
+            idle: Timestamp.span(seconds: breakTime), reader: Timestamp.span(seconds: readerTime),
+            writer: Timestamp.span(seconds: writerTime))
     }
 }

@@ -79,7 +79,7 @@ extension Driver {
             status = try above.status()
             status.st_mode &= S_IFMT | 0o700
         }
-        status.st_mtim = timespec(nanoseconds: history.versions.last?.saved ?? 0)
+        status.st_mtim = Timestamp(nanoseconds: history.versions.last?.saved ?? 0).timespec
         return VersionNode.State(
             status: readOnly(status, isDirectory: true), facts: VersionNode.Facts(history: history))
     }
@@ -146,8 +146,8 @@ extension Driver {
             status: readOnly(parent.status, isDirectory: isPackage))
         state.status.st_size = Int(version.size)
         state.status.st_blocks = Int(version.size + 511) / 512
-        state.status.st_mtim = timespec(nanoseconds: version.modified)
-        state.status.st_ctim = timespec(nanoseconds: version.saved)
+        state.status.st_mtim = Timestamp(nanoseconds: version.modified).timespec
+        state.status.st_ctim = Timestamp(nanoseconds: version.saved).timespec
         if isPackage {
             state.facts = VersionNode.Facts(
                 content: try content(of: version.id, locally: locally))
@@ -168,7 +168,7 @@ extension Driver {
         if entry.kind == .symlink { status.st_mode = S_IFLNK | 0o777 }
         status.st_size = Int(entry.size)
         status.st_blocks = Int(entry.size + 511) / 512
-        status.st_mtim = timespec(nanoseconds: entry.modified)
+        status.st_mtim = Timestamp(nanoseconds: entry.modified).timespec
         return versions.enter(
             parent.side, .entry(version, index), of: parent.directory,
             VersionNode.State(status: status, facts: VersionNode.Facts(content: content)))
@@ -321,13 +321,5 @@ extension DocumentHistory {
         history.versions = indices.map { versions[$0] }
         history.fileNames = indices.map { fileNames[$0] }
         return history
-    }
-}
-
-extension timespec {
-    init(nanoseconds: Int64) {
-        self.init()
-        tv_sec = Int(nanoseconds / 1_000_000_000)
-        tv_nsec = Int(nanoseconds % 1_000_000_000)
     }
 }

@@ -1,4 +1,5 @@
 import CLinux
+import Model
 import Synchronization
 
 /// How far this device's clock is from the hub's: from the answer with the shortest way (Cristian's
@@ -16,10 +17,12 @@ package final class HubClock: Sendable {
     /// All four in nanoseconds since 1970: sent and came by this clock, received and answered by
     /// the hub's.
     package func learn(sent: Int64, received: Int64, answered: Int64, came: Int64) {
-        let delay = (came - sent) - (answered - received)
-        guard delay >= 0 else { return }
+        let delay = Int128(came) - Int128(sent) - (Int128(answered) - Int128(received))
+        let offset = (Int128(received) - Int128(sent) + Int128(answered) - Int128(came)) / 2
+        // More than a hundred years apart, neither of the two clocks is any good.
+        guard delay >= 0, offset.magnitude < Timestamp.span(seconds: 3_200_000_000) else { return }
         let sample = Sample(
-            offset: ((received - sent) + (answered - came)) / 2, delay: delay,
+            offset: Int64(offset), delay: Int64(clamping: delay),
             taken: cl_clock_monotonic_ns())
         best.withLock { best in
             // Clocks drift: what is old gives way to what is worse.

@@ -338,7 +338,8 @@ extension Revision {
             id: version.id, parents: version.parents,
             content: account.keys.name(of: version.content), size: version.size,
             moment: Moment(
-                time: version.saved + (isMine ? clock.offset : 0), device: version.device),
+                time: (Timestamp(nanoseconds: version.saved) + (isMine ? clock.offset : 0))
+                    .nanoseconds, device: version.device),
             note: Note(
                 deviceName: version.deviceName, person: version.person, program: version.program,
                 name: version.name.text, modified: version.modified, saved: version.saved))

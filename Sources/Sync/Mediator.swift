@@ -64,7 +64,7 @@ package final class Mediator: @unchecked Sendable {
         known = known.filter { keys.contains($0.key) }
         guard !conflicts.isEmpty else { return next }
         // Nobody tells when the rules change.
-        next = now + Mediator.rulesSeconds * 1_000_000_000
+        next = now + Timestamp.span(seconds: Mediator.rulesSeconds)
         let rules = self.rules
         for conflict in conflicts {
             if lookout.isEnding { return next }
@@ -75,7 +75,7 @@ package final class Mediator: @unchecked Sendable {
                 let due = known.since + patience(document.history)
                 known.isAnswered = due <= now && mediate(document, rules)
                 if !known.isAnswered {
-                    let again = now + Mediator.retrySeconds * 1_000_000_000
+                    let again = now + Timestamp.span(seconds: Mediator.retrySeconds)
                     next = min(next, due <= now ? again : due)
                 }
             }

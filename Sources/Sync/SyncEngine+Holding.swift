@@ -95,7 +95,8 @@ extension SyncEngine {
             }
             signal.change { isAnswered.withLock { $0 = true } }
         }
-        let deadline = cl_clock_monotonic_ns() + milliseconds * 1_000_000
+        let deadline =
+            cl_clock_monotonic_ns() + Timestamp.span(seconds: Double(milliseconds) / 1000)
         _ = signal.wait(until: deadline) { isAnswered.withLock { $0 } }
         return state.withLock { $0.holders[version] }
     }

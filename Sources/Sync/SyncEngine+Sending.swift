@@ -113,7 +113,7 @@ extension SyncEngine {
         for keyed in found where held[keyed.key]?.isDeletion != keyed.draft.isDeletion {
             let seconds = pause(for: keyed.draft, now: now)
             held[keyed.key] = Held(
-                since: now, until: now + Int64(seconds * 1e9),
+                since: now, until: now + Timestamp.span(seconds: seconds),
                 isDeletion: keyed.draft.isDeletion, vacates: keyed.vacates,
                 weakPackage: keyed.weakPackage)
             isNew = true
@@ -121,8 +121,8 @@ extension SyncEngine {
         }
         guard isRemoving else { return isNew }
         // Else the first of many would be gone before anyone sees that they are many (the brake).
-        let still = now + Int64(settings.deletionSeconds * 1e9)
-        let longest = Int64(settings.removalSeconds * 1e9)
+        let still = now + Timestamp.span(seconds: settings.deletionSeconds)
+        let longest = Timestamp.span(seconds: settings.removalSeconds)
         for (key, one) in held where one.isDeletion {
             held[key]?.until = max(one.until, min(still, one.since + longest))
         }
@@ -165,7 +165,7 @@ extension SyncEngine {
         }
         guard isMany, !isReleased else { return drafts }
         // They wait again, so that they do not fill every batch from now on; a release ends that.
-        let again = cl_clock_monotonic_ns() + Int64(settings.brakeSeconds * 1e9)
+        let again = cl_clock_monotonic_ns() + Timestamp.span(seconds: settings.brakeSeconds)
         for keyed in drafts where keyed.draft.isDeletion { held[keyed.key]?.until = again }
         return drafts.filter { !$0.draft.isDeletion }
     }
@@ -267,6 +267,7 @@ extension SyncEngine {
         clock.learn(
             sent: request.sent, received: answer.received, answered: answer.answered,
             came: cl_clock_realtime_ns())
+        volume.hear(hubTime: answer.answered)
         lastSent = entries.last?.number ?? lastSent
         state.withLock {
             $0.head = max($0.head, answer.head)

@@ -26,6 +26,7 @@ extension SyncEngine {
             clock.learn(
                 sent: sent, received: answer.time, answered: answer.time,
                 came: cl_clock_realtime_ns())
+            volume.hear(hubTime: answer.time)
             guard answer.deviceEpoch == session.epoch else { throw copied }
             count += answer.changes.count
             let due = try take(answer)
@@ -33,7 +34,7 @@ extension SyncEngine {
             isMore = answer.next < answer.head
         }
         state.withLock { $0.connection = .up }
-        nextPoll = cl_clock_monotonic_ns() + Int64(settings.pollSeconds * 1e9)
+        nextPoll = cl_clock_monotonic_ns() + Timestamp.span(seconds: settings.pollSeconds)
         if try self.session().isFresh { try join() }
         return count > 0
     }
@@ -278,7 +279,7 @@ extension SyncEngine {
             let longest = outcome.isStuck ? 15.0 : 5.0
             let pause = min(longest, 0.02 * Double(1 << min(times, 10)))
             postponed[item] = Postponement(
-                until: cl_clock_monotonic_ns() + Int64(pause * 1e9), times: times,
+                until: cl_clock_monotonic_ns() + Timestamp.span(seconds: pause), times: times,
                 weakPackage: task.weakPackage)
             // What is there may be something that the journal has not heard of.
             if times > 1, !task.path.isEmpty { volume.recheck(task.path) }

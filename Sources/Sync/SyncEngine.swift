@@ -211,7 +211,7 @@ package final class SyncEngine: @unchecked Sendable {
         backoff = min(20, max(0.25, backoff * 2))
         // Not all devices at once when a hub is back.
         let pause = backoff * Double.random(in: 0.75...1.25)
-        rest(until: cl_clock_monotonic_ns() + Int64(pause * 1e9), wakes: false)
+        rest(until: cl_clock_monotonic_ns() + Timestamp.span(seconds: pause), wakes: false)
     }
 
     /// When something is due that no event tells of.

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Model
 import Synchronization
 
 /// A limit of bytes a second: who has sent or got more than its share waits.
@@ -23,7 +24,7 @@ final class Throttle: Sendable {
             guard let rate = state.rate, rate > 0 else { return 0 }
             let now = cl_clock_monotonic_ns()
             state.paid = max(state.paid, now - 250_000_000)
-            state.paid += Int64(Double(bytes) / Double(rate) * 1e9)
+            state.paid += Timestamp.span(seconds: Double(bytes) / Double(rate))
             return state.paid - now
         }
         if wait > 0 { usleep(UInt32(min(wait / 1000, 1_000_000_000))) }

@@ -73,10 +73,7 @@ package struct AbsentMark: Hashable, Sendable {
     /// Gives a file its modification time back; the time of access stays.
     static func restore(_ modified: Int64, of file: Int32) throws(Errno) {
         let omit = timespec(tv_sec: 0, tv_nsec: 0x3fff_fffe)  // UTIME_OMIT
-        let second: Int64 = 1_000_000_000
-        var (seconds, rest) = modified.quotientAndRemainder(dividingBy: second)
-        if rest < 0 { (seconds, rest) = (seconds - 1, rest + second) }
-        try check(cl_utimens_fd(file, [omit, timespec(tv_sec: Int(seconds), tv_nsec: Int(rest))]))
+        try check(cl_utimens_fd(file, [omit, Timestamp(nanoseconds: modified).timespec]))
     }
 }
 

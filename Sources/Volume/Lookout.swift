@@ -1,4 +1,5 @@
 import CLinux
+import Model
 
 /// A thread that looks at something when it is told that there may be news, and again at the time
 /// that the last look gave.
@@ -30,7 +31,9 @@ package final class Lookout: @unchecked Sendable {
     /// Waits for the end of a look, but no longer than `seconds`.
     package func stop(seconds: Double = 1e9) {
         signal.change { isStopping = true }
-        _ = signal.wait(until: cl_clock_monotonic_ns() + Int64(seconds * 1e9)) { !isRunning }
+        _ = signal.wait(until: cl_clock_monotonic_ns() + Timestamp.span(seconds: seconds)) {
+            !isRunning
+        }
     }
 
     /// There may be news.
@@ -41,7 +44,7 @@ package final class Lookout: @unchecked Sendable {
 
     /// In a look; until then, or until it is to end.
     package func rest(seconds: Double) {
-        let end = cl_clock_monotonic_ns() + Int64(seconds * 1e9)
+        let end = cl_clock_monotonic_ns() + Timestamp.span(seconds: seconds)
         _ = signal.wait(until: end) { isStopping }
     }
 }

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Model
 
 /// A moment of the past as people write it.
 package enum PastTime {
@@ -41,7 +42,7 @@ package enum PastTime {
         guard let count = Int64(digits), count < 1_000_000, let one = units[String(unit)] else {
             return nil
         }
-        return count * one * 1_000_000_000
+        return Timestamp.span(seconds: count * one)
     }
 
     private static func date(_ text: Substring) -> (Int32, Int32, Int32)? {
@@ -77,6 +78,6 @@ package enum PastTime {
         let seconds = mktime(&parts)
         // The 31st of a month that has 30 is none.
         guard seconds >= 0, parts.tm_mday == date.2 else { return nil }
-        return Int64(seconds) * 1_000_000_000
+        return Timestamp(seconds: seconds).nanoseconds
     }
 }

@@ -326,7 +326,7 @@ extension Recorder {
             return
         }
         var item = item
-        item.deleted = eventTime
+        item.deleted = deletionTime(eventTime)
         item.inode = 0
         try t.update(item)
         if memory.works[item.key] != nil { touch(item.key) { $0.isWriting = false } }

@@ -16,7 +16,7 @@ extension Recorder {
             var removed = 0
             if now >= nextThinning {
                 nextThinning = now + nanoseconds(3600)
-                removed = try thinVersions(at: cl_clock_realtime_ns())
+                removed = try thinVersions()
             }
             if isAsked || removed > 0 { try sweep() }
         } catch {
@@ -25,40 +25,113 @@ extension Recorder {
         return true
     }
 
+    /// In one run, at most this many versions go, or a tenth of all.
+    private static let thinnedMin = 256
+
     /// The number of versions removed.
-    private func thinVersions(at time: Int64) throws(VolumeError) -> Int {
-        let all = try journal.read { reader in
+    func thinVersions() throws(VolumeError) -> Int {
+        let time = try goOnAgeing()
+        let (all, total) = try journal.read { reader in
             var keys: [(key: Int64, deleted: Int64?)] = []
             try reader.forEachItem {
                 if $0.latest > 1 || $0.deleted != nil { keys.append(($0.key, $0.deleted)) }
             }
-            return keys
+            return (keys, try reader.versionCount())
         }
+        let most = max(Recorder.thinnedMin, total / 10)
         var removed = 0
         // What is in a directory goes before it.
         for (key, deleted) in all.reversed() where memory.works[key] == nil {
-            let isExpired = deleted.map { time - $0 > settings.retention.deleted * 1_000_000_000 }
-            removed += try thin(key, at: time, isExpired: isExpired ?? false)
+            guard removed < most else { break }
+            let isExpired = deleted.map {
+                time.span(since: Timestamp(nanoseconds: $0))
+                    > Timestamp.span(seconds: settings.retention.deleted)
+            }
+            removed += try thin(
+                key, at: time, isExpired: isExpired ?? false, atMost: most - removed)
         }
-        try journal.write { t in
-            try t.removeSettlements(before: time - settings.retention.deleted * 1_000_000_000)
-        }
+        let span = Timestamp.span(seconds: settings.retention.deleted)
+        try journal.write { t in try t.removeSettlements(before: (time - span).nanoseconds) }
         return removed
     }
 
-    private func thin(_ key: Int64, at time: Int64, isExpired: Bool) throws(VolumeError) -> Int {
-        let versions = try journal.read { try $0.versions(of: key) }
-        let excess = settings.retention.excess(of: versions, at: time, isExpired: isExpired)
-        guard !excess.isEmpty || isExpired else { return 0 }
+    /// Versions age by the hub's clock if it is known, else by this machine's, and by neither
+    /// faster than a `RetentionClock` goes.
+    private func goOnAgeing() throws(VolumeError) -> Timestamp {
+        let clocks = settings.clocks
+        let (uptime, boot) = (clocks.uptime(), clocks.boot())
+        let hub = hubTime.withLock { $0 }
+        let target = hub.map { $0.time + (uptime - $0.uptime) }?.nanoseconds ?? clocks.wall()
+        let lastRow = try journal.read { try $0.lastVersionRow() }
+        var clock: RetentionClock
+        if let known = retentionClock {
+            clock = known
+        } else {
+            let newest = try journal.read { try $0.newestSave() }
+            clock = RetentionClock(
+                time: min(target, newest ?? target), boot: boot, uptime: uptime, lastRow: lastRow)
+        }
+        let time = clock.follow(target, boot: boot, uptime: uptime)
+        clock.mark(lastRow: lastRow)
+        let text = clock.text
+        try journal.write { t in try t.set(Recorder.retentionKey, to: text) }
+        retentionClock = clock
+        return Timestamp(nanoseconds: time)
+    }
+
+    private static let retentionKey = "retention_clock"
+
+    /// At the start of the recorder.
+    func restoreRetentionClock() {
+        let text = (try? journal.read { try $0.value(Recorder.retentionKey) }) ?? nil
+        retentionClock = text.flatMap(RetentionClock.init(text:))
+    }
+
+    /// When something was deleted, for retention: not long before the time until which nothing had
+    /// been deleted, if the wall clock is far behind.
+    func deletionTime(_ time: Int64) -> Int64 {
+        guard let known = retentionClock?.time, known - 86_400_000_000_000 > time else {
+            return time
+        }
+        return known
+    }
+
+    private func thin(_ key: Int64, at time: Timestamp, isExpired: Bool, atMost most: Int)
+        throws(VolumeError) -> Int
+    {
+        let (versions, rows) = try journal.read { reader in
+            (try reader.versions(of: key), try reader.versionRows(of: key))
+        }
+        let aged = versions.map { version in
+            var version = version
+            let earliest = rows[version.id].flatMap { retentionClock?.earliest(ofRow: $0) }
+            version.saved = max(version.saved, earliest ?? version.saved)
+            return version
+        }
+        // A deletion dates from after the last save.
+        let isYoung = aged.contains {
+            time.span(since: Timestamp(nanoseconds: $0.saved))
+                <= Timestamp.span(seconds: settings.retention.deleted)
+        }
+        let retention = settings.retention
+        func excess(_ isExpired: Bool) -> Set<Identifier> {
+            Set(retention.excess(of: aged, at: time.nanoseconds, isExpired: isExpired))
+        }
+        let isExpired = isExpired && !isYoung
+        guard isExpired || !excess(false).isEmpty else { return 0 }
         return try journal.write { t in
             guard var item = try t.item(key) else { return 0 }
             let check = try RemovalCheck(item, versions, t)
-            let excess = versions.filter { version in
-                guard excess.contains(version.id) else { return false }
+            // What the hub has not been told of is deleted for nobody yet.
+            let isExpired = isExpired && check.mayLoseRow
+            let old = excess(isExpired)
+            let all = versions.filter { version in
+                guard old.contains(version.id) else { return false }
                 let obstacle = check.obstacle(to: version)
                 return obstacle == nil || isExpired && obstacle == .current
             }.map(\.id)
-            let isEmpty = isExpired && excess.count == versions.count && check.mayLoseRow
+            let excess = all.prefix(most)
+            let isEmpty = isExpired && excess.count == versions.count
             for id in excess { try t.remove(version: id) }
             if isEmpty, try !isParent(item, t) {
                 try t.removeRow(key)
@@ -122,8 +195,10 @@ extension Retention {
         for version in versions.sorted(by: { $0.saved > $1.saved }) {
             let isKept = version.label != nil || version.kind == .conflict
             if isKept || version.kind == .current && !isExpired { continue }
-            let age = (time - version.saved) / 1_000_000_000
-            let saved = version.saved / 1_000_000_000
+            let savedAt = Timestamp(nanoseconds: version.saved)
+            let span = Timestamp(nanoseconds: time).span(since: savedAt)
+            let age = Int64(Timestamp(nanoseconds: span).seconds)
+            let saved = Int64(savedAt.seconds)
             let slot: Int64
             if isExpired {
                 excess.append(version.id)

@@ -40,7 +40,7 @@ extension Recorder {
     func recordAll(seconds: Double = .infinity) {
         let start = cl_clock_monotonic_ns()
         var left = Array(memory.works.all.keys)
-        while !left.isEmpty, Double(cl_clock_monotonic_ns() - start) < seconds * 1e9 {
+        while !left.isEmpty, cl_clock_monotonic_ns() - start < Timestamp.span(seconds: seconds) {
             let count = recordNow(left.suffix(Recorder.batchMax).reversed())
             if count == 0 { break }
             left.removeLast(count)

@@ -44,6 +44,10 @@ final class Recorder: @unchecked Sendable {
     var people: [UInt32: String] = [:]
     var isPerforming = false
     var nextThinning: Int64 = 0
+    /// Nil before the first thinning of a volume.
+    var retentionClock: RetentionClock?
+    /// What the hub's clock showed, and for how long the machine was running then.
+    let hubTime = Mutex<(time: Timestamp, uptime: Int64)?>(nil)
     var hasRemovedEmptyRows = false
     /// The journal as it was when the batch that is being recorded began.
     var snapshot: Reader?
@@ -175,13 +179,14 @@ final class Recorder: @unchecked Sendable {
             if let focus { self.focus.append(focus) }
             return ticketsGiven
         }
-        let deadline = cl_clock_monotonic_ns() + Int64(timeoutSeconds * 1e9)
+        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: timeoutSeconds)
         return signal.wait(until: deadline) { ticketsDone >= ticket || hasStopped }
     }
 
     private func run(_ logged: [NotedEvent]) {
         cl_thread_background()
         isReplaying = !logged.isEmpty
+        restoreRetentionClock()
         restore(logged)
         applyBacklog()
         // Handles died with the daemon that knew them; who still writes all the same is found out
@@ -303,7 +308,7 @@ final class Recorder: @unchecked Sendable {
         signal.change { _ = report.problems.removeValue(forKey: subject) }
     }
 
-    func nanoseconds(_ seconds: Double) -> Int64 { Int64(seconds * 1e9) }
+    func nanoseconds(_ seconds: Double) -> Int64 { Timestamp.span(seconds: seconds) }
 }
 
 /// Inodes whose contents, in that state, are wholly in the chunk store: they may be written without

@@ -43,7 +43,10 @@ struct RemovalCheck {
     init(_ item: Item, _ versions: [Version], _ reader: Reader) throws(VolumeError) {
         self.item = item
         isInOutbox = try reader.isInOutbox(item.id)
-        isUntold = try reader.isUnsent(item.key)
+        // Else what hub and device agreed on is the last word.
+        let isOpen = try reader.mirror(item.id).map { $0.state != .settled } ?? false
+        let isUnsent = try reader.isUnsent(item.key)
+        isUntold = isOpen || isUnsent
         var bases: Set<Identifier> = []
         let conflicts = versions.filter { $0.kind == .conflict }
         let lineage = conflicts.isEmpty ? nil : Lineage(versions)

@@ -16,6 +16,7 @@ package struct Retention: Hashable, Sendable {
 /// What a volume may be told when it is opened.
 package struct Settings: Sendable {
     package var retention = Retention()
+    package var clocks = MachineClocks()
     package var listConflicts = false
     /// Whether a store that does not exist is made.
     package var mayCreate = true

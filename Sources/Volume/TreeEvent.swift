@@ -47,7 +47,7 @@ package struct Trace: Hashable, Sendable {
     package var inode: UInt64
     package var mode: UInt32
     package var size: Int64
-    /// Nanoseconds since 1970.
+    /// Nanoseconds since 1970, at the ends of what a `Timestamp` holds for what lies beyond.
     package var modified: Int64
     package var changed: Int64
 
@@ -55,8 +55,8 @@ package struct Trace: Hashable, Sendable {
         inode = UInt64(status.st_ino)
         mode = status.st_mode
         size = Int64(status.st_size)
-        modified = Int64(status.st_mtim.tv_sec) * 1_000_000_000 + Int64(status.st_mtim.tv_nsec)
-        changed = Int64(status.st_ctim.tv_sec) * 1_000_000_000 + Int64(status.st_ctim.tv_nsec)
+        modified = Timestamp(status.st_mtim).nanoseconds
+        changed = Timestamp(status.st_ctim).nanoseconds
     }
 
     init(inode: UInt64, mode: UInt32, size: Int64, modified: Int64, changed: Int64) {

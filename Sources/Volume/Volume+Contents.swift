@@ -165,11 +165,11 @@ extension Volume {
         guard status.st_mode & S_IFMT == S_IFREG, status.st_size > 0 else { return }
         let (known, told) = hydration.look(
             UInt64(status.st_ino), changed: Trace(status).changed)
-        if let told { status.st_ctim = timespec(nanosecondsSince1970: told) }
+        if let told { status.st_ctim = Timestamp(nanoseconds: told).timespec }
         if let known, !known.isVoid {
             let times = known.times
-            status.st_mtim = timespec(nanosecondsSince1970: times.modified)
-            status.st_ctim = timespec(nanosecondsSince1970: times.changed)
+            status.st_mtim = Timestamp(nanoseconds: times.modified).timespec
+            status.st_ctim = Timestamp(nanoseconds: times.changed).timespec
             status.st_blocks = max(status.st_blocks, (status.st_size + 511) / 512)
             return
         }
@@ -178,7 +178,7 @@ extension Volume {
         else { return }
         status.st_blocks = (status.st_size + 511) / 512
         if let modified = AbsentMark.modified(ofFilling: file) {
-            status.st_mtim = timespec(nanosecondsSince1970: modified)
+            status.st_mtim = Timestamp(nanoseconds: modified).timespec
         }
     }
 
@@ -224,14 +224,6 @@ extension Volume {
         var status = stat()
         _ = cl_fstat(file, &status)
         return Trace(status)
-    }
-}
-
-extension timespec {
-    init(nanosecondsSince1970 time: Int64) {
-        var (seconds, rest) = time.quotientAndRemainder(dividingBy: 1_000_000_000)
-        if rest < 0 { (seconds, rest) = (seconds - 1, rest + 1_000_000_000) }
-        self.init(tv_sec: Int(seconds), tv_nsec: Int(rest))
     }
 }
 

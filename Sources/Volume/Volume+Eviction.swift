@@ -62,7 +62,7 @@ extension Volume {
     /// The bytes that were given up: 0 when they were not here. Seconds of `patience` for a program
     /// that has closed it to be heard.
     private func evict(_ key: Int64, forced: Bool, patience: Double) throws(VolumeError) -> Int64 {
-        let deadline = cl_clock_monotonic_ns() + Int64(patience * 1e9)
+        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: patience)
         var isLookedAtAgain = false
         while true {
             do throws(VolumeError) {
@@ -168,6 +168,14 @@ extension Volume {
             throw VolumeError(.busy, "A program has \(shown) open.")
         }
         let modified = AbsentMark.modified(ofFilling: file) ?? trace.modified
+        // A placeholder gets its time back from what the journal holds.
+        let kept = Timestamp(nanoseconds: trace.modified).timespec
+        guard kept.tv_sec == status.st_mtim.tv_sec else {
+            throw VolumeError(
+                .refused,
+                "\(shown) has a date beyond \(Timestamp(status.st_mtim).fileName), which would "
+                    + "not come back: it stays here.")
+        }
         do throws(Errno) {
             try AbsentMark.setFilling(file, modified: modified)
             try AbsentMark(item: item.id, version: version).set(on: file)
@@ -250,7 +258,7 @@ extension Volume {
         return EvictionCandidate(
             key: key, bytes: Int64(status.st_blocks) * 512,
             lastUse: max(
-                status.st_atim.nanoseconds, status.st_mtim.nanoseconds,
+                Timestamp(status.st_atim).nanoseconds, Timestamp(status.st_mtim).nanoseconds,
                 hydration.lastUse(of: UInt64(status.st_ino))))
     }
 
@@ -269,10 +277,6 @@ extension Volume {
     }
 }
 
-extension timespec {
-    fileprivate var nanoseconds: Int64 { Int64(tv_sec) * 1_000_000_000 + Int64(tv_nsec) }
-}
-
 /// Looks at the limits now and then.
 final class Evictor: @unchecked Sendable {
     private final class State: @unchecked Sendable {
@@ -286,7 +290,7 @@ final class Evictor: @unchecked Sendable {
     func start(_ volume: Volume) {
         let settings = volume.settings
         guard settings.cacheBytesMax != nil || settings.freeBytesMin != nil else { return }
-        let pause = Int64(settings.evictionSeconds * 1e9)
+        let pause = Timestamp.span(seconds: settings.evictionSeconds)
         startThread(named: "evictor") { [state, weak volume] in
             while true {
                 let deadline = cl_clock_monotonic_ns() + pause

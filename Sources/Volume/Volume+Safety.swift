@@ -138,7 +138,7 @@ extension Volume {
     package func wait(
         for durability: Version.Durability, at path: [Name], timeoutSeconds: Double
     ) throws(VolumeError) {
-        let deadline = cl_clock_monotonic_ns() + Int64(timeoutSeconds * 1e9)
+        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: timeoutSeconds)
         var pause: UInt32 = 1_000
         while true {
             let left = Double(deadline - cl_clock_monotonic_ns()) / 1e9

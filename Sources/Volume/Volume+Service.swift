@@ -52,6 +52,12 @@ package struct DeletedDocument: Sendable {
 
 // What the control socket offers.
 extension Volume {
+    /// What the hub's clock shows now, nanoseconds since 1970: old versions go by it.
+    package func hear(hubTime time: Int64) {
+        let uptime = settings.clocks.uptime()
+        recorder.hubTime.withLock { $0 = (Timestamp(nanoseconds: time), uptime) }
+    }
+
     package func status() throws(VolumeError) -> VolumeStatus {
         let report = recorder.signal.look { recorder.report }
         let counts = try journal.read { reader in

@@ -127,11 +127,9 @@ final class ApplierProgram {
         }
         if let mode = change.mode { try check(cl_chmod_fd(file, mode_t(mode))) }
         guard let modified = change.modified else { return }
-        let second: Int64 = 1_000_000_000
-        let rest = (modified % second + second) % second
         let times = [
             timespec(tv_sec: 0, tv_nsec: 0x3fff_fffe),  // UTIME_OMIT
-            timespec(tv_sec: Int((modified - rest) / second), tv_nsec: Int(rest)),
+            Timestamp(nanoseconds: modified).timespec,
         ]
         try check(cl_utimens_fd(file, times))
     }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Hub
+import Model
 
 struct HubCollectCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
@@ -16,7 +17,7 @@ struct HubCollectCommand: ParsableCommand {
         guard (0...1_000_000_000).contains(grace) else {
             throw ValidationError("--grace takes 0 to 1000000000 seconds.")
         }
-        let grace = self.grace * 1_000_000_000
+        let grace = Timestamp.span(seconds: self.grace)
         print("concord: \(try hub.administer { try await $0.collect(grace: grace) })")
     }
 }

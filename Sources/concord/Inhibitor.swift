@@ -69,7 +69,7 @@ final class Inhibitor: Sendable {
     }
 
     private func run() {
-        let grace = cl_clock_monotonic_ns() + Int64(times.graceSeconds * 1e9)
+        let grace = cl_clock_monotonic_ns() + Timestamp.span(seconds: times.graceSeconds)
         if !signal.wait(until: grace, { isOver }) { hold() }
         signal.change { state.withLock { $0.isRunning = false } }
     }
@@ -94,9 +94,9 @@ final class Inhibitor: Sendable {
             log.debug("shutdown is not delayed: systemd-inhibit cannot be run")
             return
         }
-        let end = cl_clock_monotonic_ns() + Int64(times.heldSeconds * 1e9)
+        let end = cl_clock_monotonic_ns() + Timestamp.span(seconds: times.heldSeconds)
         while true {
-            let quiet = state.withLock { $0.lastWord } + Int64(times.quietSeconds * 1e9)
+            let quiet = state.withLock { $0.lastWord } + Timestamp.span(seconds: times.quietSeconds)
             let deadline = min(quiet, end)
             if deadline <= cl_clock_monotonic_ns() {
                 state.withLock { $0.isSpent = true }

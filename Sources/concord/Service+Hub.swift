@@ -61,7 +61,7 @@ extension Service {
             if !isForced { throw error }
         }
         if !isForced {
-            let deadline = cl_clock_monotonic_ns() + Int64(Service.partingSeconds * 1e9)
+            let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: Service.partingSeconds)
             try? volume.wait(for: .disk, at: [], timeoutSeconds: Service.partingSeconds)
             while try membership.unsent() > 0, cl_clock_monotonic_ns() < deadline {
                 usleep(50_000)

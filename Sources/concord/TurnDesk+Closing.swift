@@ -38,7 +38,7 @@ extension TurnDesk {
                 }
             }
         }
-        let deadline = cl_clock_monotonic_ns() + Int64(seconds * 1e9)
+        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: seconds)
         _ = signal.wait(until: deadline) { answer.withLock { $0 != nil } }
         switch answer.withLock({ $0 }) {
         case .success?: arbiter.step(.released(id))

@@ -87,7 +87,9 @@ struct CoordinateCommand: ParsableCommand {
                 Terminal.complain("fsctl: \(path) is on no Concord volume and needs no turn")
             }
         }
-        let deadline = timeout.map { cl_clock_monotonic_ns() + Int64(min($0, 1e9) * 1e9) }
+        let deadline = timeout.map {
+            cl_clock_monotonic_ns() + Timestamp.span(seconds: min($0, 1e9))
+        }
         var claims: [VolumeClaim] = []
         // In one order whoever asks, so that nobody waits for each other.
         for (_, items) in places.sorted(by: { $0.key < $1.key }) {

@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Model
 
 /// Times for people, in their own zone.
 package enum Moment {
@@ -21,7 +22,8 @@ package enum Moment {
 
     /// How long ago: `7 s`, `12 min`, `3 h`, `2 days`.
     package static func age(_ time: Int64, now: Int64 = cl_clock_realtime_ns()) -> String {
-        let seconds = max(0, Int((now - time) / 1_000_000_000))
+        let span = Timestamp(nanoseconds: now).span(since: Timestamp(nanoseconds: time))
+        let seconds = max(0, Timestamp(nanoseconds: span).seconds)
         switch seconds {
         case ..<100: return "\(seconds) s"
         case ..<6000: return "\(seconds / 60) min"
@@ -31,8 +33,7 @@ package enum Moment {
     }
 
     private static func parts(_ time: Int64, _ inUTC: Bool) -> tm {
-        // Rounded down, before 1970 too.
-        var seconds = time_t((Double(time) / 1e9).rounded(.down))
+        var seconds = Timestamp(nanoseconds: time).seconds
         var parts = tm()
         if inUTC { gmtime_r(&seconds, &parts) } else { localtime_r(&seconds, &parts) }
         return parts

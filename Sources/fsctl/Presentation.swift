@@ -87,7 +87,8 @@ final class Presentation {
         guard message.kind.isAsking, let turn = message.turn else { return }
         asked[turn] = message.kind
         if case .answer(_, let seconds) = conduct {
-            due.append((cl_clock_monotonic_ns() + Int64(min(seconds, 1e9) * 1e9), message))
+            due.append(
+                (cl_clock_monotonic_ns() + Timestamp.span(seconds: min(seconds, 1e9)), message))
         }
     }
 

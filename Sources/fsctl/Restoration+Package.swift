@@ -56,9 +56,8 @@ extension Restoration {
         guard descriptor >= 0 else { throw failure("make", path, Errno(-descriptor)) }
         let file = Descriptor(owning: descriptor)
         try write(index, into: file.raw, at: path)
-        let modified = timespec(
-            tv_sec: Int(entry.modified / 1_000_000_000),
-            tv_nsec: Int(entry.modified % 1_000_000_000))
+        let time = Timestamp(nanoseconds: entry.modified)
+        let modified = timespec(tv_sec: time.seconds, tv_nsec: time.nanosecondsOfSecond)
         _ = cl_utimens_fd(file.raw, [modified, modified])
         let result = cl_chmod_fd(file.raw, mode_t(entry.mode & 0o7777))
         if result < 0 { throw failure("set the mode of", path, Errno(-result)) }

@@ -50,7 +50,7 @@ final class VolumeClaim {
     }
 
     private func outcome(_ deadline: Int64?, _ signals: borrowing Signals) throws -> GrantReport {
-        var noteTime = cl_clock_monotonic_ns() + Int64(VolumeClaim.noteSeconds * 1e9)
+        var noteTime = cl_clock_monotonic_ns() + Timestamp.span(seconds: VolumeClaim.noteSeconds)
         var isCancelled = false
         defer { Terminal.clearProgress() }
         while true {
@@ -61,7 +61,7 @@ final class VolumeClaim {
             }
             if now >= noteTime {
                 askAboutOthers()
-                noteTime = now + Int64(VolumeClaim.noteAgainSeconds * 1e9)
+                noteTime = now + Timestamp.span(seconds: VolumeClaim.noteAgainSeconds)
             }
             let next = min(noteTime, isCancelled ? noteTime : deadline ?? noteTime)
             waitForAny(

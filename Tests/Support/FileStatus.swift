@@ -1,5 +1,6 @@
 import CLinux
 import Glibc
+import Model
 import SystemCalls
 
 /// What stat(2) tells, in plain numbers.
@@ -29,8 +30,14 @@ package struct FileStatus: Equatable, Sendable {
         (user, group) = (status.st_uid, status.st_gid)
         size = Int(status.st_size)
         allocated = Int(status.st_blocks) * 512
-        modified = status.st_mtim.tv_sec * 1_000_000_000 + status.st_mtim.tv_nsec
-        changed = status.st_ctim.tv_sec * 1_000_000_000 + status.st_ctim.tv_nsec
+        modified = Int(
+            Timestamp(
+                seconds: status.st_mtim.tv_sec, nanoseconds: status.st_mtim.tv_nsec
+            ).nanoseconds)
+        changed = Int(
+            Timestamp(
+                seconds: status.st_ctim.tv_sec, nanoseconds: status.st_ctim.tv_nsec
+            ).nanoseconds)
     }
 
     /// Of a path; a symlink is meant itself.

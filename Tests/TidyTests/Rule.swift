@@ -39,7 +39,7 @@ private let code: Set<String> = ["swift", "c", "h", "py", "sh"]
 extension Rule {
     static let all = [
         arrows, columns, fileLength, functionLength, hooks, promises, names, leftovers, titles,
-        topLevel,
+        topLevel, seconds,
     ]
 
     static let arrows = Rule(
@@ -155,6 +155,24 @@ extension Rule {
         }
         if count == 1 { return [] }
         return [Finding(path: source.path, line: 1, message: "\(count) titles, not one")]
+    }
+
+    /// A product of seconds overflows for dates that any file may have, and then the program ends.
+    static let seconds = Rule(
+        "seconds become nanoseconds in Model's Timestamp only",
+        planted: SourceText(
+            path: "Sources/Volume/Bad.swift",
+            text: "let time = Int64(status.st_mtim.tv_sec) * 1_000_000_000\n")
+    ) { source, line in
+        guard source.isSwift, source.module != nil,
+            source.path != "Sources/Model/Timestamp.swift"
+        else { return nil }
+        let code = line.replacing("_", with: "").replacing(" ", with: "")
+        let products = [
+            "*1000000000", "1000000000*", "*1e9", "1e9*",
+        ]
+        guard products.contains(where: { code.contains($0) }) else { return nil }
+        return "use Timestamp, which does not overflow"
     }
 
     static let topLevel = Rule(

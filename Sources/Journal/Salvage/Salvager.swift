@@ -44,7 +44,7 @@ final class Salvager {
         self.target = target
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
-        now = Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+        now = Timestamp(seconds: time.tv_sec, nanoseconds: time.tv_nsec).nanoseconds
         // The root that came with the schema gives way to the one that is to be found.
         try target.run("DELETE FROM items", [])
     }

@@ -1,0 +1,253 @@
+import Journal
+import Model
+import Synchronization
+import Testing
+
+@testable import Volume
+
+/// What a wall clock says takes no version away.
+@Suite struct RetentionTests {
+    private static let day = Timestamp.span(seconds: 86_400)
+    private let program = Program(process: 1)
+
+    /// A machine's clocks, as a test sets them.
+    final class Machine: Sendable {
+        private struct State {
+            var wall = MachineClocks().wall()
+            var uptime = Timestamp.span(seconds: 1000)
+            var boot = 1
+        }
+        private let state = Mutex(State())
+
+        var clocks: MachineClocks {
+            var clocks = MachineClocks()
+            clocks.wall = { self.state.withLock { $0.wall } }
+            clocks.uptime = { self.state.withLock { $0.uptime } }
+            clocks.boot = { self.state.withLock { "boot-\($0.boot)" } }
+            return clocks
+        }
+
+        var settings: Settings {
+            var settings = ProgramTree.fast
+            settings.clocks = clocks
+            return settings
+        }
+
+        func setWallClock(by span: Int64) { state.withLock { $0.wall += span } }
+
+        func live(_ span: Int64) {
+            state.withLock {
+                $0.wall += span
+                $0.uptime += span
+            }
+        }
+
+        func restart(after span: Int64) {
+            state.withLock {
+                $0.wall += span
+                $0.uptime = Timestamp.span(seconds: 20)
+                $0.boot += 1
+            }
+        }
+    }
+
+    /// Five versions of one document, and three of a deleted one.
+    private func makeTree(_ machine: Machine) throws -> ProgramTree {
+        let tree = try ProgramTree(settings: machine.settings)
+        #expect(tree.quiet())
+        _ = try tree.thin()
+        for text in ["1", "2", "3", "4", "5"] {
+            try tree.save("a.txt", text, by: program)
+            if text < "4" { try tree.save("gone.txt", text, by: program) }
+            #expect(tree.quiet())
+        }
+        try tree.unlink("gone.txt", by: program)
+        #expect(tree.quiet())
+        _ = try tree.thin()
+        return tree
+    }
+
+    private func expectAll(_ tree: ProgramTree) throws {
+        #expect(try tree.thin() == 0)
+        #expect(try tree.texts("a.txt") == ["1", "2", "3", "4", "5"])
+        #expect(try tree.texts("gone.txt") == ["1", "2", "3"])
+    }
+
+    @Test(
+        "a wall clock that jumps thins nothing",
+        arguments: [[366], [40_000], [-366], [-20_000, 20_000], [366, -366, 366], [-1, 92]])
+    func jumps(days: [Int64]) throws {
+        let machine = Machine()
+        let tree = try makeTree(machine)
+        for span in days {
+            machine.setWallClock(by: span * RetentionTests.day)
+            try expectAll(tree)
+            try tree.remount()
+            #expect(tree.quiet())
+            try expectAll(tree)
+            machine.restart(after: span == days.last ? 0 : RetentionTests.day / 100)
+            try tree.remount()
+            #expect(tree.quiet())
+            try expectAll(tree)
+        }
+        try tree.checkInvariants()
+    }
+
+    /// The wall clock of the saves is twenty years behind the one by which they would be thinned.
+    @Test("what was saved while the clock was far behind is not old when it is right again")
+    func behind() throws {
+        let machine = Machine()
+        machine.setWallClock(by: 20 * 365 * RetentionTests.day)
+        let tree = try makeTree(machine)
+        try expectAll(tree)
+        machine.live(RetentionTests.day / 2)
+        try expectAll(tree)
+    }
+
+    @Test("versions age by the time that passes")
+    func ageing() throws {
+        let machine = Machine()
+        let tree = try makeTree(machine)
+        machine.live(RetentionTests.day / 2)
+        try expectAll(tree)
+        machine.live(RetentionTests.day)
+        #expect(try tree.thin() > 0)
+        // The current one, and of each hour in which it was written the last one before.
+        let left = try tree.texts("a.txt")
+        #expect(left.count <= 3 && left.last == "5")
+        machine.live(91 * RetentionTests.day)
+        _ = try tree.thin()
+        #expect(try tree.volume.history(at: names("gone.txt")) == nil)
+        #expect(try tree.texts("a.txt").last == "5")
+        try tree.checkInvariants()
+    }
+
+    @Test("a device that is off most of the day keeps up, and so does one that was off for long")
+    func off() throws {
+        let machine = Machine()
+        let tree = try makeTree(machine)
+        for _ in 0..<4 {
+            machine.restart(after: RetentionTests.day * 2 / 3)
+            machine.live(RetentionTests.day / 3)
+            _ = try tree.thin()
+        }
+        #expect(try tree.texts("a.txt").count <= 3)
+        machine.restart(after: 120 * RetentionTests.day)
+        machine.live(RetentionTests.day)
+        _ = try tree.thin()
+        #expect(try tree.texts("gone.txt").count > 0)
+        machine.live(45 * RetentionTests.day)
+        _ = try tree.thin()
+        #expect(try tree.volume.history(at: names("gone.txt")) == nil)
+    }
+
+    @Test("the hub's clock counts more than the one of this machine")
+    func hub() throws {
+        let machine = Machine()
+        let tree = try makeTree(machine)
+        let time = machine.clocks.wall()
+        machine.setWallClock(by: 366 * RetentionTests.day)
+        tree.volume.hear(hubTime: time)
+        // By its own clock, half a year would be over by now.
+        machine.live(45 * RetentionTests.day)
+        _ = try tree.thin()
+        #expect(try tree.texts("gone.txt").last == "3")
+        machine.live(46 * RetentionTests.day)
+        _ = try tree.thin()
+        #expect(try tree.volume.history(at: names("gone.txt")) == nil)
+    }
+
+    @Test(
+        "what the hub has not heard of stays",
+        arguments: ["unsent", "in the outbox", "underway", "refused"])
+    func untold(state: String) throws {
+        let machine = Machine()
+        let tree = try makeTree(machine)
+        let id = try #require(try tree.volume.history(at: names("gone.txt"))).id
+        let key = try #require(try tree.volume.journal.read { try $0.item(id: id) }).key
+        try tree.volume.perform { t in
+            switch state {
+            case "unsent": try t.addUnsent(key)
+            case "in the outbox": try t.append(OutboxRow(number: 1, item: id, operation: [1]))
+            case "underway": try t.set(MirrorRow(id: id, base: [1], state: .underway))
+            default: try t.set(MirrorRow(id: id, base: [1], state: .refused))
+            }
+        }
+        machine.live(100 * RetentionTests.day)
+        _ = try tree.thin()
+        #expect(try tree.texts("gone.txt").last == "3")
+        try tree.volume.perform { t in
+            try t.removeUnsent(key)
+            try t.removeOutbox(upTo: 1)
+            try t.removeMirror(id)
+        }
+        _ = try tree.thin()
+        #expect(try tree.volume.history(at: names("gone.txt")) == nil)
+    }
+
+    @Test("what a conflict goes back to stays")
+    func conflict() throws {
+        let machine = Machine()
+        let tree = try makeTree(machine)
+        let versions = try #require(try tree.volume.history(at: names("a.txt"))).versions
+        try tree.volume.perform { t in try t.setKind(versions[2].id, .conflict) }
+        machine.live(2 * RetentionTests.day)
+        _ = try tree.thin()
+        let left = try tree.texts("a.txt")
+        #expect(left.contains("2") && left.contains("3"))
+    }
+
+    @Test("one run takes a part of many")
+    func bounded() throws {
+        let machine = Machine()
+        let tree = try ProgramTree(settings: machine.settings)
+        for index in 0..<300 { try tree.save("\(index)", "\(index)", by: program) }
+        #expect(tree.quiet())
+        for index in 0..<300 { try tree.unlink("\(index)", by: program) }
+        #expect(tree.quiet())
+        _ = try tree.thin()
+        machine.live(91 * RetentionTests.day)
+        #expect(try tree.thin() == 256)
+        #expect(try tree.thin() == 44)
+        #expect(try tree.thin() == 0)
+    }
+
+    @Test("the clock's text has all of it, and of years it is not long")
+    func text() throws {
+        var clock = RetentionClock(time: 5, boot: "b", uptime: 7, lastRow: 3)
+        for hour in 1...20_000 {
+            let time = Timestamp.span(seconds: 3600 * hour)
+            _ = clock.follow(time, boot: "b", uptime: time)
+            clock.mark(lastRow: Int64(hour))
+        }
+        #expect(RetentionClock(text: clock.text) == clock)
+        #expect(clock.text.utf8.count < 10_000)
+        #expect(clock.earliest(ofRow: 3) == nil && clock.earliest(ofRow: 0) == nil)
+        let hour = Timestamp.span(seconds: 3600)
+        #expect(clock.earliest(ofRow: 19_999) == 19_998 * hour)
+        #expect(clock.earliest(ofRow: 20_001) == 20_000 * hour)
+        for damaged in ["", "1 b", "1 b 2 ", "x b 2 1:2", "1 b 2 1:"] {
+            #expect(RetentionClock(text: damaged) == nil)
+        }
+    }
+}
+
+private final class Outcome: Sendable {
+    let result = Mutex<Result<Int, VolumeError>?>(nil)
+}
+
+extension ProgramTree {
+    /// Has the recorder thin now; the number of versions that went.
+    func thin() throws -> Int {
+        let recorder = volume.recorder
+        let outcome = Outcome()
+        recorder.signal.change {
+            recorder.tasks.append { recorder in
+                let result = Result { () throws(VolumeError) in try recorder.thinVersions() }
+                outcome.result.withLock { $0 = result }
+            }
+        }
+        #expect(quiet())
+        return try #require(outcome.result.withLock { $0 }).get()
+    }
+}
