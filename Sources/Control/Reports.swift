@@ -88,6 +88,8 @@ package struct HistoryReport: Codable, Hashable, Sendable {
     package var package: Bool
     package var state: String
     package var versions: [VersionReport]
+    /// Deleted documents that once had the name; left out unless it was asked.
+    package var earlier: [DeletedReport.Document]?
 
     package init(id: String, package: Bool, state: String, versions: [VersionReport]) {
         self.id = id

@@ -69,6 +69,8 @@ package struct Request: Codable, Hashable, Sendable {
     package var timeoutSeconds: Double?
     /// Ask for the deleted documents of the directory at `path`.
     package var deleted: Bool?
+    /// Of `versions`: tell also of deleted documents that once had the name.
+    package var earlier: Bool?
     package var repair: Bool?
     /// Conflict versions to be settled; left out: all.
     package var numbers: [Int]?

@@ -47,9 +47,12 @@ extension SyncEngine {
             for (key, one) in held where one.isDeletion { held[key]?.until = now }
         }
         let waiting = Set(held.lazy.filter { $0.value.until > now }.map(\.key))
+        // With an edit, for example; meanwhile its name may have become another one's.
+        let staying = Set(held.lazy.filter { $0.value.vacates == nil }.map(\.key))
         let writes = lastWrites()
-        let (found, unrecorded) = try perform { [self] table in
+        let (found, leaving, unrecorded) = try perform { [self] table in
             var found: [KeyedDraft] = []
+            var leaving: [KeyedDraft] = []
             var packages: Set<[Name]> = []
             var cursor: Int64 = 0
             // The rest of a weak package comes along, however many there are.
@@ -57,6 +60,10 @@ extension SyncEngine {
                 let keys = try table.journal.unsent(after: cursor, limit: 1024)
                 guard let last = keys.last else { break }
                 cursor = last
+                for key in keys where waiting.contains(key) && staying.contains(key) {
+                    let draft = try table.draft(key, exchange, volume)
+                    if let draft, draft.vacates != nil { leaving.append(draft) }
+                }
                 for key in keys where !waiting.contains(key) {
                     if found.count >= SyncEngine.batch {
                         let package = try table.journal.path(of: key).flatMap(Volume.weakPackage)
@@ -67,9 +74,10 @@ extension SyncEngine {
                     if let package = draft.weakPackage { packages.insert(package) }
                 }
             }
-            guard !packages.isEmpty else { return (found, Set<[Name]>()) }
+            guard !packages.isEmpty else { return (found, leaving, Set<[Name]>()) }
             let unrecorded = try volume.unrecorded(below: [], limit: .max, table.journal)
-            return (found, Set(unrecorded.compactMap { Volume.weakPackage(of: $0.path) }))
+            let parts = Set(unrecorded.compactMap { Volume.weakPackage(of: $0.path) })
+            return (found, leaving, parts)
         }
         // What has nothing to tell any more holds nothing up; but where the batch is full, not all
         // were looked at, and deletions that are held count for the brake.
@@ -77,7 +85,8 @@ extension SyncEngine {
             let told = Set(found.lazy.map(\.key))
             held = held.filter { waiting.contains($0.key) || told.contains($0.key) }
         }
-        let isNew = hold(found, now: now)
+        for keyed in leaving { held[keyed.key]?.vacates = keyed.vacates }
+        let isNew = hold(found + leaving.filter(\.draft.isDeletion), now: now)
         // There may be more that nobody has looked at yet.
         if isNew, found.count >= SyncEngine.batch { poke() }
         let settled = found.filter { held[$0.key]?.until ?? now <= now }

@@ -26,7 +26,12 @@ extension Recorder {
     func record(_ focus: [Focus]) {
         for subject in focus {
             guard let item = try? journal.read({ try item(subject, $0) }) else { continue }
-            if item.kind == .directory {
+            if case .deleted = subject {
+                let deleted = try? journal.read { try $0.deletedItems(in: item.key) }
+                let keys = (deleted ?? []).map(\.key).filter { memory.works[$0] != nil }
+                for key in keys { memory.works[key]?.since = 0 }
+                if !keys.isEmpty { recordNow(keys) }
+            } else if item.kind == .directory {
                 recordAll()
             } else if memory.works[item.key] != nil || item.changed == 0 {
                 // Former contents need not wait for the writer of the current one.
@@ -81,7 +86,7 @@ extension Recorder {
         let path: [Name]
         switch focus {
         case .item(let key): return try t.item(key)
-        case .path(let names): path = names
+        case .path(let names), .deleted(from: let names): path = names
         }
         var item = try t.item(Item.root)
         for name in path {

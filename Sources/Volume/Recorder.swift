@@ -93,6 +93,8 @@ final class Recorder: @unchecked Sendable {
     enum Focus: Sendable {
         case path([Name])
         case item(Int64)
+        /// All that were deleted from a directory.
+        case deleted(from: [Name])
     }
 
     struct Device: Sendable {

@@ -72,10 +72,11 @@ extension Volume {
     }
 
     func catchUp(with path: [Name]?, timeoutSeconds: Double) throws(VolumeError) {
-        guard
-            recorder.catchUp(
-                with: path.map { .path($0) }, timeoutSeconds: timeoutSeconds)
-        else {
+        try catchUp(withFocus: path.map { .path($0) }, timeoutSeconds: timeoutSeconds)
+    }
+
+    func catchUp(withFocus focus: Recorder.Focus?, timeoutSeconds: Double) throws(VolumeError) {
+        guard recorder.catchUp(with: focus, timeoutSeconds: timeoutSeconds) else {
             throw VolumeError(
                 .timeout,
                 "The recorder is still busy with earlier changes; ask again in a moment, "

@@ -119,8 +119,24 @@ extension Volume {
     }
 
     package func deletedDocuments(in path: [Name]) throws(VolumeError) -> [DeletedDocument] {
-        try catchUp(with: nil, timeoutSeconds: 5)
-        return try journal.read { reader in
+        try catchUp(withFocus: .deleted(from: path), timeoutSeconds: 5)
+        return try deletedDocuments(in: path) { _, _ in true }
+    }
+
+    /// Deleted documents that once had the name, in the same directory.
+    package func earlierDocuments(at path: [Name]) throws(VolumeError) -> [DeletedDocument] {
+        guard let name = path.last else { return [] }
+        let directory = Array(path.dropLast())
+        try catchUp(withFocus: .deleted(from: directory), timeoutSeconds: 5)
+        return try deletedDocuments(in: directory) { item, versions in
+            item.name == name || versions.contains { $0.name == name }
+        }
+    }
+
+    private func deletedDocuments(
+        in path: [Name], where isMeant: (Item, [Version]) -> Bool
+    ) throws(VolumeError) -> [DeletedDocument] {
+        try journal.read { reader in
             guard let directory = try self.item(at: path, includesDeleted: true, reader) else {
                 throw VolumeError(
                     .notFound,
@@ -128,7 +144,7 @@ extension Volume {
             }
             return try reader.deletedItems(in: directory.key).compactMap { item in
                 let versions = try reader.versions(of: item.key)
-                guard !versions.isEmpty else { return nil }
+                guard !versions.isEmpty, isMeant(item, versions) else { return nil }
                 return DeletedDocument(
                     id: item.id, name: item.name, deletedAt: item.deleted ?? 0,
                     versions: versions.count, size: versions.last?.size ?? 0)

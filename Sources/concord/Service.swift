@@ -39,15 +39,7 @@ struct Service: ControlService {
             let documents = try volume.deletedDocuments(in: request.components())
             return .deleted(DeletedReport(documents: documents.map(DeletedReport.Document.init)))
         case .versions:
-            let history = try history(request)
-            var report = HistoryReport(history)
-            if request.local == true {
-                let whole = try volume.whole(history.versions.map(\.id))
-                for (index, version) in history.versions.enumerated() {
-                    report.versions[index].local = whole.contains(version.id)
-                }
-            }
-            return .history(report)
+            return .history(try historyReport(request))
         case .contents: return .contents(try contents(request))
         case .extract: return .piece(try piece(request))
         case .name:
@@ -90,6 +82,22 @@ struct Service: ControlService {
             .watch:
             throw VolumeError(.invalid, "\"\(request.verb)\" needs a connection of its own")
         }
+    }
+
+    private func historyReport(_ request: Request) throws(VolumeError) -> HistoryReport {
+        let history = try history(request)
+        var report = HistoryReport(history)
+        if request.earlier == true, request.document == nil {
+            let documents = try volume.earlierDocuments(at: request.components())
+            report.earlier = documents.map(DeletedReport.Document.init)
+        }
+        if request.local == true {
+            let whole = try volume.whole(history.versions.map(\.id))
+            for (index, version) in history.versions.enumerated() {
+                report.versions[index].local = whole.contains(version.id)
+            }
+        }
+        return report
     }
 
     func history(_ request: Request) throws(VolumeError) -> DocumentHistory {

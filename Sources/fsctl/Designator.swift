@@ -2,7 +2,9 @@ import ArgumentParser
 import Control
 import Model
 
-/// How a person tells one version of a document from the others.
+/// How a person tells one version of a document from the others: by its number on this device, by
+/// how far it is from the current one, by its label, or by the beginning of its id, which is the
+/// same on all devices.
 package enum Designator: Hashable, Sendable {
     case number(Int)
     /// Below zero: so many before the current one.
@@ -13,7 +15,9 @@ package enum Designator: Hashable, Sendable {
         let plain = text.hasPrefix(Designator.shield + "-") ? text.dropFirst(1) : text[...]
         switch Int(plain) {
         case .some(let value) where value < 0: self = .offset(value)
-        case .some(let value) where value > 0 && !plain.hasPrefix("+"): self = .number(value)
+        case .some(let value)
+        where value > 0 && plain.first?.isNumber == true && plain.first != "0":
+            self = .number(value)
         default: self = .label(String(plain))
         }
     }
@@ -25,11 +29,19 @@ package enum Designator: Hashable, Sendable {
         switch self {
         case .number(let number):
             if let version = versions.first(where: { $0.number == number }) { return version }
+            // Digits alone can also begin an id.
+            let text = "\(number)"
+            if let version = try ShortIdentifiers.find(text, in: versions, of: document) {
+                return version
+            }
             throw VolumeError(
                 .notFound,
                 "\(document) has no version \(number); it has \(Designator.span(versions))")
         case .label(let label):
             if let version = versions.first(where: { $0.label == label }) { return version }
+            if let version = try ShortIdentifiers.find(label, in: versions, of: document) {
+                return version
+            }
             throw VolumeError(
                 .notFound,
                 "no version of \(document) has the label \"\(label)\"; fsctl versions lists them")

@@ -32,7 +32,7 @@ struct Dialogue {
             case "q", "": return nil
             case let text:
                 if let number = Int(text), settling.numbers.contains(number) {
-                    return try settling.keep(.number(number))
+                    return try settling.keep(.version("\(number)"))
                 }
                 print("\"\(text.printable)\" is none of these.")
             }

@@ -114,7 +114,8 @@ struct ResolveCommand: ParsableCommand {
 /// What is to become of a conflict.
 enum Keeping: ExpressibleByArgument, Hashable {
     case current, newest, both
-    case number(Int)
+    /// By its number, or the beginning of its id.
+    case version(String)
 
     init?(argument: String) {
         switch argument {
@@ -122,8 +123,8 @@ enum Keeping: ExpressibleByArgument, Hashable {
         case "newest": self = .newest
         case "both": self = .both
         default:
-            guard let number = Int(argument), number > 0 else { return nil }
-            self = .number(number)
+            guard Int(argument) ?? 0 > 0 || ShortIdentifiers.isStart(argument) else { return nil }
+            self = .version(argument)
         }
     }
 }

@@ -23,11 +23,12 @@ struct Settling {
         case .newest:
             let all = [document.current].compactMap(\.self) + document.conflicts.map(\.version)
             return try ask(all.max { $0.saved < $1.saved }?.number)
-        case .number(let number):
-            guard number == document.current?.number || numbers.contains(number) else {
+        case .version(let text):
+            let all = [document.current].compactMap(\.self) + document.conflicts.map(\.version)
+            guard let number = try? Designator(text).find(in: all, of: "\(path)").number else {
                 throw VolumeError(
                     .notFound,
-                    "version \(number) of \(path) is not in this conflict; fsctl restore brings an "
+                    "version \(text) of \(path) is not in this conflict; fsctl restore brings an "
                         + "older one back")
             }
             return try ask(number)

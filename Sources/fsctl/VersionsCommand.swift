@@ -6,30 +6,51 @@ struct VersionsCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "versions",
         abstract:
-            "List the versions of a document, oldest first, or what was deleted from a directory.")
+            "List the versions of a document, oldest first, or what was deleted from a directory.",
+        discussion: """
+            A document that was deleted is named by its id, which --deleted DIR tells; then the \
+            working directory must be on its volume. Of a version, ID is the same on all devices, \
+            and its number is not: every command that takes the one takes the other.
+            """)
 
     @OptionGroup var output: OutputOptions
 
     @Flag(help: "List the deleted documents of a directory instead.")
     var deleted = false
 
-    @Argument(help: "A document; with --deleted, a directory.", completion: .file())
+    @Argument(
+        help: "A document, or its id; with --deleted, a directory.", completion: .file())
     var file: String
 
     func run() throws {
+        if !deleted, Identifier(file) != nil, RawArgument.path(file).kind == nil {
+            var request = Request(.versions)
+            request.document = file
+            return show(try Document(".").client.ask(request, as: HistoryReport.self))
+        }
         let document = try Document(file)
         guard !deleted else { return try VersionsCommand.listDeleted(document, output) }
-        let history = try document.history()
+        show(try document.ask(.versions, as: HistoryReport.self) { $0.earlier = true })
+    }
+
+    private func show(_ history: HistoryReport) {
         output.show(history) {
-            history.versions.isEmpty
+            let versions =
+                history.versions.isEmpty
                 ? "No version of \(file) has been recorded yet."
                 : VersionsCommand.table(history.versions)
+            let earlier = (history.earlier ?? []).sorted { $0.deleted < $1.deleted }.map {
+                "An earlier document of this name, deleted \(Moment.text($0.deleted)), has "
+                    + "\(Amount.count($0.versions, "version")): fsctl versions \($0.id)"
+            }
+            return ([versions] + earlier).joined(separator: "\n")
         }
     }
 
     private static func table(_ versions: [VersionReport]) -> String {
+        let ids = ShortIdentifiers(versions)
         var table = Table([
-            .init("VERSION", .right), .init("SAVED"), .init("SIZE", .right),
+            .init("VERSION", .right), .init("ID"), .init("SAVED"), .init("SIZE", .right),
             .init("BY", isFlexible: true), .init("DEVICE", isFlexible: true), .init("STATE"),
             .init("LABEL", isFlexible: true),
         ])
@@ -39,7 +60,8 @@ struct VersionsCommand: ParsableCommand {
                 version.durability == "memory" ? "in memory" : nil,
             ].compactMap(\.self).joined(separator: ", ")
             table.add([
-                "\(version.number)", Moment.text(version.saved), Amount.size(version.size),
+                "\(version.number)", ids.text(version), Moment.text(version.saved),
+                Amount.size(version.size),
                 [version.person, version.program].filter { !$0.isEmpty }.joined(separator: ", "),
                 version.deviceName, state, version.label ?? "",
             ])

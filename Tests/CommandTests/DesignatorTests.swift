@@ -42,6 +42,28 @@ import Testing
         }
     }
 
+    @Test("the beginning of an id is as good as a number, and the same on all devices")
+    func identifiers() throws {
+        var versions = history
+        versions[0].id = "00123456789abcdef0123456789abcde"
+        versions[1].id = "123456a0000000000000000000000000"
+        versions[2].id = "123456b0000000000000000000000000"
+        versions[3].id = "fedcba00000000000000000000000000"
+        for (text, number) in [
+            ("001234", 2), ("123456a", 5), ("123456B", 6), ("fedcba", 7), (versions[1].id, 5),
+        ] {
+            #expect(try Designator(text).find(in: versions, of: "a").number == number)
+        }
+        let sentence = "the ids of 2 versions of a begin with 123456; give more of it"
+        #expect(throws: VolumeError(.invalid, sentence)) {
+            try Designator("123456").find(in: versions, of: "a")
+        }
+        // Too short to be meant.
+        #expect(throws: VolumeError.self) { try Designator("fedcb").find(in: versions, of: "a") }
+        let ids = ShortIdentifiers(versions)
+        #expect(versions.map(ids.text) == ["0012345", "123456a", "123456b", "fedcba0"])
+    }
+
     @Test func ofADeletedDocumentTheLastIsOneBack() throws {
         let deleted = versions([(1, .history, nil), (2, .history, nil)])
         #expect(try Designator("-1").find(in: deleted, of: "a").number == 2)

@@ -22,7 +22,7 @@ import Testing
         let table = try mount.fsctl("versions", "a.txt")
         #expect(table.status == 0 && table.errors.isEmpty)
         let lines = table.output.split(separator: "\n")
-        #expect(lines.count == 4 && lines[0].hasPrefix("VERSION  SAVED"))
+        #expect(lines.count == 4 && lines[0].hasPrefix("VERSION  ID  "))
         #expect(lines[2].contains("ann, vim") && lines[2].hasSuffix("draft"))
         let json = try mount.fsctl("versions", "--json", "../docs/a.txt")
         let report = try value(HistoryReport.self, from: Array(json.output.utf8))

@@ -1,0 +1,61 @@
+import Foundation
+import Support
+import Testing
+
+/// A document that is deleted and comes back, or whose name another one takes, keeps its name on
+/// all devices, however soon that is.
+@Suite("Deleted and back", .serialized) struct UndeleteTests {
+    @Test("the README's tour can be pasted as one block")
+    func tour() throws {
+        let readme = try String(
+            contentsOf: URL(filePath: #filePath).deletingLastPathComponent()
+                .appending(path: "../../README.md").standardized, encoding: .utf8)
+        let lines = readme.split(separator: "\n").filter { $0.hasPrefix("    $ ") }
+            .map { String($0.dropFirst(6)) }
+        let first = try #require(lines.firstIndex { $0.contains("> letter.txt") })
+        let last = try #require(lines.firstIndex { $0.hasPrefix("fsctl undelete letter.txt") })
+        let block = lines[first...last].map { line in
+            line.hasPrefix("fsctl ") ? Programs.fsctl + line.dropFirst(5) : line
+        }
+        try Fleet.with(2) { fleet in
+            // What differs ends with 1, as diff(1) does.
+            try fleet.shell(
+                0,
+                block.map { $0.contains(" diff ") ? "\($0) || [ $? = 1 ]" : "\($0) || exit 9" }
+                    .joined(separator: "\n"))
+            try fleet.expectEqual()
+            for index in 0..<2 { #expect(try fleet.names(index) == ["letter.txt"]) }
+        }
+    }
+
+    @Test(
+        "a name that is free again is taken, whatever of its last owner is still to be sent",
+        arguments: [
+            "rm f; FSCTL undelete f", "rm f; echo c > f", "mv f g; echo c > f; rm g",
+            "mv f d/g; echo c > f; rm d/g", "rm f; mkdir f; rmdir f; echo c > f",
+        ])
+    func names(_ commands: String) throws {
+        try Fleet.with(2) { fleet in
+            let commands = commands.replacing("FSCTL", with: Programs.fsctl)
+            // The first save is sent at once; the second one, so soon after it, waits.
+            try fleet.shell(
+                0,
+                """
+                for i in 1 2 3 4; do
+                mkdir $i; cd $i; mkdir d
+                echo a > f; \(Programs.fsctl) wait --durable hub f || exit 9
+                echo b > f; \(Programs.fsctl) wait --durable disk f || exit 9
+                \(commands); cd ..
+                done
+                """)
+            try fleet.expectEqual()
+            for index in 0..<2 {
+                for directory in 1...4 {
+                    let path = "\(fleet.devices[index].path)/\(directory)"
+                    let found = try FileManager.default.contentsOfDirectory(atPath: path)
+                    #expect(found.sorted() == ["d", "f"])
+                }
+            }
+        }
+    }
+}
