@@ -61,12 +61,7 @@ extension Volume {
                 cl_renameat2(from.descriptor, from.name, to.descriptor, to.name, flags))
             return false
         }
-        let aside = try putAside(replaced, at: to, traits: replacedTraits, by: actor)
-        let result = cl_renameat2(from.descriptor, from.name, to.descriptor, to.name, flags)
-        if result < 0 {
-            if let aside { stash.remove(aside) }
-            throw Errno(-result)
-        }
+        let aside = try replace(to, replaced, replacedTraits, with: from, flags: flags, by: actor)
         events.append(
             .renamed(
                 from: from.spot, to: to.spot, trace, replaced: replaced.map { Trace($0) },
@@ -79,6 +74,64 @@ extension Volume {
     private func noteGone(_ status: stat) {
         let trace = Trace(status)
         if trace.isFile, status.st_nlink == 1 { events.append(.gone(inode: trace.inode)) }
+    }
+
+    /// The renaming; what was replaced is in the stash then, under the name that is given back.
+    private func replace(
+        _ to: Place, _ replaced: stat?, _ traits: Traits, with from: Place, flags: UInt32,
+        by actor: Actor
+    ) throws(Errno) -> String? {
+        let aside: String?
+        do throws(Errno) {
+            aside = try putAside(replaced, at: to, traits: traits, by: actor)
+        } catch {
+            // The file system has no links, or this file of somebody else may not be linked
+            // (protected_hardlinks).
+            guard [EPERM, EMLINK, EOPNOTSUPP, EXDEV].contains(error.code), let replaced else {
+                throw error
+            }
+            if flags == 0, let aside = try exchange(from, to, Trace(replaced), by: actor) {
+                return aside
+            }
+            aside = try copyAside(to, Trace(replaced), by: actor)
+        }
+        let result = cl_renameat2(from.descriptor, from.name, to.descriptor, to.name, flags)
+        if result < 0 {
+            if let aside { stash.remove(aside) }
+            throw Errno(-result)
+        }
+        return aside
+    }
+
+    /// Without a second name, and without copying: for a moment `from` shows what is replaced. Nil:
+    /// the file system does not exchange names.
+    private func exchange(_ from: Place, _ to: Place, _ trace: Trace, by actor: Actor)
+        throws(Errno) -> String?
+    {
+        func exchange() -> Int32 {
+            cl_renameat2(
+                from.descriptor, from.name, to.descriptor, to.name, UInt32(RENAME_EXCHANGE))
+        }
+        let result = exchange()
+        if result == -EINVAL || result == -EOPNOTSUPP { return nil }
+        try check(result)
+        let aside = stash.newName(.displaced, trace, spot: to.spot, actor: actor)
+        let moved = cl_renameat2(from.descriptor, from.name, stash.directory, aside, 0)
+        if moved < 0 {
+            _ = exchange()
+            throw Errno(-moved)
+        }
+        return aside
+    }
+
+    private func copyAside(_ place: Place, _ trace: Trace, by actor: Actor) throws(Errno) -> String
+    {
+        let file = Descriptor(
+            owning: try check(cl_openat(place.descriptor, place.name, O_PATH | O_NOFOLLOW, 0)))
+        let copy = stash.newName(.copied, trace, spot: place.spot, actor: actor)
+        try stash.copy(of: file.raw, trace, into: copy)
+        try stash.sync(copy)
+        return copy
     }
 
     /// Gives what is about to be replaced a second name in the stash, so that the replacing itself
@@ -95,17 +148,8 @@ extension Volume {
                 || traits.contains(.unsaved) && trace.isFile && status.st_nlink == 1
         else { return nil }
         let aside = stash.newName(.displaced, trace, spot: place.spot, actor: actor)
-        let result = cl_linkat(place.descriptor, place.name, stash.directory, aside, 0)
-        if result == 0 { return aside }
-        guard [EPERM, EMLINK, EOPNOTSUPP, EXDEV].contains(-result) else { throw Errno(-result) }
-        // A file of somebody else that may not be linked (protected_hardlinks): its bytes are
-        // copied.
-        let file = Descriptor(
-            owning: try check(cl_openat(place.descriptor, place.name, O_PATH | O_NOFOLLOW, 0)))
-        let copy = stash.newName(.copied, trace, spot: place.spot, actor: actor)
-        try stash.copy(of: file.raw, trace, into: copy)
-        try stash.sync(copy)
-        return copy
+        try check(cl_linkat(place.descriptor, place.name, stash.directory, aside, 0))
+        return aside
     }
 
     private func holdsBytes(_ trace: Trace, links: nlink_t) -> Bool {

@@ -105,6 +105,29 @@ import Testing
         try tree.checkInvariants()
     }
 
+    /// A file of somebody else may not be linked: it is moved aside all the same, not copied.
+    @Test(.enabled(if: geteuid() == 0, "acting as somebody else takes root"))
+    func whatCannotBeLinkedIsMoved() throws {
+        let tree = try ProgramTree(starts: false)
+        try tree.save("a", "old", by: program)
+        try tree.save("a.new", "new", by: program)
+        var status = stat()
+        lstat(tree.real("a"), &status)
+        chmod(tree.real("a"), 0o644)
+        for directory in ["", "/tree", "/stash"] { chown(tree.store + directory, 65534, 65534) }
+        cl_thread_fsids(65534, 65534)
+        let renamed = Result { try tree.rename("a.new", "a", by: program) }
+        cl_thread_fsids(0, 0)
+        try renamed.get()
+        let entries = try tree.volume.stash.entries()
+        #expect(entries.map(\.kind) == [.displaced])
+        #expect(entries.map(\.inode) == [UInt64(status.st_ino)])
+        tree.volume.start()
+        #expect(tree.quiet())
+        #expect(try tree.texts("a") == ["old", "new"])
+        try tree.checkInvariants()
+    }
+
     /// Somebody appends to a rotated log for ever: the new one has its versions all the same.
     @Test func rotatedLogs() throws {
         let tree = try ProgramTree()
