@@ -51,14 +51,14 @@ extension Reader {
         return false
     }
 
-    /// Bytes of files whose contents the hub has and that are here all the same.
+    /// Bytes of files whose contents the present hub has and that are here all the same.
     package func spareBytes() throws(VolumeError) -> Int64 {
         try first(
             """
             SELECT coalesce(sum(items.size), 0) FROM items
             JOIN versions ON versions.id = items.current
             WHERE items.deleted IS NULL AND items.kind = 1 AND versions.durability = 3
-            AND items.key NOT IN (SELECT item FROM absent)
+            AND \(Version.isConfirmed) AND items.key NOT IN (SELECT item FROM absent)
             """, []
         ) { $0.integer(0) } ?? 0
     }
@@ -70,7 +70,8 @@ extension Reader {
             SELECT items.key FROM items JOIN versions ON versions.id = items.current
             WHERE items.key > ? AND items.deleted IS NULL AND items.kind = 1 AND items.size > 0
             AND items.changed <> 0 AND versions.durability = 3
-            AND items.key NOT IN (SELECT item FROM absent) ORDER BY items.key LIMIT ?
+            AND \(Version.isConfirmed) AND items.key NOT IN (SELECT item FROM absent)
+            ORDER BY items.key LIMIT ?
             """, [.integer(key), .integer(Int64(limit))]
         ) { $0.integer(0) }
     }

@@ -76,7 +76,9 @@ extension Transaction {
         try run(
             "UPDATE versions SET id = ?, durability = 3 WHERE id = ?",
             [.identifier(id), .identifier(version)])
+        try addConfirmation(id)
         guard id != version else { return true }
+        try removeConfirmation(version)
         try run(
             "UPDATE items SET current = ? WHERE key = ? AND current = ?",
             [.identifier(id), .integer(key), .identifier(version)])

@@ -20,7 +20,7 @@ extension Reader {
 
     package func version(id: Identifier) throws(VolumeError) -> (item: Int64, version: Version)? {
         try first(Select.byID, [.identifier(id)]) { (columns) throws(VolumeError) in
-            (item: columns.integer(15), version: try Version(columns: columns))
+            (item: columns.integer(16), version: try Version(columns: columns))
         }
     }
 
@@ -59,13 +59,15 @@ extension Reader {
             })
     }
 
-    /// Versions that the hub is said to have, in the order of their keys, behind one of them.
+    /// Versions that the present hub is said to have, in the order of their keys, behind one of
+    /// them.
     package func confirmedVersions(after key: Int64, limit: Int) throws(VolumeError) -> [(
         key: Int64, id: Identifier, item: Int64, number: Int
     )] {
         try all(
             """
-            SELECT key, id, item, number FROM versions WHERE durability = 3 AND key > ?
+            SELECT key, id, item, number FROM versions
+            WHERE durability = 3 AND key > ? AND \(Version.isConfirmed)
             ORDER BY key LIMIT ?
             """, [.integer(key), .integer(Int64(limit))]
         ) { (columns) throws(VolumeError) in
@@ -104,9 +106,9 @@ extension Reader {
 }
 
 private enum Select {
-    static let ofItem = "SELECT \(Version.columns) FROM versions WHERE item = ? ORDER BY number"
-    static let byNumber = "SELECT \(Version.columns) FROM versions WHERE item = ? AND number = ?"
-    static let byID = "SELECT \(Version.columns), item FROM versions WHERE id = ?"
+    static let ofItem = "SELECT \(Version.selection) FROM versions WHERE item = ? ORDER BY number"
+    static let byNumber = "SELECT \(Version.selection) FROM versions WHERE item = ? AND number = ?"
+    static let byID = "SELECT \(Version.selection), item FROM versions WHERE id = ?"
     static let manifest = """
         SELECT bytes FROM manifests WHERE key = (SELECT manifest FROM versions WHERE id = ?)
         """

@@ -5,7 +5,7 @@ enum Schema {
     static let applicationID: Int32 = 0x436E_6364
 
     /// Step 0 makes an empty database version 1. A step that was ever released is never changed.
-    static let steps: [String] = [first, second, third, fourth, fifth]
+    static let steps: [String] = [first, second, third, fourth, fifth, sixth]
 
     static var version: Int32 { Int32(steps.count) }
 
@@ -202,5 +202,21 @@ enum Schema {
     private static let fifth = """
         ALTER TABLE unsent ADD COLUMN placed INTEGER;
         ALTER TABLE unsent ADD COLUMN attributed INTEGER;
+        """
+
+    // Which hub's confirmations `durability` 3 stands for. What was confirmed before is asked for
+    // again: nobody knows by which hub.
+    private static let sixth = """
+        CREATE TABLE witnesses (
+            key INTEGER PRIMARY KEY,
+            volume BLOB NOT NULL CHECK (length(volume) = 16),
+            epoch BLOB NOT NULL CHECK (length(epoch) = 16),
+            is_current INTEGER NOT NULL CHECK (is_current BETWEEN 0 AND 1),
+            UNIQUE (volume, epoch)
+        ) STRICT;
+        CREATE TABLE confirmations (
+            version BLOB PRIMARY KEY NOT NULL CHECK (length(version) = 16),
+            witness INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
         """
 }

@@ -10,6 +10,7 @@ extension Transaction {
     ) throws(VolumeError) {
         let stored = try store(manifest, content: version.content)
         try run(Change.insert, version.values + [.integer(key), .integer(stored)])
+        if version.durability == .hub { try addConfirmation(version.id) }
     }
 
     package func setKind(_ id: Identifier, _ kind: Version.Kind) throws(VolumeError) {
@@ -23,12 +24,14 @@ extension Transaction {
         try expectChange("version \(id)")
     }
 
-    /// Versions that have been removed meanwhile are passed over.
+    /// Versions that have been removed meanwhile are passed over. What is at the hub is at the one
+    /// that the volume belongs to now.
     package func setDurability(
         _ ids: some Sequence<Identifier>, to durability: Version.Durability
     ) throws(VolumeError) {
         for id in ids {
             try run(Change.durability, [.code(durability.rawValue), .identifier(id)])
+            if durability == .hub { try addConfirmation(id) }
         }
     }
 
@@ -40,6 +43,7 @@ extension Transaction {
         }
         try run("DELETE FROM versions WHERE id = ?", [.identifier(id)])
         try endHolding(id)
+        try removeConfirmation(id)
         try run(Change.dropManifest, [.integer(manifest), .integer(manifest)])
     }
 

@@ -6,6 +6,22 @@ extension Version {
         saved, content, durability, label
         """
 
+    /// What a row of `versions` is read by: `durability` is 3 only where the present hub has
+    /// confirmed it; the last column is what some hub has said.
+    static let selection = """
+        id, number, parents, kind, device, device_name, person, program, name, size, modified,
+        saved, content,
+        CASE WHEN durability = 3 AND NOT \(isConfirmed) THEN 2 ELSE durability END,
+        label, durability = 3
+        """
+
+    /// Of a row of `versions`.
+    static let isConfirmed = """
+        EXISTS (SELECT 1 FROM confirmations JOIN witnesses ON witnesses.key = witness
+            WHERE version = versions.id AND is_current = 1)
+        """
+
+    /// The columns of `selection`.
     init(columns: Columns) throws(VolumeError) {
         self.init(
             id: try columns.identifier(0), number: Int(columns.integer(1)),
@@ -15,7 +31,8 @@ extension Version {
             name: Name(bytes: columns.bytes(8)), size: columns.bits(9),
             modified: columns.integer(10), saved: columns.integer(11),
             content: try columns.digest(12), durability: try columns.code(13),
-            label: columns.isNull(14) ? nil : columns.text(14))
+            label: columns.isNull(14) ? nil : columns.text(14),
+            wasAtHub: columns.integer(15) == 1)
     }
 
     // The parents are one blob of 16 bytes each: they are written and read with their version and

@@ -15,7 +15,7 @@ package struct Version: Hashable, Sendable {
         case memory = 1
         /// Bytes, name and journal row have been synced to this disk.
         case disk = 2
-        /// The hub has acknowledged them.
+        /// The hub that the volume belongs to now has acknowledged them.
         case hub = 3
 
         package static func < (a: Durability, b: Durability) -> Bool { a.rawValue < b.rawValue }
@@ -46,12 +46,15 @@ package struct Version: Hashable, Sendable {
     package var durability: Durability
     /// Given by a person; a labelled version is kept for ever.
     package var label: String?
+    /// Some hub had it once: another one, perhaps, than the one whose confirmation `durability`
+    /// speaks of. Its bytes may be nowhere else.
+    package var wasAtHub: Bool
 
     package init(
         id: Identifier = .random(), number: Int, parents: [Identifier] = [], kind: Kind = .current,
         device: Identifier, deviceName: String, person: String, program: String, name: Name,
         size: UInt64, modified: Int64, saved: Int64, content: Digest,
-        durability: Durability = .disk, label: String? = nil
+        durability: Durability = .disk, label: String? = nil, wasAtHub: Bool? = nil
     ) {
         self.id = id
         self.number = number
@@ -68,6 +71,7 @@ package struct Version: Hashable, Sendable {
         self.content = content
         self.durability = durability
         self.label = label
+        self.wasAtHub = wasAtHub ?? (durability == .hub)
     }
 }
 

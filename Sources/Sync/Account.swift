@@ -69,6 +69,7 @@ extension Account {
 
     package static func forget(_ t: Transaction) throws(VolumeError) {
         for name in names { try t.set(name, to: nil) }
+        try t.removeWitness()
     }
 }
 
@@ -88,7 +89,12 @@ extension Session {
             isBehind: words.count > 7 && words[7] == "behind")
     }
 
+    /// The account is to be stored first: what the hub confirms counts for its volume in this
+    /// epoch.
     package func store(_ t: Transaction) throws(VolumeError) {
+        if let volume = try t.value("hub.volume").flatMap({ Identifier($0) }) {
+            try t.setWitness(volume: volume, epoch: volumeEpoch)
+        }
         try t.set(
             "hub.session",
             to: "\(device) \(epoch) \(volumeEpoch) \(generation) \(cursor) \(nextNumber) "

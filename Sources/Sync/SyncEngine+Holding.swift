@@ -63,6 +63,28 @@ extension SyncEngine {
         }
     }
 
+    /// Asks the hub once for all versions that another hub had confirmed, or this one in another
+    /// epoch: also for those whose bytes are not here, which nothing else asks for.
+    func reconfirm() throws {
+        guard try !session().isFresh else { return }
+        var cursor: Int64 = 0
+        while !isEnding {
+            let after = cursor
+            let page = try volume.journal.read {
+                try $0.unconfirmedVersions(after: after, limit: SyncEngine.batch)
+            }
+            guard let last = page.last else { break }
+            cursor = last.key
+            let ids = page.map(\.id)
+            let counts = try client.durability(account.volume, ids)
+            let known = zip(ids, counts).filter { $0.1 != nil }.map(\.0)
+            try perform { table in
+                for id in known { try table.journal.addConfirmation(id) }
+            }
+        }
+        isReconfirmed = true
+    }
+
     private func learn(_ ids: [Identifier], _ counts: [Int?]) {
         state.withLock { state in
             if state.holders.count > 200_000 { state.holders = [:] }

@@ -107,6 +107,7 @@ extension SyncEngine {
                 try table.journal.forgetRebuilding()
             }
             lastSent = 0
+            isReconfirmed = false
             ready = []
             dueCursor = nil
             nextPoll = 0

@@ -60,6 +60,8 @@ package final class SyncEngine: @unchecked Sendable {
     /// ever.
     var denied: Set<Identifier> = []
     var isRecovered = false
+    /// The hub has been asked about what only others, or nobody knows who, had confirmed.
+    var isReconfirmed = false
     /// While it joins: items that wait for their directory, by its id.
     var joining: [Identifier: [Identifier]] = [:]
 
@@ -160,6 +162,7 @@ package final class SyncEngine: @unchecked Sendable {
                 isBusy = try send() || isBusy
                 if let unsafe { unsafe(try isUnsafe()) }
                 if !isBusy { isBusy = try tellHoldings() }
+                if !isBusy, !isReconfirmed { try reconfirm() }
                 backoff = 0
                 if !isBusy { rest(until: nextTime) }
             } catch {
@@ -176,7 +179,10 @@ package final class SyncEngine: @unchecked Sendable {
 
     /// What a crash left half done is looked at again.
     private func recover() throws {
-        try perform { table in
+        try perform { [account] table in
+            // An older build did not keep it.
+            try table.journal.setWitness(
+                volume: account.volume, epoch: table.session().volumeEpoch)
             for id in try table.journal.mirrors(.underway, limit: .max).map(\.id) {
                 try self.exchange.recover(id, in: &table)
             }

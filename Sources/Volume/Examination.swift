@@ -161,7 +161,7 @@ struct Examination {
         let shown = path.shown
         var inTree: Set<Digest> = []
         // What the hub has can be had again.
-        let onHub = versions.filter { $0.0.durability == .hub }
+        let onHub = versions.filter { $0.0.wasAtHub }
             .compactMap { $0.1.flatMap(Manifest.init(encoded:))?.chunkIDs }
             .reduce(into: Set<Digest>()) { $0.formUnion($1) }
         if item.deleted == nil, let current = versions.first(where: { $0.0.id == item.current }),
@@ -171,7 +171,7 @@ struct Examination {
         }
         for (version, bytes) in versions {
             // Its list of chunks was never fetched.
-            if bytes?.isEmpty == true, version.durability == .hub { continue }
+            if bytes?.isEmpty == true, version.wasAtHub { continue }
             guard let manifest = bytes.flatMap(Manifest.init(encoded:)) else {
                 add(
                     .damage, shown,

@@ -28,11 +28,11 @@ extension Recorder {
         }
     }
 
-    /// Chunks of an item's versions that the hub has.
+    /// Chunks of an item's versions that the hub has, or one that the volume was signed in to.
     func onHub(_ key: Int64) throws(VolumeError) -> Set<Digest> {
         try look { reader in
             var chunks: Set<Digest> = []
-            for version in try reader.versions(of: key) where version.durability == .hub {
+            for version in try reader.versions(of: key) where version.wasAtHub {
                 let manifest = try reader.manifest(of: version.id).flatMap(Manifest.init(encoded:))
                 if let manifest { chunks.formUnion(manifest.chunkIDs) }
             }
@@ -51,7 +51,7 @@ extension Volume {
     {
         let version = try journal.read { reader in
             try reader.versions(of: key).last { version in
-                guard version.durability == .hub, let bytes = try reader.manifest(of: version.id)
+                guard version.wasAtHub, let bytes = try reader.manifest(of: version.id)
                 else { return false }
                 return Manifest(encoded: bytes)?.chunkIDs.contains(chunk.id) ?? false
             }?.id

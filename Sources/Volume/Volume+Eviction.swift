@@ -106,7 +106,7 @@ extension Volume {
         let isAlone = try hydration.evicting(item.inode) { () throws(VolumeError) in
             freed = try giveUp(file.raw, item, version, shown)
         }
-        guard isAlone else { throw VolumeError(.busy, "\(shown) is just being downloaded.") }
+        guard isAlone else { throw VolumeError(.busy, "\(shown) is just being used.") }
         return freed
     }
 
@@ -138,11 +138,24 @@ extension Volume {
             else { throw VolumeError(.busy, "\(shown) is open for writing or not recorded yet.") }
             guard version.durability == .hub else {
                 throw VolumeError(
-                    .refused,
-                    "\(shown) is not on the hub yet: `fsctl wait --durable hub` waits for that.")
+                    .refused, "\(shown) \(try self.reasonToKeep(version, reader))")
             }
             return (item, path, current)
         }
+    }
+
+    /// Why its bytes could be nowhere else; behind its path.
+    private func reasonToKeep(_ version: Version, _ reader: Reader) throws(VolumeError) -> String {
+        guard try reader.hasWitness() else {
+            return "stays here: this volume is signed in to no hub from which its contents could "
+                + "come back (fsctl signin)."
+        }
+        guard !version.wasAtHub else {
+            return "stays here: the hub that this volume is signed in to has not confirmed its "
+                + "contents, only another one, or this one before it was restored; "
+                + "`fsctl wait --durable hub` waits for that."
+        }
+        return "is not on the hub yet: `fsctl wait --durable hub` waits for that."
     }
 
     /// Nobody begins to use it meanwhile; now it is looked at whether anybody does already, and

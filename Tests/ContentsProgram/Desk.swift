@@ -33,6 +33,10 @@ final class Desk: @unchecked Sendable {
         settings.evictionSeconds = 3600
         volume = try Volume.open(store: store, settings: settings, log: Logger(label: "volume"))
         volume.setRemote(hub)
+        try volume.journal.write { t in
+            try t.setWitness(
+                volume: Identifier(high: 1, low: 1), epoch: Identifier(high: 1, low: 2))
+        }
         session = try MountSession(
             volume: volume, source: store, mountPoint: mountPoint, options: mount)
         volume.start()

@@ -169,6 +169,8 @@ struct OpeningTests {
                     BEGIN INSERT OR IGNORE INTO unsent (item) VALUES (new.key); END
                     """, [])
             }
+            try transaction.run("DROP TABLE witnesses", [])
+            try transaction.run("DROP TABLE confirmations", [])
             try transaction.run("PRAGMA user_version = 4", [])
             return try transaction.insert(file("a"))
         }

@@ -125,7 +125,13 @@ final class ProgramTree: @unchecked Sendable {
     private static func open(_ store: String, _ settings: Settings) throws -> Volume {
         var log = Logger(label: "test")
         log.logLevel = .error
-        return try Volume.open(store: store, settings: settings, log: log)
+        let volume = try Volume.open(store: store, settings: settings, log: log)
+        // As if it belonged to a hub.
+        try volume.journal.write { t in
+            try t.setWitness(
+                volume: Identifier(high: 1, low: 1), epoch: Identifier(high: 1, low: 2))
+        }
+        return volume
     }
 
     /// An absolute path in the tree.

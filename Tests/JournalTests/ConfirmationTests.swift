@@ -1,0 +1,99 @@
+import Model
+import Testing
+
+@testable import Journal
+
+/// A confirmation counts while the volume belongs to the hub that gave it.
+struct ConfirmationTests {
+    let scratch: Scratch
+    let journal: Journal
+    let document: Int64
+    private let volume = Identifier.random()
+    private let epoch = Identifier.random()
+
+    init() throws {
+        scratch = try Scratch()
+        journal = try scratch.create()
+        document = try journal.write { try $0.insert(file("a")) }
+    }
+
+    private func found(_ id: Identifier) throws -> Version {
+        try #require(try journal.read { try $0.version(id: id)?.version })
+    }
+
+    @Test func itCountsForTheHubOfNow() throws {
+        var saved = version(1)
+        saved.durability = .hub
+        let other = version(2)
+        try journal.write { t in
+            try t.setWitness(volume: volume, epoch: epoch)
+            try t.insert(saved, of: document, manifest: [1])
+            try t.insert(other, of: document, manifest: [1])
+            try t.setDurability([other.id], to: .hub)
+        }
+        for id in [saved.id, other.id] {
+            #expect(try found(id).durability == .hub && found(id).wasAtHub)
+        }
+        // Signed out, at another hub's volume, at the same one after it was restored.
+        try journal.write { try $0.removeWitness() }
+        #expect(try !journal.read { try $0.hasWitness() })
+        #expect(try found(saved.id).durability == .disk && found(saved.id).wasAtHub)
+        for (volume, epoch) in [(Identifier.random(), epoch), (volume, Identifier.random())] {
+            try journal.write { try $0.setWitness(volume: volume, epoch: epoch) }
+            #expect(try found(saved.id).durability == .disk && found(saved.id).wasAtHub)
+            #expect(try journal.read { try $0.confirmedVersions(after: 0, limit: 9) }.isEmpty)
+            let open = try journal.read { try $0.unconfirmedVersions(after: 0, limit: 9) }
+            #expect(open.map(\.id) == [saved.id, other.id])
+        }
+        // Back at the first.
+        try journal.write { try $0.setWitness(volume: volume, epoch: epoch) }
+        #expect(try found(saved.id).durability == .hub)
+        #expect(try journal.read { try $0.unconfirmedVersions(after: 0, limit: 9) }.isEmpty)
+    }
+
+    @Test func anotherHubCanConfirmIt() throws {
+        var saved = version(1)
+        saved.durability = .hub
+        try journal.write { t in
+            // Without a hub, nothing is confirmed.
+            try t.insert(saved, of: document, manifest: [1])
+        }
+        #expect(try found(saved.id).durability == .disk && found(saved.id).wasAtHub)
+        try journal.write { t in
+            try t.setWitness(volume: volume, epoch: epoch)
+            try t.addConfirmation(saved.id)
+        }
+        #expect(try found(saved.id).durability == .hub)
+        let renamed = Identifier.random()
+        try journal.write { t in
+            _ = try t.confirm(current: saved.id, of: document, as: renamed)
+        }
+        #expect(try found(renamed).durability == .hub)
+        try journal.write { try $0.remove(version: renamed) }
+        var again = saved
+        again.id = renamed
+        again.durability = .disk
+        try journal.write { try $0.insert(again, of: document, manifest: [1]) }
+        #expect(try found(renamed).durability == .disk && !found(renamed).wasAtHub)
+    }
+
+    /// An older build did not keep who had confirmed what.
+    @Test func afterAnUpgradeNobodyHasConfirmed() throws {
+        var saved = version(1)
+        saved.durability = .hub
+        try journal.write { t in
+            try t.setWitness(volume: volume, epoch: epoch)
+            try t.insert(saved, of: document, manifest: [1])
+        }
+        try journal.write { t in
+            try t.run("DROP TABLE witnesses", [])
+            try t.run("DROP TABLE confirmations", [])
+            try t.run("PRAGMA user_version = 5", [])
+        }
+        try journal.close()
+        let upgraded = try Journal.open(path: scratch.path)
+        let found = try upgraded.read { try $0.version(id: saved.id)?.version }
+        #expect(found?.durability == .disk && found?.wasAtHub == true)
+        try upgraded.close()
+    }
+}

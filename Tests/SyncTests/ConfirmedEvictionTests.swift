@@ -1,0 +1,114 @@
+import Foundation
+import Model
+import Support
+import Testing
+
+@testable import Journal
+
+/// Bytes are given up only where the hub of now has said that it has them.
+@Suite("Eviction asks who has confirmed", .serialized) struct ConfirmedEvictionTests {
+    private func fill(_ fleet: Fleet, bytes: Int = 200_000) throws -> Data {
+        try fleet.shell(0, "head -c \(bytes) /dev/urandom > a")
+        try fleet.settle()
+        return try contents(fleet)
+    }
+
+    private func contents(_ fleet: Fleet) throws -> Data {
+        try Data(contentsOf: URL(filePath: "\(fleet.devices[0].path)/a"))
+    }
+
+    /// What `fsctl evict` says when it does not give the document up.
+    private func refusal(_ fleet: Fleet) throws -> String? {
+        let result = try Programs.fsctl("evict", "\(fleet.devices[0].path)/a").run()
+        return result.status == 0 ? nil : result.errors
+    }
+
+    private func signOut(_ device: MountedVolume) throws {
+        try Programs.fsctl("signout", "--at", device.path).succeed()
+    }
+
+    private func signIn(_ device: MountedVolume, to hub: HubProcess) throws {
+        try Programs.fsctl(
+            "signin", hub.address, "--code", try hub.invite(), "--device", "dev0",
+            "--at", device.path
+        ).succeed()
+    }
+
+    @Test("signed out, nothing is given up, also after a remount") func signedOut() throws {
+        try Fleet.with(1) { fleet in
+            let bytes = try fill(fleet)
+            try signOut(fleet.devices[0])
+            try fleet.hub.stop()
+            for _ in 0..<2 {
+                let said = try #require(try refusal(fleet))
+                #expect(said.contains("signed in to no hub"), "\(said)")
+                #expect(try contents(fleet) == bytes)
+                try fleet.devices[0].remount()
+            }
+            // The same hub says so again.
+            try fleet.hub.start()
+            try fleet.signIn(fleet.devices[0])
+            try fleet.settle()
+            #expect(try refusal(fleet) == nil)
+            #expect(try contents(fleet) == bytes)
+        }
+    }
+
+    @Test("what only another hub has confirmed stays until the new one has") func newHub() throws {
+        let other = try HubProcess()
+        try Fleet.with(1) { fleet in
+            let bytes = try fill(fleet, bytes: 1_500_000)
+            let device = fleet.devices[0]
+            try signOut(device)
+            try fleet.hub.stop()
+            // Its contents need some seconds for their way to the new hub.
+            try device.unmount()
+            device.options += ["limit_up=150", "cache=64K"]
+            try device.mount()
+            try signIn(device, to: other)
+            try other.kill9()
+            try fleet.offline(0)
+            let said = try #require(try refusal(fleet))
+            #expect(said.contains("has not confirmed its contents"), "\(said)")
+            let status = try Programs.fsctl("status", "\(device.path)/a").succeed()
+            #expect(!status.contains("hub"), "\(status)")
+            #expect(try contents(fleet) == bytes)
+            // It has them at last.
+            try device.unmount()
+            device.options.removeLast(2)
+            try other.start()
+            try device.mount()
+            try fleet.online(0)
+            try Programs.fsctl("wait", "--durable", "hub", "\(device.path)/a").succeed()
+            try fleet.settle()
+            #expect(try refusal(fleet) == nil)
+            #expect(try contents(fleet) == bytes)
+        }
+        try other.stop()
+        try other.check()
+    }
+
+    @Test("a journal that does not say who confirmed asks the hub again") func upgraded() throws {
+        try Fleet.with(1) { fleet in
+            let bytes = try fill(fleet)
+            try Programs.fsctl("evict", "\(fleet.devices[0].path)/a").succeed()
+            try fleet.shell(0, "head -c 100000 /dev/urandom > b")
+            try fleet.settle()
+            let device = fleet.devices[0]
+            try device.unmount()
+            let journal = try Journal.open(path: "\(device.store)/journal.sqlite")
+            try journal.write { t in
+                try t.run("DELETE FROM confirmations", [])
+                try t.run("DELETE FROM witnesses", [])
+            }
+            try journal.close()
+            try device.mount()
+            try wait(for: "the hub to confirm it again") {
+                try Programs.fsctl("evict", "\(device.path)/b").run().status == 0 ? true : nil
+            }
+            let status = try Programs.fsctl("status", "\(device.path)/a").succeed()
+            #expect(status.contains("hub"), "\(status)")
+            #expect(try contents(fleet) == bytes)
+        }
+    }
+}
