@@ -35,13 +35,14 @@ extension Driver {
                 return try finishSetattr(request, node, found, values, which)
             }
             let size = Int64(values.st_size)
-            if size > 0 {
-                let isReady = try haveWhole(request, found) { request in
-                    cl_thread_serve(caller.unique, caller.group)
-                    self.setattr(request, id, values, which: which, handle: handle)
-                }
-                guard isReady else { return }
+            let again: @Sendable (Request) -> Void = { request in
+                cl_thread_serve(caller.unique, caller.group)
+                self.setattr(request, id, values, which: which, handle: handle)
             }
+            // What is here stays here until it is cut.
+            guard volume.keepHere(node.inode) else { return retry(request, else: {}, again) }
+            defer { volume.endKeepingHere(node.inode) }
+            if size > 0 { guard try haveWhole(request, found, again) else { return } }
             let (state, file) = nodes.use(node, found)
             defer { nodes.endUse(of: node, state) }
             if try truncate(node, state, file, size, handle, caller, mayBlock: false) {
@@ -49,12 +50,16 @@ extension Driver {
             }
             // Counted once more until the parked half is done.
             _ = nodes.use(node, file)
+            _ = volume.keepHere(node.inode)
             parking.park(
                 request, on: .opens, inLine: state.line,
                 { () throws(Errno) in
                     _ = try self.truncate(node, state, file, size, handle, caller, mayBlock: true)
                 },
-                finally: { self.nodes.endUse(of: node, state) },
+                finally: {
+                    self.nodes.endUse(of: node, state)
+                    self.volume.endKeepingHere(node.inode)
+                },
                 answer: { request, _ in
                     request.answer { () throws(Errno) in
                         try self.finishSetattr(request, node, file, values, which)

@@ -75,7 +75,9 @@ package final class Membership: @unchecked Sendable {
     // MARK: Signing in and out
 
     /// What is here joins what the hub has: the same names with the same contents are the same
-    /// documents, other contents become versions, and nothing is deleted on either side.
+    /// documents, other contents become versions, and nothing is deleted on either side. Where the
+    /// hub does not know the device any more, a new code of the same person makes it known again,
+    /// and what waits is sent.
     ///
     /// - Parameters:
     ///   - volumeName: Nil: the volume's own name.
@@ -84,6 +86,9 @@ package final class Membership: @unchecked Sendable {
         _ address: HubAddress, code: String, deviceName: String?, volumeName: String?
     ) throws(VolumeError) -> Account {
         if let account {
+            if let engine, case .signedOut = engine.report.connection {
+                return try signInAgain(account, address, code: code, deviceName: deviceName)
+            }
             throw VolumeError(
                 .invalid,
                 "This volume is signed in to \(account.address) as \(account.user) already: "
@@ -108,6 +113,35 @@ package final class Membership: @unchecked Sendable {
         try start(account)
         log.info("signed in to \(address) as \(account.user), volume \(account.volumeName)")
         return account
+    }
+
+    private func signInAgain(
+        _ account: Account, _ address: HubAddress, code: String, deviceName: String?
+    ) throws(VolumeError) -> Account {
+        let client = try HubClient(address)
+        defer { client.close() }
+        let name = deviceName ?? account.deviceName
+        let new: Account
+        do throws(HubFault) {
+            (new, _) = try enrol(client, code, name, account.volumeName)
+        } catch {
+            throw VolumeError(error)
+        }
+        guard new.volume == account.volume, new.device == account.device else {
+            throw VolumeError(
+                .invalid,
+                "This volume belongs to \(account.volumeName) of \(account.user), and the code is "
+                    + "\(new.user)'s or another hub's: sign out first (fsctl signout --force), "
+                    + "which keeps all that is here.")
+        }
+        var renewed = new
+        renewed.isOffline = account.isOffline
+        let changed = renewed
+        stop()
+        try volume.perform { t in try changed.store(t) }
+        try start(changed)
+        log.info("signed in to \(address) again as \(changed.user)")
+        return changed
     }
 
     private func enrol(
@@ -153,6 +187,13 @@ package final class Membership: @unchecked Sendable {
     package func checkSignOut(isForced: Bool) throws(VolumeError) {
         guard engine != nil else { throw notSignedIn }
         let waiting = try unsent()
+        if waiting > 0, !isForced, let engine, case .signedOut = engine.report.connection {
+            throw VolumeError(
+                .refused,
+                "\(waiting) changes are on this device only, and the hub does not know the device "
+                    + "any more: sign in again with a new code (fsctl signin URL --code CODE) and "
+                    + "they are sent, or sign out with --force; they stay here.")
+        }
         guard waiting == 0 || isForced else {
             throw VolumeError(
                 .refused,

@@ -418,11 +418,13 @@ extension JournalTable {
             return nil
         }
         // A name that other machines cannot have: it stays what it was there, until it has another.
+        guard let id = try journal.id(of: key) else { return nil }
         if item.isAlive, item.name.portable == nil {
             try journal.removeUnsent(key)
+            try noteNameless(id, item.kind)
             return nil
         }
-        guard let id = try journal.id(of: key) else { return nil }
+        try forgetNameless(id, isAlive: item.isAlive)
         // A directory that the ignore file names stays here, as all below it, if it was never told.
         if item.isAlive, item.kind == .directory, let path = try journal.path(of: key),
             volume.isLocalDirectory(path), try mirror(id) == nil

@@ -14,6 +14,8 @@ final class Hydration: Sendable {
         var files: [UInt64: AbsentFile] = [:]
         /// Inodes whose bytes are just being given up.
         var evicting: Set<UInt64> = []
+        /// Inodes whose bytes are not to be given up just now, and by how many.
+        var kept: [UInt64: Int] = [:]
         /// When placeholders were last closed: what comes in pieces moves no time of access.
         var lastUses: [UInt64: Int64] = [:]
         var changes: [UInt64: ChangeTime] = [:]
@@ -147,12 +149,29 @@ final class Hydration: Sendable {
         file.void()
     }
 
+    /// Until `endKeeping`, nothing of the file is given up. False: it just is.
+    func keep(_ inode: UInt64) -> Bool {
+        registry.withLock { registry in
+            guard !registry.evicting.contains(inode) else { return false }
+            registry.kept[inode, default: 0] += 1
+            return true
+        }
+    }
+
+    func endKeeping(_ inode: UInt64) {
+        registry.withLock { registry in
+            let count = registry.kept[inode] ?? 0
+            registry.kept[inode] = count > 1 ? count - 1 : nil
+        }
+    }
+
     /// Nobody may begin to use the file while `body` gives its bytes up. False: somebody does.
     func evicting(_ inode: UInt64, _ body: () throws(VolumeError) -> Void) throws(VolumeError)
         -> Bool
     {
         let isFree = registry.withLock { registry in
-            registry.files[inode] == nil && registry.evicting.insert(inode).inserted
+            registry.files[inode] == nil && registry.kept[inode] == nil
+                && registry.evicting.insert(inode).inserted
         }
         guard isFree else { return false }
         defer { registry.withLock { _ = $0.evicting.remove(inode) } }

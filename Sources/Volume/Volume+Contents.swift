@@ -140,6 +140,11 @@ extension Volume {
 
     package func endUse(_ file: AbsentFile) { hydration.end(file) }
 
+    /// Until `endKeepingHere`, a file whose bytes are here keeps them. False: they are just being
+    /// given up, and it is to be asked again.
+    package func keepHere(_ inode: UInt64) -> Bool { hydration.keep(inode) }
+    package func endKeepingHere(_ inode: UInt64) { hydration.endKeeping(inode) }
+
     /// Has bytes fetched. Nil: they are there already. Else `done` is called once, on a thread that
     /// must not be kept, unless it is cancelled before.
     package func want(

@@ -55,8 +55,7 @@ extension Volume {
         }
     }
 
-    /// What at a path, or below it, the hub does not have: the first few. Names that never go there
-    /// are among them only when `path` is one.
+    /// What at a path, or below it, the hub does not have: the first few.
     package func unsafeDocuments(below path: [Name], limit: Int) throws(VolumeError)
         -> [UnsafeDocument]
     {
@@ -74,7 +73,7 @@ extension Volume {
         func add(_ key: Int64?) throws {
             guard let key, let item = try reader.item(key), let names = try reader.path(of: key),
                 names.starts(with: path), let reason = try reason(item, reader),
-                reason != .nameless, seen.insert(names).inserted
+                seen.insert(names).inserted
             else { return }
             found.append(UnsafeDocument(path: names, reason: reason))
         }
@@ -103,11 +102,11 @@ extension Volume {
     private func reason(_ item: Item, _ reader: Reader) throws -> UnsafeDocument.Reason? {
         let isDocument = item.kind == .file || item.kind == .package
         if item.deleted == nil, isDocument, item.changed == 0 { return .unrecorded }
-        if try reader.mirror(item.id)?.state == .refused { return .refused }
-        if try reader.isInOutbox(item.id) { return .sent }
         if item.deleted == nil, String(validating: item.name.bytes, as: UTF8.self) == nil {
             return .nameless
         }
+        if try reader.mirror(item.id)?.state == .refused { return .refused }
+        if try reader.isInOutbox(item.id) { return .sent }
         guard try reader.isUnsent(item.key) else { return nil }
         return item.deleted == nil ? .unsent : .undeleted
     }

@@ -63,11 +63,11 @@ struct StatusCommand: ParsableCommand {
         let reason = hub.reason.isEmpty ? "" : ": \(hub.reason)"
         var lines = [("Hub", "\(hub.address) as \(hub.user), \(hub.state)\(reason)")]
         let waiting = hub.unsent + hub.sending
+        let all = hub.refused == 0 ? "everything" : "everything but what is refused"
         lines.append(
             (
                 "At the hub",
-                waiting == 0
-                    ? "everything" : "all but \(Amount.count(waiting, "change")), on their way"
+                waiting == 0 ? all : "all but \(Amount.count(waiting, "change")), on their way"
             ))
         for document in hub.waiting {
             lines.append(("", "\(document.path.text) \(document.reason)"))

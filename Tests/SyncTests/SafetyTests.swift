@@ -110,8 +110,17 @@ import Testing
             #expect(attribute(fleet, 0, "a", "state") == "current")
 
             // A name that no other machine can have never gets there.
-            try fleet.shell(0, "echo x > $'\\xff'")
-            try waitForHub(fleet, 0)
+            try fleet.shell(0, "echo x > $'\\xff'; echo y > b")
+            let all = try Programs.fsctl(
+                "wait", "--durable", "hub", fleet.devices[0].path
+            ).run()
+            #expect(all.status != 0 && all.errors.contains("not UTF-8"), "\(all.errors)")
+            try fleet.settle()
+            let nameless = try fleet.report(fleet.devices[0]).hub
+            #expect(nameless?.waiting.map(\.path.bytes) == [[0xFF]])
+            #expect(nameless?.unsent == 0 && nameless?.refused == 1)
+            let counted = try Programs.fsctl("status", fleet.devices[0].path).succeed()
+            #expect(counted.contains("everything but what is refused"), "\(counted)")
             var request = Request(.wait, path: [Name(bytes: [0xFF])])
             request.durability = "hub"
             let place = try MountedPath(FilePath(fleet.devices[0].path))
@@ -120,6 +129,15 @@ import Testing
                 try client.ask(request, as: Nothing.self)
             }
             #expect(error?.message.contains("not UTF-8") == true)
+            // With another name it gets there, and nothing is left of it where it is removed.
+            try fleet.shell(0, "mv $'\\xff' c; echo x > $'\\xfe'; mv b $'\\xfd'")
+            try fleet.settle()
+            #expect(try fleet.report(fleet.devices[0]).hub?.refused == 2)
+            try fleet.shell(0, "rm $'\\xfe'; mv $'\\xfd' b")
+            try waitForHub(fleet, 0)
+            try wait(for: "the hub to refuse nothing") {
+                try fleet.report(fleet.devices[0]).hub?.refused == 0 ? true : nil
+            }
         }
     }
 

@@ -1,0 +1,49 @@
+import Model
+import Testing
+
+@testable import Volume
+
+/// The limit of the cache gives up only what the hub of now has.
+@Suite struct ConfirmedEvictionTests {
+    @Test func theLimitAsksWhoHasConfirmed() throws {
+        var settings = ProgramTree.fast
+        settings.cacheBytesMax = 1
+        settings.evictionSeconds = 3600
+        let tree = try ProgramTree(settings: settings)
+        try tree.save("a", String(repeating: "a", count: 50_000), by: Program(process: 1))
+        #expect(tree.quiet())
+        let version = try #require(try tree.item("a")?.current)
+        let journal = tree.volume.journal
+        try journal.write { try $0.setDurability([version], to: .hub) }
+        let (volume, epoch) = (Identifier(high: 1, low: 1), Identifier(high: 1, low: 2))
+        func expectKept() throws {
+            #expect(try tree.volume.evictExcess() == 0)
+            #expect(throws: VolumeError.self) { try tree.volume.evict(at: names("a")) }
+            #expect(tree.contents("a") == Array(repeating: UInt8(ascii: "a"), count: 50_000))
+        }
+        try journal.write { try $0.removeWitness() }
+        try expectKept()
+        try journal.write { try $0.setWitness(volume: .random(), epoch: epoch) }
+        try expectKept()
+        try journal.write { try $0.setWitness(volume: volume, epoch: .random()) }
+        try expectKept()
+        try journal.write { try $0.setWitness(volume: volume, epoch: epoch) }
+        #expect(try tree.volume.evictExcess() > 0)
+    }
+
+    /// What cuts a file off, once it is whole: it must not be given up in between.
+    @Test func whatIsKeptHereIsNotGivenUp() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", String(repeating: "a", count: 50_000), by: Program(process: 1))
+        #expect(tree.quiet())
+        let item = try #require(try tree.item("a"))
+        let version = try #require(item.current)
+        try tree.volume.journal.write { try $0.setDurability([version], to: .hub) }
+        #expect(tree.volume.keepHere(item.inode) && tree.volume.keepHere(item.inode))
+        for _ in 0..<2 {
+            #expect(throws: VolumeError.self) { try tree.volume.evict(at: names("a")) }
+            tree.volume.endKeepingHere(item.inode)
+        }
+        #expect(try tree.volume.evict(at: names("a")).items == 1)
+    }
+}
