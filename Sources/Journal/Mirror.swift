@@ -128,6 +128,13 @@ extension Reader {
         try first("SELECT count(*) FROM outbox", []) { Int($0.integer(0)) } ?? 0
     }
 
+    /// What is to be told of an item, in its order.
+    package func outbox(of item: Identifier) throws(VolumeError) -> [[UInt8]] {
+        try all(
+            "SELECT operation FROM outbox WHERE item = ? ORDER BY number", [.identifier(item)]
+        ) { $0.bytes(0) }
+    }
+
     package func isInOutbox(_ item: Identifier) throws(VolumeError) -> Bool {
         try first("SELECT EXISTS (SELECT 1 FROM outbox WHERE item = ?)", [.identifier(item)]) {
             $0.integer(0) == 1
@@ -193,6 +200,13 @@ extension Transaction {
         try run(
             "INSERT INTO outbox (number, item, operation) VALUES (?, ?, ?)",
             [.number(row.number), .identifier(row.item), .bytes(row.operation)])
+    }
+
+    /// Another operation of that number, which was never applied.
+    package func replace(_ row: OutboxRow) throws(VolumeError) {
+        try run(
+            "UPDATE outbox SET operation = ? WHERE number = ?",
+            [.bytes(row.operation), .number(row.number)])
     }
 
     package func emptyOutbox() throws(VolumeError) {

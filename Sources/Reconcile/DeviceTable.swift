@@ -52,6 +52,8 @@ package protocol DeviceTable {
     /// Some of the items that are unsent and alive.
     mutating func unsentAlive(limit: Int) throws(Failure) -> [Identifier]
     mutating func isInOutbox(_ id: Identifier) throws(Failure) -> Bool
+    /// Whether a version of that item is in the outbox.
+    mutating func isSendingContents(_ id: Identifier) throws(Failure) -> Bool
     /// Whether a creation is in the outbox.
     mutating func isCreating() throws(Failure) -> Bool
     mutating func append(_ operation: Operation) throws(Failure)

@@ -15,7 +15,8 @@ package struct Exchange: Sendable {
     package enum Bug: String, Hashable, Sendable, CaseIterable {
         case sendsEchoes, ignoresOutbox, overwritesUnsent, absenceDeletes, forgetsParent
         case sendsWhileFresh, keepsCursor, agreesEarly, dropsConflicts, staleIsFresh
-        case makesOnlyWhatIsCurrent, seesNothingBesideWhatIsStuck
+        case makesOnlyWhatIsCurrent, seesNothingBesideWhatIsStuck, sendsEditsOfEdits
+        case forgetsWhatWasAgreedOn
     }
 
     // MARK: Sending
@@ -26,6 +27,9 @@ package struct Exchange: Sendable {
         package var changes: [Change]
         /// Cannot be sent before these are known to the hub: its directory.
         package var waitsFor: Identifier?
+        /// A version of it is on its way, and the hub may refuse that one: the next is made from
+        /// what it has then.
+        package var isWaiting = false
         /// It became another kind of thing: the tree's item has to get an id of its own first.
         package var isAnotherKind = false
 
@@ -69,6 +73,9 @@ package struct Exchange: Sendable {
         {
             draft.waitsFor = local.parent
         }
+        if !draft.revisions.isEmpty, !bugs.contains(.sendsEditsOfEdits) {
+            draft.isWaiting = try table.isSendingContents(id)
+        }
         return draft
     }
 
@@ -80,7 +87,8 @@ package struct Exchange: Sendable {
         -> [Operation]
     {
         let fresh = try self.draft(draft.item, in: &table)
-        guard fresh.timeless == draft.timeless, draft.waitsFor == nil, !draft.changes.isEmpty
+        guard fresh.timeless == draft.timeless, draft.waitsFor == nil, !draft.isWaiting,
+            !draft.changes.isEmpty
         else { return [] }
         var session = try table.session()
         // What changed twice comes only with the second change: until the last page, the cursor
@@ -205,16 +213,6 @@ package struct Exchange: Sendable {
         try table.set(session)
     }
 
-    /// The hub will never take it: it stays here as it is, and is tried again when it changes.
-    package func refused<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure) {
-        var mirror = try table.mirror(id) ?? Mirror()
-        let session = try table.session()
-        mirror.base = mirror.remote.map { agreement($0, session) }
-        mirror.remote = nil
-        mirror.state = .refused
-        try table.setMirror(id, mirror)
-    }
-
     private func isKnown<T: DeviceTable>(_ parent: Identifier, _ table: inout T) throws(T.Failure)
         -> Bool
     {
@@ -224,12 +222,14 @@ package struct Exchange: Sendable {
         // One that was a package is about to get an id of its own.
         guard base.image.kind == .directory else { return false }
         let session = try table.session()
-        return mirror.state != .refused
-            && (mirror.remote != nil || base.isOf(session))
+        return mirror.remote != nil || base.isOf(session)
     }
 }
 
 extension Exchange.Draft {
+    /// Whether both tell the same, whenever that is.
+    package func tells(sameAs other: Self) -> Bool { timeless.changes == other.timeless.changes }
+
     /// Without what a clock says, which goes on between two looks: that is no change of the item.
     fileprivate var timeless: Self {
         func still(_ revision: Revision) -> Revision {

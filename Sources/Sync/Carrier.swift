@@ -16,7 +16,9 @@ final class Carrier: @unchecked Sendable {
     private var uploading: Set<Identifier> = []
     private var downloading: Set<Identifier> = []
     private var finished: Set<Identifier> = []
-    private var prepared: [Identifier: String] = [:]
+    private var unreadable: Set<Identifier> = []
+    /// By revision.
+    private var prepared: [Identifier: Prepared] = [:]
     private var retry: [Identifier: Int64] = [:]
     private var isStopping = false
     private var running = 0
@@ -26,6 +28,14 @@ final class Carrier: @unchecked Sendable {
         var revision: Identifier
         var path: String
     }
+
+    /// A large content beside the tree.
+    struct Prepared: Sendable {
+        var name: String
+        var item: Identifier
+    }
+
+    enum UploadState { case done, underway, unreadable }
 
     func start(_ engine: SyncEngine) {
         signal.change { running += 2 }
@@ -50,11 +60,12 @@ final class Carrier: @unchecked Sendable {
 
     /// Whether its contents are at the hub by now; if nobody carries them there, somebody does from
     /// now on.
-    func isUploaded(_ job: Upload) -> Bool {
+    func upload(_ job: Upload) -> UploadState {
         signal.change {
-            if finished.remove(job.revision) != nil { return true }
+            if finished.remove(job.revision) != nil { return .done }
+            if unreadable.remove(job.revision) != nil { return .unreadable }
             if uploading.insert(job.revision).inserted { uploads.append(job) }
-            return false
+            return .underway
         }
     }
 
@@ -79,8 +90,16 @@ final class Carrier: @unchecked Sendable {
     func hasPrepared(_ revision: Identifier) -> Bool { signal.look { prepared[revision] != nil } }
 
     func takePrepared(_ revision: Identifier) -> String? {
-        signal.look { prepared.removeValue(forKey: revision) }
+        signal.look { prepared.removeValue(forKey: revision)?.name }
     }
+
+    /// It is there, or could not be put into the tree now: it waits for the next try.
+    func keep(_ revision: Identifier, _ content: Prepared) {
+        signal.change { prepared[revision] = content }
+    }
+
+    /// What is prepared, by revision, with its item.
+    var waitingForPlace: [Identifier: Identifier] { signal.look { prepared.mapValues(\.item) } }
 
     // MARK: The threads
 
@@ -95,10 +114,10 @@ final class Carrier: @unchecked Sendable {
     }
 
     private func carry(_ job: Upload, _ engine: SyncEngine) {
-        var isDone = false
+        var result = UploadState.underway
         do {
-            try engine.upload([job.revision], of: job)
-            isDone = true
+            let failed = try engine.upload([job.revision], of: job)
+            result = failed.isEmpty ? .done : .unreadable
         } catch {
             engine.log.debug("\(job.path) is not at the hub yet: \(error)")
             _ = signal.wait(until: cl_clock_monotonic_ns() + 2_000_000_000) { isStopping }
@@ -106,7 +125,8 @@ final class Carrier: @unchecked Sendable {
         engine.state.withLock { $0.activity.lines[job.item] = nil }
         signal.change {
             uploading.remove(job.revision)
-            if isDone { finished.insert(job.revision) }
+            if result == .done { finished.insert(job.revision) }
+            if result == .unreadable { unreadable.insert(job.revision) }
         }
         engine.poke()
     }
@@ -116,7 +136,7 @@ final class Carrier: @unchecked Sendable {
         do {
             let name = try engine.download(task)
             if let revision = task.adjustment.remote.current?.id {
-                signal.change { prepared[revision] = name }
+                keep(revision, Prepared(name: name, item: item))
             }
         } catch {
             engine.log.debug("\(task.targetPath.last?.text ?? "") is not here yet: \(error)")

@@ -68,32 +68,55 @@ package final class HubContents: RemoteContents {
 
     /// The plain bytes of each, in their order, verified.
     func read(_ references: [ChunkReference]) throws(VolumeError) -> [[UInt8]] {
-        let ids = references.map { account.keys.keyed($0.id) }
-        let frames = Mutex<[ChunkFrame]>([])
-        try asked { () throws(HubFault) in
-            try client.read(account.volume, ids) { frame in
-                frames.withLock { $0.append(frame) }
-                return true
+        try HubContents.verified(references) { (references) throws(VolumeError) in
+            let ids = references.map { account.keys.keyed($0.id) }
+            let frames = Mutex<[ChunkFrame]>([])
+            try asked { () throws(HubFault) in
+                try client.read(account.volume, ids) { frame in
+                    frames.withLock { $0.append(frame) }
+                    return true
+                }
             }
+            let came = frames.withLock { $0 }
+            throttle.pass(came.reduce(0) { $0 + $1.bytes.count })
+            return came
         }
-        let came = frames.withLock { $0 }
-        throttle.pass(came.reduce(0) { $0 + $1.bytes.count })
-        guard came.count == ids.count else {
-            throw VolumeError(.timeout, "The hub sent \(came.count) of \(ids.count) chunks.")
-        }
-        var result: [[UInt8]] = []
-        for (frame, reference) in zip(came, references) {
-            guard let bytes = frame.plain(length: Int(reference.length)),
-                Digest.sha256(bytes) == reference.id
-            else {
-                throw VolumeError(
-                    .damaged,
-                    "The hub does not have chunk \(reference.id) whole: `concord hub check` there "
-                        + "tells what else is damaged.")
+    }
+
+    /// Asks again for chunks that the line or the hub's disk has corrupted: at most `tries` times.
+    static func verified(
+        _ references: [ChunkReference], tries: Int = 3,
+        ask: ([ChunkReference]) throws(VolumeError) -> [ChunkFrame]
+    ) throws(VolumeError) -> [[UInt8]] {
+        var result = [[UInt8]](repeating: [], count: references.count)
+        var open = Array(references.indices)
+        for _ in 0..<tries where !open.isEmpty {
+            let came = try ask(open.map { references[$0] })
+            guard came.count == open.count else {
+                throw VolumeError(.timeout, "The hub sent \(came.count) of \(open.count) chunks.")
             }
-            result.append(bytes)
+            var damaged: [Int] = []
+            var isAbsent = false
+            for (frame, place) in zip(came, open) {
+                let reference = references[place]
+                if let bytes = frame.plain(length: Int(reference.length)),
+                    Digest.sha256(bytes) == reference.id
+                {
+                    result[place] = bytes
+                } else {
+                    damaged.append(place)
+                    if frame.codec == .absent { isAbsent = true }
+                }
+            }
+            open = damaged
+            // The hub says that it does not have it.
+            if isAbsent { break }
         }
-        return result
+        guard let first = open.first else { return result }
+        throw VolumeError(
+            .damaged,
+            "The hub does not have chunk \(references[first].id) whole: `concord hub check` there "
+                + "tells what else is damaged.")
     }
 
     private func asked(_ body: () throws(HubFault) -> Void) throws(VolumeError) {

@@ -255,6 +255,10 @@ struct JournalTable: DeviceTable {
 
     func isInOutbox(_ id: Identifier) throws(VolumeError) -> Bool { try journal.isInOutbox(id) }
 
+    func isSendingContents(_ id: Identifier) throws(VolumeError) -> Bool {
+        try journal.outbox(of: id).contains { Operation(encoded: $0)?.change.revision != nil }
+    }
+
     func isCreating() throws(VolumeError) -> Bool {
         for row in try journal.outbox(limit: .max) {
             if case .create = Operation(encoded: row.operation)?.change { return true }
@@ -270,20 +274,28 @@ struct JournalTable: DeviceTable {
 
     func emptyOutbox() throws(VolumeError) { try journal.emptyOutbox() }
 
-    /// What is confirmed is safe at the hub, unless the hub has refused it.
+    /// What is confirmed is safe at the hub, unless the hub has refused it: then it is not in what
+    /// was agreed on.
     func removeOutbox(upTo number: UInt64) throws(VolumeError) {
         guard number > 0 else { return }
         for row in try journal.outbox(limit: .max) where row.number <= number {
             guard let operation = Operation(encoded: row.operation),
                 let revision = operation.change.revision,
                 try journal.version(id: revision.id) != nil,
-                try journal.mirror(row.item)?.state != .refused
+                try isAgreed(revision.id, of: row.item)
             else { continue }
             try journal.setDurability([revision.id], to: .hub)
             // Told again: the hub's answer says whether it really has it.
             try journal.addHolding(revision.id)
         }
         try journal.removeOutbox(upTo: number)
+    }
+
+    private func isAgreed(_ revision: Identifier, of item: Identifier) throws(VolumeError) -> Bool {
+        guard let image = try mirror(item)?.base?.image else { return false }
+        if image.conflicts.contains(revision) { return true }
+        guard let current = image.revision else { return false }
+        return try descends(current, from: revision, of: item)
     }
 
     // MARK: The world

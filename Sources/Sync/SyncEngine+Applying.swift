@@ -42,7 +42,7 @@ extension SyncEngine {
             }
         }
         if root != nil, outcomes.contains(where: { $0 != .done }) {
-            for name in prepared { volume.discard(name) }
+            for name in prepared { putAway(name, isNeeded: true) }
             return outcomes.map { $0 == .done ? .later : $0 }
         }
         if !prepared.isEmpty { try volume.syncIncoming() }
@@ -52,10 +52,26 @@ extension SyncEngine {
         for (owner, result) in zip(owners, results) where outcomes[owner] == .done {
             outcomes[owner] = Outcome(result, tasks[owner])
         }
-        for (step, result) in zip(steps, results) where result != .done {
-            if let name = step.incoming { volume.discard(name) }
+        for (step, result) in zip(steps, results) {
+            guard let name = step.incoming else { continue }
+            switch result {
+            case .done: carried[name] = nil
+            case .open, .changed, .logged: putAway(name, isNeeded: true)
+            case .gone, .taken, .failed: putAway(name, isNeeded: false)
+            }
         }
         return outcomes
+    }
+
+    /// What was prepared and is not in the tree now. What is large and still needed is kept, or all
+    /// of it would come once more.
+    private func putAway(_ name: String, isNeeded: Bool) {
+        let content = carried.removeValue(forKey: name)
+        if isNeeded, let content {
+            carrier.keep(content.revision, .init(name: name, item: content.item))
+        } else {
+            volume.discard(name)
+        }
     }
 
     private func applierSteps(
@@ -124,7 +140,10 @@ extension SyncEngine {
     }
 
     private func prepare(_ state: ItemState, _ contents: Contents) throws(VolumeError) -> String {
-        if let name = state.current.flatMap({ carrier.takePrepared($0.id) }) { return name }
+        if let current = state.current, let name = carrier.takePrepared(current.id) {
+            carried[name] = (current.id, state.id)
+            return name
+        }
         return try volume.prepare(arrival(state, contents)) {
             (chunks, file) throws(VolumeError) in
             try contents.write(chunks, to: file)
@@ -180,6 +199,11 @@ extension SyncEngine.Outcome {
             self = .stuck(
                 "The hub has something called \(name) here, where a file of this device alone has "
                     + "that name: rename that one.")
+        case .failed
+        where task.item?.kind == .directory && task.adjustment.steps.contains(.remove):
+            self = .stuck(
+                "It was deleted on another device. It stays here, because it holds files of this "
+                    + "device alone: move or remove those.")
         case .failed(let words): self = .stuck("It cannot be put here: \(words).")
         }
     }

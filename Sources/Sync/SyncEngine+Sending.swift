@@ -50,7 +50,7 @@ extension SyncEngine {
         // With an edit, for example; meanwhile its name may have become another one's.
         let staying = Set(held.lazy.filter { $0.value.vacates == nil }.map(\.key))
         let writes = lastWrites()
-        let (found, leaving, unrecorded) = try perform { [self] table in
+        let (drafted, leaving, unrecorded) = try perform { [self] table in
             var found: [KeyedDraft] = []
             var leaving: [KeyedDraft] = []
             var packages: Set<[Name]> = []
@@ -79,20 +79,38 @@ extension SyncEngine {
             let parts = Set(unrecorded.compactMap { Volume.weakPackage(of: $0.path) })
             return (found, leaving, parts)
         }
+        let found = drafted.filter { !isRefused($0, now: now) }
         // What has nothing to tell any more holds nothing up; but where the batch is full, not all
         // were looked at, and deletions that are held count for the brake.
-        if found.count < SyncEngine.batch {
+        if drafted.count < SyncEngine.batch {
             let told = Set(found.lazy.map(\.key))
             held = held.filter { waiting.contains($0.key) || told.contains($0.key) }
         }
         for keyed in leaving { held[keyed.key]?.vacates = keyed.vacates }
         let isNew = hold(found + leaving.filter(\.draft.isDeletion), now: now)
         // There may be more that nobody has looked at yet.
-        if isNew, found.count >= SyncEngine.batch { poke() }
+        if isNew, drafted.count >= SyncEngine.batch { poke() }
         let settled = found.filter { held[$0.key]?.until ?? now <= now }
         watch(found)
         let drafts = try braked(inOrder(settled, now: now))
-        return whole(drafts, writes: writes, unrecorded: unrecorded, now: now)
+        // All of a weak package waits where a version of one of its files is not answered yet.
+        let open = Set(drafts.lazy.filter(\.draft.isWaiting).compactMap(\.weakPackage))
+        let ready = drafts.filter { keyed in
+            !keyed.draft.isWaiting && keyed.weakPackage.map { !open.contains($0) } ?? true
+        }
+        return whole(ready, writes: writes, unrecorded: unrecorded, now: now)
+    }
+
+    /// Whether the hub has refused just that a moment ago.
+    private func isRefused(_ keyed: KeyedDraft, now: Int64) -> Bool {
+        guard let refusal = refusals[keyed.key] else { return false }
+        let draft = refusal.draft ?? keyed.draft
+        refusals[keyed.key]?.draft = draft
+        guard draft.tells(sameAs: keyed.draft) else {
+            refusals[keyed.key] = nil
+            return false
+        }
+        return refusal.until > now
     }
 
     /// Without those that take a name which another one is about to leave: that one is first, and
@@ -148,8 +166,7 @@ extension SyncEngine {
             case .edit(let revision) where revision.parents.count > 1: return 0
             case .create: seconds = max(seconds, settings.creationSeconds)
             case .edit:
-                guard let last = lastEdit[draft.item] else { continue }
-                seconds = max(seconds, settings.editSeconds - Double(now - last) / 1e9)
+                seconds = max(seconds, Double(editPace.pause(for: draft.item, now: now)) / 1e9)
             default: seconds = max(seconds, settings.moveSeconds)
             }
         }
@@ -236,8 +253,7 @@ extension SyncEngine {
                 groups[keyed.draft.item] = numbers[package]
             }
             if keyed.draft.changes.contains(where: { $0.revision != nil }) {
-                lastEdit[keyed.draft.item] = now
-                if lastEdit.count > 100_000 { lastEdit = [:] }
+                editPace.sent(keyed.draft.item, now: now)
             }
         }
         return !done.isEmpty
@@ -261,78 +277,39 @@ extension SyncEngine {
         if let last = entries.last?.number, last > session.sentUpTo {
             try perform { [exchange] table in try exchange.willSend(upTo: last, in: &table) }
         }
+        let answer: CommitAnswer
         do throws(HubFault) {
-            answered(try client.commit(account.volume, request), request, entries)
+            answer = try client.commit(account.volume, request)
         } catch {
             guard case .refused(let failure) = error else { throw error }
             try again(failure, entries)
+            return true
         }
+        try answered(answer, request, entries)
         return true
     }
 
     private func answered(
         _ answer: CommitAnswer, _ request: CommitRequest, _ entries: [OperationEntry]
-    ) {
+    ) throws {
         clock.learn(
             sent: request.sent, received: answer.received, answered: answer.answered,
             came: cl_clock_realtime_ns())
         volume.hear(hubTime: answer.answered)
+        // First: what counts as answered may leave the outbox, and nobody asks again.
+        for (entry, result) in zip(entries, answer.results) {
+            guard let refusal = result.refusal else { continue }
+            try refused(entry, refusal)
+        }
         lastSent = entries.last?.number ?? lastSent
         state.withLock {
             $0.head = max($0.head, answer.head)
             $0.connection = .up
         }
-        for (entry, result) in zip(entries, answer.results) {
-            guard let refusal = result.refusal else { continue }
-            refused(entry, refusal)
-        }
         for entry in entries {
             if let id = entry.change.revision?.id { ready.remove(id) }
             groups[entry.item] = nil
         }
-    }
-
-    private func refused(_ entry: OperationEntry, _ refusal: OperationResult.Refusal) {
-        let path = try? perform { [exchange] table -> String in
-            try exchange.refused(entry.item, in: &table)
-            let key = try table.journal.key(of: entry.item) ?? 0
-            return try table.journal.path(of: key)?.shown ?? ""
-        }
-        state.withLock {
-            $0.problems[path ?? "\(entry.item)"] = "blocked: \(refusal.code): \(refusal.message)"
-        }
-    }
-
-    /// Nothing of it was applied: what has to be different is made so, and it goes again.
-    private func again(_ failure: Failure, _ entries: [OperationEntry]) throws {
-        switch failure.code {
-        case .missing, .collection:
-            collection = nil
-            let revisions = entries.compactMap { $0.change.revision?.id }
-            try upload(revisions)
-        case .gap:
-            guard let expected = failure.expected, expected > 0,
-                let first = try volume.journal.read({ try $0.outbox(limit: 1).first?.number }),
-                expected >= first
-            else {
-                throw HubFault.refused(
-                    Failure(.copied, "The hub and this device's journal count differently."))
-            }
-            lastSent = expected - 1
-        default: throw HubFault.refused(failure)
-        }
-    }
-
-    /// Its contents are gone, and the hub takes no later operation without it: what is here is
-    /// compared with the hub's state anew, and what the document shows now is sent instead.
-    private func unsendable(_ row: OutboxRow) throws(VolumeError) -> HubFault {
-        let path = try volume.journal.read { reader in
-            try reader.key(of: row.item).flatMap { try reader.path(of: $0)?.shown }
-        }
-        let name = path ?? "item \(row.item)"
-        log.error("contents of \(name) that were to be sent are not on this device any more")
-        return .refused(
-            Failure(.copied, "What was to be sent of \(name) is not on this device any more."))
     }
 
     /// As many as one request takes, up to the first whose contents are not here.

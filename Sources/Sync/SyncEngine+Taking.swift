@@ -179,7 +179,13 @@ extension SyncEngine {
         for id in again { postponed[id]?.until = nil }
         if !again.isEmpty { cursor = nil }
         let packages = Set(waiting.lazy.compactMap { self.postponed[$0]?.weakPackage })
-        let (tasks, next) = try perform { [exchange, cursor] table in
+        let prepared = carrier.waitingForPlace
+        let (tasks, next, superseded) = try perform { [exchange, cursor] table in
+            var superseded: [Identifier] = []
+            for (revision, item) in prepared
+            where try table.mirror(item)?.remote?.current?.id != revision {
+                superseded.append(revision)
+            }
             var tasks: [Task] = []
             var cursor = cursor
             for id in again {
@@ -208,7 +214,10 @@ extension SyncEngine {
                     if tasks.count >= limit, task.weakPackage == nil { break }
                 }
             }
-            return (tasks, cursor)
+            return (tasks, cursor, superseded)
+        }
+        for revision in superseded {
+            if let name = carrier.takePrepared(revision) { volume.discard(name) }
         }
         dueCursor = next
         return tasks

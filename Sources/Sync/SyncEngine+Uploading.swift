@@ -1,3 +1,4 @@
+import CLinux
 import ChunkStore
 import HubProtocol
 import Journal
@@ -16,16 +17,22 @@ extension SyncEngine {
             var isReady = true
             for revision in keyed.draft.changes.compactMap(\.revision)
             where !ready.contains(revision.id) {
+                if let unread = unreadable[revision.id], unread.until > lookedAt {
+                    isReady = false
+                    continue
+                }
                 if revision.size <= UInt64(settings.largeBytes) {
                     small.append(revision.id)
                     continue
                 }
                 let job = Carrier.Upload(
                     item: keyed.draft.item, revision: revision.id, path: keyed.path)
-                if carrier.isUploaded(job) {
-                    ready.insert(revision.id)
-                } else {
+                switch carrier.upload(job) {
+                case .done: isReadable(revision.id)
+                case .unreadable:
+                    setBack(revision.id, keyed.path)
                     isReady = false
+                case .underway: isReady = false
                 }
             }
             if isReady { result.append(keyed) }
@@ -33,12 +40,38 @@ extension SyncEngine {
         var failed: Set<Identifier> = []
         if !small.isEmpty {
             failed = try upload(small)
-            ready.formUnion(small.filter { !failed.contains($0) })
+            for id in small where !failed.contains(id) { isReadable(id) }
+            for keyed in drafts {
+                for id in keyed.draft.revisions where failed.contains(id) {
+                    setBack(id, keyed.path)
+                }
+            }
         }
         result = result.filter { $0.draft.revisions.allSatisfy { !failed.contains($0) } }
         let kept = Set(result.map(\.key))
         let torn = Set(drafts.filter { !kept.contains($0.key) }.compactMap(\.weakPackage))
         return result.filter { keyed in keyed.weakPackage.map { !torn.contains($0) } ?? true }
+    }
+
+    private func isReadable(_ revision: Identifier) {
+        ready.insert(revision)
+        if let known = unreadable.removeValue(forKey: revision) {
+            state.withLock { $0.problems[known.path] = nil }
+        }
+    }
+
+    /// Its bytes are not to be had here now: the others go first, and it is tried again later.
+    func setBack(_ revision: Identifier, _ path: String) {
+        ready.remove(revision)
+        let times = (unreadable[revision]?.times ?? 0) + 1
+        let pause = min(300, Double(1 << min(times, 10)))
+        unreadable[revision] = Unreadable(
+            until: cl_clock_monotonic_ns() + Int64(pause * 1e9), times: times, path: path)
+        state.withLock {
+            $0.problems[path] =
+                "It is not at the hub: some of its contents cannot be read on this device. "
+                + "Save it again, or restore an older version."
+        }
     }
 
     /// Brings what the hub does not have of these revisions there, in pieces: what arrived stays

@@ -42,12 +42,17 @@ package final class SyncEngine: @unchecked Sendable {
     /// What the hub is to take together or not at all, by the items that are in the outbox.
     var groups: [Identifier: UInt64] = [:]
     var lastGroup: UInt64 = 0
-    /// When the contents of an item were sent last.
-    var lastEdit: [Identifier: Int64] = [:]
+    var editPace: EditPace
     /// Items that something here held up.
     var postponed: [Identifier: Postponement] = [:]
+    /// What the hub refused, by the item's key in the journal.
+    var refusals: [Int64: Refusal] = [:]
     /// Revisions all of whose chunks are at the hub.
     var ready: Set<Identifier> = []
+    /// Versions some of whose bytes cannot be read here: tried again after a while.
+    var unreadable: [Identifier: Unreadable] = [:]
+    /// What the carrier had prepared and is about to be put into the tree: versions, by its name.
+    var carried: [String: (revision: Identifier, item: Identifier)] = [:]
     /// Where the next look at what is due begins, in the hub's journal.
     var dueCursor: Reader.Position?
     var collection: UInt64?
@@ -73,6 +78,22 @@ package final class SyncEngine: @unchecked Sendable {
     let upThrottle: Throttle
     package let hub: HubContents
 
+    /// The same is told again after a while; another change of the item at once.
+    struct Refusal {
+        /// Nil before it was looked at again.
+        var draft: Exchange.Draft?
+        /// Monotonic nanoseconds.
+        var until: Int64
+        var times: Int
+    }
+
+    struct Unreadable {
+        /// Monotonic nanoseconds.
+        var until: Int64
+        var times: Int
+        var path: String
+    }
+
     struct Held {
         var since: Int64
         var until: Int64
@@ -90,6 +111,7 @@ package final class SyncEngine: @unchecked Sendable {
         self.account = account
         self.tree = tree
         self.settings = settings
+        editPace = EditPace(burst: settings.editBurst, seconds: settings.editSeconds)
         self.log = log
         self.changed = changed
         client = try HubClient(account.address, token: account.token)
@@ -225,7 +247,9 @@ package final class SyncEngine: @unchecked Sendable {
         // What was due at the last look and is still here waits for something else.
         let due = held.values.lazy.map(\.until).filter { $0 > self.lookedAt }.min() ?? .max
         let again = postponed.values.lazy.compactMap(\.until).min() ?? .max
-        return min(due, again, nextPoll, nextTelling)
+        let refused = refusals.values.lazy.map(\.until).filter { $0 > self.lookedAt }.min()
+        let unread = unreadable.values.lazy.map(\.until).filter { $0 > self.lookedAt }.min()
+        return min(due, again, nextPoll, nextTelling, refused ?? .max, unread ?? .max)
     }
 
     private func rest(until time: Int64, wakes: Bool = true) {
@@ -306,7 +330,8 @@ package struct SyncSettings: Sendable {
     package var removalSeconds = 20.0
     package var moveSeconds = 0.25
     package var creationSeconds = 0.02
-    /// Seconds between two contents of one document.
+    /// So many contents of one document go at once, and then one in so many seconds.
+    package var editBurst = 20
     package var editSeconds = 1.0
     /// Bytes a second; nil: as fast as it goes.
     package var uploadRate: Int?

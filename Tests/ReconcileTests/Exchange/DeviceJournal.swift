@@ -206,6 +206,13 @@ struct DeviceJournal: DeviceTable {
         }
         return isSo
     }
+    func isSendingContents(_ id: Identifier) -> Bool {
+        let isSo = outbox.contains { $0.item == id && $0.operation.change.revision != nil }
+        twin?.compare("whether contents of \(id.low) are on their way", isSo, with: self) {
+            try $0.isSendingContents(id)
+        }
+        return isSo
+    }
     func isCreating() -> Bool {
         let isSo = outbox.contains {
             if case .create = $0.operation.change { true } else { false }

@@ -47,6 +47,7 @@ struct ExchangeSchedule {
         hardships: Set<Hardship> = []
     ) {
         self.hardships = takesTurns ? [] : hardships
+        hub.isFull = self.hardships.contains(.quota)
         var exchange = Exchange()
         exchange.bugs = bugs
         self.exchange = exchange
@@ -86,6 +87,8 @@ struct ExchangeSchedule {
         }
         log?.append("the end")
         isEnding = true
+        hub.isFull = false
+        hubBackup?.isFull = false
         settle()
         witness.judge(hub.table)
         return witness.fault ?? tableFault
@@ -255,7 +258,7 @@ struct ExchangeSchedule {
         for place in all.indices {
             let id = all[(place + choice) % all.count]
             let draft = exchange.draft(id, in: &devices[who].journal)
-            if draft.changes.isEmpty || draft.waitsFor != nil { continue }
+            if draft.changes.isEmpty || draft.waitsFor != nil || draft.isWaiting { continue }
             if exchange.isCovered(draft, in: &devices[who].journal) { return true }
             // Now and then by way of a name of its own.
             let isAside = choice % 5 == 4 && draft.changes.contains(where: \.places)
@@ -264,7 +267,7 @@ struct ExchangeSchedule {
                 ? exchange.stepAside(id, in: &devices[who].journal)
                 : exchange.enqueue(draft, in: &devices[who].journal)
             if operations.isEmpty { continue }
-            expect(operations, of: devices[who].journal)
+            witness.expect(operations, of: devices[who].journal, hub.table)
             if devices[who].journal.state.isFresh { witness.blame("told before it has joined") }
             if devices[who].journal.state.generation == 1 {
                 let renamed = devices[who].journal.renamed
@@ -282,26 +285,6 @@ struct ExchangeSchedule {
         return false
     }
 
-    /// What is deleted here as the hub has it is deleted there, unless it changes meanwhile.
-    private mutating func expect(_ operations: [Operation], of journal: DeviceJournal) {
-        for operation in operations {
-            guard case .delete = operation.change else { continue }
-            var (open, all): ([Identifier], [Identifier]) = ([operation.item], [])
-            while let next = open.popLast() {
-                all.append(next)
-                open += hub.table.children(of: next).filter {
-                    hub.table.item($0)?.life.isAlive == true && !all.contains($0)
-                }
-            }
-            let isShown = all.allSatisfy { id in
-                guard let item = hub.table.item(id) else { return false }
-                return item.life.isAlive && item.sequence <= journal.state.cursor
-                    && journal.mirrors[id]?.remote == nil
-            }
-            if isShown { witness.expectDeletion(operation, all.compactMap(hub.table.item)) }
-        }
-    }
-
     /// - Parameter fate: Lost on the way, or on the way back, or comes once more later, or arrives.
     @discardableResult
     private mutating func send(_ who: Int, count: Int, fate: Int) -> Bool {
@@ -315,10 +298,23 @@ struct ExchangeSchedule {
         if fate < 2 { devices[who].late.append(request) }
         if fate == 0 { return true }
         switch deliver(request) {
-        case .done: if fate != 2 { devices[who].answered = last.operation.id.number }
+        case .done:
+            if fate != 2 {
+                refuse(request.operations, who)
+                devices[who].answered = last.operation.id.number
+            }
         case .volumeEpoch, .deviceEpoch, .copied, .gap: if fate != 2 { restart(who) }
         }
         return true
+    }
+
+    private mutating func refuse(_ operations: [Operation], _ who: Int) {
+        for operation in operations where hub.refused.contains(operation.id) {
+            let row = devices[who].journal.outbox.first { $0.operation.id == operation.id }
+            guard let row else { continue }
+            witness.count("refused")
+            exchange.refused(operation, of: row.item, in: &devices[who].journal)
+        }
     }
 
     private mutating func deliver(_ request: HubInMemory.Request) -> HubInMemory.Answer {
@@ -487,10 +483,4 @@ struct ExchangeSchedule {
             }
         }
     }
-}
-
-/// What a device has to live with.
-enum Hardship: String, CaseIterable, Sendable {
-    /// Some items cannot be brought into the tree before the end.
-    case stuckItems
 }

@@ -149,13 +149,21 @@ import Testing
 
     private static let patience = 4_000
 
+    /// Those without which the bug does no harm.
+    private static func hardships(for bugs: Set<Exchange.Bug>) -> Set<Hardship> {
+        switch bugs.first {
+        case .seesNothingBesideWhatIsStuck: [.stuckItems]
+        case .sendsEditsOfEdits, .forgetsWhatWasAgreedOn: [.quota]
+        default: []
+        }
+    }
+
     private func find(_ name: String, bugs: Set<Exchange.Bug>, mistakes: Set<Mistake>) {
         var random = SeededRandom(seed: 11)
         for count in 1...Self.patience {
             let seed = random.next()
             let events = Self.events(seed)
-            let hardships: Set<Hardship> =
-                bugs == [.seesNothingBesideWhatIsStuck] ? [.stuckItems] : []
+            let hardships = Self.hardships(for: bugs)
             var schedule = Self.schedule(
                 seed, bugs: bugs, mistakes: mistakes, hardships: hardships)
             guard let fault = schedule.run(events) else { continue }

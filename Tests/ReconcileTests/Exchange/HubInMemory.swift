@@ -21,6 +21,10 @@ struct HubInMemory {
     private var epochs: [Identifier: UInt32] = [:]
     private var last: [Identifier: UInt64] = [:]
     private var answered: [OperationID: Operation] = [:]
+    /// Whether the quota is used up now and then.
+    var isFull = false
+    /// What was answered with a refusal.
+    private(set) var refused: Set<OperationID> = []
 
     /// The same in SQLite, where that is looked at too.
     var twin: LedgerTwin?
@@ -52,6 +56,11 @@ struct HubInMemory {
                 continue
             }
             answered[operation.id] = operation
+            if isOverQuota(operation) {
+                last[request.device] = operation.id.number
+                refused.insert(operation.id)
+                continue
+            }
             var operation = operation
             operation.moment.time = min(operation.moment.time, time)
             head += 1
@@ -66,6 +75,12 @@ struct HubInMemory {
             witness(operation, verdict, table)
         }
         return .done
+    }
+
+    private func isOverQuota(_ operation: Operation) -> Bool {
+        guard isFull, let revision = operation.change.revision else { return false }
+        // So that another try of the same contents can go right.
+        return (revision.id.low &* 7 &+ operation.id.number &* 3).isMultiple(of: 4)
     }
 
     /// All of some operations, never a part of one.

@@ -120,9 +120,26 @@ struct Witness {
 
     // MARK: Deletions
 
-    /// - Parameter items: All that goes, as the hub has it.
-    mutating func expectDeletion(_ operation: Operation, _ items: [ItemState]) {
-        deletions[operation.id] = items
+    /// What is deleted here as the hub has it is deleted there, unless it changes meanwhile.
+    mutating func expect(
+        _ operations: [Operation], of journal: DeviceJournal, _ table: Catalogue
+    ) {
+        for operation in operations {
+            guard case .delete = operation.change else { continue }
+            var (open, all): ([Identifier], [Identifier]) = ([operation.item], [])
+            while let next = open.popLast() {
+                all.append(next)
+                open += table.children(of: next).filter {
+                    table.item($0)?.life.isAlive == true && !all.contains($0)
+                }
+            }
+            let isShown = all.allSatisfy { id in
+                guard let item = table.item(id) else { return false }
+                return item.life.isAlive && item.sequence <= journal.state.cursor
+                    && journal.mirrors[id]?.remote == nil
+            }
+            if isShown { deletions[operation.id] = all.compactMap(table.item) }
+        }
     }
 
     mutating func willJudge(_ table: Catalogue) { before = table }
@@ -180,4 +197,12 @@ struct Witness {
             blame("version \(one.id.low) is lost")
         }
     }
+}
+
+/// What a device has to live with.
+enum Hardship: String, CaseIterable, Sendable {
+    /// Some items cannot be brought into the tree before the end.
+    case stuckItems
+    /// The hub refuses contents now and then, and takes them in the end.
+    case quota
 }

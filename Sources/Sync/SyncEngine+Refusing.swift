@@ -1,0 +1,87 @@
+import CLinux
+import HubProtocol
+import Journal
+import Model
+import Reconcile
+import Volume
+
+// What the hub does not take.
+extension SyncEngine {
+    func refused(_ entry: OperationEntry, _ refusal: OperationResult.Refusal) throws {
+        let (key, path) = try perform { [exchange] table -> (Int64, String?) in
+            // An item may have another id by now.
+            let row = try table.journal.outbox(limit: 1, after: entry.number - 1).first
+            guard let row, row.number == entry.number,
+                let operation = Operation(encoded: row.operation)
+            else { return (0, nil) }
+            try exchange.refused(operation, of: row.item, in: &table)
+            let key = try table.journal.key(of: row.item) ?? 0
+            return (key, try table.journal.path(of: key)?.shown)
+        }
+        let times = (refusals[key]?.times ?? 0) + 1
+        let pause = min(600, 15 * Double(1 << min(times, 10)))
+        refusals[key] = Refusal(
+            draft: nil, until: cl_clock_monotonic_ns() + Int64(pause * 1e9), times: times)
+        state.withLock {
+            $0.problems[path ?? "\(entry.item)"] = "blocked: \(refusal.code): \(refusal.message)"
+        }
+    }
+
+    /// Nothing of it was applied: what has to be different is made so, and it goes again.
+    func again(_ failure: Failure, _ entries: [OperationEntry]) throws {
+        switch failure.code {
+        case .missing, .collection:
+            collection = nil
+            let revisions = entries.compactMap { $0.change.revision?.id }
+            let failed = try upload(revisions)
+            for entry in entries {
+                guard let id = entry.change.revision?.id, failed.contains(id) else { continue }
+                try withdraw(entry, id)
+            }
+        case .gap:
+            guard let expected = failure.expected, expected > 0,
+                let first = try volume.journal.read({ try $0.outbox(limit: 1).first?.number }),
+                expected >= first
+            else {
+                throw HubFault.refused(
+                    Failure(.copied, "The hub and this device's journal count differently."))
+            }
+            lastSent = expected - 1
+        default: throw HubFault.refused(failure)
+        }
+    }
+
+    /// Its contents are gone, and the hub takes no later operation without it: what is here is
+    /// compared with the hub's state anew, and what the document shows now is sent instead.
+    func unsendable(_ row: OutboxRow) throws(VolumeError) -> HubFault {
+        let path = try volume.journal.read { reader in
+            try reader.key(of: row.item).flatMap { try reader.path(of: $0)?.shown }
+        }
+        let name = path ?? "item \(row.item)"
+        log.error("contents of \(name) that were to be sent are not on this device any more")
+        return .refused(
+            Failure(.copied, "What was to be sent of \(name) is not on this device any more."))
+    }
+
+    /// It cannot be told as long as its bytes cannot be read, and all that was done after it would
+    /// wait. Its number goes to an operation that changes nothing: the hub has not applied it.
+    private func withdraw(_ entry: OperationEntry, _ revision: Identifier) throws {
+        let path = try perform { [exchange] table -> String in
+            let row = try table.journal.outbox(limit: 1, after: entry.number - 1).first
+            guard let row, row.number == entry.number,
+                var operation = Operation(encoded: row.operation)
+            else { return "" }
+            try exchange.refused(operation, of: row.item, in: &table)
+            if var mirror = try table.mirror(row.item), mirror.state == .refused {
+                mirror.state = .settled
+                try table.setMirror(row.item, mirror)
+            }
+            operation.change = .resolve([], nil)
+            try table.journal.replace(
+                OutboxRow(number: row.number, item: row.item, operation: operation.encoded))
+            let key = try table.journal.key(of: row.item) ?? 0
+            return try table.journal.path(of: key)?.shown ?? ""
+        }
+        setBack(revision, path)
+    }
+}

@@ -1,0 +1,84 @@
+import ChunkStore
+import HubProtocol
+import Model
+import Testing
+
+@testable import Sync
+
+@Suite("Chunks from the hub") struct ChunkReadingTests {
+    private let contents = ["one", "two", "three"].map { Array($0.utf8) }
+
+    private var references: [ChunkReference] {
+        contents.map { ChunkReference(id: .sha256($0), length: UInt32($0.count)) }
+    }
+
+    private func frame(_ bytes: [UInt8]) -> ChunkFrame {
+        ChunkFrame(id: .sha256(bytes), codec: .plain, bytes: bytes)
+    }
+
+    private func bytes(of reference: ChunkReference) -> [UInt8] {
+        contents.first { .sha256($0) == reference.id } ?? []
+    }
+
+    @Test("what the line corrupted is asked for again, and nothing else") func askedAgain() throws {
+        var asked: [Int] = []
+        let read = try HubContents.verified(references) { references throws(VolumeError) in
+            asked.append(references.count)
+            return references.map { reference in
+                var bytes = bytes(of: reference)
+                if asked.count == 1, bytes == contents[1] { bytes[0] ^= 1 }
+                return frame(bytes)
+            }
+        }
+        #expect(read == contents)
+        #expect(asked == [3, 1])
+    }
+
+    @Test("what is damaged at the hub is told after three tries") func damaged() {
+        var asked = 0
+        #expect(throws: VolumeError.self) {
+            try HubContents.verified(references) { references throws(VolumeError) in
+                asked += 1
+                return references.map { _ in frame([0]) }
+            }
+        }
+        #expect(asked == 3)
+    }
+
+    @Test("what the hub does not have is asked for once") func absent() {
+        var asked = 0
+        #expect(throws: VolumeError.self) {
+            try HubContents.verified(references) { references throws(VolumeError) in
+                asked += 1
+                return references.map { ChunkFrame(id: $0.id, codec: .absent, bytes: []) }
+            }
+        }
+        #expect(asked == 1)
+    }
+}
+
+@Suite("The pace of saves") struct EditPaceTests {
+    private let item = Identifier(high: 1, low: 1)
+    private let second: Int64 = 1_000_000_000
+
+    @Test("the first saves go at once, and a flood one a second") func flood() {
+        var pace = EditPace(burst: 3, seconds: 1)
+        for _ in 0..<3 {
+            #expect(pace.pause(for: item, now: 10) == 0)
+            pace.sent(item, now: 10)
+        }
+        #expect(pace.pause(for: item, now: 10) == second)
+        #expect(pace.pause(for: Identifier(high: 1, low: 2), now: 10) == 0)
+        pace.sent(item, now: 10 + second)
+        #expect(pace.pause(for: item, now: 10 + second) == second)
+    }
+
+    @Test("after a while of rest it is as at first") func rest() {
+        var pace = EditPace(burst: 2, seconds: 1)
+        for _ in 0..<9 { pace.sent(item, now: 0) }
+        #expect(pace.pause(for: item, now: 0) == 8 * second)
+        #expect(pace.pause(for: item, now: 9 * second) == 0)
+        pace.sent(item, now: 9 * second)
+        #expect(pace.pause(for: item, now: 9 * second) == 0)
+    }
+}
