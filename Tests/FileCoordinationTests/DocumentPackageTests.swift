@@ -230,6 +230,9 @@ import Testing
             try onMain {
                 let document = Pictured(fileURL: URL(filePath: path))
                 try await document.save(to: document.fileURL, for: .creating)
+                try wait(for: "the first version") {
+                    try versions(of: path).versions.isEmpty ? nil : true
+                }
                 try await document.save(to: document.fileURL, for: .overwriting)
                 try await document.close()
             }

@@ -189,7 +189,7 @@ import Testing
             try fleet.expectEqual()
             try fleet.shell(0, "rm -r d")
             let path = fleet.devices[0].path
-            try wait(seconds: 30, for: "the brake") {
+            try wait(seconds: 120, for: "the brake") {
                 (try fleet.report(fleet.devices[0]).hub?.held ?? 0) >= 1300 ? true : nil
             }
             #expect(try fleet.names(1, "d").count == 1300)
@@ -197,7 +197,7 @@ import Testing
             sleep(3)
             #expect(try fleet.names(1, "d").count == 1300)
             try fleet.put(0, "kept", "2")
-            try wait(seconds: 20, for: "what is no deletion") {
+            try wait(seconds: 60, for: "what is no deletion") {
                 fleet.text(1, "kept") == "2" ? true : nil
             }
             try Programs.fsctl("brake", "--release", "--at", path).succeed()
