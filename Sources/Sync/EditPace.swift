@@ -12,7 +12,7 @@ struct EditPace {
 
     init(burst: Int, seconds: Double) {
         self.burst = burst
-        nanoseconds = Int64(seconds * 1e9)
+        nanoseconds = Timestamp.span(seconds: seconds)
     }
 
     /// Nanoseconds.

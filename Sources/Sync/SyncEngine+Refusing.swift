@@ -21,7 +21,8 @@ extension SyncEngine {
         let times = (refusals[key]?.times ?? 0) + 1
         let pause = min(600, 15 * Double(1 << min(times, 10)))
         refusals[key] = Refusal(
-            draft: nil, until: cl_clock_monotonic_ns() + Int64(pause * 1e9), times: times)
+            draft: nil, until: cl_clock_monotonic_ns() + Timestamp.span(seconds: pause),
+            times: times)
         state.withLock {
             $0.problems[path ?? "\(entry.item)"] = "blocked: \(refusal.code): \(refusal.message)"
         }

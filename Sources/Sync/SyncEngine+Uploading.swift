@@ -66,7 +66,8 @@ extension SyncEngine {
         let times = (unreadable[revision]?.times ?? 0) + 1
         let pause = min(300, Double(1 << min(times, 10)))
         unreadable[revision] = Unreadable(
-            until: cl_clock_monotonic_ns() + Int64(pause * 1e9), times: times, path: path)
+            until: cl_clock_monotonic_ns() + Timestamp.span(seconds: pause), times: times,
+            path: path)
         state.withLock {
             $0.problems[path] =
                 "It is not at the hub: some of its contents cannot be read on this device. "

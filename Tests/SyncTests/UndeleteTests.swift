@@ -28,6 +28,52 @@ import Testing
         }
     }
 
+    @Test("a version's id is the same on all devices, and stands for its number")
+    func identifiers() throws {
+        try Fleet.with(2) { fleet in
+            // Versions of its own, and a number that the other one does not give it.
+            try fleet.shell(
+                0,
+                """
+                for i in 1 2 3; do
+                echo $i > f; \(Programs.fsctl) wait --durable disk f || exit 9
+                done
+                """)
+            try fleet.expectEqual()
+            let paths = fleet.devices.map { "\($0.path)/f" }
+            let ids = try paths.map { try History.of($0).versions.last?.id }
+            let id = try #require(ids[0])
+            #expect(ids[1] == id)
+            for path in paths {
+                let start = String(id.prefix(8))
+                let table = try Programs.fsctl("versions", path).succeed()
+                #expect(table.contains(id.prefix(6)))
+                #expect(try Programs.fsctl("show", path, start).succeed() == "3\n")
+                try Programs.fsctl("name", path, start, "the third").succeed()
+            }
+        }
+    }
+
+    @Test("an earlier document of a name is pointed out") func earlier() throws {
+        try MountedVolume.with { volume in
+            let script = """
+                cd \(volume.path)
+                fsctl() { \(Programs.fsctl) "$@"; }
+                echo 1 > f; fsctl wait --durable disk f; echo 2 > f; fsctl wait --durable disk f
+                mv f f~; echo 3 > f; rm f~
+                fsctl versions f
+                """
+            let said = try Command("sh", "-ec", script).succeed()
+            let line = try #require(said.split(separator: "\n").last)
+            #expect(line.contains("An earlier document of this name"), "\(said)")
+            let id = try #require(line.split(separator: " ").last.map(String.init))
+            let old = try Command(
+                "sh", "-ec", "cd \(volume.path); \(Programs.fsctl) versions \(id) --json"
+            ).succeed()
+            #expect(old.components(separatedBy: "fileName").count == 3)
+        }
+    }
+
     @Test(
         "a name that is free again is taken, whatever of its last owner is still to be sent",
         arguments: [
