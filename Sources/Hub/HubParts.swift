@@ -48,7 +48,10 @@ struct HubParts {
         }
         let packs = try await blobs.packs()
         let lacking = state.ends.filter { (packs[$0.key] ?? 0) < $0.value }.map(\.key)
-        if !lacking.isEmpty, packs.isEmpty || !isOwn(mark, state) { try await refuse(lacking) }
+        if !lacking.isEmpty, packs.isEmpty || !isOwn(mark, state) {
+            guard rebuilds else { throw refusal(lacking) }
+            try await askDevices(for: lacking)
+        }
         let isOlder =
             mark.map { found in
                 state.mark.map { $0.store == found.store && $0.opening < found.opening } ?? true
@@ -75,14 +78,16 @@ struct HubParts {
         return mark.store == own.store && mark.opening >= own.opening - (state.isJoining ? 1 : 0)
     }
 
-    private func refuse(_ lacking: [UInt32]) async throws {
-        guard rebuilds else {
-            throw VolumeError(
-                .damaged,
-                "\(directory.blobsPath) lacks \(lacking.count) packs that the ledger names. Put "
-                    + "them back; is its disk mounted? Nothing was changed. To go on without them, "
-                    + "so that devices send again what they have: concord hub --rebuild.")
-        }
+    private func refusal(_ lacking: [UInt32]) -> VolumeError {
+        VolumeError(
+            .damaged,
+            "\(directory.blobsPath) lacks \(lacking.count) packs that the ledger names. Put them "
+                + "back; is its disk mounted? Nothing was changed. To go on without them, so that "
+                + "devices send again what they have: concord hub --rebuild.")
+    }
+
+    /// Marks the chunks of these packs as missing, so that devices that have them send them again.
+    private func askDevices(for lacking: [UInt32]) async throws {
         log.warning("\(lacking.count) packs are missing: devices are asked for what was in them.")
         try await ledger.write { transaction in
             for pack in lacking {

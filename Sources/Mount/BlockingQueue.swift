@@ -5,8 +5,7 @@ final class BlockingQueue<Element>: @unchecked Sendable {
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let filled = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
     // Guarded by the mutex.
-    private var elements: [Element] = []
-    private var next = 0
+    private var elements = ElementQueue<Element>()
     private var isClosed = false
 
     init() {
@@ -38,17 +37,11 @@ final class BlockingQueue<Element>: @unchecked Sendable {
     func take() -> Element? {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
-        while next == elements.count {
+        while true {
+            if let element = elements.removeFirst() { return element }
             if isClosed { return nil }
             pthread_cond_wait(filled, mutex)
         }
-        let element = elements[next]
-        next += 1
-        if next == elements.count || next >= 1024 {
-            elements.removeFirst(next)
-            next = 0
-        }
-        return element
     }
 
     func close() {
@@ -56,5 +49,29 @@ final class BlockingQueue<Element>: @unchecked Sendable {
         isClosed = true
         pthread_cond_broadcast(filled)
         pthread_mutex_unlock(mutex)
+    }
+}
+
+/// First in, first out. Removing the first element does not move the others each time.
+struct ElementQueue<Element> {
+    private var elements: [Element] = []
+    /// The index of the first element that was not removed.
+    private var next = 0
+
+    var count: Int { elements.count - next }
+
+    mutating func append(_ element: Element) { elements.append(element) }
+
+    /// Nil when it is empty.
+    mutating func removeFirst() -> Element? {
+        guard next < elements.count else { return nil }
+        defer {
+            next += 1
+            if next == elements.count || next >= 1024 {
+                elements.removeFirst(next)
+                next = 0
+            }
+        }
+        return elements[next]
     }
 }

@@ -57,8 +57,8 @@ final class DirectoryStream: Sendable {
     /// next time.
     func forEach(from offset: Int64, _ take: (Entry) -> Bool) throws(Errno) {
         try window.withLock { (window) throws(Errno) in
-            // At the beginning even if it is there already: btrfs shows what was made since the
-            // directory was opened only after a seek.
+            // Seeks to the beginning even if the stream is there already: btrfs shows entries that
+            // were made since the directory was opened only after a seek.
             if window.offset != offset || offset == 0 {
                 try check(cl_lseek(descriptor, offset, SEEK_SET))
                 (window.next, window.end, window.offset) = (0, 0, offset)

@@ -13,7 +13,7 @@ extension Driver {
         // Before its turn, so that the turn ends with the unlinking.
         awaitRelease(request, in: parent, name) { [self] request in
             inTurn(request, [Wish(.write(.deleting), names)]) { [self] in
-                copy.asCString { unlink(request, in: parent, $0, patience: 0) }
+                copy.asCString { unlink(request, in: parent, $0, mayWait: false) }
                 return gone(names)
             }
         }

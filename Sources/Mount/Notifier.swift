@@ -12,13 +12,13 @@ final class Notifier: Sendable {
         case contents(UInt64)
         /// A name in a directory.
         case name([UInt8], in: UInt64)
-        /// Nothing: runs something when the kernel has heard all that it was told before.
+        /// Tells the kernel nothing; runs the closure after all earlier notices were sent.
         case then(@Sendable () -> Void)
     }
 
     private let queue = BlockingQueue<Notice>()
 
-    /// Runs `.then` at once when nobody is told anything any more.
+    /// Once the notifier has ended, the closure of `.then` runs at once.
     func tell(_ notice: Notice) {
         if !queue.put(notice), case .then(let body) = notice { body() }
     }

@@ -39,7 +39,7 @@ extension Driver {
                 cl_thread_serve(caller.unique, caller.group)
                 self.setattr(request, id, values, which: which, handle: handle)
             }
-            // What is here stays here until it is cut.
+            // The file's bytes must not be evicted until it has been truncated.
             guard volume.keepHere(node.inode) else { return retry(request, else: {}, again) }
             defer { volume.endKeepingHere(node.inode) }
             if size > 0 { guard try haveWhole(request, found, again) else { return } }

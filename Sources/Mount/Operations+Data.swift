@@ -78,7 +78,7 @@ extension Driver {
             parking.carryOut(
                 request, on: .disk,
                 { () throws(Errno) in
-                    // What it held before, first.
+                    // The old contents have to be on the disk before the new ones.
                     try handle.state.content.withLock { (content) throws(Errno) in
                         try self.volume.syncOldContents(&content.writing)
                     }
@@ -178,18 +178,15 @@ extension Driver {
             _ = try change(for: request.caller) {
                 Int64(cl_ioctl(real.raw, UInt(command), &argument))
             }
-            let setting: [UInt32] = [0x4008_6602, 0x401c_5820]
-            guard setting.contains(command) else {
+            let answer: @Sendable () -> Void = { [argument] in
                 fuse_reply_ioctl(request.raw, 0, argument, min(outCount, argument.count))
-                return
             }
-            // The time of change is another one, which the kernel has to ask for. It holds no lock
-            // that forgetting attributes needs.
+            let setting: [UInt32] = [0x4008_6602, 0x401c_5820]
+            guard setting.contains(command) else { return answer() }
+            // Setting the bits has changed the file's ctime, so the kernel has to forget the old
+            // one before the program goes on. It holds no lock here that this needs.
             notifier.tell(.attributes(id))
-            notifier.tell(
-                .then { [argument] in
-                    fuse_reply_ioctl(request.raw, 0, argument, min(outCount, argument.count))
-                })
+            notifier.tell(.then(answer))
         }
     }
 }

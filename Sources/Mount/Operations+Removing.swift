@@ -8,11 +8,10 @@ import Volume
 // Names that go away or move. The namespace is locked for writing around the system call and what
 // it means for nodes.
 extension Driver {
-    /// A program that unlinks what it has just closed is not one that unlinks what it still writes;
-    /// but the release that tells so may be served a moment after the close was answered. So what
-    /// seems to be written still is tried again, `patience` times.
+    /// `mayWait`: whether the release of a file that seems to be written still is waited for
+    /// (`awaitRelease`).
     func unlink(
-        _ request: Request, in id: UInt64, _ name: UnsafePointer<CChar>, patience: Int = 25
+        _ request: Request, in id: UInt64, _ name: UnsafePointer<CChar>, mayWait: Bool = true
     ) {
         request.answer { () throws(Errno) in
             let parent = try node(id)
@@ -24,7 +23,7 @@ extension Driver {
             let isDone = try namespace.writing { () throws(Errno) -> Bool in
                 let file = try victim(name, in: directory)
                 let traits = traits(file.node)
-                if traits == .unsaved, patience > 0 { return false }
+                if traits == .unsaved, mayWait { return false }
                 if isApplier { try admitRemoval(parent, name, file) }
                 let isStashed = try volume.unlink(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
@@ -35,17 +34,18 @@ extension Driver {
             }
             if isDone { return request.done() }
             let copy = terminated(name)
-            soon(after: Driver.releaseSeconds) {
-                cl_thread_serve(caller.unique, caller.group)
-                copy.asCString { self.unlink(request, in: id, $0, patience: patience - 1) }
+            awaitRelease(request, in: id, name) { request in
+                copy.asCString { self.unlink(request, in: id, $0, mayWait: false) }
             }
         }
     }
 
-    /// How long the release of a file that was closed is given at a time.
-    static let releaseSeconds = 0.000_2
+    /// Seconds between two looks at whether a file was released.
+    private static let releaseSeconds = 0.000_2
 
-    /// Calls `go` when what stands at a name is not being written any more, or soon anyway.
+    /// Calls `go` when the file of that name is not being written any more, or after `patience`
+    /// looks. A program that unlinks a file that it has just closed does not write it any more,
+    /// but the release that tells so may be served a moment after the close was answered.
     func awaitRelease(
         _ request: Request, in id: UInt64, _ name: UnsafePointer<CChar>, patience: Int = 25,
         _ go: @escaping @Sendable (Request) -> Void

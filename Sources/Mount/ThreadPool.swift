@@ -15,8 +15,7 @@ final class ThreadPool: @unchecked Sendable {
     /// A thread has ended.
     private let ended = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
     // Guarded by the mutex.
-    private var waiting: [@Sendable () -> Void] = []
-    private var next = 0
+    private var waiting = ElementQueue<@Sendable () -> Void>()
     private var idle = 0
     private var threads = 0
     private var isClosed = false
@@ -54,7 +53,7 @@ final class ThreadPool: @unchecked Sendable {
         defer { pthread_mutex_unlock(mutex) }
         if isClosed { return false }
         waiting.append(work)
-        if waiting.count - next > idle, threads < limit {
+        if waiting.count > idle, threads < limit {
             threads += 1
             Thread(name) { self.serve() }.detach()
         } else {
@@ -82,13 +81,14 @@ final class ThreadPool: @unchecked Sendable {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         var until = Timestamp(nanoseconds: cl_clock_monotonic_ns() + idleNanoseconds).timespec
-        while next == waiting.count {
+        while true {
+            if let work = waiting.removeFirst() { return work }
             var isOver = isClosed
             if !isOver {
                 idle += 1
                 let result = pthread_cond_timedwait(filled, mutex, &until)
                 idle -= 1
-                isOver = result == ETIMEDOUT && next == waiting.count
+                isOver = result == ETIMEDOUT && waiting.count == 0
             }
             if isOver {
                 threads -= 1
@@ -96,12 +96,5 @@ final class ThreadPool: @unchecked Sendable {
                 return nil
             }
         }
-        let work = waiting[next]
-        next += 1
-        if next == waiting.count || next >= 1024 {
-            waiting.removeFirst(next)
-            next = 0
-        }
-        return work
     }
 }

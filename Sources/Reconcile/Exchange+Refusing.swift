@@ -37,7 +37,7 @@ extension Exchange {
                 .subtracting([base.image.revision].compactMap(\.self))
                 .sorted { ($0.high, $0.low) < ($1.high, $1.low) }
         case .move(_, let by):
-            // A name that nothing has: the tree shows another one.
+            // An empty name differs from the one in the tree, so the item counts as moved.
             base.image.name = ""
             base.placedBy = by
         case .delete: base.image.isAlive = true

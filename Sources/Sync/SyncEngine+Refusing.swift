@@ -9,12 +9,7 @@ import Volume
 extension SyncEngine {
     func refused(_ entry: OperationEntry, _ refusal: OperationResult.Refusal) throws {
         let (key, path) = try perform { [exchange] table -> (Int64, String?) in
-            // An item may have another id by now.
-            let row = try table.journal.outbox(limit: 1, after: entry.number - 1).first
-            guard let row, row.number == entry.number,
-                let operation = Operation(encoded: row.operation)
-            else { return (0, nil) }
-            try exchange.refused(operation, of: row.item, in: &table)
+            guard let (row, _) = try table.takeBack(entry.number, exchange) else { return (0, nil) }
             let key = try table.journal.key(of: row.item) ?? 0
             return (key, try table.journal.path(of: key)?.shown)
         }
@@ -64,25 +59,38 @@ extension SyncEngine {
             Failure(.copied, "What was to be sent of \(name) is not on this device any more."))
     }
 
-    /// It cannot be told as long as its bytes cannot be read, and all that was done after it would
-    /// wait. Its number goes to an operation that changes nothing: the hub has not applied it.
+    /// Takes back an operation whose contents cannot be read here, because all later operations
+    /// would wait for it. The hub has not applied it, and takes operations only without a gap in
+    /// their numbers, so its number goes to an operation that changes nothing.
     private func withdraw(_ entry: OperationEntry, _ revision: Identifier) throws {
         let path = try perform { [exchange] table -> String in
-            let row = try table.journal.outbox(limit: 1, after: entry.number - 1).first
-            guard let row, row.number == entry.number,
-                var operation = Operation(encoded: row.operation)
-            else { return "" }
-            try exchange.refused(operation, of: row.item, in: &table)
+            guard var (row, operation) = try table.takeBack(entry.number, exchange) else {
+                return ""
+            }
             if var mirror = try table.mirror(row.item), mirror.state == .refused {
                 mirror.state = .settled
                 try table.setMirror(row.item, mirror)
             }
             operation.change = .resolve([], nil)
-            try table.journal.replace(
-                OutboxRow(number: row.number, item: row.item, operation: operation.encoded))
+            row.operation = operation.encoded
+            try table.journal.replace(row)
             let key = try table.journal.key(of: row.item) ?? 0
             return try table.journal.path(of: key)?.shown ?? ""
         }
         setBack(revision, path)
+    }
+}
+
+extension JournalTable {
+    /// Undoes here what an operation in the outbox says (`Exchange.refused`). Nil when it is not in
+    /// the outbox any more. The row names the item, which may have been given another id since.
+    fileprivate mutating func takeBack(_ number: UInt64, _ exchange: Exchange)
+        throws(VolumeError) -> (row: OutboxRow, operation: Operation)?
+    {
+        guard let row = try journal.outbox(limit: 1, after: number - 1).first,
+            row.number == number, let operation = Operation(encoded: row.operation)
+        else { return nil }
+        try exchange.refused(operation, of: row.item, in: &self)
+        return (row, operation)
     }
 }

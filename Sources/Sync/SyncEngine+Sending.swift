@@ -47,7 +47,8 @@ extension SyncEngine {
             for (key, one) in held where one.isDeletion { held[key]?.until = now }
         }
         let waiting = Set(held.lazy.filter { $0.value.until > now }.map(\.key))
-        // With an edit, for example; meanwhile its name may have become another one's.
+        // Items that wait, with an edit for example, and did not leave their name when they were
+        // looked at: by now they may have left it to another item.
         let staying = Set(held.lazy.filter { $0.value.vacates == nil }.map(\.key))
         let writes = lastWrites()
         let (drafted, leaving, unrecorded) = try perform { [self] table in
@@ -351,7 +352,7 @@ extension SyncEngine {
         }
     }
 
-    /// Nil: its list of chunks is not here.
+    /// Nil when the version's list of chunks is not on this device.
     private func content(of revision: Identifier, _ reader: Reader) throws(VolumeError)
         -> RevisionContent?
     {

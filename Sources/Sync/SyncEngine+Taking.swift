@@ -255,11 +255,11 @@ extension SyncEngine {
         case done
         /// Something here was quicker, or holds it up: looked at again when that is understood.
         case later
-        /// The same, and a person should know.
+        /// As `later`, with a sentence for the status.
         case waits(String)
         case stuck(String)
 
-        /// What a person should know.
+        /// The sentence for the status; nil when there is nothing to tell.
         var reason: String? {
             switch self {
             case .done, .later: nil

@@ -51,7 +51,8 @@ package final class SyncEngine: @unchecked Sendable {
     var ready: Set<Identifier> = []
     /// Versions some of whose bytes cannot be read here: tried again after a while.
     var unreadable: [Identifier: Unreadable] = [:]
-    /// What the carrier had prepared and is about to be put into the tree: versions, by its name.
+    /// Large contents that are about to be put into the tree: their versions, by the name of the
+    /// prepared file.
     var carried: [String: (revision: Identifier, item: Identifier)] = [:]
     /// Where the next look at what is due begins, in the hub's journal.
     var dueCursor: Reader.Position?
@@ -65,7 +66,7 @@ package final class SyncEngine: @unchecked Sendable {
     /// ever.
     var denied: Set<Identifier> = []
     var isRecovered = false
-    /// The hub has been asked about what only others, or nobody knows who, had confirmed.
+    /// The hub has been asked about all versions that it has not confirmed itself.
     var isReconfirmed = false
     /// While it joins: items that wait for their directory, by its id.
     var joining: [Identifier: [Identifier]] = [:]
@@ -202,7 +203,7 @@ package final class SyncEngine: @unchecked Sendable {
     /// What a crash left half done is looked at again.
     private func recover() throws {
         try perform { [account] table in
-            // An older build did not keep it.
+            // A journal from an older build has no witness yet.
             try table.journal.setWitness(
                 volume: account.volume, epoch: table.session().volumeEpoch)
             for id in try table.journal.mirrors(.underway, limit: .max).map(\.id) {

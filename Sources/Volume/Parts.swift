@@ -44,7 +44,8 @@ struct Parts {
     static let foreignPack = "packs.foreign"
     /// Set when the tree has been made again, until the hub has been asked for everything anew.
     static let rebuiltTree = "parts.rebuilt"
-    private static let attribute = "user.concord.store"
+    /// The extended attribute of the tree that holds its mark.
+    static let attribute = "user.concord.store"
 
     init(store: Store, journal: Journal, packs: PackStore, isJournalNew: Bool, rebuilds: Bool) {
         self.store = store
@@ -261,8 +262,7 @@ extension Store {
             return false
         }
         var value = [UInt8](repeating: 0, count: 256)
-        let isMarked =
-            cl_getxattr_fd(tree.raw, "user.concord.store", &value, value.count) > 0
+        let isMarked = cl_getxattr_fd(tree.raw, Parts.attribute, &value, value.count) > 0
         guard isMarked || access(chunksPath, F_OK) == 0 || size(journalPath + "-wal") > 0 else {
             return true
         }

@@ -93,7 +93,8 @@ final class Stash: Sendable {
         try Descriptor(opening: name, in: directory, flags: O_RDONLY | O_NOFOLLOW)
     }
 
-    /// Brings a content and its name to the disk, where it may be gone already: recorded.
+    /// Syncs a stashed file and its name to the disk. A file that is not there any more has been
+    /// recorded and needs no sync.
     func sync(_ name: String) throws(Errno) {
         do throws(Errno) {
             let file = try open(name)
@@ -105,7 +106,8 @@ final class Stash: Sendable {
         try syncNames()
     }
 
-    /// Brings the names to the disk. Not every file system can, and those keep them in order.
+    /// Syncs the stash's directory. File systems that cannot sync a directory (EINVAL) keep the
+    /// order of its changes.
     func syncNames() throws(Errno) {
         let names = try Descriptor(opening: ".", in: directory, flags: O_RDONLY | O_DIRECTORY)
         let result = cl_fsync(names.raw, 0)

@@ -69,16 +69,10 @@ package final class Undo: Sendable {
     /// `descriptor` is open for reading. When it throws, the write must not happen.
     package func willWrite(_ descriptor: Int32, offset: Int64, length: Int64) throws(Errno) {
         guard let blocks = blocks(offset, length) else { return }
-        let result = state.withLock { state -> Result<Void, Errno> in
-            do throws(Errno) {
-                try save(descriptor, blocks, &state)
-                if syncsEach.load(ordering: .acquiring) { try sync(&state) }
-                return .success(())
-            } catch {
-                return .failure(error)
-            }
+        try state.withLock { (state) throws(Errno) in
+            try save(descriptor, blocks, &state)
+            if syncsEach.load(ordering: .acquiring) { try sync(&state) }
         }
-        try result.get()
     }
 
     private func save(_ descriptor: Int32, _ blocks: Range<Int>, _ state: inout State)
@@ -123,14 +117,7 @@ package final class Undo: Sendable {
 
     /// Makes the saved blocks durable: before the file's own new blocks are made so.
     package func sync() throws(Errno) {
-        let result = state.withLock { state -> Result<Void, Errno> in
-            do throws(Errno) {
-                return .success(try sync(&state))
-            } catch {
-                return .failure(error)
-            }
-        }
-        try result.get()
+        try state.withLock { (state) throws(Errno) in try sync(&state) }
     }
 
     private func sync(_ state: inout State) throws(Errno) {
