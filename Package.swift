@@ -169,10 +169,13 @@ let tests: [Target] = [
             .product(name: "Logging", package: "swift-log"),
         ],
         path: "Tests/ContentsProgram"),
+    // A disk that can lose its power.
+    .executableTarget(
+        name: "disk-program", dependencies: ["CFuse", "Support"], path: "Tests/DiskProgram"),
     .testTarget(
         name: "MountTests",
         dependencies: [
-            "contents-program", "Mount", "Volume", "Control", "Coordination", "CFuse", "CLinux",
+            "contents-program", "disk-program", "Mount", "Volume", "Control", "Coordination", "CFuse", "CLinux",
             "Journal", "ChunkStore", "Model", "SystemCalls", "Support", "Sync", "concord",
             .product(name: "Logging", package: "swift-log"),
         ]),

@@ -87,7 +87,6 @@ static int copy_extent(int in, int out, int64_t at, int64_t end) {
 }
 int cl_copy_file(int in, int out, int64_t size) {
     if (ioctl(out, FICLONE, in) == 0) return 0;
-    if (ftruncate(out, size) < 0) return -errno;
     int64_t at = 0;
     while (at < size) {
         int64_t data = lseek(in, at, SEEK_DATA);
@@ -99,7 +98,8 @@ int cl_copy_file(int in, int out, int64_t size) {
         if (r < 0) return r;
         at = hole;
     }
-    return 0;
+    /* Not before: a size that is set reaches the disk without waiting for the data. */
+    return lseek(out, 0, SEEK_END) == size ? 0 : RESULT(ftruncate(out, size));
 }
 int cl_chmod_fd(int fd, mode_t mode) { return RESULT(chmod(self(fd).text, mode)); }
 int cl_chown_fd(int fd, uid_t uid, gid_t gid) { return RESULT(fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)); }

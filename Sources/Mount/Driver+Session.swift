@@ -72,7 +72,9 @@ extension Driver {
         parking.errand(on: .disk) { [self] in
             let descriptor = cl_openat(volume.root, ".", O_RDONLY | O_DIRECTORY, 0)
             guard descriptor >= 0 else { return send(header.unique, error: -descriptor) }
-            send(header.unique, error: -cl_syncfs(descriptor))
+            let result = cl_syncfs(descriptor)
+            if result == 0 { volume.didSyncAll() }
+            send(header.unique, error: -result)
             _ = cl_close(descriptor)
         }
     }

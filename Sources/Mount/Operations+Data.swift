@@ -82,7 +82,11 @@ extension Driver {
                     try handle.state.content.withLock { (content) throws(Errno) in
                         try self.volume.syncOldContents(&content.writing)
                     }
-                    try check(cl_fsync(try handle.descriptor(), dataOnly))
+                    let descriptor = try handle.descriptor()
+                    try check(cl_fsync(descriptor, dataOnly))
+                    handle.state.content.withLock {
+                        self.volume.didSync(&$0.writing, file: descriptor)
+                    }
                     // Who brings a file to the disk means to keep it, open or not.
                     self.nodes.remove(.unsaved, from: handle.node)
                 },

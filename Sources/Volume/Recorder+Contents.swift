@@ -90,6 +90,8 @@ enum Live {
     case gone
     /// A placeholder: its bytes are on the hub.
     case absent(AbsentLive)
+    /// A loss of power left its size, and none of its contents.
+    case destroyed(Trace)
 }
 
 /// A placeholder in the tree, as it was found.
@@ -146,11 +148,12 @@ extension Recorder {
         }
         // A mapping outlives close(2) without anybody telling: the lease says whether one is there.
         if cl_probe_writers(descriptor.raw) == -EAGAIN { return .busy }
+        if powerLoss?.destroyed(descriptor.raw, trace) == true { return .destroyed(trace) }
         if let log = hotLog(of: descriptor.raw, at: path) { return .logged(log) }
         var cut: [ChunkReference]?
         if trace.size > settings.largeBytes, !isParting {
             cut = try large.chunks(of: descriptor.raw, trace) { [weak self, key = item.key] in
-                self?.isCut(key)
+                self?.isReady(key)
             }
             guard cut != nil else { return .busy }
         }

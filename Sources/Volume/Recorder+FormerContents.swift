@@ -63,6 +63,7 @@ extension Recorder {
         guard trace.size > 0 else { return .empty }
         // A placeholder: its version is on the hub, and here there are zeros.
         if AbsentMark(of: descriptor.raw) != nil { return .nothing }
+        if let powerLoss, powerLoss.destroyed(entry, descriptor.raw, trace) { return .nothing }
         if entry.kind == .displaced {
             let file = AnySource.file(FileContent(descriptor: descriptor.raw))
             return .found(try CutFormer(former, descriptor, trace, file))

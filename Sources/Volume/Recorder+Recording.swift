@@ -216,6 +216,8 @@ extension Recorder {
                 guard leavesLive(item, work, &recording) else { return nil }
             case .gone: return notFound(item, work)
             case .absent(let found): noteAbsent(found, in: &recording)
+            case .destroyed(let trace):
+                guard try noteDestroyed(trace, in: &recording) else { return nil }
             case .busy:
                 guard leavesLive(item, work, &recording) else { return nil }
             }

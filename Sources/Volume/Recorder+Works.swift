@@ -10,7 +10,7 @@ extension Recorder {
     /// Cuts the documents whose time has come; false when there are none.
     func recordDue() -> Bool {
         let now = cl_clock_monotonic_ns()
-        for key in takeCut() { memory.works[key]?.due = now }
+        for key in takeReady() { memory.works[key]?.due = now }
         guard memory.scan == nil, backlog.isEmpty, !isPaused else { return false }
         var due: [Int64] = []
         for (key, work) in memory.works.all where work.due <= now {

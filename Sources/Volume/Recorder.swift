@@ -32,6 +32,9 @@ final class Recorder: @unchecked Sendable {
     let displaced: [Name]
     let kept: KeptContents
     let unrecorded: UnrecordedContents
+    let powerLoss: PowerLoss?
+    /// Called with a document whose contents a loss of power destroyed.
+    let destroyed = Hook<@Sendable (Int64) -> Void>()
 
     var memory = Memory()
     /// Events that are not understood yet, in their order.
@@ -75,8 +78,8 @@ final class Recorder: @unchecked Sendable {
     private var ticketsGiven: UInt64 = 0
     private var ticketsDone: UInt64 = 0
     private var focus: [Focus] = []
-    /// Large documents that have been cut.
-    private var cut: [Int64] = []
+    /// Documents that need not be waited for any more.
+    private var ready: [Int64] = []
     var tasks: [(Recorder) -> Void] = []
     var report = Report()
 
@@ -105,8 +108,8 @@ final class Recorder: @unchecked Sendable {
     init(
         tree: Int32, stash: Stash, journal: Journal, packs: PackStore, events: EventQueue,
         settings: Settings, device: Device, kept: KeptContents, unrecorded: UnrecordedContents,
-        log: Logger, ignoreFile: IgnoreFile, leftovers: [Stash.Entry], incoming: Incoming,
-        displaced: [Name]
+        powerLoss: PowerLoss?, log: Logger, ignoreFile: IgnoreFile, leftovers: [Stash.Entry],
+        incoming: Incoming, displaced: [Name]
     ) {
         self.tree = tree
         self.stash = stash
@@ -118,6 +121,7 @@ final class Recorder: @unchecked Sendable {
         self.device = device
         self.kept = kept
         self.unrecorded = unrecorded
+        self.powerLoss = powerLoss
         self.log = log
         self.ignoreFile = ignoreFile
         self.leftovers = leftovers
@@ -146,18 +150,18 @@ final class Recorder: @unchecked Sendable {
     /// Bytes of forgotten versions go when there is nothing else to do.
     func sweepSoon() { signal.change { (isSweepDue, hasNews) = (true, true) } }
 
-    /// A large document can be recorded now.
-    func isCut(_ key: Int64) {
+    /// What this document waited for has come: it can be recorded now.
+    func isReady(_ key: Int64) {
         signal.change {
-            cut.append(key)
+            ready.append(key)
             hasNews = true
         }
     }
 
-    func takeCut() -> [Int64] {
+    func takeReady() -> [Int64] {
         signal.change {
-            defer { cut = [] }
-            return cut
+            defer { ready = [] }
+            return ready
         }
     }
 

@@ -117,6 +117,16 @@ final class Stash: Sendable {
     func remove(_ name: String) { _ = cl_unlinkat(directory, name, 0) }
 
     private static let unfinished = "unfinished."
+    /// How long a copy is meant to be, eight bytes, most significant first. What a loss of power
+    /// has shortened is no content.
+    private static let sizeAttribute = "user.concord.size"
+
+    /// Nil for a copy of which nothing is known.
+    static func intendedSize(of copy: Int32) -> Int64? {
+        var bytes = [UInt8](repeating: 0, count: 8)
+        guard cl_getxattr_fd(copy, sizeAttribute, &bytes, 8) == 8 else { return nil }
+        return Int64(bitPattern: bytes.reduce(0) { $0 << 8 | UInt64($1) })
+    }
 
     /// Copies what an O_PATH descriptor refers to, cloned where the file system can. It gets its
     /// name when it is whole.
@@ -127,6 +137,10 @@ final class Stash: Sendable {
             opening: draft, in: directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
         var result = cl_copy_file(source.raw, copy.raw, trace.size)
         _ = cl_chmod_fd(copy.raw, mode_t(trace.permissions))
+        if result >= 0 {
+            let size = (0..<8).map { UInt8(truncatingIfNeeded: trace.size >> (56 - 8 * $0)) }
+            result = cl_setxattr_fd(copy.raw, Stash.sizeAttribute, size, size.count, 0)
+        }
         // What is no content must not look like one.
         if let mark = AbsentMark(of: file, size: trace.size) { try mark.set(on: copy.raw) }
         if result >= 0 { result = cl_renameat2(directory, draft, directory, name, 0) }

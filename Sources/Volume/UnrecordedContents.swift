@@ -32,6 +32,9 @@ final class UnrecordedContents: Sendable {
         }
     }
 
+    /// A program has brought its contents to the disk.
+    func remove(inode: UInt64) { state.withLock { $0.traces[inode] = nil } }
+
     /// A recording has read contents and is about to be committed.
     func beginEra() {
         state.withLock { state in

@@ -1,4 +1,6 @@
+import CLinux
 import ChunkStore
+import Glibc
 import Journal
 import Model
 
@@ -71,16 +73,44 @@ extension Volume {
                 + "is of another volume")
     }
 
+    /// Of a path that the tree has and the journal does not know, it goes on until the time is over:
+    /// the recorder may be comparing the two, or may have stopped for want of room.
     func catchUp(with path: [Name]?, timeoutSeconds: Double) throws(VolumeError) {
-        try catchUp(withFocus: path.map { .path($0) }, timeoutSeconds: timeoutSeconds)
+        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: timeoutSeconds)
+        var left = timeoutSeconds
+        var pause: UInt32 = 1_000
+        while true {
+            try catchUp(withFocus: path.map { .path($0) }, timeoutSeconds: left)
+            guard let path, try isUnreached(path) else { return }
+            left = Double(deadline - cl_clock_monotonic_ns()) / 1e9
+            guard left > 0 else { throw Volume.busy }
+            usleep(pause)
+            pause = min(pause * 2, 50_000)
+        }
+    }
+
+    /// Whether something is there that has to have an item and has none.
+    func isUnreached(_ path: [Name]) throws(VolumeError) -> Bool {
+        guard !path.isEmpty, try journal.read({ try self.item(at: path, $0) }) == nil,
+            let trace = trace(at: path)
+        else { return false }
+        let names = ignoreFile.current
+        return !path.indices.contains { index in
+            names.matches(
+                path: Array(path[...index]), isDirectory: index < path.count - 1 || trace.isDirectory)
+        }
+    }
+
+    private static var busy: VolumeError {
+        VolumeError(
+            .timeout,
+            "The recorder is still busy with earlier changes; ask again in a moment, "
+                + "or see `fsctl status`.")
     }
 
     func catchUp(withFocus focus: Recorder.Focus?, timeoutSeconds: Double) throws(VolumeError) {
         guard recorder.catchUp(with: focus, timeoutSeconds: timeoutSeconds) else {
-            throw VolumeError(
-                .timeout,
-                "The recorder is still busy with earlier changes; ask again in a moment, "
-                    + "or see `fsctl status`.")
+            throw Volume.busy
         }
     }
 

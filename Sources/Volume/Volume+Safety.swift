@@ -160,6 +160,7 @@ extension Volume {
     /// What is not recorded yet: empty when all is. Nil when that is not known yet.
     private func waitsFor(_ path: [Name]) throws(VolumeError) -> String? {
         let report = recorder.signal.look { recorder.report }
+        if try isUnreached(path) { return "\(path.shown) is not recorded yet" }
         return try journal.read { reader in
             let item = try self.existing(path, reader)
             let shown = path.shown

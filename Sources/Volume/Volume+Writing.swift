@@ -23,6 +23,7 @@ extension Volume {
         }
         let trace = Trace(status)
         if writing.writers > 0 {
+            guard mayBlock || !writing.isSynced(trace) else { return .slow }
             try noteBoundary(
                 &writing, file: file, trace: trace, traits: traits, earlier: writing.writers,
                 unique: unique)
@@ -62,7 +63,7 @@ extension Volume {
         if let baseline = writing.baseline, !trace.differs(from: baseline) {
             if isSecured { events.append(.untouched(inode: trace.inode)) }
         } else {
-            unrecorded.add(trace, since: writing.era)
+            if !writing.isSynced(trace) { unrecorded.add(trace, since: writing.era) }
             events.append(.saved(inode: trace.inode, by: writing.actor))
         }
     }
@@ -73,6 +74,16 @@ extension Volume {
         for name in writing.unsynced { try stash.sync(name) }
         writing.removeUnsynced()
     }
+
+    /// After it: what the file holds now is promised to be on the disk, as if it were recorded.
+    package func didSync(_ writing: inout Writing, file: Int32) {
+        let trace = trace(file)
+        writing.synced = trace
+        unrecorded.remove(inode: trace.inode)
+    }
+
+    /// After syncfs(2).
+    package func didSyncAll() { unrecorded.beginEra() }
 
     /// A coordinated turn to write it ends while it is open still: that is a save too. Of a large
     /// file, the next close is.
@@ -104,6 +115,7 @@ extension Volume {
         if writing.writers > 0 {
             let others = writing.writers - (isWriter ? 1 : 0)
             if others > 0 {
+                guard mayBlock || !writing.isSynced(trace) else { return false }
                 try noteBoundary(
                     &writing, file: file, trace: trace, traits: traits, earlier: others,
                     unique: unique)
@@ -196,7 +208,7 @@ extension Volume {
         else { return }
         let name = stash.newName(.copied, trace, spot: nil, actor: writing.actor)
         try stash.copy(of: file, trace, into: name)
-        writing.addUnsynced(name)
+        if writing.isSynced(trace) { try stash.sync(name) } else { writing.addUnsynced(name) }
         writing.boundaries.append(
             Writing.Boundary(
                 unique: unique, stash: name, actor: writing.actor, earlier: earlier))

@@ -42,7 +42,7 @@ package final class Volume: Sendable {
     private init(
         store: Store, identity: VolumeIdentity, settings: Settings, journal: Journal,
         packs: PackStore, leftovers: [Stash.Entry], logged: [NotedEvent], lastEvent: UInt64,
-        log: Logger
+        powerLoss: PowerLoss?, log: Logger
     ) {
         self.log = log
         self.identity = identity
@@ -67,9 +67,8 @@ package final class Volume: Sendable {
             tree: store.tree.raw, stash: stash, journal: journal, packs: packs, events: events,
             settings: settings,
             device: Recorder.Device(id: identity.device, name: identity.deviceName), kept: kept,
-            unrecorded: unrecorded,
-            log: log, ignoreFile: names, leftovers: leftovers, incoming: incoming,
-            displaced: displaced)
+            unrecorded: unrecorded, powerLoss: powerLoss, log: log, ignoreFile: names,
+            leftovers: leftovers, incoming: incoming, displaced: displaced)
         self.store = store
         wake.set { [weak recorder] in recorder?.wake() }
     }
@@ -108,7 +107,8 @@ package final class Volume: Sendable {
         let volume = Volume(
             store: store, identity: identity, settings: settings, journal: journal, packs: packs,
             leftovers: leftovers, logged: logged,
-            lastEvent: try Recorder.lastSequence(journal, logged), log: log)
+            lastEvent: try Recorder.lastSequence(journal, logged),
+            powerLoss: try PowerLoss.last(journal, wasClosed: isClean, settings.clocks), log: log)
         if let problem { volume.recorder.tell("healed journal", problem) }
         if !rebuilt.isEmpty { volume.recorder.tell("parts", rebuilt.joined(separator: " ")) }
         return volume
@@ -117,6 +117,9 @@ package final class Volume: Sendable {
     /// Starts the recorder, which first compares the tree with the journal while requests are
     /// served already.
     package func start() {
+        recorder.destroyed.set { [weak self] key in
+            self?.hydration.pool.run { [weak self] in self?.showLastVersion(ofDestroyed: key) }
+        }
         recorder.start(logged)
         evictor.start(self)
     }

@@ -18,6 +18,8 @@ package struct Writing: Sendable {
     /// Copies of old contents that nobody has brought to the disk: a program's fsync(2) does so
     /// before it makes the new contents durable.
     private(set) var unsynced: [String] = []
+    /// The file as the last fsync(2) left it.
+    var synced: Trace?
     /// Saves that may have ended just before a writer opened, in that order; each is settled when
     /// the writers before it close. Several, when a burst of saves is faster than its closes.
     var boundaries: [Boundary] = []
@@ -27,6 +29,12 @@ package struct Writing: Sendable {
     mutating func addUnsynced(_ stash: String) {
         if unsynced.count >= Writing.unsyncedMax { unsynced.removeFirst() }
         unsynced.append(stash)
+    }
+
+    /// Whether a program has brought these contents to the disk. A rename since then changes
+    /// nothing but the time of change.
+    func isSynced(_ trace: Trace) -> Bool {
+        synced.map { $0.size == trace.size && $0.modified == trace.modified } ?? false
     }
 
     mutating func removeUnsynced() { unsynced = [] }

@@ -3,6 +3,10 @@ import Glibc
 import Support
 import Testing
 
+/// CONCORD_POWER_LOSSES, or a few; `make soak` takes 200.
+private let powerLosses =
+    ProcessInfo.processInfo.environment["CONCORD_POWER_LOSSES"].flatMap { Int($0) } ?? 8
+
 /// `fsctl wait --durable disk` through a loss of power.
 @Suite(.serialized, .enabled(if: geteuid() == 0, "mounting a disk of its own takes root"))
 struct PowerLossTests {
@@ -37,5 +41,10 @@ struct PowerLossTests {
                 #expect(found.contains(first), "\(found.map(\.count))")
             }
         }
+    }
+
+    @Test func whatIsOnTheDiskOutlivesAnyLossOfPower() throws {
+        var losses = PowerLosses(random: SeededRandom(named: "PowerLosses", usual: 701))
+        try losses.run(images: powerLosses)
     }
 }

@@ -20,4 +20,10 @@ struct SoakTests {
     func kill() throws {
         try runKillLoop(SeededRandom(named: "KillLoop"), rounds: 200)
     }
+
+    @Test("200 losses of power under load")
+    func power() throws {
+        var losses = PowerLosses(random: SeededRandom(named: "PowerLosses"))
+        try losses.run(images: 200)
+    }
 }

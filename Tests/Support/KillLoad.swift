@@ -54,21 +54,30 @@ final class KillLoad: Sendable {
     }
 }
 
-/// Saves a few documents, over and over, and remembers what it was promised. Its thread alone
-/// writes its state; others read it when the thread has ended.
+/// Saves a few documents, over and over, and remembers what it was promised. Its thread alone uses
+/// what is not behind the mutex.
 final class KillWriter: @unchecked Sendable {
     struct Document {
         var attempted = -1
         var acknowledged = -1
         /// Those that were synced, or reported to be on disk.
         var durable: [Int] = []
+        /// How each save was made, to be read when one is missing.
+        var log: [String] = []
     }
 
     let name: String
     private let directory: String
-    private(set) var documents: [String: Document] = [:]
+    private let known = Mutex<[String: Document]>([:])
     private var random: SeededRandom
     private var sequence = 0
+
+    /// At any moment: what had been attempted, answered and promised by then.
+    var documents: [String: Document] { known.withLock { $0 } }
+
+    private func note(_ document: String, _ change: (inout Document) -> Void) {
+        known.withLock { change(&$0[document, default: Document()]) }
+    }
 
     init(directory: String, name: String, random: SeededRandom) {
         self.directory = directory
@@ -84,17 +93,19 @@ final class KillWriter: @unchecked Sendable {
         let length = random.below(random.oneIn(5) ? 60_000 : 4_000)
         let bytes = WholeContent(writer: name, sequence: sequence).bytes(length: length)
         let synced = random.oneIn(4)
-        documents[document, default: Document()].attempted = sequence
-        try random.pick(SavePattern.allCases).save(bytes, to: path(document), synced: synced)
-        documents[document]?.acknowledged = sequence
+        note(document) { $0.attempted = sequence }
+        let pattern = random.pick(SavePattern.allCases)
+        note(document) { $0.log.append("\(sequence):\(pattern)\(synced ? " synced" : "")") }
+        try pattern.save(bytes, to: path(document), synced: synced)
+        note(document) { $0.acknowledged = sequence }
         if synced {
-            documents[document]?.durable.append(sequence)
+            note(document) { $0.durable.append(sequence) }
         } else if random.oneIn(20) {
             let waited = try Programs.fsctl("wait", "--durable", "disk", path(document)).run()
             guard waited.status == 0 else {
                 throw SupportError("fsctl wait --durable disk: \(waited.errors)")
             }
-            documents[document]?.durable.append(sequence)
+            note(document) { $0.durable.append(sequence) }
         }
     }
 }

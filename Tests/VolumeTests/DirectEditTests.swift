@@ -55,6 +55,23 @@ import Testing
         tree.stop()
     }
 
+    @Test("whoever waits for a document that the comparison has not reached is not refused")
+    func waitingForTheScan() throws {
+        let tree = try ProgramTree()
+        try tree.remount {
+            for number in 0..<2_000 {
+                FileManager.default.createFile(
+                    atPath: tree.real("f\(number)"), contents: Data("\(number)".utf8))
+            }
+        }
+        try tree.volume.wait(for: .disk, at: [Name("f1999")], timeoutSeconds: 60)
+        #expect(try tree.volume.status(at: [Name("f1998")]).size == 4)
+        #expect {
+            try tree.volume.wait(for: .disk, at: [Name("absent")], timeoutSeconds: 60)
+        } throws: { ($0 as? VolumeError)?.code == .notFound }
+        tree.stop()
+    }
+
     @Test("a directory is moved, and what was in it makes room for something else")
     func otherKinds() throws {
         let tree = try ProgramTree()

@@ -1,0 +1,122 @@
+import Foundation
+import Glibc
+
+/// Takes images of a disk at random moments of a live load, as losses of power would leave it, and
+/// looks in each whether the volume mounts, is sound, and has what had been promised.
+package struct PowerLosses {
+    private var random: SeededRandom
+    private let options: [String]
+
+    package init(random: SeededRandom, options: [String] = []) {
+        (self.random, self.options) = (random, options)
+    }
+
+    /// Throws what it found, in all the images together.
+    package mutating func run(images count: Int) throws {
+        var faults: [String] = []
+        var taken = 0
+        while taken < count {
+            // A disk of its own for a few images: a load fills it.
+            let images = min(8, count - taken)
+            faults += try runOnOneDisk(images: images, from: taken)
+            taken += images
+        }
+        guard faults.isEmpty else {
+            throw SupportError(
+                "CONCORD_SEED=\(random.seed), \(faults.count) faults in \(count) images:\n"
+                    + faults.prefix(20).joined(separator: "\n"))
+        }
+    }
+
+    private mutating func runOnOneDisk(images: Int, from first: Int) throws -> [String] {
+        let disk = try VolatileDisk(megabytes: 256)
+        var losses: [Loss] = []
+        try MountedVolume.with(store: "\(disk.path)/store", options: options) { volume in
+            for number in first..<(first + images) {
+                let directory = "\(volume.path)/load \(number)"
+                try FileManager.default.createDirectory(
+                    atPath: directory, withIntermediateDirectories: false)
+                let load = KillLoad(directory: directory, random: &random)
+                load.start()
+                usleep(UInt32(30_000 + random.below(600_000)))
+                let promised = load.writers.map { Promises(of: $0) }
+                let image = try disk.imageAfterPowerLoss(seed: random.next())
+                try load.stop()
+                losses.append(
+                    Loss(
+                        number: number, image: image, promised: promised,
+                        attempted: load.writers.map { Promises(of: $0) }))
+            }
+        }
+        // Only now: a copy of a store is not mounted beside the original.
+        return losses.flatMap { loss in
+            let name = "image \(loss.number) (\(loss.image.blocks))"
+            do { return try examine(loss).map { "\(name): \($0)" } } catch {
+                return ["\(name): \(error)"]
+            }
+        }
+    }
+
+    private struct Loss {
+        let number: Int
+        let image: PowerLossImage
+        let promised: [Promises]
+        let attempted: [Promises]
+    }
+
+    /// What a writer had been told, by document.
+    private struct Promises {
+        let name: String
+        let documents: [String: KillWriter.Document]
+
+        init(of writer: KillWriter) { (name, documents) = (writer.name, writer.documents) }
+    }
+
+    private func examine(_ loss: Loss) throws -> [String] {
+        try loss.image.mount()
+        defer { loss.image.unmount() }
+        let store = "\(loss.image.path)/store"
+        // The machine has not really been started again since.
+        try Command(
+            "sqlite3", "\(store)/journal.sqlite",
+            "UPDATE meta SET value = 'an earlier one' WHERE key = 'boot'"
+        ).succeed()
+        return try MountedVolume.with(store: store, options: options) { volume in
+            var faults: [String] = []
+            try volume.waitForDisk()
+            let doctor = try Programs.fsctl("doctor", volume.path).run()
+            if doctor.status != 0 { faults.append("doctor: \(doctor.output)\(doctor.errors)") }
+            let place = "\(volume.path)/load \(loss.number)"
+            guard access(place, F_OK) == 0 else {
+                let owed = loss.promised.flatMap { $0.documents.values }.flatMap(\.durable).count
+                return owed == 0 ? faults : faults + ["the directory with \(owed) saves is gone"]
+            }
+            var found: [String: Set<Int>] = [:]
+            for bytes in try reachableContents(in: place) {
+                // A program had truncated its document, or made it, and not written yet.
+                if bytes.isEmpty { continue }
+                if let content = WholeContent(bytes) {
+                    found[content.writer, default: []].insert(content.sequence)
+                } else {
+                    let isZero = bytes.allSatisfy { $0 == 0 }
+                    let contents = isZero ? "\(bytes.count) zeros" : "\(bytes.count) bytes"
+                    faults.append("a version of \(contents) that nobody wrote")
+                }
+            }
+            for (told, tried) in zip(loss.promised, loss.attempted) {
+                let there = found[told.name] ?? []
+                for (name, document) in told.documents {
+                    let lost = Set(document.durable).subtracting(there)
+                    if !lost.isEmpty {
+                        faults.append("\(name): saves \(lost.sorted()) were on the disk; \(document.log.suffix(12))")
+                    }
+                }
+                let last = tried.documents.values.map(\.attempted).max() ?? -1
+                if let beyond = there.first(where: { $0 > last }) {
+                    faults.append("\(told.name): save \(beyond), which nobody made")
+                }
+            }
+            return faults
+        }
+    }
+}
