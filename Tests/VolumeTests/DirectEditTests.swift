@@ -60,8 +60,8 @@ import Testing
         let tree = try ProgramTree()
         try tree.remount {
             for number in 0..<2_000 {
-                FileManager.default.createFile(
-                    atPath: tree.real("f\(number)"), contents: Data("\(number)".utf8))
+                let file = URL(fileURLWithPath: tree.real("f\(number)"))
+                try Data("\(number)".utf8).write(to: file)
             }
         }
         try tree.volume.wait(for: .disk, at: [Name("f1999")], timeoutSeconds: 60)
