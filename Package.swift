@@ -175,7 +175,8 @@ let tests: [Target] = [
     .testTarget(
         name: "MountTests",
         dependencies: [
-            "contents-program", "disk-program", "Mount", "Volume", "Control", "Coordination", "CFuse", "CLinux",
+            "contents-program", "disk-program", "Mount", "Volume", "Control", "Coordination",
+            "CFuse", "CLinux",
             "Journal", "ChunkStore", "Model", "SystemCalls", "Support", "Sync", "concord",
             .product(name: "Logging", package: "swift-log"),
         ]),

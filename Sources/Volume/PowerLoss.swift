@@ -40,7 +40,7 @@ struct PowerLoss: Sendable {
         guard trace.isFile, trace.size > 0, trace.modified < time else { return false }
         let extents = Extents.first(of: file)
         return !extents.isEmpty
-            && extents.allSatisfy { $0.fe_flags & Extents.unwritten != 0 }
+            && extents.allSatisfy { $0.flags & Extents.unwritten != 0 }
     }
 
     /// The same of a content in the stash. A copy has no hole that nobody wrote, and its length.
@@ -51,7 +51,7 @@ struct PowerLoss: Sendable {
         case .copied:
             guard entry.saved < time else { return false }
             return Stash.intendedSize(of: file).map { $0 != trace.size } ?? false
-                || Extents.first(of: file).contains { $0.fe_flags & Extents.unwritten != 0 }
+                || Extents.first(of: file).contains { $0.flags & Extents.unwritten != 0 }
         }
     }
 
@@ -61,21 +61,21 @@ struct PowerLoss: Sendable {
         private static let request: UInt = 0xc020_660b
 
         struct Extent {
-            var fe_logical: UInt64 = 0
-            var fe_physical: UInt64 = 0
-            var fe_length: UInt64 = 0
-            var fe_reserved64: (UInt64, UInt64) = (0, 0)
-            var fe_flags: UInt32 = 0
-            var fe_reserved: (UInt32, UInt32, UInt32) = (0, 0, 0)
+            var logical: UInt64 = 0
+            var physical: UInt64 = 0
+            var length: UInt64 = 0
+            var reserved64: (UInt64, UInt64) = (0, 0)
+            var flags: UInt32 = 0
+            var reserved: (UInt32, UInt32, UInt32) = (0, 0, 0)
         }
 
         private struct Header {
-            var fm_start: UInt64 = 0
-            var fm_length = UInt64.max
-            var fm_flags: UInt32 = 0
-            var fm_mapped_extents: UInt32 = 0
-            var fm_extent_count: UInt32 = 0
-            var fm_reserved: UInt32 = 0
+            var start: UInt64 = 0
+            var length = UInt64.max
+            var flags: UInt32 = 0
+            var mappedExtents: UInt32 = 0
+            var extentCount: UInt32 = 0
+            var reserved: UInt32 = 0
         }
 
         /// Up to 64 of them: a file with more has been written.
@@ -86,10 +86,10 @@ struct PowerLoss: Sendable {
             defer { buffer.deallocate() }
             buffer.initializeMemory(as: UInt8.self, repeating: 0)
             var header = Header()
-            header.fm_extent_count = UInt32(count)
+            header.extentCount = UInt32(count)
             buffer.storeBytes(of: header, as: Header.self)
             guard cl_ioctl(file, request, buffer.baseAddress) == 0 else { return [] }
-            let mapped = Int(buffer.load(as: Header.self).fm_mapped_extents)
+            let mapped = Int(buffer.load(as: Header.self).mappedExtents)
             guard mapped < count else { return [] }
             return (0..<mapped).map {
                 buffer.load(

@@ -73,8 +73,8 @@ extension Volume {
                 + "is of another volume")
     }
 
-    /// Of a path that the tree has and the journal does not know, it goes on until the time is over:
-    /// the recorder may be comparing the two, or may have stopped for want of room.
+    /// Of a path that the tree has and the journal does not know, it goes on until the time is
+    /// over: the recorder may be comparing the two, or may have stopped for want of room.
     func catchUp(with path: [Name]?, timeoutSeconds: Double) throws(VolumeError) {
         let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: timeoutSeconds)
         var left = timeoutSeconds
@@ -96,8 +96,8 @@ extension Volume {
         else { return false }
         let names = ignoreFile.current
         return !path.indices.contains { index in
-            names.matches(
-                path: Array(path[...index]), isDirectory: index < path.count - 1 || trace.isDirectory)
+            let isDirectory = index < path.count - 1 || trace.isDirectory
+            return names.matches(path: Array(path[...index]), isDirectory: isDirectory)
         }
     }
 

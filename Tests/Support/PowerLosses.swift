@@ -108,7 +108,9 @@ package struct PowerLosses {
                 for (name, document) in told.documents {
                     let lost = Set(document.durable).subtracting(there)
                     if !lost.isEmpty {
-                        faults.append("\(name): saves \(lost.sorted()) were on the disk; \(document.log.suffix(12))")
+                        faults.append(
+                            "\(name): saves \(lost.sorted()) were on the disk; "
+                                + "\(document.log.suffix(12))")
                     }
                 }
                 let last = tried.documents.values.map(\.attempted).max() ?? -1
