@@ -119,6 +119,7 @@ package final class MountSession: @unchecked Sendable {
         }
         running.withLock { $0 = workers }
         for worker in workers { worker.join() }
+        driver.volume.prepareToStop()
         running.withLock { $0 = [] }
         driver.turns.endWaiting()
         driver.turns.deadlines.close()
@@ -156,6 +157,7 @@ package final class MountSession: @unchecked Sendable {
     /// from then on.
     package func stop() {
         guard !isStopping.exchange(true, ordering: .acquiringAndReleasing) else { return }
+        driver.volume.prepareToStop()
         for end in ends.withLock({ $0 }) { end() }
         driver.turns.endWaiting()
         // While it is still served, so that mapped pages are written back.

@@ -34,7 +34,7 @@ final class CutFormer {
 
     init(
         _ former: Former, _ descriptor: consuming Descriptor, _ trace: Trace, _ source: AnySource,
-        over base: CutFormer? = nil
+        over base: CutFormer? = nil, mayGoOn: () throws(VolumeError) -> Void
     ) throws(VolumeError) {
         self.base = base
         self.former = former
@@ -46,7 +46,7 @@ final class CutFormer {
             return
         }
         let chunks = try cutContent(of: source, size: UInt64(trace.size)) {
-            (_, _) throws(VolumeError) in
+            (_, _) throws(VolumeError) in try mayGoOn()
         }
         cut = CutContent(
             Manifest(chunks: chunks, mode: trace.permissions, modified: trace.modified))
@@ -151,7 +151,8 @@ extension Recorder {
         if powerLoss?.destroyed(descriptor.raw, trace) == true { return .destroyed(trace) }
         if let log = hotLog(of: descriptor.raw, at: path) { return .logged(log) }
         var cut: [ChunkReference]?
-        if trace.size > settings.largeBytes, !isParting {
+        if trace.size > settings.largeBytes {
+            if isParting { return .busy }
             cut = try large.chunks(of: descriptor.raw, trace) { [weak self, key = item.key] in
                 self?.isReady(key)
             }
@@ -163,7 +164,13 @@ extension Recorder {
             throw VolumeError(.system, "\(path.shown) cannot be synced to the disk.")
         }
         let chunks: [ChunkReference]
-        if let cut { chunks = cut } else { chunks = try cutFile(descriptor.raw, size: trace.size) }
+        if let cut {
+            chunks = cut
+        } else {
+            chunks = try cutFile(descriptor.raw, size: trace.size) {
+                (_, _) throws(VolumeError) in try checkTime()
+            }
+        }
         guard !self.status(descriptor.raw).differs(from: trace) else { return .busy }
         let manifest = Manifest(
             chunks: chunks, mode: trace.permissions, modified: trace.modified)

@@ -66,12 +66,12 @@ extension Recorder {
         if let powerLoss, powerLoss.destroyed(entry, descriptor.raw, trace) { return .nothing }
         if entry.kind == .displaced {
             let file = AnySource.file(FileContent(descriptor: descriptor.raw))
-            return .found(try CutFormer(former, descriptor, trace, file))
+            return .found(try CutFormer(former, descriptor, trace, file, mayGoOn: checkTime))
         }
         trace.modified = entry.modified
         if entry.kind == .copied {
             let file = AnySource.file(FileContent(descriptor: descriptor.raw))
-            return .found(try CutFormer(former, descriptor, trace, file))
+            return .found(try CutFormer(former, descriptor, trace, file, mayGoOn: checkTime))
         }
         return try openUndo(former, entry, descriptor, trace, recording, live, bases)
     }
@@ -93,7 +93,8 @@ extension Recorder {
                 let elsewhere = status(file.raw)
                 let source = AnySource.file(FileContent(descriptor: file.raw))
                 lender = try CutFormer(
-                    Former(place: .elsewhere(elsewhere)), file, elsewhere, source)
+                    Former(place: .elsewhere(elsewhere)), file, elsewhere, source,
+                    mayGoOn: checkTime)
                 base = source
             } else if let live {
                 // The store was copied: the file has another inode.
@@ -105,7 +106,8 @@ extension Recorder {
             OverlayContent(undo: descriptor.raw, base: base ?? .nothing))
         let cut: CutFormer
         do throws(VolumeError) {
-            cut = try CutFormer(former, descriptor, trace, overlay, over: lender)
+            cut = try CutFormer(
+                former, descriptor, trace, overlay, over: lender, mayGoOn: checkTime)
         } catch {
             // What lay between the blocks is gone: nobody can tell any more what it held.
             if error.code == .busy, former.isRecovered || base == nil { return .nothing }
@@ -141,7 +143,7 @@ extension Recorder {
             throw VolumeError(.system, "A former content cannot be synced to the disk.")
         }
         let source = AnySource.file(FileContent(descriptor: file.raw))
-        let cut = try CutFormer(former, file, now, source)
+        let cut = try CutFormer(former, file, now, source, mayGoOn: checkTime)
         guard !status(cut.descriptor.raw).differs(from: now) else { return .notYet }
         return .found(cut)
     }

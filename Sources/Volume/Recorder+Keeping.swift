@@ -77,7 +77,9 @@ extension Recorder {
             let source = FileContent(descriptor: file.raw)
             let size = status(file.raw).size
             if stashedChunks[entry.file] == nil {
-                let chunks = try? cutContent(of: source, size: UInt64(size)) { _, _ in }
+                let chunks = try? cutContent(of: source, size: UInt64(size)) {
+                    (_, _) throws(VolumeError) in try checkTime()
+                }
                 stashedChunks[entry.file] = Set(chunks?.map(\.id) ?? [])
             }
             guard stashedChunks[entry.file]?.isDisjoint(with: lost) == false else { continue }
@@ -144,6 +146,7 @@ extension Recorder {
         var wanted = try missing(ids, places)
         guard !wanted.isEmpty else { return }
         _ = try cutContent(of: source, size: UInt64(size)) { (chunk, bytes) throws(VolumeError) in
+            try checkTime()
             guard wanted.remove(chunk.id) != nil else { return }
             places[chunk.id] = ChunkPlace(try packs.append(chunk.id, bytes))
         }

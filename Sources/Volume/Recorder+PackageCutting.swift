@@ -145,7 +145,8 @@ extension Recorder {
             let root = try openBeneath(path, from: tree, flags: O_PATH | O_DIRECTORY)
             guard status(root.raw).inode == item.inode else { return nil }
             var builder = PackageBuilder(
-                known: packageCuts[item.key] ?? [:], former, unchangedSince: item.changed)
+                known: packageCuts[item.key] ?? [:], former, unchangedSince: item.changed,
+                mayGoOn: checkTime)
             builder.newest = status(root.raw).changed
             try builder.add(directory: root.raw, path: [])
             guard !builder.isBusy else { return nil }
@@ -208,6 +209,8 @@ private struct PackageBuilder {
     /// What the version before has, by path; empty when that tells nothing.
     private var former: [[UInt8]: Manifest.Entry] = [:]
     private let since: Int64
+    /// Asked at each chunk; what it throws ends the cutting.
+    private let mayGoOn: () throws(VolumeError) -> Void
     /// The newest change time of anything in it: no program can set that back.
     var newest: Int64 = 0
     var entries: [Manifest.Entry] = []
@@ -215,8 +218,12 @@ private struct PackageBuilder {
     var directories: [UInt64: [Name]] = [:]
     var isBusy = false
 
-    init(known: [[UInt8]: PackageFile], _ manifest: Manifest?, unchangedSince: Int64) {
+    init(
+        known: [[UInt8]: PackageFile], _ manifest: Manifest?, unchangedSince: Int64,
+        mayGoOn: @escaping () throws(VolumeError) -> Void = {}
+    ) {
         self.known = known
+        self.mayGoOn = mayGoOn
         since = unchangedSince
         guard since > 0, known.isEmpty, let manifest else { return }
         for entry in manifest.entries where entry.kind == .file { former[entry.path] = entry }
@@ -303,7 +310,10 @@ private struct PackageBuilder {
             files[key] = PackageFile(trace: trace, chunks: entry.chunks)
             return entry.chunks
         }
-        guard let chunks = try? cutFile(file.raw, size: trace.size),
+        let cut = try? cutFile(file.raw, size: trace.size) { (_, _) throws(VolumeError) in
+            try mayGoOn()
+        }
+        guard let chunks = cut,
             !Trace(try file.status()).differs(from: trace)
         else {
             isBusy = true

@@ -42,7 +42,7 @@ extension Recorder {
         var removed = 0
         // What is in a directory goes before it.
         for (key, deleted) in all.reversed() where memory.works[key] == nil {
-            guard removed < most else { break }
+            guard removed < most, !isOverdue else { break }
             let isExpired = deleted.map {
                 time.span(since: Timestamp(nanoseconds: $0))
                     > Timestamp.span(seconds: settings.retention.deleted)
@@ -164,7 +164,8 @@ extension Recorder {
             }
         }
         if !dead.isEmpty { try journal.write { t in try t.removeChunks(dead) } }
-        for (pack, bytes) in packs.packs() where liveBytes[pack, default: 0] * 2 < bytes {
+        for (pack, bytes) in packs.packs()
+        where liveBytes[pack, default: 0] * 2 < bytes && !isOverdue {
             try compact(pack, liveCount[pack, default: 0])
         }
     }

@@ -11,7 +11,7 @@ extension Recorder {
     func recordDue() -> Bool {
         let now = cl_clock_monotonic_ns()
         for key in takeReady() { memory.works[key]?.due = now }
-        guard memory.scan == nil, backlog.isEmpty, !isPaused else { return false }
+        guard memory.scan == nil, backlog.isEmpty, !isPaused, !isOverdue else { return false }
         var due: [Int64] = []
         for (key, work) in memory.works.all where work.due <= now {
             due.append(key)
@@ -41,11 +41,10 @@ extension Recorder {
         }
     }
 
-    /// Everything that can be recorded, in batches, for so long at most.
-    func recordAll(seconds: Double = .infinity) {
-        let start = cl_clock_monotonic_ns()
+    /// Everything that can be recorded, in batches.
+    func recordAll() {
         var left = Array(memory.works.all.keys)
-        while !left.isEmpty, cl_clock_monotonic_ns() - start < Timestamp.span(seconds: seconds) {
+        while !left.isEmpty, !isOverdue {
             let count = recordNow(left.suffix(Recorder.batchMax).reversed())
             if count == 0 { break }
             left.removeLast(count)
@@ -64,7 +63,7 @@ extension Recorder {
 
     /// Items that the scan found new or changed, a few at a time; false when there are none.
     func recordPending() -> Bool {
-        guard let cursor = pendingCursor, memory.scan == nil, !isPaused
+        guard let cursor = pendingCursor, memory.scan == nil, !isPaused, !isOverdue
         else { return false }
         guard
             let found = try? journal.read({

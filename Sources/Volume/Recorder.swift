@@ -70,6 +70,10 @@ final class Recorder: @unchecked Sendable {
 
     // Guarded by `signal`.
     private var isStopping = false
+    private var isEnding = false
+    /// Until when work may go on, by the monotonic clock.
+    private let endTime = Atomic<Int64>(.max)
+    private static let partingEventsMax = 1_000
     private var isAbandoned = false
     private var isStarted = false
     private var hasStopped = false
@@ -135,8 +139,30 @@ final class Recorder: @unchecked Sendable {
         startThread(named: "recorder") { self.run(logged) }
     }
 
-    /// Records what can be recorded now, and ends the thread.
+    /// The volume is going to end: who asks does not wait any more, and what takes longer than the
+    /// time for parting is not finished. It is in safety, and is recorded at the next start.
+    func prepareToStop() {
+        let end = cl_clock_monotonic_ns() + nanoseconds(settings.partingSeconds)
+        _ = endTime.compareExchange(expected: .max, desired: end, ordering: .relaxed)
+        signal.change { isEnding = true }
+    }
+
+    /// Whether the time for parting is over.
+    var isOverdue: Bool {
+        let end = endTime.load(ordering: .relaxed)
+        return end != .max && cl_clock_monotonic_ns() > end
+    }
+
+    /// Asked in what takes long.
+    ///
+    /// - Throws: `.busy` when the time for parting is over. What was begun is given up then.
+    func checkTime() throws(VolumeError) {
+        if isOverdue { throw VolumeError(.busy, "The volume is being unmounted.") }
+    }
+
+    /// Records what can be recorded in the time for parting, and ends the thread.
     func stop() {
+        prepareToStop()
         signal.change { isStopping = true }
         _ = signal.wait(until: .max / 2) { hasStopped || !isStarted }
     }
@@ -178,7 +204,7 @@ final class Recorder: @unchecked Sendable {
 
     /// Waits until all that happened before the call is understood, and the document in question,
     /// if one is named, is recorded unless a program still has it open for writing. False when the
-    /// time is over.
+    /// time is over, or the volume is about to end.
     func catchUp(with focus: Focus?, timeoutSeconds: Double) -> Bool {
         let ticket = signal.change { () -> UInt64 in
             ticketsGiven += 1
@@ -186,8 +212,12 @@ final class Recorder: @unchecked Sendable {
             return ticketsGiven
         }
         let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: timeoutSeconds)
-        return signal.wait(until: deadline) { ticketsDone >= ticket || hasStopped }
+        return signal.wait(until: deadline) { ticketsDone >= ticket || hasStopped || isEnding }
+            && signal.look { ticketsDone >= ticket || hasStopped }
     }
+
+    /// Whether nobody waits for it any more.
+    var hasGivenUp: Bool { signal.look { isEnding } }
 
     private func run(_ logged: [NotedEvent]) {
         cl_thread_background()
@@ -209,6 +239,7 @@ final class Recorder: @unchecked Sendable {
                 )
             }
             let isAsked = asked.tickets > ticketsDone || asked.tasks > 0
+            if asked.stop, events.waiting.count > Recorder.partingEventsMax { break }
             understand(now: asked.stop || isAsked)
             if asked.stop { break }
             if isAsked, isUnderstood {
@@ -231,9 +262,8 @@ final class Recorder: @unchecked Sendable {
             sleep()
         }
         isParting = true
-        if memory.scan == nil, !signal.look({ isAbandoned }) {
-            recordAll(seconds: settings.partingSeconds)
-        }
+        let isUnderstood = memory.scan == nil && backlog.isEmpty && events.waiting.count == 0
+        if isUnderstood, !signal.look({ isAbandoned }) { recordAll() }
         publish()
         signal.change { hasStopped = true }
     }

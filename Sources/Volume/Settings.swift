@@ -44,7 +44,7 @@ package struct Settings: Sendable {
     package var retrySeconds = 5.0
     /// Seconds that may be spent on recording when the volume ends; the rest is in safety, and is
     /// recorded at the next start.
-    package var partingSeconds = 20.0
+    package var partingSeconds = 0.5
     /// So many documents may be missing at the start before the brake is thought of, which asks for
     /// half of all.
     package var missingMax = 20

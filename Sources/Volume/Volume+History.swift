@@ -101,6 +101,8 @@ extension Volume {
         }
     }
 
+    static var ending: VolumeError { VolumeError(.busy, "The volume is being unmounted.") }
+
     private static var busy: VolumeError {
         VolumeError(
             .timeout,
@@ -110,7 +112,7 @@ extension Volume {
 
     func catchUp(withFocus focus: Recorder.Focus?, timeoutSeconds: Double) throws(VolumeError) {
         guard recorder.catchUp(with: focus, timeoutSeconds: timeoutSeconds) else {
-            throw Volume.busy
+            throw recorder.hasGivenUp ? Volume.ending : Volume.busy
         }
     }
 

@@ -146,6 +146,7 @@ extension Volume {
             {
                 return
             }
+            if recorder.hasGivenUp { throw Volume.ending }
             guard cl_clock_monotonic_ns() < deadline else {
                 let what = try waitsFor(path) ?? path.shown
                 throw VolumeError(

@@ -124,7 +124,11 @@ package final class Volume: Sendable {
         evictor.start(self)
     }
 
-    /// Records what can be recorded and closes the journal.
+    /// From now on no question waits for the recorder, and nothing long goes on: `stop` follows
+    /// when those who serve programs have ended.
+    package func prepareToStop() { recorder.prepareToStop() }
+
+    /// Records what can be recorded quickly and closes the journal.
     package func stop() {
         evictor.stop()
         hydration.close()
@@ -132,8 +136,12 @@ package final class Volume: Sendable {
         do throws(VolumeError) {
             _ = try journal.checkpoint()
             try journal.close()
-            // Where something was wrong, the next opening looks at all of the journal.
-            if recorder.signal.look({ recorder.report.problems.isEmpty }) { store.setCleanMark() }
+            // Where something was wrong, the next opening looks at all of the journal. What is not
+            // recorded may not be on the disk either.
+            let isInOrder = recorder.signal.look {
+                recorder.report.problems.isEmpty && recorder.report.works == 0
+            }
+            if isInOrder { store.setCleanMark() }
         } catch {
             log.error("The journal could not be closed in order: \(error)")
         }

@@ -65,6 +65,8 @@ final class ProgramTree: @unchecked Sendable {
         settings.postponeSeconds = 0.02
         settings.busySeconds = 0.3
         settings.retrySeconds = 0.2
+        // What is examined after the end is recorded, however busy the machine is.
+        settings.partingSeconds = 20
         return settings
     }()
 

@@ -1,0 +1,87 @@
+import Dispatch
+import Glibc
+import Journal
+import Model
+import Testing
+
+@testable import Volume
+
+/// A volume ends soon, whatever is waiting: what is not recorded yet is in safety.
+@Suite struct StoppingTests {
+    private let program = Program(process: 10, name: "vim")
+
+    private func settings(_ change: (inout Settings) -> Void) -> Settings {
+        var settings = ProgramTree.fast
+        // Nothing is recorded before the end.
+        settings.settleSeconds = 600
+        settings.patienceSeconds = 600
+        change(&settings)
+        return settings
+    }
+
+    @Test("without time at the end, every save of before is a version after the next start")
+    func noTime() throws {
+        let tree = try ProgramTree(settings: settings { $0.partingSeconds = 0 })
+        for number in 0..<20 {
+            try tree.save("f\(number)", "1 \(number)", by: program)
+            try tree.replace("f\(number)", Array("2 \(number)".utf8), by: program)
+            try tree.writeInPlace("f\(number)", Array("3".utf8), at: 0, by: program)
+        }
+        try tree.remount(settings: ProgramTree.fast) {
+            let count = try versionCount(tree)
+            #expect(count == 0, "there was time after all")
+        }
+        #expect(tree.quiet())
+        for number in 0..<20 {
+            #expect(
+                try tree.texts("f\(number)") == ["1 \(number)", "2 \(number)", "3 \(number)"])
+        }
+        try tree.checkInvariants()
+        tree.stop()
+    }
+
+    @Test("a large document is not read at the end, and is a version after the next start")
+    func large() throws {
+        let tree = try ProgramTree(settings: settings { $0.largeBytes = 1_000 })
+        #expect(tree.quiet())
+        try tree.save("large", String(repeating: "x", count: 1_001), by: program)
+        try tree.save("small", "x", by: program)
+        try tree.remount(settings: ProgramTree.fast) {
+            let count = try versionCount(tree)
+            #expect(count == 1)
+        }
+        #expect(tree.quiet())
+        #expect(try tree.texts("large").count == 1)
+        #expect(try tree.texts("small") == ["x"])
+        tree.stop()
+    }
+
+    @Test("who waits for the recorder is told at once that the volume ends")
+    func asked() throws {
+        let tree = try ProgramTree()
+        try tree.save("f", "1", by: program)
+        let (isBusy, mayGoOn) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        tree.volume.recorder.signal.change {
+            tree.volume.recorder.tasks.append { _ in
+                isBusy.signal()
+                mayGoOn.wait()
+            }
+        }
+        isBusy.wait()
+        tree.volume.prepareToStop()
+        #expect {
+            try tree.volume.status(at: [Name("f")])
+        } throws: { ($0 as? VolumeError)?.code == .busy }
+        #expect {
+            try tree.volume.wait(for: .disk, at: [Name("f")], timeoutSeconds: 600)
+        } throws: { ($0 as? VolumeError)?.code == .busy }
+        mayGoOn.signal()
+        tree.stop()
+    }
+
+    private func versionCount(_ tree: ProgramTree) throws -> Int {
+        let journal = try Journal.open(path: tree.store + "/journal.sqlite")
+        defer { try? journal.close() }
+        return try journal.read { try $0.versionCount() }
+    }
+}
