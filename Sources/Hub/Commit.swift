@@ -11,6 +11,8 @@ struct Commit: Sendable {
     let volume: Identifier
     /// When it arrived.
     let received: Int64
+    /// Of the hub: `LedgerTransaction.note(run:of:after:upTo:)`.
+    let run: Identifier
     let clock: @Sendable () -> Int64
 
     /// Answers to as many operations are kept to tell a copied device by.
@@ -121,6 +123,7 @@ struct Commit: Sendable {
         var table = LedgerTable(transaction, volume: volume.id, time: received)
         var results: [OperationResult] = []
         let encoder = JSONEncoder()
+        let before = volume.head
         var at = 0
         while at < entries.count {
             let end = endOfGroup(entries, at)
@@ -144,6 +147,7 @@ struct Commit: Sendable {
             at = end
         }
         try transaction.setHead(of: volume.id, volume.head)
+        try transaction.note(run: run, of: volume.id, after: before, upTo: volume.head)
         return results
     }
 
@@ -268,8 +272,13 @@ extension Hub {
         guard isInOrder else {
             throw Failure(.malformed, "Operations are numbered from 1, and without a gap.")
         }
+        if let cursor = request.cursor {
+            try await check(
+                cursor, run: request.run, in: volume, epoch: request.volumeEpoch, for: caller)
+        }
         let commit = Commit(
-            request: request, caller: caller, volume: volume, received: received, clock: clock)
+            request: request, caller: caller, volume: volume, received: received, run: run,
+            clock: clock)
         let answer = try await committer(of: volume).add(commit)
         metrics.operations.add(answer.results.count)
         return answer

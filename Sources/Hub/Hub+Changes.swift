@@ -3,42 +3,54 @@ import Model
 
 extension Hub {
     /// - Parameters:
+    ///   - run: That of `after`, as the device was told; nil for a device that was not.
     ///   - epoch: The volume's, as the device knows it; nil for a device that knows nothing yet.
     ///   - gone: Items that went to the trash up to there are left out; nil: all of them for who
     ///     begins, none for who goes on.
     package func changes(
-        in id: Identifier, for caller: Caller, after: UInt64, limit: Int, epoch: Identifier?,
-        withoutTrashUpTo gone: UInt64?
+        in id: Identifier, for caller: Caller, after: UInt64, run: Identifier? = nil, limit: Int,
+        epoch: Identifier?, withoutTrashUpTo gone: UInt64?
     ) async throws -> ChangesAnswer {
+        if let epoch { try await check(after, run: run, in: id, epoch: epoch, for: caller) }
         let time = clock()
-        let answer = try await ledger.read { transaction in
+        return try await ledger.read { transaction in
             let volume = try transaction.volume(id, of: caller)
             if let epoch, epoch != volume.epoch { throw Failure.volumeEpoch(volume.epoch) }
             let deviceEpoch = try transaction.epoch(of: caller.device)
             let (changes, next) = try transaction.changes(
                 in: id, after: after, limit: min(max(limit, 1), HubLimits.changes),
                 withoutTrashUpTo: gone ?? (after == 0 ? volume.head : 0))
+            let end = next ?? max(volume.head, after)
             return ChangesAnswer(
-                changes: changes, next: next ?? max(volume.head, after), head: volume.head,
+                changes: changes, next: end, run: try transaction.run(at: end, in: id),
+                head: volume.head,
                 volumeEpoch: volume.epoch,
                 acknowledged: try transaction.lastNumber(
                     of: caller.device, epoch: deviceEpoch, in: id),
                 deviceEpoch: deviceEpoch, time: time)
         }
-        if let epoch, after > answer.head { try await begin(anew: id, epoch, ahead: after) }
-        return answer
     }
 
-    /// A device knows more of the journal than there is: the hub was restored, and nothing told.
-    private func begin(anew volume: Identifier, _ epoch: Identifier, ahead: UInt64) async throws {
+    /// A position that this journal does not have is of one that went on after this one was copied:
+    /// the hub was restored, and nothing told. The volume begins a new epoch.
+    ///
+    /// - Throws: `.volumeEpoch`.
+    func check(
+        _ position: UInt64, run: Identifier?, in volume: Identifier, epoch: Identifier,
+        for caller: Caller
+    ) async throws {
+        let isOwn = try await ledger.read { transaction in
+            let now = try transaction.volume(volume, of: caller)
+            return try now.epoch != epoch || transaction.has(position, run: run, in: now)
+        }
+        guard !isOwn else { return }
         let renewed = try await ledger.write { transaction -> Identifier? in
-            guard let now = try transaction.volume(volume), now.epoch == epoch, now.head < ahead
-            else { return nil }
+            guard let now = try transaction.volume(volume), now.epoch == epoch else { return nil }
             return try transaction.renewEpoch(of: volume)
         }
         guard let renewed else { return }
         log.warning(
-            "a device knows a later journal than this one: the volume begins a new epoch",
+            "a device knows another journal than this one: the volume begins a new epoch",
             metadata: ["volume": "\(volume)"])
         unwitnessed.store(true, ordering: .relaxed)
         let failure = Failure.volumeEpoch(renewed)

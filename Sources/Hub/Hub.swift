@@ -21,6 +21,8 @@ package final class Hub: Sendable {
     private let committers = Mutex<[Identifier: Committer]>([:])
     private let lock: DataLock
     let witness: HeadWitness
+    /// Another one with each start.
+    let run = Identifier.random()
     let unwitnessed = Atomic<Bool>(true)
 
     /// Opens the hub in a directory, and makes one where there is none.

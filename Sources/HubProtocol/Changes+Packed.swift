@@ -2,15 +2,17 @@ import Model
 import Reconcile
 
 // A page of the feed as bytes, for devices, which read little else: `[next u64][head u64]
-// [volume epoch 16][acknowledged u64][device epoch u32][time i64]`, and then of each change
-// `[length u32][ItemState.encoded]`, or for an alias `[0 u32][id 16][target 16]`. Big-endian.
+// [volume epoch 16][run 16, 0 for none][acknowledged u64][device epoch u32][time i64]`, and then of
+// each change `[length u32][ItemState.encoded]`, or for an alias `[0 u32][id 16][target 16]`.
+// Big-endian.
 extension ChangesAnswer {
     package var packed: [UInt8] {
         var bytes: [UInt8] = []
-        bytes.reserveCapacity(52 + changes.count * 400)
+        bytes.reserveCapacity(68 + changes.count * 400)
         bytes.append(bigEndian: next)
         bytes.append(bigEndian: head)
         bytes += volumeEpoch.bytes
+        bytes += run?.bytes ?? [UInt8](repeating: 0, count: 16)
         bytes.append(bigEndian: acknowledged)
         bytes.append(bigEndian: deviceEpoch)
         bytes.append(bigEndian: time)
@@ -33,7 +35,7 @@ extension ChangesAnswer {
     package init?(packed bytes: [UInt8]) {
         var rest = bytes[...]
         guard let next = rest.takeInteger(UInt64.self), let head = rest.takeInteger(UInt64.self),
-            let volumeEpoch = rest.takeIdentifier(),
+            let volumeEpoch = rest.takeIdentifier(), let run = rest.takeIdentifier(),
             let acknowledged = rest.takeInteger(UInt64.self),
             let deviceEpoch = rest.takeInteger(UInt32.self),
             let time = rest.takeInteger(Int64.self)
@@ -55,7 +57,8 @@ extension ChangesAnswer {
             }
         }
         self.init(
-            changes: changes, next: next, head: head, volumeEpoch: volumeEpoch,
+            changes: changes, next: next, run: run.bytes.allSatisfy { $0 == 0 } ? nil : run,
+            head: head, volumeEpoch: volumeEpoch,
             acknowledged: acknowledged, deviceEpoch: deviceEpoch, time: time)
     }
 }

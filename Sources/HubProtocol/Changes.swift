@@ -7,6 +7,9 @@ package struct ChangesAnswer: Codable, Hashable, Sendable {
     package var changes: [ItemChange]
     /// Where to go on: all up to here has been told. The head when there is no more.
     package var next: UInt64
+    /// The run of the hub that wrote the journal at `next`, which a device sends with `after`: the
+    /// hub notices by it when its journal is another one.
+    package var run: Identifier?
     package var head: UInt64
     package var volumeEpoch: Identifier
     /// The number of the device's last operation that is done, in its current epoch. All of their
@@ -17,11 +20,12 @@ package struct ChangesAnswer: Codable, Hashable, Sendable {
     package var time: Int64
 
     package init(
-        changes: [ItemChange], next: UInt64, head: UInt64, volumeEpoch: Identifier,
-        acknowledged: UInt64, deviceEpoch: UInt32, time: Int64
+        changes: [ItemChange], next: UInt64, run: Identifier? = nil, head: UInt64,
+        volumeEpoch: Identifier, acknowledged: UInt64, deviceEpoch: UInt32, time: Int64
     ) {
         self.changes = changes
         self.next = next
+        self.run = run
         self.head = head
         self.volumeEpoch = volumeEpoch
         self.acknowledged = acknowledged

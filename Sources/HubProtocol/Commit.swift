@@ -8,6 +8,10 @@ package struct CommitRequest: Codable, Hashable, Sendable {
     package var epoch: UInt32
     /// The volume's, as the device knows it.
     package var volumeEpoch: Identifier
+    /// Up to where the device has the hub's journal, and the run of that position; nil for a device
+    /// that knows nothing of it.
+    package var cursor: UInt64?
+    package var run: Identifier?
     /// From the answer of `have`; nil where no contents are sent.
     package var collection: UInt64?
     package var operations: [OperationEntry]
@@ -15,12 +19,14 @@ package struct CommitRequest: Codable, Hashable, Sendable {
     package var sent: Int64
 
     package init(
-        device: Identifier, epoch: UInt32, volumeEpoch: Identifier, collection: UInt64?,
-        operations: [OperationEntry], sent: Int64
+        device: Identifier, epoch: UInt32, volumeEpoch: Identifier, cursor: UInt64? = nil,
+        run: Identifier? = nil, collection: UInt64?, operations: [OperationEntry], sent: Int64
     ) {
         self.device = device
         self.epoch = epoch
         self.volumeEpoch = volumeEpoch
+        self.cursor = cursor
+        self.run = run
         self.collection = collection
         self.operations = operations
         self.sent = sent

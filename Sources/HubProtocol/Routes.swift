@@ -29,6 +29,8 @@ package enum HubHeader {
     /// The volume's epoch as the device knows it, 32 hexadecimal digits; the hub gives its own
     /// back.
     package static let epoch = "Concord-Epoch"
+    /// The run of the position that a device names with `after`, 32 hexadecimal digits.
+    package static let run = "Concord-Run"
     /// The collection that the answer of `have` holds for: goes with the commit.
     package static let collection = "Concord-Collection"
 }

@@ -11,13 +11,18 @@ package struct Page: Hashable, Sendable {
     package var entries: [Entry]
     /// The cursor after it.
     package var next: UInt64
+    /// Of `next`: `Session.run`.
+    package var run: Identifier?
     package var head: UInt64
     /// The device's last operation that is in the journal up to `head`.
     package var acknowledged: UInt64
 
-    package init(entries: [Entry], next: UInt64, head: UInt64, acknowledged: UInt64) {
+    package init(
+        entries: [Entry], next: UInt64, run: Identifier? = nil, head: UInt64, acknowledged: UInt64
+    ) {
         self.entries = entries
         self.next = next
+        self.run = run
         self.head = head
         self.acknowledged = acknowledged
     }
@@ -84,7 +89,7 @@ extension Exchange {
             case .alias(let id, let target): try unify(id, target, session, &table)
             }
         }
-        if !bugs.contains(.keepsCursor) { session.cursor = page.next }
+        if !bugs.contains(.keepsCursor) { (session.cursor, session.run) = (page.next, page.run) }
         session.isBehind = page.next < page.head
         try table.set(session)
         return due
@@ -197,7 +202,7 @@ extension Exchange {
         session.epoch = epoch
         session.volumeEpoch = volumeEpoch
         session.generation += 1
-        session.cursor = 0
+        (session.cursor, session.run) = (0, nil)
         session.nextNumber = 1
         session.sentUpTo = 0
         session.isFresh = true

@@ -122,6 +122,8 @@ package struct Session: Hashable, Sendable {
     package var generation: UInt64
     /// The hub's journal is mirrored up to there.
     package var cursor: UInt64
+    /// The run of the hub that wrote its journal at `cursor`; nil where the hub did not say.
+    package var run: Identifier?
     /// Of the next operation.
     package var nextNumber: UInt64
     /// The last operation of this epoch that may have gone out: `Exchange.willSend`.
@@ -133,14 +135,15 @@ package struct Session: Hashable, Sendable {
 
     package init(
         device: Identifier, epoch: UInt32, volumeEpoch: Identifier, generation: UInt64 = 1,
-        cursor: UInt64 = 0, nextNumber: UInt64 = 1, sentUpTo: UInt64 = 0, isFresh: Bool = true,
-        isBehind: Bool = false
+        cursor: UInt64 = 0, run: Identifier? = nil, nextNumber: UInt64 = 1, sentUpTo: UInt64 = 0,
+        isFresh: Bool = true, isBehind: Bool = false
     ) {
         self.device = device
         self.epoch = epoch
         self.volumeEpoch = volumeEpoch
         self.generation = generation
         self.cursor = cursor
+        self.run = run
         self.nextNumber = nextNumber
         self.sentUpTo = sentUpTo
         self.isFresh = isFresh

@@ -76,16 +76,17 @@ extension Account {
 extension Session {
     package init?(_ reader: Reader) throws(VolumeError) {
         let words = try reader.value("hub.session")?.split(separator: " ").map(String.init) ?? []
-        // The eighth word and the ninth came later.
-        guard (7...9).contains(words.count), let device = Identifier(words[0]),
+        // The words behind the seventh came later.
+        guard (7...10).contains(words.count), let device = Identifier(words[0]),
             let epoch = UInt32(words[1]),
             let volumeEpoch = Identifier(words[2]), let generation = UInt64(words[3]),
             let cursor = UInt64(words[4]), let number = UInt64(words[5]),
-            let sent = words.count == 9 ? UInt64(words[8]) : max(number, 1) - 1
+            let sent = words.count >= 9 ? UInt64(words[8]) : max(number, 1) - 1
         else { return nil }
         self.init(
             device: device, epoch: epoch, volumeEpoch: volumeEpoch, generation: generation,
-            cursor: cursor, nextNumber: number, sentUpTo: sent, isFresh: words[6] == "fresh",
+            cursor: cursor, run: words.count > 9 ? Identifier(words[9]) : nil, nextNumber: number,
+            sentUpTo: sent, isFresh: words[6] == "fresh",
             isBehind: words.count > 7 && words[7] == "behind")
     }
 
@@ -99,6 +100,6 @@ extension Session {
             "hub.session",
             to: "\(device) \(epoch) \(volumeEpoch) \(generation) \(cursor) \(nextNumber) "
                 + (isFresh ? "fresh" : "joined") + (isBehind ? " behind" : " level")
-                + " \(sentUpTo)")
+                + " \(sentUpTo)" + (run.map { " \($0)" } ?? ""))
     }
 }

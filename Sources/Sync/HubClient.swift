@@ -73,12 +73,14 @@ package final class HubClient: Sendable {
     // MARK: Of one volume
 
     package func changes(
-        _ volume: Identifier, after: UInt64, limit: Int, epoch: Identifier, withTrash: Bool
+        _ volume: Identifier, after: UInt64, run: Identifier? = nil, limit: Int,
+        epoch: Identifier, withTrash: Bool
     ) throws(HubFault) -> ChangesAnswer {
         let query = "?after=\(after)&limit=\(limit)\(withTrash ? "&trashedAfter=0" : "")"
         let answer = try send(
             .GET, Routes.volume(volume, .changes) + query, nil, nil,
-            [(HubHeader.epoch, epoch.description), ("Accept", ContentType.binary)])
+            [(HubHeader.epoch, epoch.description), ("Accept", ContentType.binary)]
+                + (run.map { [(HubHeader.run, $0.description)] } ?? []))
         guard let page = ChangesAnswer(packed: answer.body) else {
             throw .strange("\(address) does not tell changes as a hub does.")
         }

@@ -274,7 +274,8 @@ extension SyncEngine {
         }
         let request = CommitRequest(
             device: session.device, epoch: session.epoch, volumeEpoch: session.volumeEpoch,
-            collection: collection, operations: entries, sent: cl_clock_realtime_ns())
+            cursor: session.cursor, run: session.run, collection: collection,
+            operations: entries, sent: cl_clock_realtime_ns())
         if let last = entries.last?.number, last > session.sentUpTo {
             try perform { [exchange] table in try exchange.willSend(upTo: last, in: &table) }
         }

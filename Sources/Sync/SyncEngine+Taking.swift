@@ -21,8 +21,9 @@ extension SyncEngine {
             let session = try self.session()
             let sent = cl_clock_realtime_ns()
             let answer = try client.changes(
-                account.volume, after: session.cursor, limit: HubLimits.changes,
-                epoch: session.volumeEpoch, withTrash: session.generation > 1 || !session.isFresh)
+                account.volume, after: session.cursor, run: session.run,
+                limit: HubLimits.changes, epoch: session.volumeEpoch,
+                withTrash: session.generation > 1 || !session.isFresh)
             clock.learn(
                 sent: sent, received: answer.time, answered: answer.time,
                 came: cl_clock_realtime_ns())
@@ -46,7 +47,8 @@ extension SyncEngine {
                 case .item(let state): .item(state)
                 case .alias(let id, let target): .alias(id, of: target)
                 }
-            }, next: answer.next, head: answer.head, acknowledged: answer.acknowledged)
+            }, next: answer.next, run: answer.run, head: answer.head,
+            acknowledged: answer.acknowledged)
         let sent = lastSent
         let due = try perform { [exchange] table in
             try exchange.take(page, answered: sent, in: &table)

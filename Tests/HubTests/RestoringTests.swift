@@ -77,6 +77,46 @@ struct RestoringTests {
         }
     }
 
+    /// As after the whole directory was put back, `heads` and all, and others went on in it.
+    @Test(arguments: [false, true])
+    func aPositionOfAnotherHistoryIsNoticed(byItsCommit: Bool) async throws {
+        let scratch = try TemporaryDirectory("hub")
+        let first = try await RunningHub(in: scratch)
+        var device = try await first.device()
+        try await device.commit([device.directory("a")])
+        let early = try await device.changes().run
+        try await first.stop()
+        let (data, old) = (first.directory.path, scratch.path + "/old")
+        try Command("cp", "-a", data, old).succeed()
+
+        let second = try await RunningHub(in: scratch)
+        device = device.moved(to: second.url)
+        try await device.commit([device.directory("lost")])
+        let seen = try await device.changes(after: 1, run: early)
+        #expect(seen.changes.count == 1)
+        try await second.stop()
+        try Command("rm", "-r", data).succeed()
+        try Command("mv", old, data).succeed()
+
+        let third = try await RunningHub(in: scratch)
+        device = device.moved(to: third.url)
+        device.number = 2
+        try await device.commit([device.directory("b"), device.directory("c")])
+        // A position before that is of this history, too.
+        #expect(try await device.changes(after: 1, run: early).changes.count == 2)
+        let gone = try await failure { [device] in
+            var device = device
+            if byItsCommit {
+                try await device.commit([device.directory("d")], cursor: 2, run: seen.run)
+            } else {
+                _ = try await device.changes(after: 2, run: seen.run)
+            }
+        }
+        #expect(gone.code == .volumeEpoch)
+        #expect(gone.epoch != nil && gone.epoch != device.volume.epoch)
+        try await third.stop()
+    }
+
     @Test func aRestartChangesNothing() async throws {
         let scratch = try TemporaryDirectory("hub")
         let first = try await RunningHub(in: scratch)
@@ -85,8 +125,10 @@ struct RestoringTests {
         try await first.stop()
         let second = try await RunningHub(in: scratch)
         device = device.moved(to: second.url)
-        #expect(try await device.changes().changes.count == 1)
+        let page = try await device.changes()
+        #expect(page.changes.count == 1)
         #expect(try await device.save("b", bytes("b")).verdict == .applied)
+        #expect(try await device.changes(after: page.next, run: page.run).changes.count == 1)
         try await second.stop()
     }
 

@@ -110,18 +110,22 @@ struct TestDevice: Sendable {
         entry(id, .create(Creation(kind: .directory, placement: placement(name))))
     }
 
-    func request(_ entries: [OperationEntry], collection: UInt64? = nil) -> CommitRequest {
+    func request(
+        _ entries: [OperationEntry], cursor: UInt64? = nil, run: Identifier? = nil,
+        collection: UInt64? = nil
+    ) -> CommitRequest {
         CommitRequest(
-            device: id, epoch: epoch, volumeEpoch: volume.epoch, collection: collection,
-            operations: entries, sent: 0)
+            device: id, epoch: epoch, volumeEpoch: volume.epoch, cursor: cursor, run: run,
+            collection: collection, operations: entries, sent: 0)
     }
 
     @discardableResult
-    func commit(_ entries: [OperationEntry], collection: UInt64? = nil) async throws
-        -> CommitAnswer
-    {
-        try await Wire.post(
-            path(.commit), request(entries, collection: collection), token: token)
+    func commit(
+        _ entries: [OperationEntry], cursor: UInt64? = nil, run: Identifier? = nil,
+        collection: UInt64? = nil
+    ) async throws -> CommitAnswer {
+        let request = request(entries, cursor: cursor, run: run, collection: collection)
+        return try await Wire.post(path(.commit), request, token: token)
     }
 
     /// Uploads the bytes and makes a file of them.
@@ -133,12 +137,15 @@ struct TestDevice: Sendable {
     }
 
     func changes(
-        after: UInt64 = 0, limit: Int? = nil, epoch: Identifier? = nil, query: String = ""
+        after: UInt64 = 0, run: Identifier? = nil, limit: Int? = nil, epoch: Identifier? = nil,
+        query: String = ""
     ) async throws -> ChangesAnswer {
         let limit = limit.map { "&limit=\($0)" } ?? ""
+        var headers = [HubHeader.epoch: (epoch ?? volume.epoch).description]
+        headers[HubHeader.run] = run?.description
         let reply = try await Wire.send(
             "\(path(.changes))?after=\(after)\(limit)\(query)", method: "GET", nil, token: token,
-            headers: [HubHeader.epoch: (epoch ?? volume.epoch).description])
+            headers: headers)
         return try reply.decoded()
     }
 }

@@ -59,7 +59,8 @@ struct WireTests {
             current: Self.revision, sequence: 6)
         let answer = ChangesAnswer(
             changes: [.item(item), .alias(.random(), of: .random()), .item(item)], next: 7,
-            head: .max, volumeEpoch: .random(), acknowledged: 8, deviceEpoch: 9, time: -10)
+            run: .random(), head: .max, volumeEpoch: .random(), acknowledged: 8, deviceEpoch: 9,
+            time: -10)
         let packed = answer.packed
         #expect(ChangesAnswer(packed: packed) == answer)
         let ends = packed.indices.filter { ChangesAnswer(packed: Array(packed[..<$0])) != nil }

@@ -136,6 +136,40 @@ import Testing
         }
     }
 
+    /// The copy has its `heads`, too, and another device's changes reach beyond what the first one
+    /// had seen before the first one asks.
+    @Test("the hub comes back as an older copy, and another device goes on first")
+    func olderHubThatGrew() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "echo 1 > kept; echo 1 > edited")
+            try fleet.expectEqual()
+            try fleet.hub.stop()
+            let copy = "\(fleet.hub.data)-copy"
+            try Command("cp", "-a", fleet.hub.data, copy).succeed()
+            try fleet.hub.start()
+            try fleet.settle()
+            try fleet.offline(1)
+            try fleet.shell(0, "echo 2 > edited; echo 2 > new")
+            try fleet.settle([0])
+            try fleet.offline(0)
+            try fleet.hub.stop()
+            try Command("rm", "-r", fleet.hub.data).succeed()
+            try Command("mv", copy, fleet.hub.data).succeed()
+            try fleet.hub.start()
+            try fleet.shell(1, "for i in {1..20}; do echo $i > $i; done")
+            try fleet.online(1)
+            try fleet.settle([1])
+            try fleet.online(0)
+            try fleet.expectEqual(tries: 3)
+            for index in 0..<2 {
+                #expect(fleet.text(index, "new") == "2\n")
+                #expect(fleet.text(index, "edited") == "2\n")
+                #expect(fleet.text(index, "20") == "20\n")
+                #expect(try fleet.conflicts(index, "edited").isEmpty)
+            }
+        }
+    }
+
     @Test("a device's store comes back from last week: it catches up and overwrites nothing")
     func restoredDevice() throws {
         try Fleet.with(2) { fleet in

@@ -185,6 +185,13 @@ extension Description {
               "device": {"$ref": "#/components/schemas/Id"},
               "epoch": {"$ref": "#/components/schemas/Epoch"},
               "volumeEpoch": {"$ref": "#/components/schemas/Id"},
+              "cursor": {
+                "type": ["integer", "null"],
+                "minimum": 0,
+                "maximum": 9223372036854775807,
+                "format": "int64"
+              },
+              "run": {"anyOf": [{"$ref": "#/components/schemas/Id"}, {"type": "null"}]},
               "collection": {
                 "type": ["integer", "null"],
                 "minimum": 0,
@@ -327,6 +334,7 @@ extension Description {
               "changes": {"type": "array", "items": {"$ref": \#
         "#/components/schemas/ItemChange"}},
               "next": {"$ref": "#/components/schemas/Count"},
+              "run": {"$ref": "#/components/schemas/Id"},
               "head": {"$ref": "#/components/schemas/Count"},
               "volumeEpoch": {"$ref": "#/components/schemas/Id"},
               "acknowledged": {"$ref": "#/components/schemas/Count"},

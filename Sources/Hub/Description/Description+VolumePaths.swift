@@ -178,6 +178,13 @@ extension Description {
                   "required": false,
                   "description": "The volume's epoch as the device knows it.",
                   "schema": {"$ref": "#/components/schemas/Id"}
+                },
+                {
+                  "name": "Concord-Run",
+                  "in": "header",
+                  "required": false,
+                  "description": "The run that an answer gave for this place of the journal.",
+                  "schema": {"$ref": "#/components/schemas/Id"}
                 }
               ],
               "responses": {

@@ -159,6 +159,15 @@ enum LedgerSchema {
         DROP INDEX items_parent;
         CREATE INDEX items_parent ON items (volume, parent, name_key, alive)
         """,
+        """
+        -- Which run of the hub wrote the journal behind `start`, up to the next run.
+        CREATE TABLE runs (
+            volume BYTEA NOT NULL,
+            start BIGINT NOT NULL,
+            run BYTEA NOT NULL,
+            PRIMARY KEY (volume, start)
+        )
+        """,
     ]
 
     /// In SQLite's words: strict tables, which lie in the order of their keys.

@@ -117,8 +117,9 @@ extension Call {
         let query = try Query(request.head.path ?? "")
         let answer = try await hub.changes(
             in: volume, for: caller, after: try query.count("after") ?? 0,
+            run: try id(.run),
             limit: try query.count("limit").map { Int(clamping: $0) } ?? HubLimits.changes,
-            epoch: try epoch(), withoutTrashUpTo: try query.count("trashedAfter"))
+            epoch: try id(.epoch), withoutTrashUpTo: try query.count("trashedAfter"))
         let isPacked = request.headers[.accept]?.contains(ContentType.binary) ?? false
         var response =
             isPacked
@@ -127,13 +128,12 @@ extension Call {
         return response
     }
 
-    private func epoch() throws -> Identifier? {
-        guard let text = request.headers[.epoch] else { return nil }
-        guard text.utf8.count == 32, let epoch = Identifier(text) else {
-            throw Failure(
-                .malformed, "\(HubHeader.epoch) is an id of 32 hexadecimal digits.")
+    private func id(_ header: HTTPField.Name) throws -> Identifier? {
+        guard let text = request.headers[header] else { return nil }
+        guard text.utf8.count == 32, let id = Identifier(text) else {
+            throw Failure(.malformed, "\(header) is an id of 32 hexadecimal digits.")
         }
-        return epoch
+        return id
     }
 
     // MARK: Feed
@@ -142,7 +142,7 @@ extension Call {
     private static let pause = Duration.milliseconds(10)
 
     func feed(_ volume: VolumeRow, _ caller: Caller, token: String) async throws -> Response {
-        let (hub, id, epoch) = (self.hub, volume.id, try epoch())
+        let (hub, id, epoch) = (self.hub, volume.id, try id(.epoch))
         if let epoch, epoch != volume.epoch { throw Failure.volumeEpoch(volume.epoch) }
         let hash = Secret.hash(token: token)
         return Response(
@@ -182,6 +182,7 @@ extension Optional where Wrapped: Sendable {
 
 extension HTTPField.Name {
     fileprivate static let epoch = HTTPField.Name(HubHeader.epoch)!
+    fileprivate static let run = HTTPField.Name(HubHeader.run)!
     fileprivate static let collection = HTTPField.Name(HubHeader.collection)!
 }
 
