@@ -79,7 +79,8 @@ struct OperationCheck {
         case "mode":
             guard let value else { return nil }
             let mode = value.reduce(0) { $0 << 8 | Int($1) }
-            return value.count == 2 && mode <= 0o7777 ? nil : "A mode has two bytes, up to 07777."
+            return value.count == 2 && mode <= SharedMode.mask
+                ? nil : "A mode has two bytes, up to 01777: set-ID bits stay on their device."
         case "modified":
             return value.map { $0.count == 8 } ?? true ? nil : "A time has eight bytes."
         default:

@@ -22,8 +22,8 @@ package struct Manifest: Hashable, Sendable {
     package struct Entry: Hashable, Sendable {
         package var path: [UInt8]
         package var kind: Kind
-        /// Permission bits.
-        package var mode: UInt16
+        /// Permission bits, without set-user-ID and set-group-ID, which belong to no version.
+        package var mode: UInt16 { didSet { mode = SharedMode.bits(of: mode) } }
         /// Nanoseconds since 1970.
         package var modified: Int64
         /// Bytes; of a symlink, the length of its target.
@@ -37,7 +37,7 @@ package struct Manifest: Hashable, Sendable {
         ) {
             self.path = path
             self.kind = kind
-            self.mode = mode
+            self.mode = SharedMode.bits(of: mode)
             self.modified = modified
             self.size = size
             self.target = target

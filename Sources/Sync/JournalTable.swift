@@ -79,7 +79,8 @@ struct JournalTable: DeviceTable {
             return image
         }
         if item.mode != 0 {
-            image.attributes["mode"] = [UInt8(item.mode >> 8), UInt8(item.mode & 0xFF)]
+            let mode = SharedMode.bits(of: item.mode)
+            image.attributes["mode"] = [UInt8(mode >> 8), UInt8(mode & 0xFF)]
         }
         if kind == .file, item.changed != 0, let saved = item.versionModified,
             saved != item.modified
@@ -155,7 +156,7 @@ struct JournalTable: DeviceTable {
 
     private func mirror(_ row: MirrorRow) throws(VolumeError) -> Mirror {
         let base = row.base.flatMap { Agreement(encoded: $0) }
-        let remote = row.remote.flatMap { ItemState(encoded: $0) }
+        let remote = row.remote.flatMap { ItemState(encoded: $0)?.withSharedAttributes }
         guard (base == nil) == (row.base == nil), (remote == nil) == (row.remote == nil) else {
             throw VolumeError(.damaged, "What the hub said of item \(row.id) cannot be read.")
         }

@@ -229,6 +229,18 @@ extension ApplierStep {
     }
 }
 
+extension ItemState {
+    /// Without what no device shares: a hub that is older or hostile may have it all the same.
+    var withSharedAttributes: ItemState {
+        var state = self
+        if let bytes = attributes["mode"]?.value, bytes.count == 2 {
+            let mode = SharedMode.bits(of: UInt16(bytes[0]) << 8 | UInt16(bytes[1]))
+            state.attributes["mode"]?.value = [UInt8(mode >> 8), UInt8(mode & 0xFF)]
+        }
+        return state
+    }
+}
+
 extension AttributeList {
     /// Of an item's attributes those that are extended attributes of its file.
     init(travelling attributes: [String: [UInt8]]) {

@@ -44,7 +44,7 @@ extension SyncEngine {
         let page = Page(
             entries: answer.changes.map { change in
                 switch change {
-                case .item(let state): .item(state)
+                case .item(let state): .item(state.withSharedAttributes)
                 case .alias(let id, let target): .alias(id, of: target)
                 }
             }, next: answer.next, run: answer.run, head: answer.head,

@@ -46,17 +46,20 @@ struct Preparing {
 
     /// Mark and attributes of what was made.
     private func finish(_ file: Int32, mode: UInt16) throws(Errno) {
+        try setAttributes(of: file)
+        try arrival.mark.set(on: file)
+        try IncomingAttributes(mode: mode).apply(to: file)
+    }
+
+    private func setAttributes(of file: Int32) throws(Errno) {
         for attribute in arrival.attributes.attributes {
-            let result = Name(bytes: attribute.name).withCString {
-                cl_setxattr_fd(file, $0, attribute.value, attribute.value.count, 0)
-            }
-            // A file system that has none, or no room for them: the bytes matter more.
-            if result < 0, ![EOPNOTSUPP, E2BIG, ENOSPC, ERANGE].contains(-result) {
-                throw Errno(-result)
+            do throws(Errno) {
+                try IncomingAttributes(mode: nil, set: [attribute]).apply(to: file)
+            } catch {
+                // A file system that has none, or no room for them: the bytes matter more.
+                guard [EOPNOTSUPP, E2BIG, ENOSPC, ERANGE].contains(error.code) else { throw error }
             }
         }
-        try arrival.mark.set(on: file)
-        try check(cl_chmod_fd(file, mode_t(mode)))
     }
 
     private func makeDirectory(_ name: Name, in directory: Int32) throws(Errno) {
@@ -80,14 +83,11 @@ struct Preparing {
             return try finish(file.raw, mode: arrival.mode ?? 0o644)
         }
         if arrival.isDataless, version.size > 0 {
+            try setAttributes(of: file.raw)
             try Volume.mark(
                 absent: file.raw, AbsentMark(item: arrival.item, version: version.id),
-                size: version.size, modified: version.modified, mode: arrival.mode ?? 0o644)
-            for attribute in arrival.attributes.attributes {
-                _ = Name(bytes: attribute.name).withCString {
-                    cl_setxattr_fd(file.raw, $0, attribute.value, attribute.value.count, 0)
-                }
-            }
+                size: version.size, modified: version.modified,
+                mode: SharedMode.bits(of: arrival.mode ?? 0o644))
             return
         }
         let chunks = Manifest(encoded: arrival.manifest)?.entries.first?.chunks
@@ -116,7 +116,7 @@ struct Preparing {
         // nothing more.
         for entry in manifest.entries.reversed() where entry.kind == .directory {
             let made = try openBeneath(entry.names, from: root.raw, flags: O_PATH | O_DIRECTORY)
-            try check(cl_chmod_fd(made.raw, mode_t(entry.mode)))
+            try IncomingAttributes(mode: entry.mode).apply(to: made.raw)
             try AbsentMark.restore(entry.modified, of: made.raw)
         }
         try finish(root.raw, mode: arrival.mode ?? 0o755)
@@ -146,7 +146,8 @@ struct Preparing {
             if arrival.isDataless, entry.size > 0 {
                 try Volume.mark(
                     absent: file.raw, AbsentMark(item: arrival.item, version: version.id),
-                    size: entry.size, modified: entry.modified, mode: entry.mode)
+                    size: entry.size, modified: entry.modified,
+                    mode: SharedMode.bits(of: entry.mode))
                 return
             }
             if entry.size > 0 { try fill(entry.chunks, file.raw) }
@@ -154,7 +155,7 @@ struct Preparing {
                 throw VolumeError(
                     .damaged, "A file of a package from the hub has another size than it should.")
             }
-            try check(cl_chmod_fd(file.raw, mode_t(entry.mode)))
+            try IncomingAttributes(mode: entry.mode).apply(to: file.raw)
             try AbsentMark.restore(entry.modified, of: file.raw)
         }
     }

@@ -54,43 +54,52 @@ extension Volume {
         incoming.remove(Name(name))
     }
 
-    /// Gives what was prepared the owner, and the mode if none was said, of what it replaces; of
-    /// something new, the owner of its directory. Ownership stays local.
+    /// Gives what was prepared the owner and the access control list of what it replaces, and its
+    /// mode where the hub says none; something new gets the owner of its directory.
     package func dress(_ name: String, for path: [Name]) throws(VolumeError) {
         do throws(Errno) {
-            let made = try openBeneath([Name(name)], from: incoming.directory, flags: O_PATH)
-            let status = try made.status()
-            let old = try? openBeneath(path, from: root, flags: O_PATH).status()
-            let model: stat
-            if let old {
-                model = old
-            } else {
-                model = try openBeneath(path.dropLast(), from: root, flags: O_PATH).status()
-            }
-            if geteuid() == 0, (status.st_uid, status.st_gid) != (model.st_uid, model.st_gid) {
-                try check(cl_chown_fd(made.raw, model.st_uid, model.st_gid))
-                if Trace(status).isFile {
-                    // A change of owner clears the set-id bits.
-                    try check(cl_chmod_fd(made.raw, mode_t(Trace(status).permissions)))
-                }
-            }
-            guard let arrival = Incoming.mark(of: Name(name)).flatMap({ incoming.known($0) }),
-                let last = path.last
-            else { return }
-            if arrival.mode == nil, arrival.kind == .file, let old, Trace(old).isFile {
-                try check(cl_chmod_fd(made.raw, mode_t(Trace(old).permissions)))
-            }
+            let arrival = Incoming.mark(of: Name(name)).flatMap { incoming.known($0) }
+            try dress([Name(name)], as: path, mode: arrival?.mode)
+            guard let arrival, let last = path.last else { return }
             // What its name does not say, its attribute does.
             if arrival.kind == .package || arrival.kind == .directory,
                 Volume.isPackage(name: last) != (arrival.kind == .package)
             {
+                let made = try openBeneath([Name(name)], from: incoming.directory, flags: O_PATH)
                 let value: [UInt8] = [UInt8(ascii: arrival.kind == .package ? "1" : "0")]
                 try check(cl_setxattr_fd(made.raw, "user.concord.package", value, 1, 0))
+            }
+            guard arrival.kind == .package, let manifest = Manifest(encoded: arrival.manifest)
+            else { return }
+            for entry in manifest.entries where !entry.path.isEmpty {
+                let inside = entry.names
+                try dress([Name(name)] + inside, as: path + inside, mode: entry.mode)
             }
         } catch {
             guard error != .notFound else { return }
             throw VolumeError(.system, "A change from the hub cannot be prepared: \(error).")
         }
+    }
+
+    private func dress(_ made: [Name], as path: [Name], mode: UInt16?) throws(Errno) {
+        let file = try openBeneath(made, from: incoming.directory, flags: O_PATH)
+        let status = Trace(try file.status())
+        var mode = mode
+        let local: LocalAttributes
+        if let old = try? openBeneath(path, from: root, flags: O_PATH),
+            let replaced = try? Trace(old.status()), replaced.mode & S_IFMT == status.mode & S_IFMT
+        {
+            local = try LocalAttributes(of: old.raw)
+            if status.isFile { mode = mode ?? replaced.permissions }
+        } else {
+            let parent =
+                made.count > 1
+                ? try openBeneath(made.dropLast(), from: incoming.directory, flags: O_PATH)
+                : try openBeneath(path.dropLast(), from: root, flags: O_PATH)
+            local = try LocalAttributes(in: parent.raw)
+        }
+        guard !status.isSymlink else { return try local.setOwner(of: file.raw) }
+        try IncomingAttributes(mode: mode ?? status.permissions).apply(to: file.raw, local: local)
     }
 
     /// Tells what was prepared before a crash: asked, on the recorder's thread, for what nobody

@@ -59,7 +59,7 @@ extension Restoration {
         let time = Timestamp(nanoseconds: entry.modified)
         let modified = timespec(tv_sec: time.seconds, tv_nsec: time.nanosecondsOfSecond)
         _ = cl_utimens_fd(file.raw, [modified, modified])
-        let result = cl_chmod_fd(file.raw, mode_t(entry.mode & 0o7777))
+        let result = cl_chmod_fd(file.raw, mode_t(SharedMode.bits(of: entry.mode)))
         if result < 0 { throw failure("set the mode of", path, Errno(-result)) }
     }
 
@@ -69,10 +69,10 @@ extension Restoration {
         var directories = contents.entries.filter {
             $0.kind == "directory" && !$0.path.bytes.isEmpty
         }
-        .map { (part.appending($0.path.path ?? []), mode_t($0.mode & 0o7777)) }
+        .map { (part.appending($0.path.path ?? []), mode_t(SharedMode.bits(of: $0.mode))) }
         let standing = (try? target.status()).map { mode_t($0.st_mode & 0o7777) }
         directories.insert(
-            (part, root.map { mode_t($0.mode & 0o7777) } ?? standing ?? 0o755), at: 0)
+            (part, root.map { mode_t(SharedMode.bits(of: $0.mode)) } ?? standing ?? 0o755), at: 0)
         for (path, mode) in directories.reversed() {
             let result = path.withCString { chmod($0, mode) }
             if result < 0 { throw failure("set the mode of", path, Errno(errno)) }

@@ -85,7 +85,8 @@ extension Restoration {
         do throws(VolumeError) {
             try write(0, into: file.raw, at: part)
             if exists { likenToTarget(file.raw) }
-            let result = cl_chmod_fd(file.raw, mode_t(contents.entries[0].mode & 0o7777))
+            let result = cl_chmod_fd(
+                file.raw, mode_t(SharedMode.bits(of: contents.entries[0].mode)))
             if result < 0 { throw failure("set the mode of", part, Errno(-result)) }
             do throws(Errno) { try file.sync(dataOnly: false) } catch {
                 throw failure("write", part, error)

@@ -130,7 +130,9 @@ struct CommitTests {
             }
             batch.append(device.entry(.root, .delete(current: nil)))
             batch.append(device.entry(.random(), .attribute("owner", [1])))
-            batch.append(device.entry(.random(), .attribute("mode", [0xFF, 0xFF])))
+            for mode: [UInt8] in [[0xFF, 0xFF], [0x09, 0xED], [0x05, 0xED], [0x04, 0]] {
+                batch.append(device.entry(.random(), .attribute("mode", mode)))
+            }
             let itself = Identifier.random()
             batch.append(
                 device.entry(

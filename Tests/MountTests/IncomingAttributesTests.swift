@@ -1,0 +1,144 @@
+import CLinux
+import Foundation
+import Glibc
+import Journal
+import Model
+import Support
+import SystemCalls
+import Testing
+import Volume
+
+@testable import Mount
+
+/// What another device may decide about a file of this one.
+@Suite("Incoming attributes", .serialized)
+struct IncomingAttributesTests {
+    private let stranger: uid_t = 4321
+
+    private func status(_ stage: ApplierStage, _ name: String) throws -> stat {
+        var status = stat()
+        try #require(lstat(stage.path + "/" + name, &status) == 0, "\(name) \(errno)")
+        return status
+    }
+
+    private func mode(_ stage: ApplierStage, _ name: String) throws -> UInt32 {
+        try status(stage, name).st_mode & 0o7777
+    }
+
+    /// A directory that belongs to somebody else.
+    private func directory(_ stage: ApplierStage, _ name: String, mode: mode_t = 0o755) throws {
+        let path = stage.path + "/" + name
+        #expect(mkdir(path, 0o755) == 0 && chown(path, stranger, stranger) == 0)
+        #expect(chmod(path, mode) == 0)
+    }
+
+    @Test func setIDBitsNeverArrive() throws {
+        try ApplierStage.with { stage in
+            try directory(stage, "d")
+            try directory(stage, "group", mode: 0o2775)
+            var file = ApplierStage.arrival("a program", item: .random())
+            file.mode = 0o6755
+            #expect(
+                stage.apply(
+                    .make(incoming: try stage.prepare(file, ["a program"]), at: stage.place("d/f")))
+                    == .done)
+            #expect(try mode(stage, "d/f") == 0o755)
+            #expect(try status(stage, "d/f").st_uid == stranger)
+            var absent = ApplierStage.arrival("a program", item: .random())
+            (absent.mode, absent.isDataless) = (0o4755, true)
+            #expect(
+                stage.apply(.make(incoming: try stage.prepare(absent), at: stage.place("d/absent")))
+                    == .done)
+            #expect(try mode(stage, "d/absent") == 0o755)
+            for (name, expected): (String, UInt32) in [("d", 0o755), ("group", 0o2755)] {
+                let made = Arrival(item: .random(), kind: .directory, mode: 0o6755)
+                let place = stage.place(name + "/new")
+                #expect(
+                    stage.apply(.make(incoming: try stage.prepare(made), at: place)) == .done)
+                // In a directory with the set-group-ID bit, as mkdir makes one.
+                #expect(try mode(stage, name + "/new") == expected)
+            }
+        }
+    }
+
+    @Test func whatReplacesASetIDProgramIsNone() throws {
+        try ApplierStage.with { stage in
+            for arriving: UInt16? in [nil, 0o4755] {
+                try stage.write("mine", to: "f")
+                #expect(chown(stage.path + "/f", stranger, stranger) == 0)
+                #expect(chmod(stage.path + "/f", 0o6751) == 0)
+                try stage.quiet()
+                let item = try #require(try stage.item("f"))
+                var file = ApplierStage.arrival(
+                    "theirs", item: item.id, parents: item.current.map { [$0] } ?? [])
+                file.mode = arriving
+                let step = ApplierStep.replace(
+                    incoming: try stage.prepare(file, ["theirs"]), at: stage.place("f"),
+                    expected: try stage.expected("f"))
+                #expect(stage.apply(step) == .done)
+                #expect(stage.text("f") == "theirs")
+                #expect(try mode(stage, "f") == (arriving == nil ? 0o751 : 0o755))
+                #expect(try status(stage, "f").st_uid == stranger)
+                #expect(unlink(stage.path + "/f") == 0)
+                try stage.quiet()
+            }
+        }
+    }
+
+    @Test func packagesBelongToTheirDirectorysOwner() throws {
+        try ApplierStage.with { stage in
+            try directory(stage, "d")
+            let bytes = Array("a program".utf8)
+            let chunk = ChunkReference(id: .sha256(bytes), length: UInt32(bytes.count))
+            let manifest = Manifest(entries: [
+                .init(path: Array("in".utf8), kind: .directory, mode: 0o6755),
+                .init(
+                    path: Array("in/f".utf8), mode: 0o6755, size: UInt64(bytes.count),
+                    chunks: [chunk]),
+            ])
+            // As an older device encoded it.
+            var encoded = manifest.encoded
+            let plain: [UInt8] = [0xED, 0x03]
+            for index in encoded.indices.dropLast()
+            where Array(encoded[index...(index + 1)]) == plain { encoded[index + 1] = 0x1B }
+            let version = Version(
+                number: 0, device: .random(), deviceName: "other", person: "ann", program: "cp",
+                name: Name("x"), size: manifest.size, modified: 1, saved: 1,
+                content: .sha256(manifest.contentForm), durability: .hub)
+            let arrival = Arrival(
+                item: .random(), kind: .package, version: version, manifest: encoded, mode: 0o6755)
+            let name = try stage.prepare(arrival, ["a program"])
+            #expect(stage.apply(.make(incoming: name, at: stage.place("d/p.pages"))) == .done)
+            for inside in ["", "/in", "/in/f"] {
+                #expect(try mode(stage, "d/p.pages" + inside) == 0o755)
+                #expect(try status(stage, "d/p.pages" + inside).st_uid == stranger)
+            }
+        }
+    }
+
+    @Test func theAccessListOfWhatIsReplacedStays() throws {
+        try ApplierStage.with { stage in
+            try stage.write("mine", to: "f")
+            // Version 2; user rw-, user 4321 r--, group ---, mask r--, others ---.
+            let list: [UInt8] =
+                [2, 0, 0, 0] + [1, 0, 6, 0, 255, 255, 255, 255] + [2, 0, 4, 0, 0xE1, 0x10, 0, 0]
+                + [4, 0, 0, 0, 255, 255, 255, 255] + [16, 0, 4, 0, 255, 255, 255, 255]
+                + [32, 0, 0, 0, 255, 255, 255, 255]
+            let name = "system.posix_acl_access"
+            let old = try Descriptor(opening: stage.path + "/f", flags: O_PATH)
+            try #require(cl_setxattr_fd(old.raw, name, list, list.count, 0) == 0)
+            try stage.quiet()
+            let item = try #require(try stage.item("f"))
+            var file = ApplierStage.arrival("theirs", item: item.id)
+            file.mode = 0o640
+            let step = ApplierStep.replace(
+                incoming: try stage.prepare(file, ["theirs"]), at: stage.place("f"),
+                expected: try stage.expected("f"))
+            #expect(stage.apply(step) == .done)
+            var found = [UInt8](repeating: 0, count: 100)
+            let count = cl_path_getxattr(stage.path + "/f", name, &found, found.count)
+            #expect(count >= 0 && Array(found.prefix(max(0, count))) == list)
+            #expect(try mode(stage, "f") == 0o640)
+        }
+    }
+}
