@@ -237,6 +237,9 @@ extension ItemState {
             let mode = SharedMode.bits(of: UInt16(bytes[0]) << 8 | UInt16(bytes[1]))
             state.attributes["mode"]?.value = [UInt8(mode >> 8), UInt8(mode & 0xFF)]
         }
+        state.attributes = state.attributes.filter { name, _ in
+            !name.hasPrefix("x:") || AttributeList.travels(name.utf8.dropFirst(2))
+        }
         return state
     }
 }

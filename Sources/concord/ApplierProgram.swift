@@ -115,17 +115,8 @@ final class ApplierProgram {
     private func change(_ path: [Name], _ change: TreeChange) throws(Errno) {
         let file = try open(path)
         defer { _ = cl_close(file) }
-        for name in change.removed {
-            let result = Name(bytes: name).withCString { cl_removexattr_fd(file, $0) }
-            if result < 0, result != -ENODATA { throw Errno(-result) }
-        }
-        for attribute in change.set {
-            let value = attribute.value
-            try Name(bytes: attribute.name).withCString { (name) throws(Errno) in
-                _ = try check(cl_setxattr_fd(file, name, value, value.count, 0))
-            }
-        }
-        if let mode = change.mode { try check(cl_chmod_fd(file, mode_t(mode))) }
+        try IncomingAttributes(mode: change.mode, set: change.set, removed: change.removed)
+            .apply(to: file)
         guard let modified = change.modified else { return }
         let times = [
             timespec(tv_sec: 0, tv_nsec: 0x3fff_fffe),  // UTIME_OMIT

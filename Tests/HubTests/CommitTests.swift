@@ -133,6 +133,9 @@ struct CommitTests {
             for mode: [UInt8] in [[0xFF, 0xFF], [0x09, 0xED], [0x05, 0xED], [0x04, 0]] {
                 batch.append(device.entry(.random(), .attribute("mode", mode)))
             }
+            for name in ["security.capability", "trusted.x", "system.posix_acl_access"] {
+                batch.append(device.entry(.random(), .attribute("x:" + name, [1])))
+            }
             let itself = Identifier.random()
             batch.append(
                 device.entry(

@@ -141,4 +141,48 @@ struct IncomingAttributesTests {
             #expect(try mode(stage, "f") == 0o640)
         }
     }
+
+    @Test func operationsSetNoOtherAttributes() throws {
+        try ApplierStage.with { stage in
+            try stage.write("mine", to: "f")
+            try directory(stage, "d", mode: 0o2775)
+            try stage.quiet()
+            let list: [UInt8] =
+                [2, 0, 0, 0] + [1, 0, 6, 0, 255, 255, 255, 255] + [2, 0, 7, 0, 0xE1, 0x10, 0, 0]
+                + [4, 0, 7, 0, 255, 255, 255, 255] + [16, 0, 7, 0, 255, 255, 255, 255]
+                + [32, 0, 7, 0, 255, 255, 255, 255]
+            let forbidden: [(String, [UInt8])] = [
+                // Revision 2, effective, all capabilities permitted.
+                (
+                    "security.capability",
+                    [1, 0, 0, 2] + [255, 255, 255, 255, 0, 0, 0, 0, 255, 1, 0, 0, 0, 0, 0, 0]
+                ),
+                ("trusted.x", [1]), ("system.posix_acl_access", list),
+                ("user.concord.absent", [UInt8](repeating: 7, count: 32)),
+            ]
+            for name in ["f", "d"] {
+                let file = try Descriptor(opening: stage.path + "/" + name, flags: O_PATH)
+                try #require(cl_setxattr_fd(file.raw, "trusted.mine", [1], 1, 0) == 0)
+                try stage.quiet()
+                let inode = try #require(try stage.item(name)).inode
+                let change = TreeChange(
+                    mode: 0o6750,
+                    set: (forbidden + [("user.x", [1])]).map {
+                        .init(name: Array($0.0.utf8), value: $0.1)
+                    }, removed: [Array("trusted.mine".utf8)])
+                #expect(
+                    stage.apply(.change(at: stage.place(name), inode: inode, change)) == .done)
+                let path = stage.path + "/" + name
+                var value = [UInt8](repeating: 0, count: 100)
+                #expect(cl_path_getxattr(path, "user.x", &value, value.count) == 1)
+                #expect(cl_path_getxattr(path, "trusted.mine", &value, value.count) == 1)
+                for (name, _) in forbidden {
+                    let count = cl_path_getxattr(path, name, &value, value.count)
+                    #expect(count < 0, "\(name)")
+                }
+                // The set-group-ID bit of a directory was set here.
+                #expect(try mode(stage, name) == (name == "f" ? 0o750 : 0o2750))
+            }
+        }
+    }
 }
