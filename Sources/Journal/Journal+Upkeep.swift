@@ -32,14 +32,24 @@ extension Journal {
     ///
     /// - Returns: False when a reader still needs the log: try again later.
     @discardableResult
-    package func checkpoint() throws(VolumeError) -> Bool {
+    package func checkpoint() throws(VolumeError) -> Bool { try checkpoint("TRUNCATE").isDone }
+
+    /// Brings the log into the database and lets it begin anew in the space that it has. Whether it
+    /// was not empty.
+    func restartLog() throws(VolumeError) -> Bool {
+        let result = try checkpoint("RESTART")
+        return result.isDone && result.pages > 0
+    }
+
+    /// `pages`: how many the log had.
+    private func checkpoint(_ mode: String) throws(VolumeError) -> (isDone: Bool, pages: Int) {
         do {
             return try pool.writeWithoutTransaction { database in
                 // The recorder must not wait for a slow reader here.
                 try database.execute(sql: "PRAGMA busy_timeout = 50")
                 defer { try? database.execute(sql: "PRAGMA busy_timeout = 5000") }
-                let busy = try Int.fetchOne(database, sql: "PRAGMA wal_checkpoint(TRUNCATE)")
-                return busy == 0
+                let row = try Row.fetchOne(database, sql: "PRAGMA wal_checkpoint(\(mode))")
+                return (row?[0] == 0, row?[1] ?? 0)
             }
         } catch {
             throw VolumeError(error, journal: path)

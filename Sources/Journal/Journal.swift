@@ -10,6 +10,10 @@ package final class Journal: Sendable {
     package let path: String
     let pool: DatabasePool
     private let transactions = Atomic<Int>(0)
+    /// Called when a transaction was rolled back because the disk is full; returns whether it has
+    /// freed space.
+    package let full = Hook<@Sendable () -> Bool>()
+    private let isRetryable = Atomic(false)
 
     init(path: String, pool: DatabasePool) {
         self.path = path
@@ -33,8 +37,22 @@ package final class Journal: Sendable {
             transactions.add(1, ordering: .relaxed)
             return result
         } catch {
-            throw VolumeError(error, journal: path)
+            let error = VolumeError(error, journal: path)
+            if error.code == .full { findSpace() }
+            throw error
         }
+    }
+
+    /// Whether the disk was full since the last call and there is room for another try.
+    package func takeRetry() -> Bool {
+        isRetryable.exchange(false, ordering: .acquiringAndReleasing)
+    }
+
+    /// The log's own space serves again once its contents are in the database.
+    private func findSpace() {
+        let isFreed = full.current?() ?? false
+        let isLogReusable = (try? restartLog()) ?? false
+        if isFreed || isLogReusable { isRetryable.store(true, ordering: .releasing) }
     }
 
     /// Runs `body` on a consistent snapshot, on any thread, beside a writer.

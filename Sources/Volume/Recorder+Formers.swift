@@ -119,6 +119,7 @@ extension Recorder {
             memory = before
             throw error
         }
+        retriesLeft = Recorder.retriesMax
         tellVersionNews()
         if !isPerforming { pace.committed() }
     }

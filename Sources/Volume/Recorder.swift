@@ -33,6 +33,7 @@ final class Recorder: @unchecked Sendable {
     let kept: KeptContents
     let unrecorded: UnrecordedContents
     let powerLoss: PowerLoss?
+    let reserve: Reserve
     /// Called with a document whose contents a loss of power destroyed.
     let destroyed = Hook<@Sendable (Int64) -> Void>()
 
@@ -60,6 +61,9 @@ final class Recorder: @unchecked Sendable {
     var pendingCursor: Int64? = 0
     /// Monotonic nanoseconds: the disk was full, or the like.
     var pausedUntil: Int64 = 0
+    /// How often a failure may be tried again at once before a transaction succeeds.
+    var retriesLeft = Recorder.retriesMax
+    static let retriesMax = 3
 
     let pace: Pace
     let signal = Signal()
@@ -113,8 +117,9 @@ final class Recorder: @unchecked Sendable {
         tree: Int32, stash: Stash, journal: Journal, packs: PackStore, events: EventQueue,
         settings: Settings, device: Device, kept: KeptContents, unrecorded: UnrecordedContents,
         powerLoss: PowerLoss?, log: Logger, ignoreFile: IgnoreFile, leftovers: [Stash.Entry],
-        incoming: Incoming, displaced: [Name]
+        incoming: Incoming, displaced: [Name], reserve: Reserve
     ) {
+        self.reserve = reserve
         self.tree = tree
         self.stash = stash
         self.journal = journal
@@ -259,6 +264,7 @@ final class Recorder: @unchecked Sendable {
             }
             publish()
             stashedChunks = [:]
+            reserve.restore()
             sleep()
         }
         isParting = true
@@ -285,7 +291,14 @@ final class Recorder: @unchecked Sendable {
 
     var isPaused: Bool { cl_clock_monotonic_ns() < pausedUntil }
 
-    func pause(seconds: Double) { pausedUntil = cl_clock_monotonic_ns() + nanoseconds(seconds) }
+    /// What failed is tried again after that time; at once when the journal has found space.
+    func pause(seconds: Double) {
+        if journal.takeRetry(), retriesLeft > 0 {
+            retriesLeft -= 1
+            return
+        }
+        pausedUntil = cl_clock_monotonic_ns() + nanoseconds(seconds)
+    }
 
     /// Until an event, a question or the time of the next work.
     private func sleep() {
@@ -297,6 +310,9 @@ final class Recorder: @unchecked Sendable {
         }
         if !backlog.isEmpty || memory.scan != nil { deadline = now }
         deadline = max(deadline, now + 2_000_000, pausedUntil)
+        if !reserve.isWhole {
+            deadline = min(deadline, max(pausedUntil, now + nanoseconds(settings.retrySeconds)))
+        }
         _ = signal.wait(until: min(deadline, now + 3_600_000_000_000)) {
             hasNews || isStopping || isAbandoned || ticketsGiven > ticketsDone || !tasks.isEmpty
         }

@@ -4,7 +4,7 @@ import Model
 import SystemCalls
 
 /// The directory that holds a device's volume: `tree/`, `journal.sqlite`, `chunks/`, `stash/`,
-/// `incoming/` and `lock`.
+/// `incoming/`, `reserve` and `lock`.
 ///
 /// One process owns a store while it has it open: the lock is the kernel's and dies with the
 /// process.
@@ -16,6 +16,7 @@ package final class Store: Sendable {
     let stash: Descriptor
     let incoming: Descriptor
     private let lock: Descriptor
+    let reserve: Reserve
     /// The tree was missing beside a journal or chunks, and was made to be filled again.
     let isTreeNew: Bool
 
@@ -41,6 +42,8 @@ package final class Store: Sendable {
             if mayCreate { try Store.makeDirectories(at: path) }
             directory = try Descriptor(opening: path, flags: O_PATH | O_DIRECTORY)
             let lock = try Store.lock(in: directory.raw)
+            reserve = Reserve(directory: directory.raw)
+            reserve.giveUpIfFull()
             if mayCreate { try Store.makeParts(in: directory.raw) }
             try Store.makePart("incoming", 0o700, in: directory.raw)
             tree = try Descriptor(opening: "tree", in: directory.raw, flags: O_PATH | O_DIRECTORY)

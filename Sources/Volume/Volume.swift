@@ -68,8 +68,10 @@ package final class Volume: Sendable {
             settings: settings,
             device: Recorder.Device(id: identity.device, name: identity.deviceName), kept: kept,
             unrecorded: unrecorded, powerLoss: powerLoss, log: log, ignoreFile: names,
-            leftovers: leftovers, incoming: incoming, displaced: displaced)
+            leftovers: leftovers, incoming: incoming, displaced: displaced,
+            reserve: store.reserve)
         self.store = store
+        journal.full.set { [reserve = store.reserve] in reserve.giveUp() }
         wake.set { [weak recorder] in recorder?.wake() }
     }
 
@@ -133,9 +135,11 @@ package final class Volume: Sendable {
         evictor.stop()
         hydration.close()
         recorder.stop()
+        store.reserve.giveUpIfFull()
         do throws(VolumeError) {
             _ = try journal.checkpoint()
             try journal.close()
+            store.reserve.keepRest()
             // Where something was wrong, the next opening looks at all of the journal. What is not
             // recorded may not be on the disk either.
             let isInOrder = recorder.signal.look {

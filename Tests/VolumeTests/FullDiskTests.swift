@@ -11,6 +11,14 @@ import Testing
 @Suite(.serialized) struct FullDiskTests {
     let program = Program(process: 10, name: "cp")
 
+    private func wait(for what: String, _ isSo: () -> Bool) throws {
+        let end = Date() + 20
+        while !isSo() {
+            try #require(Date() < end, "no \(what)")
+            usleep(5_000)
+        }
+    }
+
     private func onSmallDisk(_ body: (ProgramTree, String) throws -> Void) throws {
         let scratch = Scratch()
         guard mount("tmpfs", scratch.path, "tmpfs", 0, "size=24m") == 0 else {
@@ -75,6 +83,32 @@ import Testing
         }
     }
 
+    /// The reserve is given up for the journal: what happens to names is noted on a full disk, and
+    /// the store can be closed and opened.
+    @Test func theJournalGoesOnAndTheStoreOpens() throws {
+        try onSmallDisk { tree, disk in
+            try tree.save("0", "text", by: program)
+            #expect(tree.quiet())
+            let id = try #require(try tree.item("0")).id
+            try wait(for: "the reserve") { tree.reserveSize > 0 }
+            let filler = try Descriptor(
+                opening: disk + "/filler", flags: O_RDWR | O_CREAT, mode: 0o600)
+            _ = fill(filler.raw)
+            for number in 0..<20 {
+                try tree.rename("\(number)", "\(number + 1)", by: program)
+                #expect(try tree.volume.path(of: id) == names("\(number + 1)"))
+            }
+            #expect(tree.reserveSize == 0)
+            try tree.remount { _ = fill(filler.raw) }
+            try tree.remount()
+            #expect(try tree.volume.path(of: id) == names("20"))
+            #expect(tree.contents("20") == Array("text".utf8))
+            try check(cl_ftruncate(filler.raw, 0))
+            try wait(for: "the reserve") { tree.reserveSize > 0 }
+            try tree.checkInvariants()
+        }
+    }
+
     private func fill(_ descriptor: Int32) -> Int64 {
         let block = [UInt8](repeating: 1, count: 1 << 16)
         var size: Int64 = 0
@@ -85,5 +119,13 @@ import Testing
             if count <= 0 { return size }
             size += Int64(count)
         }
+    }
+}
+
+extension ProgramTree {
+    fileprivate var reserveSize: Int64 {
+        var status = stat()
+        guard cl_fstatat(AT_FDCWD, store + "/reserve", &status, 0) == 0 else { return 0 }
+        return Int64(status.st_size)
     }
 }

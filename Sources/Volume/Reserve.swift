@@ -1,0 +1,95 @@
+import CLinux
+import Glibc
+import Model
+import Synchronization
+import SystemCalls
+
+/// A file of the store that only holds space. It is given up when the disk is full, so that the
+/// journal can commit and the store can be opened, and is made again when there is room.
+final class Reserve: Sendable {
+    /// O_PATH of the store.
+    private let directory: Int32
+    /// The file system cannot set space aside.
+    private let isImpossible = Atomic(false)
+
+    /// Bytes. The journal's log is this long when it is brought into the journal.
+    private static let sizeMax: Int64 = 16 << 20
+    private static let name = "reserve"
+
+    init(directory: Int32) { self.directory = directory }
+
+    /// The size that it is to have on this disk.
+    private func wanted(_ space: DiskSpace) -> Int64 {
+        min(Reserve.sizeMax, space.total / 100) & ~4095
+    }
+
+    /// Whether it is as large as it is to be, or cannot be made here.
+    var isWhole: Bool {
+        guard !isImpossible.load(ordering: .relaxed), let space = DiskSpace(of: directory) else {
+            return true
+        }
+        return size >= wanted(space)
+    }
+
+    private var size: Int64 {
+        var status = stat()
+        guard cl_fstatat(directory, Reserve.name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
+            return 0
+        }
+        return Int64(status.st_size)
+    }
+
+    /// Frees its space; false when there is none. A program may take it before the journal does:
+    /// then the writer of the journal waits for space, as before.
+    @discardableResult
+    func giveUp() -> Bool {
+        guard size > 0,
+            let file = try? Descriptor(opening: Reserve.name, in: directory, flags: O_WRONLY)
+        else { return false }
+        return cl_ftruncate(file.raw, 0) == 0
+    }
+
+    /// Gives it up where less than its size is free.
+    func giveUpIfFull() {
+        guard let space = DiskSpace(of: directory), space.free < wanted(space) else { return }
+        giveUp()
+    }
+
+    /// Makes it again where four times its size is free.
+    func restore() {
+        guard !isWhole, let space = DiskSpace(of: directory), space.free >= 4 * wanted(space)
+        else { return }
+        make(wanted(space))
+    }
+
+    /// Sets aside what is left of the disk, when the store is closed: the next opening needs it.
+    func keepRest() {
+        guard !isWhole, let space = DiskSpace(of: directory) else { return }
+        make(min(wanted(space), space.free & ~4095))
+    }
+
+    private func make(_ size: Int64) {
+        guard size > self.size,
+            let file = try? Descriptor(
+                opening: Reserve.name, in: directory, flags: O_RDWR | O_CREAT, mode: 0o600)
+        else { return }
+        let result = cl_fallocate(file.raw, 0, 0, size)
+        if result == -EOPNOTSUPP { isImpossible.store(true, ordering: .relaxed) }
+        if result < 0 { _ = cl_ftruncate(file.raw, 0) }
+    }
+}
+
+/// Bytes of a file system.
+struct DiskSpace: Sendable {
+    var total: Int64
+    /// For programs of ordinary users: what the file system keeps for root is not among it.
+    var free: Int64
+
+    /// Of the file system that a descriptor is on.
+    init?(of descriptor: Int32) {
+        var space = statvfs()
+        guard fstatvfs(descriptor, &space) == 0 else { return nil }
+        let unit = Int64(space.f_frsize)
+        (total, free) = (Int64(space.f_blocks) * unit, Int64(space.f_bavail) * unit)
+    }
+}
