@@ -8,8 +8,11 @@ package final class Feeds: Sendable {
 
     var count: Int { lines.withLock { $0.count } }
 
-    func open(_ volume: Identifier, caller: Caller, token: Digest, epoch: Identifier) -> FeedLine {
-        let line = FeedLine(volume: volume, caller: caller, token: token, epoch: epoch)
+    func open(
+        _ volume: Identifier, caller: Caller, token: Digest, epoch: Identifier, process: Identifier?
+    ) -> FeedLine {
+        let line = FeedLine(
+            volume: volume, caller: caller, token: token, epoch: epoch, process: process)
         lines.withLock { $0[line.id] = line }
         return line
     }
@@ -29,6 +32,15 @@ package final class Feeds: Sendable {
         for line in all() { line.tellBeat() }
     }
 
+    func isListening(_ process: Identifier, as device: Identifier) -> Bool {
+        all().contains { $0.process == process && $0.caller.device == device }
+    }
+
+    /// Asks whoever listens as the device whether it is still there.
+    func ask(_ device: Identifier, beside process: Identifier) {
+        for line in all() where line.caller.device == device { line.ask(beside: process) }
+    }
+
     func end(_ failure: Failure, where isMeant: (FeedLine) -> Bool) {
         for line in all() where isMeant(line) { line.tellEnd(failure) }
     }
@@ -41,6 +53,8 @@ final class FeedLine: Sendable {
     let caller: Caller
     let token: Digest
     let epoch: Identifier
+    /// The device's, if it says which.
+    let process: Identifier?
     let wakes: AsyncStream<Void>
     let wake: AsyncStream<Void>.Continuation
     private let state = Mutex(Waiting())
@@ -50,13 +64,17 @@ final class FeedLine: Sendable {
         var told: UInt64?
         var beats = false
         var ended: Failure?
+        var process: Identifier?
     }
 
-    init(volume: Identifier, caller: Caller, token: Digest, epoch: Identifier) {
+    init(
+        volume: Identifier, caller: Caller, token: Digest, epoch: Identifier, process: Identifier?
+    ) {
         self.volume = volume
         self.caller = caller
         self.token = token
         self.epoch = epoch
+        self.process = process
         (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
@@ -67,6 +85,11 @@ final class FeedLine: Sendable {
 
     func tellBeat() {
         state.withLock { $0.beats = true }
+        wake.yield()
+    }
+
+    func ask(beside process: Identifier) {
+        state.withLock { $0.process = process }
         wake.yield()
     }
 
@@ -86,6 +109,8 @@ final class FeedLine: Sendable {
             state.head = nil
             if state.beats { hint.beat = time }
             state.beats = false
+            hint.process = state.process
+            state.process = nil
             hint.ended = state.ended
             return hint == Hint() ? nil : hint
         }

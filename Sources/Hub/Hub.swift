@@ -18,6 +18,7 @@ package final class Hub: Sendable {
     let gate = UploadGate()
     let enrolments = RateLimit(limit: 10, seconds: 60)
     let packs = PackSizes()
+    let processes = Processes()
     private let committers = Mutex<[Identifier: Committer]>([:])
     private let lock: DataLock
     let witness: HeadWitness

@@ -71,11 +71,17 @@ package struct Hint: Codable, Hashable, Sendable {
     package var beat: Int64?
     /// The device is signed out or revoked, or the volume's epoch changed: the stream ends.
     package var ended: Failure?
+    /// Another process that says it is this device. One that still is says so in return:
+    /// `HubHeader.otherProcess`.
+    package var process: Identifier?
 
-    package init(head: UInt64? = nil, beat: Int64? = nil, ended: Failure? = nil) {
+    package init(
+        head: UInt64? = nil, beat: Int64? = nil, ended: Failure? = nil, process: Identifier? = nil
+    ) {
         self.head = head
         self.beat = beat
         self.ended = ended
+        self.process = process
     }
 }
 

@@ -27,6 +27,9 @@ package struct Failure: Error, Codable, Hashable, Sendable {
         case deviceEpoch
         /// 410: these numbers were used for other operations: the device was copied or rolled back.
         case copied
+        /// 410: another process is this device, whose store was copied: this one is to become a
+        /// device of its own.
+        case cloned
         /// 413: more than `HubLimits`.
         case tooLarge
         /// 415.
@@ -70,7 +73,7 @@ package struct Failure: Error, Codable, Hashable, Sendable {
         case .notFound: 404
         case .method: 405
         case .taken, .missing, .gap, .collection: 409
-        case .volumeEpoch, .deviceEpoch, .copied: 410
+        case .volumeEpoch, .deviceEpoch, .copied, .cloned: 410
         case .tooLarge: 413
         case .contentType: 415
         case .tooMany: 429

@@ -31,6 +31,11 @@ package enum HubHeader {
     package static let epoch = "Concord-Epoch"
     /// The run of the position that a device names with `after`, 32 hexadecimal digits.
     package static let run = "Concord-Run"
+    /// Chosen at random by each process of a device when it starts, 32 hexadecimal digits: the hub
+    /// notices by it when a device's store was copied and both copies are mounted.
+    package static let process = "Concord-Process"
+    /// The process that a hint named: the one that asks is there, too, and is the device.
+    package static let otherProcess = "Concord-Other-Process"
     /// The collection that the answer of `have` holds for: goes with the commit.
     package static let collection = "Concord-Collection"
 }

@@ -54,6 +54,15 @@ extension Transaction {
         try run("UPDATE holdings SET state = 1 WHERE state = 2", [])
     }
 
+    /// What a device has recorded and no hub has confirmed is another device's.
+    package func readdressVersions(of device: Identifier, to other: Identifier)
+        throws(VolumeError)
+    {
+        try run(
+            "UPDATE versions SET device = ? WHERE device = ? AND durability < 3",
+            [.identifier(other), .identifier(device)])
+    }
+
     /// The hub may have forgotten what it had confirmed: of all whose bytes are in the tree, it has
     /// to say so again.
     package func doubtConfirmations() throws(VolumeError) {

@@ -11,6 +11,8 @@ import Synchronization
 /// A hub, asked over HTTP. Calls block the calling thread and are made on threads of our own.
 package final class HubClient: Sendable {
     package let address: HubAddress
+    /// Names this process to hubs.
+    private static let process = Identifier.random()
     private let client: HTTPClient
     private let token: Mutex<String?>
     /// Bytes that went up and that came down since the beginning.
@@ -64,6 +66,12 @@ package final class HubClient: Sendable {
 
     package func split(_ request: SplitRequest) throws(HubFault) -> EnrolAnswer {
         try exchange(.POST, Routes.selfSplit, request)
+    }
+
+    /// Says that this process is the device, while another one wants to be it.
+    package func confirm(beside other: Identifier) throws(HubFault) {
+        _ = try send(
+            .GET, Routes.volumes, nil, nil, [(HubHeader.otherProcess, other.description)])
     }
 
     package func signOut() throws(HubFault) {
@@ -243,6 +251,7 @@ package final class HubClient: Sendable {
         if let token = token.withLock({ $0 }) {
             request.headers.add(name: "Authorization", value: "Bearer \(token)")
         }
+        request.headers.add(name: HubHeader.process, value: HubClient.process.description)
         if let type { request.headers.add(name: "Content-Type", value: type) }
         for (name, value) in headers { request.headers.add(name: name, value: value) }
         if let body { request.body = .bytes(ByteBuffer(bytes: body)) }

@@ -16,8 +16,9 @@ package final class Membership: @unchecked Sendable {
     private let log: Logger
     private let changed: @Sendable ([Spot]) -> Void
     private let unsafe = Hook<@Sendable (Bool) -> Void>()
-    /// Signing in and out take their turns.
+    /// Of a copy that becomes a device of its own, and of the end.
     private let turn = Mutex<Void>(())
+    private let isSplitting = Atomic<Bool>(false)
     private let current = Mutex<(account: Account, engine: SyncEngine)?>(nil)
 
     package init(
@@ -54,6 +55,10 @@ package final class Membership: @unchecked Sendable {
             volume: volume, account: account, tree: tree, settings: settings, log: log,
             changed: changed)
         engine.unsafe = unsafe.current
+        engine.cloned = { [weak self, weak engine] in
+            guard let self, let engine else { return }
+            startThread(named: "split") { self.split(engine) }
+        }
         current.withLock { $0 = (account, engine) }
         volume.setRemote(engine.hub)
         volume.onArrival { [weak engine] mark in engine?.arrival(of: mark) }
@@ -62,7 +67,9 @@ package final class Membership: @unchecked Sendable {
     }
 
     /// What was not sent stays in the journal.
-    package func stop() {
+    package func stop() { turn.withLock { _ in halt() } }
+
+    private func halt() {
         let engine = current.withLock { current in
             defer { current = nil }
             return current?.engine
@@ -142,6 +149,39 @@ package final class Membership: @unchecked Sendable {
         try start(changed)
         log.info("signed in to \(address) again as \(changed.user)")
         return changed
+    }
+
+    /// The store was copied, and the other copy is the device that this one was: it becomes a
+    /// device of its own, with all that is here. What was on its way to the hub is sent as that.
+    private func split(_ engine: SyncEngine) {
+        guard let account, !isSplitting.exchange(true, ordering: .relaxed) else { return }
+        defer { isSplitting.store(false, ordering: .relaxed) }
+        var own = account
+        let suffix = " (copy)"
+        if !own.deviceName.hasSuffix(suffix) { own.deviceName += suffix }
+        let answer: EnrolAnswer
+        do throws(HubFault) {
+            answer = try engine.client.split(
+                SplitRequest(device: .random(), deviceName: own.deviceName))
+        } catch {
+            log.error("the copy of a device cannot become one of its own yet: \(error)")
+            return
+        }
+        (own.device, own.token) = (answer.device, answer.token)
+        let new = own
+        turn.withLock { _ in
+            guard self.engine === engine else { return }
+            halt()
+            do throws(VolumeError) {
+                try engine.perform { table in try table.become(new, epoch: answer.epoch) }
+                try volume.become(new.device)
+                try start(new)
+                log.warning("this store is a copy: it is the device \(new.deviceName) from now on")
+            } catch {
+                log.error("the copy of a device could not become one of its own: \(error)")
+                try? start(account)
+            }
+        }
     }
 
     private func enrol(

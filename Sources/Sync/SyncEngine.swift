@@ -27,6 +27,8 @@ package final class SyncEngine: @unchecked Sendable {
     /// Called when something is on this device only, and when nothing is any more. Set before
     /// `start`.
     var unsafe: (@Sendable (Bool) -> Void)?
+    /// Called, also more than once, when another process is this device. Set before `start`.
+    var cloned: (@Sendable () -> Void)?
 
     // Of the engine's thread alone.
 
@@ -225,6 +227,11 @@ package final class SyncEngine: @unchecked Sendable {
             || failure.code == .copied:
             restart(failure)
             return
+        case HubFault.refused(let failure) where failure.code == .cloned:
+            // Ended when this is a device of its own, and tried again where that fails.
+            state.withLock { $0.connection = .down(failure.message) }
+            cloned?()
+            backoff = 5
         case let fault as HubFault:
             state.withLock { $0.connection = .down(fault.message) }
             if case .refused(let failure) = fault, failure.code == .unauthenticated {
@@ -287,6 +294,7 @@ package final class SyncEngine: @unchecked Sendable {
                         guard let self, !self.isEnding, hint.ended == nil,
                             !self.state.withLock({ $0.isOffline })
                         else { return false }
+                        if let other = hint.process { self.confirm(beside: other) }
                         if let head = hint.head {
                             self.state.withLock {
                                 $0.head = max($0.head, head)
@@ -301,6 +309,19 @@ package final class SyncEngine: @unchecked Sendable {
                 }
             }
             _ = signal.wait(until: cl_clock_monotonic_ns() + 500_000_000) { isStopping }
+        }
+    }
+}
+
+extension SyncEngine {
+    /// Not on the thread that reads hints, which goes on.
+    private func confirm(beside other: Identifier) {
+        startThread(named: "confirm") { [client, log] in
+            do throws(HubFault) {
+                try client.confirm(beside: other)
+            } catch {
+                log.debug("\(error)")
+            }
         }
     }
 }

@@ -16,7 +16,8 @@ import SystemCalls
 package final class Volume: Sendable {
     /// The working tree's root, opened with O_PATH.
     package let root: Int32
-    package let identity: VolumeIdentity
+    private let ownIdentity: Mutex<VolumeIdentity>
+    package var identity: VolumeIdentity { ownIdentity.withLock { $0 } }
     let store: Store
     package let settings: Settings
     let stash: Stash
@@ -45,7 +46,7 @@ package final class Volume: Sendable {
         powerLoss: PowerLoss?, log: Logger
     ) {
         self.log = log
-        self.identity = identity
+        ownIdentity = Mutex(identity)
         self.settings = settings
         self.journal = journal
         self.packs = packs
@@ -181,6 +182,14 @@ package final class Volume: Sendable {
         "notepkg", "numbers", "oo3", "pages", "photoslibrary", "pkg", "playground", "rtfd",
         "scriv", "sparsebundle", "textbundle", "xcdatamodeld", "xcodeproj",
     ]
+}
+
+extension Volume {
+    /// This store is another device from now on.
+    package func become(_ device: Identifier) throws(VolumeError) {
+        try perform { t in try t.set("device", to: device.description) }
+        ownIdentity.withLock { $0.device = device }
+    }
 }
 
 /// Who a volume and this device are.

@@ -45,6 +45,14 @@ package final class Fleet {
         return device
     }
 
+    /// A further device on a store that is signed in already.
+    @discardableResult
+    package func attach(store: String) throws -> MountedVolume {
+        let device = try MountedVolume(store: store, options: ["name=team"])
+        devices.append(device)
+        return device
+    }
+
     package func signIn(_ device: MountedVolume) throws {
         let number = devices.firstIndex { $0 === device } ?? 0
         try Programs.fsctl(

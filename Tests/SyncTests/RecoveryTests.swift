@@ -23,6 +23,8 @@ import Testing
                 #expect(try fleet.names(0, "b\(round)").count == 30)
                 #expect(try fleet.names(1, "a\(round)").count == 30)
             }
+            // What comes back after its death is no copy of itself.
+            for device in fleet.devices { #expect(!device.said.contains("this store is a copy")) }
         }
     }
 

@@ -349,7 +349,8 @@ extension Description {
             "properties": {
               "head": {"$ref": "#/components/schemas/Count"},
               "beat": {"$ref": "#/components/schemas/Time"},
-              "ended": {"$ref": "#/components/schemas/Failure"}
+              "ended": {"$ref": "#/components/schemas/Failure"},
+              "process": {"$ref": "#/components/schemas/Id"}
             },
             "description": "A line of the feed: there is something up to head; or the line \#
         still stands; or it ends."

@@ -128,7 +128,7 @@ extension Call {
         return response
     }
 
-    private func id(_ header: HTTPField.Name) throws -> Identifier? {
+    func id(_ header: HTTPField.Name) throws -> Identifier? {
         guard let text = request.headers[header] else { return nil }
         guard text.utf8.count == 32, let id = Identifier(text) else {
             throw Failure(.malformed, "\(header) is an id of 32 hexadecimal digits.")
@@ -143,6 +143,7 @@ extension Call {
 
     func feed(_ volume: VolumeRow, _ caller: Caller, token: String) async throws -> Response {
         let (hub, id, epoch) = (self.hub, volume.id, try id(.epoch))
+        let process = try self.id(.process)
         if let epoch, epoch != volume.epoch { throw Failure.volumeEpoch(volume.epoch) }
         let hash = Secret.hash(token: token)
         return Response(
@@ -153,7 +154,8 @@ extension Call {
             ],
             body: ResponseBody { writer in
                 // Opened before the head is read again: what is committed in between is told.
-                let line = hub.feeds.open(id, caller: caller, token: hash, epoch: volume.epoch)
+                let line = hub.feeds.open(
+                    id, caller: caller, token: hash, epoch: volume.epoch, process: process)
                 defer { hub.feeds.close(line) }
                 let now = try await hub.ledger.read { try $0.volume(id) }
                 line.tell(head: now?.head ?? volume.head)
@@ -181,6 +183,8 @@ extension Optional where Wrapped: Sendable {
 }
 
 extension HTTPField.Name {
+    static let process = HTTPField.Name(HubHeader.process)!
+    static let otherProcess = HTTPField.Name(HubHeader.otherProcess)!
     fileprivate static let epoch = HTTPField.Name(HubHeader.epoch)!
     fileprivate static let run = HTTPField.Name(HubHeader.run)!
     fileprivate static let collection = HTTPField.Name(HubHeader.collection)!

@@ -26,7 +26,12 @@ struct Call {
         default:
             let token = try token()
             let caller = try await hub.caller(token: token)
+            let process = try id(.process)
+            if let process, let other = try id(.otherProcess) {
+                hub.processes.confirm(process, beside: other, as: caller.device)
+            }
             if case .volume(let volume, let call) = route {
+                if let process { try hub.check(process, of: caller) }
                 return try await answer(call, volume, caller, token: token)
             }
             return try await answer(route, caller)

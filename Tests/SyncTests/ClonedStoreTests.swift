@@ -1,0 +1,70 @@
+import Foundation
+import Support
+import Testing
+
+@Suite("A store that was copied", .serialized) struct ClonedStoreTests {
+    /// A device with the store of the first one, as it is now; both are mounted afterwards.
+    private func clone(_ fleet: Fleet, isSettled: Bool = true) throws {
+        let device = fleet.devices[0]
+        let copy = "\(device.store)-copy"
+        try device.unmount()
+        try Command("cp", "-a", device.store, copy).succeed()
+        // As on another machine: two mounts of one volume would have the same control socket.
+        try Command(
+            "sqlite3", "\(copy)/journal.sqlite",
+            "UPDATE meta SET value = lower(hex(randomblob(16))) WHERE key = 'volume'"
+        ).succeed()
+        try device.mount()
+        if isSettled { try fleet.settle([0]) }
+        try fleet.attach(store: copy)
+    }
+
+    @Test("both go on as devices of their own, and nothing is deleted or comes back")
+    func bothAlive() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "for i in {1..8}; do echo $i > a$i; echo $i > b$i; done")
+            try fleet.expectEqual()
+            try clone(fleet)
+            for round in 1...8 {
+                try fleet.shell(0, "echo \(round) > x\(round); rm a\(round)")
+                try fleet.shell(2, "echo \(round) > y\(round); rm b\(round)")
+            }
+            try fleet.expectEqual(tries: 3)
+            let names = (1...8).map { "x\($0)" } + (1...8).map { "y\($0)" }
+            #expect(try fleet.names(1) == names)
+            for device in fleet.devices {
+                #expect(!device.said.contains("from scratch"))
+            }
+            let devices = try Programs.fsctl("devices", "--at", fleet.devices[0].path).succeed()
+            #expect(devices.split(separator: "\n").filter { $0.contains("dev") }.count == 3)
+        }
+    }
+
+    @Test("the one that was offline keeps what it has to tell, and tells it as another device")
+    func offlineMeanwhile() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "for i in {1..4}; do echo $i > a$i; echo $i > b$i; done; echo 1 > e")
+            try fleet.expectEqual()
+            try fleet.offline(0)
+            try clone(fleet, isSettled: false)
+            try fleet.shell(0, "rm a*; echo 2 > e; echo 3 > e; mkdir d; mv b1 d; echo x > x")
+            try fleet.devices[0].waitForDisk()
+            try fleet.online(2)
+            try fleet.shell(2, "rm b2; echo y > y")
+            try fleet.settle([1, 2])
+            try fleet.online(0)
+            try fleet.expectEqual(tries: 3)
+            #expect(try fleet.names(1) == ["b3", "b4", "d", "e", "x", "y"])
+            #expect(fleet.text(1, "d/b1") == "1\n")
+            #expect(fleet.text(1, "e") == "3\n")
+            #expect(try fleet.conflicts(1, "e").isEmpty)
+            #expect(!fleet.devices[0].said.contains("from scratch"))
+            // Each goes on being the device that it is.
+            for index in [0, 2] { try fleet.devices[index].remount() }
+            try fleet.shell(0, "echo 0 > last0; rm b3")
+            try fleet.shell(2, "echo 2 > last2; rm b4")
+            try fleet.expectEqual(tries: 3)
+            #expect(try fleet.names(1) == ["d", "e", "last0", "last2", "x", "y"])
+        }
+    }
+}
