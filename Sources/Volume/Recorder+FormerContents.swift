@@ -134,6 +134,7 @@ extension Recorder {
         }
         let now = status(file.raw)
         guard now.size > 0 else { return .empty }
+        if powerLoss?.destroyed(file.raw, now) == true { return .nothing }
         var former = former
         // Else it was changed as another document: what it held before is in the stash, or was
         // recorded.
