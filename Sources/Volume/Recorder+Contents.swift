@@ -11,12 +11,18 @@ final class LiveFile {
     let trace: Trace
     let owner: UInt32
     let cut: CutContent
+    /// A program may write to it at any moment, without being seen.
+    let isHeld: Bool
 
-    init(_ descriptor: consuming Descriptor, _ trace: Trace, owner: UInt32, _ cut: CutContent) {
+    init(
+        _ descriptor: consuming Descriptor, _ trace: Trace, owner: UInt32, _ cut: CutContent,
+        isHeld: Bool
+    ) {
         self.descriptor = descriptor
         self.trace = trace
         self.owner = owner
         self.cut = cut
+        self.isHeld = isHeld
     }
 
     var content: FileContent { FileContent(descriptor: descriptor.raw) }
@@ -129,7 +135,6 @@ extension Recorder {
     }
 
     func openLive(_ item: Item, _ work: Work, syncs: Bool) throws(VolumeError) -> Live {
-        if work.isWriting { return .busy }
         guard let path = try look({ try $0.path(of: item.key) }) else { return .gone }
         let descriptor: Descriptor
         do throws(Errno) {
@@ -144,10 +149,13 @@ extension Recorder {
         let trace = Trace(status)
         guard trace.isFile, trace.inode == item.inode else { return .gone }
         if let mark = AbsentMark(of: descriptor.raw, size: trace.size) {
+            if work.isWriting { return .busy }
             return .absent(AbsentLive(descriptor, mark, trace))
         }
         // A mapping outlives close(2) without anybody telling: the lease says whether one is there.
-        if cl_probe_writers(descriptor.raw) == -EAGAIN { return .busy }
+        let isProbed = cl_probe_writers(descriptor.raw) == -EAGAIN
+        let isHeld = isProbed || work.isWriting
+        if isHeld, !isAsOpened(trace, work) { return .busy }
         if powerLoss?.destroyed(descriptor.raw, trace) == true { return .destroyed(trace) }
         if let log = hotLog(of: descriptor.raw, at: path) { return .logged(log) }
         var cut: [ChunkReference]?
@@ -160,7 +168,7 @@ extension Recorder {
         }
         // What is recorded is on the disk first; and clean pages make a later store through a
         // mapping change the times.
-        if syncs, cut == nil, cl_fsync(descriptor.raw, 0) < 0 {
+        if syncs || isHeld, cut == nil, cl_fsync(descriptor.raw, 0) < 0 {
             throw VolumeError(.system, "\(path.shown) cannot be synced to the disk.")
         }
         let chunks: [ChunkReference]
@@ -175,7 +183,17 @@ extension Recorder {
         let manifest = Manifest(
             chunks: chunks, mode: trace.permissions, modified: trace.modified)
         return .found(
-            LiveFile(descriptor, trace, owner: status.st_uid, CutContent(manifest)))
+            LiveFile(
+                descriptor, trace, owner: status.st_uid, CutContent(manifest), isHeld: isHeld))
     }
 
+    /// Whether a program has opened it for writing and changed nothing yet: office programs do so
+    /// as soon as they have saved, and hold it open from then on. It is a save, then.
+    private func isAsOpened(_ trace: Trace, _ work: Work) -> Bool {
+        guard trace.size <= settings.largeBytes, let last = work.formers.last,
+            let entry = last.entry, entry.kind != .displaced,
+            entry.inode == trace.inode, entry.modified == trace.modified
+        else { return false }
+        return !last.isBase && !last.isSuperseded && !last.isLate && !last.isRecovered
+    }
 }

@@ -20,9 +20,10 @@ extension Recorder {
                 former.cut.manifest.chunkIDs.subtracting(excess), from: former.source,
                 former.size, &places)
         }
-        if let live, item.inPlace >= 2, live.trace.size > settings.copiedSizeMax {
+        let isLarge = (live?.trace.size ?? 0) > settings.copiedSizeMax
+        if let live, live.isHeld || item.inPlace >= 2 && isLarge {
             // Written in place again and again: kept cut ahead of time, so that it may be written
-            // without waiting.
+            // without waiting. Or it may be written without being seen.
             try store(excess, from: live.content, live.trace.size, &places)
             recording.keptTrace = live.trace
         }

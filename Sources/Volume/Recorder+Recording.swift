@@ -230,6 +230,10 @@ extension Recorder {
         }
         try chain(&recording, formers, live)
         try keepBytes(&recording, formers, live, &places)
+        if let live, live.isHeld, status(live.descriptor.raw).differs(from: live.trace) {
+            postpone(item.key)
+            return nil
+        }
         untell("document \(item.key)")
         return recording
     }
