@@ -5,10 +5,13 @@ package struct AttributeList: Hashable, Sendable {
         /// With `user.`, without a NUL.
         package var name: [UInt8]
         package var value: [UInt8]
+        /// False for one that was agreed on with the hub and that the file system did not take.
+        package var isOnFile: Bool
 
-        package init(name: [UInt8], value: [UInt8]) {
+        package init(name: [UInt8], value: [UInt8], isOnFile: Bool = true) {
             self.name = name
             self.value = value
+            self.isOnFile = isOnFile
         }
     }
 
@@ -29,6 +32,17 @@ package struct AttributeList: Hashable, Sendable {
     private static let prefix = Array("user.".utf8)
     private static let own = Array("user.concord.".utf8)
 
+    /// Those of a file, and of `agreed` those that the file lacks.
+    package func lacking(of agreed: AttributeList) -> AttributeList {
+        let own = Set(attributes.map(\.name))
+        let rest = agreed.attributes.filter { !own.contains($0.name) }
+        return AttributeList(
+            attributes + rest.map { Attribute(name: $0.name, value: $0.value, isOnFile: false) })
+    }
+
+    /// Those that the file system did not take.
+    package var lacking: AttributeList { AttributeList(attributes.filter { !$0.isOnFile }) }
+
     package func value(of name: [UInt8]) -> [UInt8]? {
         attributes.first { $0.name == name }?.value
     }
@@ -36,13 +50,15 @@ package struct AttributeList: Hashable, Sendable {
 
 extension AttributeList {
     /// Equal lists, equal bytes: each name and each value behind its length (4 bytes, little
-    /// endian). Nil for none, as the journal has it.
+    /// endian, the highest bit of a name's set for one that is not on the file). Nil for none, as
+    /// the journal has it.
     package var encoded: [UInt8]? {
         guard !isEmpty else { return nil }
         var bytes: [UInt8] = []
         for attribute in attributes {
-            for part in [attribute.name, attribute.value] {
-                let length = UInt32(part.count)
+            let flag = attribute.isOnFile ? 0 : AttributeList.missing
+            for (part, flag) in [(attribute.name, flag), (attribute.value, 0)] {
+                let length = UInt32(part.count) | flag
                 for shift in stride(from: 0, to: 32, by: 8) {
                     bytes.append(UInt8(truncatingIfNeeded: length >> UInt32(shift)))
                 }
@@ -56,18 +72,24 @@ extension AttributeList {
     package init?(encoded bytes: [UInt8]?) {
         var rest = (bytes ?? [])[...]
         var parts: [[UInt8]] = []
+        var isMissing: [Bool] = []
         while !rest.isEmpty {
             guard rest.count >= 4 else { return nil }
-            let length = rest.prefix(4).reversed().reduce(0) { $0 << 8 | Int($1) }
+            let word = rest.prefix(4).reversed().reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
+            let length = Int(word & ~AttributeList.missing)
             rest = rest.dropFirst(4)
             guard length <= rest.count else { return nil }
             parts.append(Array(rest.prefix(length)))
+            isMissing.append(word & AttributeList.missing != 0)
             rest = rest.dropFirst(length)
         }
         guard parts.count.isMultiple(of: 2) else { return nil }
         self.init(
             stride(from: 0, to: parts.count, by: 2).map {
-                Attribute(name: parts[$0], value: parts[$0 + 1])
+                Attribute(name: parts[$0], value: parts[$0 + 1], isOnFile: !isMissing[$0])
             })
     }
+
+    /// With a name's length: the attribute is not on the file.
+    private static let missing: UInt32 = 1 << 31
 }

@@ -252,6 +252,15 @@ extension AttributeList {
                 Attribute(name: Array($0.key.dropFirst(2).utf8), value: $0.value)
             })
     }
+
+    /// What an item has after the hub's changes: those that are not on its file now, the file
+    /// system did not take.
+    func agreed(_ changes: [String: [UInt8]?]) -> AttributeList {
+        let set = AttributeList(travelling: changes.compactMapValues(\.self))
+        let changed = Set(changes.keys.map { Array($0.dropFirst(2).utf8) })
+        let kept = attributes.filter { $0.isOnFile || !changed.contains($0.name) }
+        return AttributeList(kept).lacking(of: set)
+    }
 }
 
 extension TreeChange {

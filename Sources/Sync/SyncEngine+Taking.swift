@@ -337,6 +337,13 @@ extension SyncEngine.Task {
     /// What is the journal's alone, in the transaction that says that it is done.
     func finish(_ table: inout JournalTable) throws(VolumeError) {
         let journal = table.journal
+        for case .attributes(let changes) in adjustment.steps where !adjustment.replaces {
+            guard let key = try journal.key(of: adjustment.item), var item = try journal.item(key)
+            else { continue }
+            let list = AttributeList(encoded: item.attributes) ?? AttributeList()
+            item.attributes = list.agreed(changes).encoded
+            try journal.update(item)
+        }
         for case .conflicts(let added, let settled) in adjustment.steps {
             var ended: [Identifier] = []
             for id in settled where try journal.version(id: id)?.version.kind == .conflict {

@@ -12,6 +12,9 @@ package struct IncomingAttributes: Hashable, Sendable {
     package let set: [AttributeList.Attribute]
     package let removed: [[UInt8]]
 
+    /// The file system has no attributes, or no room for this one: the bytes matter more.
+    private static let misfits: Set<Int32> = [EOPNOTSUPP, E2BIG, ENOSPC, ERANGE]
+
     /// Whatever may not arrive is left out.
     package init(
         mode: UInt16?, set: [AttributeList.Attribute] = [], removed: [[UInt8]] = []
@@ -32,10 +35,12 @@ package struct IncomingAttributes: Hashable, Sendable {
             if result < 0, result != -ENODATA { throw Errno(-result) }
         }
         for attribute in set {
-            let value = attribute.value
-            try Name(bytes: attribute.name).withCString { (name) throws(Errno) in
-                _ = try check(cl_setxattr_fd(file, name, value, value.count, 0))
-            }
+            let (name, value) = (Name(bytes: attribute.name), attribute.value)
+            let result = name.withCString { cl_setxattr_fd(file, $0, value, value.count, 0) }
+            guard result < 0 else { continue }
+            guard IncomingAttributes.misfits.contains(-result) else { throw Errno(-result) }
+            // The journal keeps it (`AttributeList.lacking`). An older value is not agreed on.
+            _ = name.withCString { cl_removexattr_fd(file, $0) }
         }
         try local?.setAccessList(of: file)
         // The mode comes last: it also bounds what the access control list grants.

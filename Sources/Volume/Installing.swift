@@ -141,7 +141,7 @@ private struct Installer {
             changed: max(1, trace.changed))
         if row.hasAttributes {
             row.mode = trace.permissions
-            row.attributes = arrival.attributes.encoded
+            row.attributes = attributes(of: arrival, at: item.name, in: directory).encoded
         }
         if arrival.kind == .file, var version = arrival.version {
             row.current = version.id
@@ -158,6 +158,16 @@ private struct Installer {
             directories[arrival.item] = try Directory(row.key, file)
         }
         try also(item, row.key, t)
+    }
+
+    /// What its file lacks, the file system did not take.
+    private func attributes(of arrival: Arrival, at name: Name, in directory: Directory)
+        -> AttributeList
+    {
+        guard !arrival.attributes.isEmpty,
+            let file = try? openBeneath([name], from: directory.descriptor.raw, flags: O_PATH)
+        else { return arrival.attributes }
+        return recorder.attributes(of: file.raw).lacking(of: arrival.attributes)
     }
 
     private mutating func directory(_ id: Identifier) throws -> Directory? {

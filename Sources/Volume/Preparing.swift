@@ -52,14 +52,7 @@ struct Preparing {
     }
 
     private func setAttributes(of file: Int32) throws(Errno) {
-        for attribute in arrival.attributes.attributes {
-            do throws(Errno) {
-                try IncomingAttributes(mode: nil, set: [attribute]).apply(to: file)
-            } catch {
-                // A file system that has none, or no room for them: the bytes matter more.
-                guard [EOPNOTSUPP, E2BIG, ENOSPC, ERANGE].contains(error.code) else { throw error }
-            }
-        }
+        try IncomingAttributes(mode: nil, set: arrival.attributes.attributes).apply(to: file)
     }
 
     private func makeDirectory(_ name: Name, in directory: Int32) throws(Errno) {

@@ -167,7 +167,10 @@ extension Recorder {
         item.size = UInt64(max(0, trace.size))
         item.modified = trace.modified
         if !trace.isSymlink { item.mode = trace.permissions }
-        if let attributes = adoption.attributes { item.attributes = attributes.encoded }
+        // What the file system did not take stays agreed on, and is tried again.
+        if let attributes = adoption.attributes {
+            item.attributes = attributes.lacking(of: adoption.arrival.attributes).encoded
+        }
         // Where a program has changed it since, that is a save of its own.
         let isSame =
             trace.size == adoption.trace.size && trace.modified == adoption.trace.modified

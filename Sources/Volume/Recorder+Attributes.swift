@@ -70,7 +70,43 @@ extension Recorder {
 
     func note(attributes: AttributeList, _ trace: Trace, on item: inout Item) {
         item.mode = trace.permissions
-        item.attributes = attributes.encoded
+        // What the file system did not take, no program here has removed.
+        let missing = AttributeList(encoded: item.attributes)?.lacking ?? AttributeList()
+        item.attributes = attributes.lacking(of: missing).encoded
+    }
+
+    /// Tries once more to give files what their file system did not take.
+    func retryAttributes() throws {
+        let keys = try journal.read { reader in
+            var keys: [Int64] = []
+            try reader.forEachItem { item in
+                guard item.deleted == nil, item.attributes != nil,
+                    AttributeList(encoded: item.attributes)?.lacking.isEmpty == false
+                else { return }
+                keys.append(item.key)
+            }
+            return keys
+        }
+        guard !keys.isEmpty else { return }
+        try transact { t in
+            for key in keys { try retryAttributes(of: key, t) }
+        }
+    }
+
+    private func retryAttributes(of key: Int64, _ t: Transaction) throws {
+        guard let item = try t.item(key), item.deleted == nil,
+            let list = AttributeList(encoded: item.attributes), let path = try t.path(of: key),
+            let file = try? openBeneath(path, from: tree, flags: O_PATH),
+            status(file.raw).inode == item.inode
+        else { return }
+        var isSet = false
+        for attribute in list.lacking.attributes {
+            let result = Name(bytes: attribute.name).withCString {
+                cl_setxattr_fd(file.raw, $0, attribute.value, attribute.value.count, 0)
+            }
+            if result == 0 { isSet = true }
+        }
+        if isSet { try attributesChanged(item.inode, t) }
     }
 }
 

@@ -17,6 +17,7 @@ extension Recorder {
             if now >= nextThinning {
                 nextThinning = now + nanoseconds(3600)
                 removed = try thinVersions()
+                try retryAttributes()
             }
             if isAsked || removed > 0 { try sweep() }
         } catch {

@@ -51,6 +51,55 @@ import Testing
         try tree.checkInvariants()
     }
 
+    /// Larger than any file system takes. It must not look as if a program had removed it.
+    @Test func whatDoesNotFitStaysAgreedOn() throws {
+        let tree = try ProgramTree()
+        let attributes = AttributeList([
+            .init(name: Array("user.large".utf8), value: [UInt8](repeating: 7, count: 70_000)),
+            .init(name: Array("user.small".utf8), value: [1]),
+        ])
+        let text = Array("text".utf8)
+        var file = try tree.arrival(text)
+        file.attributes = attributes
+        let directory = Arrival(item: .random(), kind: .directory, attributes: attributes)
+        try tree.arrive(text, file, at: "a")
+        try tree.bring(try tree.prepare(directory), to: "d")
+        #expect(tree.quiet())
+        for path in ["a", "d"] {
+            #expect(try list(tree, path) == ["user.large", "user.small"])
+            try set(tree, path, "user.other", [1])
+        }
+        try tree.save("a", "edited", by: program)
+        #expect(tree.quiet())
+        try tree.remount()
+        #expect(tree.quiet())
+        for path in ["a", "d"] {
+            #expect(try list(tree, path) == ["user.large", "user.other", "user.small"])
+        }
+        try tree.checkInvariants()
+    }
+
+    @Test func whatDidNotFitIsTriedAgain() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "text", by: program)
+        #expect(tree.quiet())
+        let late = AttributeList.Attribute(
+            name: Array("user.late".utf8), value: [9], isOnFile: false)
+        var item = try #require(try tree.item("a"))
+        item.attributes = AttributeList([late]).encoded
+        let changed = item
+        try tree.volume.perform { t in try t.update(changed) }
+        let recorder = tree.volume.recorder
+        recorder.signal.change { recorder.tasks.append { try? $0.retryAttributes() } }
+        try tree.volume.perform { _ in }
+        let known = AttributeList(encoded: try #require(try tree.item("a")).attributes)
+        #expect(known?.attributes == [.init(name: late.name, value: [9])])
+        let open = try Descriptor(opening: tree.real("a"), flags: O_RDONLY)
+        #expect(recorder.attributes(of: open.raw) == known)
+        #expect(try tree.texts("a") == ["text"])
+        try tree.checkInvariants()
+    }
+
     @Test func theScanFindsThem() throws {
         let tree = try ProgramTree()
         try tree.save("a", "text", by: program)
