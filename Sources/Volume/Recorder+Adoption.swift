@@ -17,6 +17,13 @@ struct Adoption {
     var attributes: AttributeList?
 }
 
+/// A file in the tree whose mark a transaction has removed.
+struct Unmarked {
+    var path: [Name]
+    var inode: UInt64
+    var mark: Mark
+}
+
 // What the hub's changes have put into the tree becomes what the hub says it is: the same item, the
 // same version. So nothing comes of it that would have to be sent.
 extension Recorder {
@@ -84,7 +91,11 @@ extension Recorder {
         {
             if trace.isFile { isAbsent = AbsentMark(of: file.raw, size: trace.size) != nil }
             if !trace.isSymlink {
-                Mark.remove(from: file.raw)
+                if let own = Mark(of: file.raw) {
+                    memory.unmarked.append(
+                        Unmarked(path: path + [name], inode: trace.inode, mark: own))
+                    Mark.remove(from: file.raw)
+                }
                 attributes = self.attributes(of: file.raw)
             }
             now = status(file.raw)
@@ -134,7 +145,7 @@ extension Recorder {
         settle(item, adoption)
         try end(adoption.arrival.settles, of: item, before: before, t)
         try incoming.tell(adoption.mark, item.key, t)
-        incoming.forget(adoption.mark)
+        memory.adopted.append(adoption.mark)
         return true
     }
 
@@ -231,6 +242,28 @@ extension Recorder {
         case .symlink, .special: break
         }
         noticeIgnoreFile(item)
+    }
+
+    // MARK: After the transaction
+
+    func forgetAdopted() {
+        for mark in memory.adopted { incoming.forget(mark) }
+        memory.adopted = []
+        memory.unmarked = []
+    }
+
+    /// The transaction has failed, and will come by these files again.
+    func putBack(_ unmarked: [Unmarked]) {
+        for unmarked in unmarked {
+            guard let file = try? openBeneath(unmarked.path, from: tree, flags: O_PATH),
+                status(file.raw).inode == unmarked.inode
+            else { continue }
+            do throws(Errno) {
+                try unmarked.mark.set(on: file.raw)
+            } catch {
+                log.warning("what the hub has put here could not be marked again: \(error)")
+            }
+        }
     }
 
     // MARK: Packages

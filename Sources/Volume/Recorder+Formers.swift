@@ -116,10 +116,12 @@ extension Recorder {
                 try writeFormers(t)
             }
         } catch {
+            putBack(memory.unmarked)
             memory = before
             throw error
         }
         retriesLeft = Recorder.retriesMax
+        forgetAdopted()
         tellVersionNews()
         if !isPerforming { pace.committed() }
     }

@@ -113,6 +113,10 @@ struct Memory {
     var unresolved: [Stash.Entry] = []
     /// Items that the last whole scan did not find.
     var missing: [Int64] = []
+    /// What has become items: not expected any more once the transaction is committed.
+    var adopted: [Mark] = []
+    /// Files that the transaction took their marks from: they have them again when it fails.
+    var unmarked: [Unmarked] = []
     /// What is to be told of versions once the transaction is committed.
     var versionNews: [(VersionChange, [Identifier], [Name])] = []
 }

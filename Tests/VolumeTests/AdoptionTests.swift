@@ -3,6 +3,7 @@ import Foundation
 import Glibc
 import Journal
 import Model
+import Synchronization
 import SystemCalls
 import Testing
 
@@ -161,6 +162,73 @@ import Testing
         try tree.checkInvariants()
     }
 
+    /// The transaction that notes both arrivals fails at the second one, as on a full disk.
+    @Test func anArrivalIsKnownWhenItsTransactionIsTriedAgain() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", old, by: program)
+        #expect(tree.quiet())
+        let before = try #require(try tree.item("a"))
+        let first = try tree.arrival(new, item: before.id, parents: [before.current!])
+        let second = try tree.arrival(Array("other".utf8))
+        failOnce(at: second.mark, in: tree.volume!)
+        let names = (
+            try tree.prepare(first, new), try tree.prepare(second, Array("other".utf8))
+        )
+        let (isHeld, mayGo) = (DispatchSemaphore(value: 0), DispatchSemaphore(value: 0))
+        let volume = tree.volume!
+        Thread.detachNewThread {
+            try? volume.perform { _ in
+                isHeld.signal()
+                mayGo.wait()
+            }
+        }
+        isHeld.wait()
+        try tree.bring(names.0, to: "a")
+        try tree.bring(names.1, to: "b")
+        mayGo.signal()
+        #expect(tree.quiet())
+        #expect(try tree.item("a")?.current == first.version?.id)
+        #expect(try tree.versions("a") == [old, new])
+        #expect(try tree.item("b")?.id == second.item)
+        #expect(try !tree.hasMark("a"))
+        #expect(volume.incoming.known(first.mark) == nil)
+        try tree.checkInvariants()
+    }
+
+    /// As above, where only the files' marks tell what they are.
+    @Test func anArrivalKeepsItsMarkWhenItsTransactionFails() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", old, by: program)
+        #expect(tree.quiet())
+        let before = try #require(try tree.item("a"))
+        let known = [
+            try tree.arrival(new, item: before.id, parents: [before.current!]),
+            try tree.arrival(Array("other".utf8)),
+        ]
+        tree.volume.recorder.abandon()
+        try tree.arrive(new, known[0], at: "a")
+        try tree.arrive(Array("other".utf8), known[1], at: "b")
+        tree.onOpening = { volume in
+            volume.onArrival { mark in known.first { $0.mark == mark } }
+            // Whichever the scan finds last.
+            failOnce(atAdoption: 2, in: volume)
+        }
+        try tree.crash {
+            let files = FileManager.default
+            for name in try files.contentsOfDirectory(atPath: tree.store)
+            where name.hasPrefix("events.") {
+                try files.removeItem(atPath: tree.store + "/" + name)
+            }
+        }
+        #expect(tree.quiet())
+        #expect(try tree.item("a")?.id == before.id)
+        #expect(try tree.item("a")?.current == known[0].version?.id)
+        #expect(try tree.versions("a") == [old, new])
+        #expect(try tree.item("b")?.id == known[1].item)
+        #expect(try tree.kinds("b") == [.current])
+        try tree.checkInvariants()
+    }
+
     @Test func whatNobodyExpectsIsANewFile() throws {
         let tree = try ProgramTree()
         let arrival = try tree.arrival(new)
@@ -247,5 +315,21 @@ import Testing
         try tree.volume.reidentify(before.id, to: id)
         #expect(try tree.item("a")?.id == id)
         #expect(throws: VolumeError.self) { try tree.volume.reidentify(.random(), to: id) }
+    }
+}
+
+private final class Adoptions: Sendable {
+    let count = Atomic<Int>(0)
+}
+
+/// The transaction that adopts this arrival, or the one of that number, finds the disk full once.
+private func failOnce(
+    at mark: Mark? = nil, atAdoption number: Int = 1, in volume: Volume
+) {
+    let adoptions = Adoptions()
+    volume.onAdoption { adopted, _, _ in
+        guard mark == nil || adopted == mark else { return }
+        let count = adoptions.count.wrappingAdd(1, ordering: .relaxed).newValue
+        if count == number { throw VolumeError(.full, "The disk is full.") }
     }
 }
