@@ -64,7 +64,7 @@ extension Driver {
 
     func renameInTurn(
         _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
-        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32, isFetched: Bool
     ) {
         guard let new = names(in: to.parent, to.name) else {
             return leaveInTurn(request, from, to, flags: flags)
@@ -90,11 +90,16 @@ extension Driver {
         inTurn(request, wishes) { [self] in
             let hadTarget = exists(new)
             request.answer { () throws(Errno) in
-                try oldName.asCString { from throws(Errno) in
-                    try newName.asCString { to throws(Errno) in
-                        try carryOut(request, (oldParent, from), (newParent, to), flags: flags)
+                let isDone = try oldName.asCString { from throws(Errno) in
+                    try newName.asCString { to throws(Errno) -> Bool in
+                        let (from, to) = ((oldParent, from), (newParent, to))
+                        let needed = try carryOut(
+                            request, from, to, flags: flags, isFetched: isFetched)
+                        if let needed { try fetch(needed, for: request, from, to, flags: flags) }
+                        return needed == nil
                     }
                 }
+                guard isDone else { return }
                 // Told before the program goes on: what it does next, such as ending its turn,
                 // must find everybody at the new place.
                 if isExchange {
@@ -128,7 +133,8 @@ extension Driver {
                 do throws(Errno) {
                     try oldName.asCString { from throws(Errno) in
                         try newName.asCString { to throws(Errno) in
-                            try carryOut(
+                            // What comes from beside the tree has all its bytes.
+                            _ = try carryOut(
                                 request, (oldParent, from), (newParent, to), flags: flags,
                                 expected: expected)
                         }

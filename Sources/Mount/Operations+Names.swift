@@ -111,6 +111,16 @@ extension Driver {
             guard !nodes.flags(of: source).contains(.stashed) else { throw .notFound }
             let directory = try directory(parent)
             let file = try descriptor(source)
+            let (copy, caller) = (terminated(name), request.caller)
+            let again: @Sendable (Request) -> Void = { [parent] request in
+                cl_thread_serve(caller.unique, caller.group)
+                copy.asCString { self.beginLink(request, id, in: parent.id, $0) }
+            }
+            guard volume.keepHere(source.inode) else { return retry(request, else: {}, again) }
+            defer { volume.endKeepingHere(source.inode) }
+            if try isNeeded(file, under: name, in: parent) {
+                guard try haveWhole(request, file, again) else { return }
+            }
             try check(cl_link_fd(file.raw, directory.raw, name))
             var status = try file.status()
             nodes.linked(source, name, in: parent, isLocal: volume.isLocal(name))

@@ -88,19 +88,23 @@ extension Driver {
 
     func rename(
         _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
-        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32, isFetched: Bool = false
     ) {
         request.answer { () throws(Errno) in
-            try carryOut(request, from, to, flags: flags)
+            let needed = try carryOut(request, from, to, flags: flags, isFetched: isFetched)
+            if let needed { return try fetch(needed, for: request, from, to, flags: flags) }
             request.done()
         }
     }
 
     /// The renaming itself, without an answer. Where what is replaced is not as `expected`, EBUSY.
+    /// Where bytes have to be fetched first, nothing is done, and it is said which. `isFetched`:
+    /// all of a directory has been.
     func carryOut(
         _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
-        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32, expected: Trace? = nil
-    ) throws(Errno) {
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32, expected: Trace? = nil,
+        isFetched: Bool = false
+    ) throws(Errno) -> Needed? {
         let source = try node(from.parent)
         let target = try node(to.parent)
         try refuseReserved(from.name)
@@ -109,7 +113,8 @@ extension Driver {
         let targetDirectory = try directory(target)
         let actor = actor(request.caller)
         let isApplier = gate.isApplier(request.caller.process)
-        try namespace.writing { () throws(Errno) in
+        let isExchange = flags & Flag.renameExchange != 0
+        return try namespace.writing { () throws(Errno) -> Needed? in
             let moved = try present(from.name, in: sourceDirectory)
             let replaced: Victim?
             do throws(Errno) { replaced = try victim(to.name, in: targetDirectory) } catch {
@@ -118,6 +123,21 @@ extension Driver {
             }
             if let expected, replaced.map({ Trace($0.status).differs(from: expected) }) ?? true {
                 throw Errno(EBUSY)
+            }
+            let files = isApplier ? [] : isExchange ? [moved, replaced] : [moved]
+            guard keepHere(files) else {
+                return .file(try SharedDescriptor(pathOf: from.name, in: sourceDirectory.raw))
+            }
+            defer { endKeepingHere(files) }
+            let (here, there) = (
+                End(parent: source, directory: sourceDirectory, name: from.name),
+                End(parent: target, directory: targetDirectory, name: to.name)
+            )
+            if !isApplier,
+                let needed = try needed(
+                    moved, here, there, over: replaced, flags: flags, isFetched: isFetched)
+            {
+                return needed
             }
             var isSwap = false
             if isApplier {
@@ -135,7 +155,8 @@ extension Driver {
             if isApplier { gate.carriedOut() }
             settle(
                 moved, replaced, (source, from.name), (target, to.name),
-                isExchange: flags & Flag.renameExchange != 0, isStashed: isStashed)
+                isExchange: isExchange, isStashed: isStashed)
+            return nil
         }
     }
 

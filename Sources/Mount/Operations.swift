@@ -66,11 +66,7 @@ private func addNames(_ table: inout fuse_lowlevel_ops) {
     }
     table.link = { raw, id, parent, name in
         let request = Request(raw)
-        let driver = request.driver
-        if driver.turns.isQuiet { return driver.link(request, id, in: parent, name!) }
-        driver.makeInTurn(request, in: parent, name!) {
-            driver.link(request, id, in: parent, $0)
-        }
+        request.driver.beginLink(request, id, in: parent, name!)
     }
 }
 
@@ -98,8 +94,7 @@ private func addRemoving(_ table: inout fuse_lowlevel_ops) {
         if VersionNodes.isVirtual(parent) {
             return driver.renameVersion(request, from, to, flags: flags)
         }
-        if driver.turns.isQuiet { return driver.rename(request, from, to, flags: flags) }
-        driver.renameInTurn(request, from, to, flags: flags)
+        driver.beginRename(request, from, to, flags: flags)
     }
 }
 

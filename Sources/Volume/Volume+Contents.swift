@@ -161,6 +161,22 @@ extension Volume {
         hydration.willRead(range, of: file)
     }
 
+    /// The placeholders below a directory, by their paths from there.
+    package static func placeholders(below directory: Int32) throws(Errno) -> [[Name]] {
+        var found: [[Name]] = []
+        try forEachName(in: directory) { (name) throws(Errno) in
+            let trace = Trace(try entryStatus(name, in: directory))
+            if trace.isDirectory {
+                let inner = try openBeneath([name], from: directory, flags: O_PATH | O_DIRECTORY)
+                found += try placeholders(below: inner.raw).map { [name] + $0 }
+            } else if trace.isFile, trace.size > 0 {
+                let file = try openBeneath([name], from: directory, flags: O_PATH)
+                if AbsentMark(of: file.raw) != nil { found.append([name]) }
+            }
+        }
+        return found
+    }
+
     /// Runs what may wait for the network on a thread that may.
     package func remotely(_ body: @escaping @Sendable () -> Void) { hydration.pool.run(body) }
 

@@ -171,6 +171,15 @@ extension Volume {
         ignoreFile.current.matches(path: path, isDirectory: true)
     }
 
+    /// Whether a file there is never a version: by its name, its path, or a directory around it.
+    package func isLocal(_ path: [Name]) -> Bool {
+        let names = ignoreFile.current
+        return names.matches(path: path, isDirectory: false)
+            || path.indices.dropFirst().contains {
+                names.matches(path: Array(path[..<$0]), isDirectory: true)
+            }
+    }
+
     /// Whether files of that name are never versions: temporary and lock files, and what the ignore
     /// file adds.
     package func isLocal(_ name: UnsafePointer<CChar>) -> Bool {

@@ -1,0 +1,178 @@
+import CFuse
+import CLinux
+import Glibc
+import Model
+import SystemCalls
+import Volume
+
+// Renames and links that make a placeholder's bytes another document's, or a part of a package. Its
+// mark says whose bytes are missing, and zeros are nobody's contents: so the bytes are fetched
+// first, as for an open, and the call fails when they cannot be had. A placeholder that only gets
+// another name goes on without its bytes.
+extension Driver {
+    /// What has to be here before a rename is carried out.
+    enum Needed {
+        case file(SharedDescriptor)
+        /// All that lies below a directory.
+        case directory(SharedDescriptor)
+    }
+
+    /// One of the two names of a rename.
+    struct End {
+        let parent: Node
+        let directory: SharedDescriptor
+        let name: UnsafePointer<CChar>
+    }
+
+    func beginRename(
+        _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32, isFetched: Bool = false
+    ) {
+        if turns.isQuiet {
+            rename(request, from, to, flags: flags, isFetched: isFetched)
+        } else {
+            renameInTurn(request, from, to, flags: flags, isFetched: isFetched)
+        }
+    }
+
+    func beginLink(
+        _ request: Request, _ id: UInt64, in parent: UInt64, _ name: UnsafePointer<CChar>
+    ) {
+        if turns.isQuiet { return link(request, id, in: parent, name) }
+        makeInTurn(request, in: parent, name) { self.link(request, id, in: parent, $0) }
+    }
+
+    /// What a rename needs; nil: nothing. Called with the namespace locked.
+    func needed(
+        _ moved: Victim, _ from: End, _ to: End, over replaced: Victim?, flags: UInt32,
+        isFetched: Bool
+    ) throws(Errno) -> Needed? {
+        guard let replaced, replaced.status.st_ino != moved.status.st_ino else {
+            return try needed(moved, from, to, isOverFile: false, isFetched: isFetched)
+        }
+        // It is about to be refused.
+        if flags & Flag.renameNoReplace != 0 { return nil }
+        let files = (Trace(moved.status).isFile, Trace(replaced.status).isFile)
+        let first = try needed(moved, from, to, isOverFile: files.1, isFetched: isFetched)
+        guard first == nil, flags & Flag.renameExchange != 0 else { return first }
+        return try needed(replaced, to, from, isOverFile: files.0, isFetched: isFetched)
+    }
+
+    private func needed(
+        _ moved: Victim, _ from: End, _ to: End, isOverFile: Bool, isFetched: Bool
+    ) throws(Errno) -> Needed? {
+        let trace = Trace(moved.status)
+        if trace.isDirectory {
+            guard !isFetched, let (old, new) = paths(from, to), !isInPackage(old),
+                isInPackage(new)
+                    || Volume.isPackage(name: new[new.count - 1])
+                        && !Volume.isPackage(name: old[old.count - 1])
+            else { return nil }
+            return .directory(try SharedDescriptor(pathOf: from.name, in: from.directory.raw))
+        }
+        guard trace.isFile, trace.size > 0 else { return nil }
+        let file = try SharedDescriptor(pathOf: from.name, in: from.directory.raw)
+        guard AbsentMark(of: file.raw) != nil, let (old, new) = paths(from, to) else { return nil }
+        let isAnother = isInPackage(new) || isDocument(new) && (isOverFile || !isDocument(old))
+        return isAnother ? .file(file) : nil
+    }
+
+    /// Nobody gives their bytes up until `endKeepingHere`. False: of one of them they just are.
+    func keepHere(_ files: [Victim?]) -> Bool {
+        for (index, file) in files.enumerated() {
+            guard let file, !volume.keepHere(UInt64(file.status.st_ino)) else { continue }
+            endKeepingHere(Array(files[..<index]))
+            return false
+        }
+        return true
+    }
+
+    func endKeepingHere(_ files: [Victim?]) {
+        for file in files.compactMap(\.self) {
+            volume.endKeepingHere(UInt64(file.status.st_ino))
+        }
+    }
+
+    /// Whether a second name makes a placeholder's bytes another document's too.
+    func isNeeded(_ file: SharedDescriptor, under name: UnsafePointer<CChar>, in parent: Node)
+        throws(Errno) -> Bool
+    {
+        guard AbsentMark(of: file.raw, size: Int64(try file.status().st_size)) != nil,
+            let path = nodes.path(of: parent).map({ $0 + [Name(cString: name)] })
+        else { return false }
+        return isInPackage(path) || isDocument(path)
+    }
+
+    /// Nil: one of them is no name of the tree.
+    private func paths(_ from: End, _ to: End) -> (old: [Name], new: [Name])? {
+        guard let old = nodes.path(of: from.parent), let new = nodes.path(of: to.parent) else {
+            return nil
+        }
+        return (old + [Name(cString: from.name)], new + [Name(cString: to.name)])
+    }
+
+    private func isDocument(_ path: [Name]) -> Bool { !volume.isLocal(path) }
+
+    /// The files of a weak package are documents of their own.
+    private func isInPackage(_ path: [Name]) -> Bool {
+        self.path(path).steps.dropLast().contains {
+            $0.isPackage && !Volume.isWeakPackage(name: $0.name)
+        }
+    }
+
+    // MARK: Fetching
+
+    /// Begins the rename anew when the bytes are here.
+    func fetch(
+        _ needed: Needed, for request: Request,
+        _ from: (parent: UInt64, name: UnsafePointer<CChar>),
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32
+    ) throws(Errno) {
+        let caller = request.caller
+        let (oldName, newName) = (terminated(from.name), terminated(to.name))
+        let (oldParent, newParent) = (from.parent, to.parent)
+        let isFetched = if case .directory = needed { true } else { false }
+        let again: @Sendable (Request) -> Void = { [self] request in
+            cl_thread_serve(caller.unique, caller.group)
+            oldName.asCString { from in
+                newName.asCString { to in
+                    beginRename(
+                        request, (oldParent, from), (newParent, to), flags: flags,
+                        isFetched: isFetched)
+                }
+            }
+        }
+        switch needed {
+        case .file(let file):
+            if try haveWhole(request, file, again) { retry(request, else: {}, again) }
+        case .directory(let directory):
+            parking.park(
+                request, on: .questions,
+                { () throws(Errno) in try Volume.placeholders(below: directory.raw) },
+                answer: { self.fetch($1[...], below: directory, for: $0, again) })
+        }
+    }
+
+    /// One file after the other.
+    private func fetch(
+        _ paths: ArraySlice<[Name]>, below directory: SharedDescriptor, for request: Request,
+        _ go: @escaping @Sendable (Request) -> Void
+    ) {
+        request.answer { () throws(Errno) in
+            var rest = paths
+            while let path = rest.first {
+                let left = rest
+                if let found = try? openBeneath(path, from: directory.raw, flags: Flag.path) {
+                    let isHere = try haveWhole(
+                        request, SharedDescriptor(owning: found.release())
+                    ) {
+                        self.fetch(left, below: directory, for: $0, go)
+                    }
+                    guard isHere else { return }
+                }
+                rest = rest.dropFirst()
+            }
+            go(request)
+        }
+    }
+}

@@ -1,0 +1,166 @@
+import CLinux
+import Foundation
+import Glibc
+import Support
+import Testing
+
+/// Renames and links that make a placeholder's bytes another document's, or a part of one.
+@Suite("renaming on demand")
+struct OnDemandRenamingTests {
+    private func versions(_ volume: OnDemandVolume, _ name: String) throws -> Int {
+        try FileManager.default.contentsOfDirectory(atPath: "\(volume.path)/.versions/\(name)")
+            .count
+    }
+
+    private func package(_ volume: OnDemandVolume, _ name: String) throws {
+        try Command("mkdir", "\(volume.path)/\(name)").succeed()
+        try Command("sh", "-c", "echo text > \(volume.path)/\(name)/text").succeed()
+        try volume.order("keep", name)
+    }
+
+    @Test("what is put over a document comes first", arguments: [1000, 3 << 20], DataPath.allCases)
+    func over(size: Int, way: DataPath) throws {
+        try OnDemandVolume.with(way.rawValue) { volume in
+            let draft = try volume.absent("draft.txt", bytes: size)
+            try volume.absent("report.txt", bytes: size)
+            try Command("mv", "\(volume.path)/draft.txt", "\(volume.path)/report.txt").succeed()
+            #expect(try volume.order("dataless", "report.txt") == "false")
+            try volume.order("keep", "report.txt")
+            #expect(try versions(volume, "report.txt") == 2)
+            try volume.unmount()
+            try volume.mount()
+            #expect(try volume.read("report.txt") == draft)
+            #expect(try versions(volume, "report.txt") == 2)
+            #expect(try volume.order("doctor") == "")
+        }
+    }
+
+    @Test("two documents that are exchanged come first")
+    func exchanged() throws {
+        try OnDemandVolume.with { volume in
+            let (a, b) = ("\(volume.path)/a.txt", "\(volume.path)/b.txt")
+            let first = try volume.absent("a.txt", bytes: 5000)
+            let second = try volume.absent("b.txt", bytes: 6000)
+            try #require(
+                cl_renameat2(AT_FDCWD, a, AT_FDCWD, b, 2) == 0)
+            for name in ["a.txt", "b.txt"] {
+                #expect(try volume.order("dataless", name) == "false")
+                try volume.order("keep", name)
+                #expect(try versions(volume, name) == 2)
+            }
+            #expect(try volume.read("a.txt") == second)
+            #expect(try volume.read("b.txt") == first)
+        }
+    }
+
+    @Test("what goes into a package comes first", arguments: ["mv", "ln", "directory"])
+    func intoPackage(how: String) throws {
+        try OnDemandVolume.with { volume in
+            try package(volume, "Note.rtfd")
+            try Command("mkdir", "-p", "\(volume.path)/photos/more").succeed()
+            let photo = try volume.absent("photos/more/photo.jpg", bytes: 50_000)
+            let directory = how == "directory"
+            let from = "\(volume.path)/photos" + (directory ? "" : "/more/photo.jpg")
+            try Command(how == "ln" ? "ln" : "mv", from, "\(volume.path)/Note.rtfd/").succeed()
+            try volume.order("keep", "Note.rtfd")
+            #expect(try versions(volume, "Note.rtfd") == 2)
+            let path = "Note.rtfd/" + (directory ? "photos/more/photo.jpg" : "photo.jpg")
+            try volume.set("offline")
+            #expect(try volume.read(path) == photo)
+            #expect(try volume.order("doctor") == "")
+        }
+    }
+
+    @Test("what becomes a package comes first")
+    func becomesPackage() throws {
+        try OnDemandVolume.with { volume in
+            try Command("mkdir", "\(volume.path)/photos").succeed()
+            var photos: [String: Data] = [:]
+            for name in ["a", "b", "c"] {
+                photos[name] = try volume.absent("photos/\(name)", bytes: 50_000)
+            }
+            try Command("mv", "\(volume.path)/photos", "\(volume.path)/photos.pages").succeed()
+            try volume.order("keep", "photos.pages")
+            try volume.set("offline")
+            for (name, bytes) in photos {
+                #expect(try volume.read("photos.pages/\(name)") == bytes)
+            }
+        }
+    }
+
+    @Test("a temporary file that becomes a document, and a second name, come first")
+    func anotherName() throws {
+        try OnDemandVolume.with { volume in
+            let bytes = try volume.absent("a.txt", bytes: 5000)
+            let path = "\(volume.path)/a.txt"
+            try Command("ln", path, "\(volume.path)/b.txt").succeed()
+            try volume.set("offline")
+            #expect(try volume.read("b.txt") == bytes)
+            try volume.set("offline", nil)
+            let other = try volume.absent("c.txt", bytes: 5000)
+            try Command("mv", "\(volume.path)/c.txt", "\(volume.path)/c.tmp").succeed()
+            #expect(volume.asked.isEmpty)
+            try Command("mv", "\(volume.path)/c.tmp", "\(volume.path)/d.txt").succeed()
+            try volume.order("keep", "d.txt")
+            try volume.set("offline")
+            #expect(try volume.read("d.txt") == other)
+        }
+    }
+
+    @Test("without the hub nothing is renamed, and nothing is lost")
+    func offline() throws {
+        try OnDemandVolume.with { volume in
+            let draft = try volume.absent("draft.txt", bytes: 5000)
+            let report = try volume.absent("report.txt", bytes: 5000)
+            try package(volume, "Note.rtfd")
+            try volume.set("offline")
+            for words in [
+                ["mv", "draft.txt", "report.txt"], ["mv", "draft.txt", "Note.rtfd/draft.txt"],
+                ["ln", "draft.txt", "Note.rtfd/draft.txt"], ["ln", "draft.txt", "second.txt"],
+            ] {
+                let names = words.dropFirst().map { "\(volume.path)/\($0)" }
+                let failure = try Command(words[0], names[0], names[1]).run()
+                #expect(failure.errors.contains("unreachable"), "\(words): \(failure.errors)")
+            }
+            // A document may have another name, or none, without its bytes.
+            try Command("mv", "\(volume.path)/draft.txt", "\(volume.path)/final.txt").succeed()
+            #expect(try versions(volume, "final.txt") == 1)
+            #expect(try versions(volume, "Note.rtfd") == 1)
+            try volume.set("offline", nil)
+            #expect(try volume.read("final.txt") == draft)
+            #expect(try volume.read("report.txt") == report)
+            #expect(try volume.order("doctor") == "")
+        }
+    }
+
+    @Test("many renames that wait keep nobody else waiting, and a signal ends them")
+    func waiting() throws {
+        try OnDemandVolume.with { volume in
+            try "there".write(
+                toFile: "\(volume.path)/there", atomically: false, encoding: .utf8)
+            for number in 0..<12 {
+                try Command("mkdir", "\(volume.path)/\(number)").succeed()
+                try volume.absent("\(number)/a.txt", bytes: 5000)
+                try volume.absent("\(number)/b.txt", bytes: 5000)
+            }
+            try volume.set("hold")
+            let null = open("/dev/null", O_RDWR | O_CLOEXEC)
+            defer { close(null) }
+            let moves = try (0..<12).map { number in
+                let names = ["a.txt", "b.txt"].map { "\(volume.path)/\(number)/\($0)" }
+                return try ChildProcess("mv", names, input: null, output: null, errors: null)
+            }
+            try wait(for: "a request to the hub") { volume.asked.isEmpty ? nil : true }
+            #expect(try volume.read("there") == Data("there".utf8))
+            try Command("sh", "-c", "echo new > \(volume.path)/new").succeed()
+            moves[0].send(SIGTERM)
+            #expect(try moves[0].waitForEnd(seconds: 20) != 0)
+            try volume.set("hold", nil)
+            for move in moves.dropFirst() { #expect(try move.waitForEnd(seconds: 60) == 0) }
+            let left = try ["0", "1"].map {
+                try FileManager.default.contentsOfDirectory(atPath: "\(volume.path)/\($0)").count
+            }
+            #expect(left == [2, 1])
+        }
+    }
+}
