@@ -36,12 +36,17 @@ extension Recorder {
 
     /// A program has changed an inode's mode, attributes or times.
     func attributesChanged(_ inode: UInt64, _ t: Transaction) throws {
-        for item in try t.items(inode: inode) where item.hasAttributes {
+        for item in try t.items(inode: inode) where item.hasAttributes || item.kind == .symlink {
             guard let path = try t.path(of: item.key),
                 let file = try? openBeneath(path, from: tree, flags: O_PATH),
                 case let now = status(file.raw), now.inode == inode
             else { continue }
             var changed = item
+            changed.show(link: now)
+            guard item.hasAttributes else {
+                if changed != item { try t.update(changed) }
+                continue
+            }
             note(attributes: attributes(of: file.raw), now, on: &changed)
             if item.kind == .file, item.changed != 0, memory.works[item.key] == nil {
                 let isSame = item.size == UInt64(now.size) && item.modified == now.modified
@@ -113,4 +118,11 @@ extension Recorder {
 extension Item {
     /// Symlinks and special files have none that travel.
     var hasAttributes: Bool { kind == .file || kind == .directory || kind == .package }
+
+    /// Of a symlink, what tells whether it still points to where it did.
+    mutating func show(link trace: Trace) {
+        guard kind == .symlink, trace.isSymlink else { return }
+        size = UInt64(max(0, trace.size))
+        modified = trace.modified
+    }
 }

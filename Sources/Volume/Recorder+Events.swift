@@ -248,6 +248,7 @@ extension Recorder {
         var item = Item(
             parent: parent, name: name, kind: kind(of: trace, name: name), inode: trace.inode)
         if item.hasAttributes { item.mode = trace.permissions }
+        item.show(link: trace)
         item.key = try t.insert(item)
         switch item.kind {
         case .directory:

@@ -166,6 +166,7 @@ extension Recorder {
             memory.scan?.waiting.append(item.key)
             return
         }
+        if item.kind == .symlink { return try compare(link: item, trace, in: directory, t) }
         guard item.kind == .file else { return }
         if item.inode != trace.inode || item.changed != trace.changed,
             let file = try? openBeneath([item.name], from: directory, flags: O_PATH),
@@ -194,6 +195,22 @@ extension Recorder {
         try t.update(item)
     }
 
+    /// What a symlink points to is part of what it is: with another target it is another item.
+    /// Nothing changes a symlink in place, and its inode's number may be used again (or, in a
+    /// copied store, be another): its length and modification time tell.
+    private func compare(
+        link item: Item, _ trace: Trace, in directory: Int32, _ t: Transaction
+    ) throws {
+        var now = item
+        now.show(link: trace)
+        guard item.modified == 0 || (now.size, now.modified) == (item.size, item.modified) else {
+            try lose(item, t)
+            return try add(item.name, trace, to: item.parent, in: directory, t)
+        }
+        now.inode = trace.inode
+        if now != item { try t.update(now) }
+    }
+
     private func add(
         _ name: Name, _ trace: Trace, to parent: Int64, in directory: Int32, _ t: Transaction
     ) throws {
@@ -204,6 +221,7 @@ extension Recorder {
         }
         var item = Item(
             parent: parent, name: name, kind: kind(of: trace, name: name), inode: trace.inode)
+        item.show(link: trace)
         if item.hasAttributes, let file = try? openBeneath([name], from: directory, flags: O_PATH) {
             if try arrived(trace, named: name, in: parent, at: file.raw, t) {
                 if trace.isDirectory, let found = try t.item(parent: parent, name: name) {
@@ -217,5 +235,4 @@ extension Recorder {
         item.key = try t.insert(item)
         if trace.isDirectory { memory.scan?.waiting.append(item.key) }
     }
-
 }

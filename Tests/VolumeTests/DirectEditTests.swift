@@ -98,6 +98,37 @@ import Testing
         tree.stop()
     }
 
+    @Test("a symlink that points elsewhere is another item", arguments: [true, false])
+    func retargeted(isCopied: Bool) throws {
+        let tree = try ProgramTree()
+        for name in ["a", "b"] { try tree.symlink("old", name, by: program) }
+        try tree.symlink("same", "c", by: program)
+        #expect(tree.quiet())
+        // A hub is told what is noted from here on.
+        try tree.volume.journal.write { t in
+            try t.startNoting()
+            for key in try t.unsent(after: 0, limit: 100) { try t.removeUnsent(key) }
+        }
+        let before = try ["a", "b", "c"].map { try #require(try tree.item($0)).id }
+        let retarget = {
+            // The file system is free to give the same inode number again.
+            unlink(tree.real("a"))
+            symlink("new", tree.real("a"))
+            unlink(tree.real("b"))
+            symlink("elsewhere", tree.real("b"))
+        }
+        if isCopied { try tree.crash(copied: true, retarget) } else { try tree.remount(retarget) }
+        #expect(tree.quiet())
+        let after = try ["a", "b", "c"].map { try #require(try tree.item($0)) }
+        #expect(after[0].id != before[0] && after[1].id != before[1] && after[2].id == before[2])
+        try tree.volume.journal.read { reader in
+            let isUnsent = try after.map { try reader.isUnsent($0.key) }
+            #expect(isUnsent == [true, true, false])
+        }
+        try tree.checkInvariants()
+        tree.stop()
+    }
+
     private func versions(_ tree: ProgramTree) throws -> Set<Identifier> {
         try tree.volume.journal.read { reader in
             var items: [Int64] = []
