@@ -161,18 +161,27 @@ extension Recorder {
     /// What follows from a recording that is in the journal.
     private func told(_ recording: Recording) {
         let key = recording.item.key
-        for version in recording.lost {
-            log.warning(
-                """
-                Version \(version.number) of \(recording.item.name) was overwritten while the \
-                volume was not mounted, so it is no longer among its versions.
-                """)
-        }
+        if !recording.lost.isEmpty { tell(lost: recording.lost, of: recording.item) }
         if let problem = recording.problem { tell("bytes of \(key)", problem) }
         if let trace = recording.keptTrace { kept.set(trace) }
         let conflicts = recording.versions.filter { $0.version.kind == .conflict }
         if !conflicts.isEmpty, let path = try? look({ try $0.path(of: key) }) {
             heard(.gained, conflicts.map(\.version.id), path)
+        }
+    }
+
+    /// Said in the log, and in the status until the volume is opened again.
+    private func tell(lost versions: [Version], of item: Item) {
+        let path = (try? look { try $0.path(of: item.key) }) ?? [item.name]
+        let numbers = versions.map { String($0.number) }.joined(separator: ", ")
+        let message =
+            "Version \(numbers) of \(path.shown) was replaced in the store's tree while the volume "
+            + "was not mounted: those contents are nowhere any more, and no longer among its "
+            + "versions. Through the mount nothing is lost that way."
+        log.warning("\(message)")
+        signal.change {
+            // The log has them all.
+            if report.losses.count < 100 { report.losses["versions of \(item.key)"] = message }
         }
     }
 

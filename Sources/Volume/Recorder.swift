@@ -93,6 +93,9 @@ final class Recorder: @unchecked Sendable {
 
     /// What others may know of the recorder's state.
     struct Report: Sendable {
+        /// Versions that were lost while nobody watched: told as problems are, but nothing is wrong
+        /// with the store.
+        var losses: [String: String] = [:]
         var works = 0
         var isScanning = false
         var scannedItems = 0

@@ -59,7 +59,8 @@ extension Volume {
     }
 
     package func status() throws(VolumeError) -> VolumeStatus {
-        let report = recorder.signal.look { recorder.report }
+        var report = recorder.signal.look { recorder.report }
+        report.problems.merge(report.losses) { $1 }
         let counts = try journal.read { reader in
             (
                 items: try reader.itemCount(), documents: try reader.documentCount(),

@@ -129,6 +129,34 @@ import Testing
         tree.stop()
     }
 
+    @Test("what was replaced in the tree is named: which version of which document is gone")
+    func replaced() throws {
+        let tree = try ProgramTree()
+        try tree.mkdir("d", by: program)
+        for name in ["d/a", "b", "c"] {
+            for text in ["one", "two"] { try tree.save(name, "\(text) of \(name)", by: program) }
+        }
+        #expect(tree.quiet())
+        try tree.remount {
+            try Data("new".utf8).write(
+                to: URL(fileURLWithPath: tree.real("d/a")), options: .atomic)
+            try Data("other".utf8).write(to: URL(fileURLWithPath: tree.real("b")))
+        }
+        #expect(tree.quiet())
+        let problems = try tree.volume.status().problems
+        #expect(problems.count == 2)
+        for name in ["d/a", "b"] {
+            #expect(problems.contains { $0.hasPrefix("Version 2 of \(name) was replaced") })
+            #expect(try tree.texts(name).first == "one of \(name)")
+        }
+        #expect(try tree.texts("c") == ["one of c", "two of c"])
+        // It is said once.
+        try tree.remount()
+        #expect(tree.quiet())
+        #expect(try tree.volume.status().problems == [])
+        tree.stop()
+    }
+
     private func versions(_ tree: ProgramTree) throws -> Set<Identifier> {
         try tree.volume.journal.read { reader in
             var items: [Int64] = []
