@@ -3,6 +3,7 @@ import Coordination
 import Glibc
 import Model
 import SystemCalls
+import Volume
 
 // What those who give turns to the clients of the control socket ask of a mount.
 extension MountSession {
@@ -42,6 +43,23 @@ extension MountSession {
     /// A turn to write these begins.
     package func willChange(_ paths: [Path]) {
         for path in paths { _ = driver.turns.marks.change(path.names, to: driver.mark(path.names)) }
+    }
+
+    /// A turn to write these ends: packages are recorded as they are now, before others may write
+    /// to them. Calls `done`, at once where there are none.
+    package func record(packagesOf paths: [Path], _ done: @escaping @Sendable () -> Void) {
+        var packages: Set<[Name]> = []
+        for path in paths {
+            // One that the turn has made was none when it began.
+            let steps = driver.path(path.names).steps
+            let index = steps.firstIndex { $0.isPackage && !Volume.isWeakPackage(name: $0.name) }
+            if let index { packages.insert(steps[...index].map(\.name)) }
+        }
+        guard !packages.isEmpty else { return done() }
+        driver.parking.errand(on: .questions) { [driver, packages] in
+            for package in packages { driver.volume.recordPackage(at: package) }
+            done()
+        }
     }
 
     /// A turn to write these ends: presenters are told what has changed.

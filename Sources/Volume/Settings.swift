@@ -34,6 +34,8 @@ package struct Settings: Sendable {
     package var tombstoneSeconds = 10.0
     /// Seconds without a change before a package is taken to be saved.
     package var packageQuietSeconds = 1.0
+    /// Seconds that the end of a turn waits until the packages written in it have been recorded.
+    package var packageTurnSeconds = 2.0
     /// Seconds after which a document that could not be recorded is looked at again; twice as many
     /// the next time.
     package var postponeSeconds = 0.5

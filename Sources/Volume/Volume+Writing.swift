@@ -104,6 +104,12 @@ extension Volume {
         writing.baseline = trace
     }
 
+    /// The same of a package, which is a document as a whole: what it holds now is a version.
+    /// Returns when it is recorded; where that takes too long, it is recorded later, as it is then.
+    package func recordPackage(at path: [Name]) {
+        _ = recorder.catchUp(with: .path(path), timeoutSeconds: settings.packageTurnSeconds)
+    }
+
     /// Before truncate(2), or ftruncate(2) by a handle that writes (`isWriter`), to `size`. True
     /// when done; false: call again with `mayBlock` from a thread that may take its time.
     package func willTruncate(

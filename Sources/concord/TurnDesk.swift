@@ -64,7 +64,7 @@ final class TurnDesk: Sendable {
 
     func left(_ client: Connection) {
         guard let gone = clients.withLock({ $0.removeValue(forKey: client.number) }) else { return }
-        for id in gone.claims.values { tellChanges(of: id) }
+        for id in gone.claims.values { written(by: id).map(tell) }
         arbiter.leave(gone.party)
     }
 
@@ -167,21 +167,36 @@ final class TurnDesk: Sendable {
 
     private func release(_ request: Control.Request, _ client: Connection) throws(VolumeError) {
         let id = try claimID(request, client)
-        guard arbiter.granted(id) != nil else {
+        guard let written = written(by: id) else {
             throw VolumeError(
                 .invalid, "claim \(request.claim ?? 0) has no turn yet: cancel it instead")
         }
-        tellChanges(of: id)
         forget(request.claim ?? 0, client)
-        arbiter.step(.released(id))
-        client.reply(request)
+        session.record(packagesOf: written.paths) { [self] in
+            tell(written)
+            arbiter.step(.released(id))
+            client.reply(request)
+        }
+    }
+
+    /// What a turn may have changed, and who knows of it already.
+    private struct Written: Sendable {
+        var paths: [Path]
+        var presenters: Set<PresenterID>
+        var process: Int32
+    }
+
+    /// Nil for a claim that has no turn.
+    private func written(by id: ClaimID) -> Written? {
+        guard let (request, paths) = arbiter.granted(id) else { return nil }
+        return Written(
+            paths: paths.enumerated().filter { request.isWriting($0.offset) }.map(\.element),
+            presenters: request.presenters, process: arbiter.process(request.party))
     }
 
     /// Presenters hear of what a turn has changed before it ends.
-    private func tellChanges(of id: ClaimID) {
-        guard let (request, paths) = arbiter.granted(id) else { return }
-        let written = paths.enumerated().filter { request.isWriting($0.offset) }.map(\.element)
-        session.didChange(written, by: request.presenters, process: arbiter.process(request.party))
+    private func tell(_ written: Written) {
+        session.didChange(written.paths, by: written.presenters, process: written.process)
     }
 
     private func move(_ request: Control.Request, _ client: Connection) throws(VolumeError) {

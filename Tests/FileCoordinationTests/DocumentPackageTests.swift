@@ -30,6 +30,23 @@ import Testing
         }
     }
 
+    @Test("A12.8: what a turn leaves in a package is a version, however soon the next one begins")
+    func saveAfterSave() throws {
+        try withTurns([]) { root in
+            let note = try Note.created("\(root)/a.rtfd", "0")
+            for number in 1...5 {
+                try note.type("\(number)")
+                try onMain { try await note.autosave() }
+            }
+            try note.shut()
+            let history = try versions(of: "\(root)/a.rtfd").versions
+            let texts = try history.map { version in
+                try text("\(root)/.versions/a.rtfd/\(version.fileName.text)/index.txt")
+            }
+            #expect(texts == ["0", "1", "2", "3", "4", "5"])
+        }
+    }
+
     @Test("A18.22: who reads meanwhile, without a turn, has the old or the new, whole")
     func whole() throws {
         try withTurns([]) { root in
@@ -230,9 +247,6 @@ import Testing
             try onMain {
                 let document = Pictured(fileURL: URL(filePath: path))
                 try await document.save(to: document.fileURL, for: .creating)
-                try wait(for: "the first version") {
-                    try versions(of: path).versions.isEmpty ? nil : true
-                }
                 try await document.save(to: document.fileURL, for: .overwriting)
                 try await document.close()
             }
