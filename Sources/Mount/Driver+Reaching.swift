@@ -29,7 +29,9 @@ extension Driver {
                 position.name.asCString { present(&status, in: parent.raw, $0) }
             }
             if position.isStashed { status.st_nlink = 0 }
-            return (status, position.isVolatile ? 0 : Driver.cacheSeconds)
+            return (
+                status, Driver.cacheSeconds(status.st_mode, isVolatile: position.isVolatile)
+            )
         }
     }
 

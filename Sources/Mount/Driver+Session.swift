@@ -92,6 +92,16 @@ extension Driver {
         return Int64(message.loadUnaligned(fromByteOffset: start + 12, as: UInt32.self))
     }
 
+    /// Registers a file for passthrough: an id above 0, or a negative errno. The kernel writes with
+    /// the rights that the thread has now, whoever writes: without the one to leave set-ID bits
+    /// alone, so that the file system below clears them, also where they were set later.
+    func openBacking(_ file: SharedDescriptor) -> Int32 {
+        let result = cl_thread_set_fsetid(0)
+        guard result >= 0 else { return result }
+        defer { _ = cl_thread_set_fsetid(1) }
+        return cf_backing_open(kernel, file.raw)
+    }
+
     // MARK: Replies past libfuse
 
     @discardableResult

@@ -70,6 +70,14 @@ final class Driver: @unchecked Sendable {
     /// remember them.
     static let cacheSeconds = 86400.0
 
+    /// How long the kernel may remember attributes. The mode of a set-ID program it may not: the
+    /// file below loses the bits when somebody else writes, and the kernel would go on to run the
+    /// program by the mode that it remembers.
+    static func cacheSeconds(_ mode: mode_t, isVolatile: Bool) -> Double {
+        let isSetID = mode & S_IFMT == S_IFREG && mode & (S_ISUID | S_ISGID) != 0
+        return isVolatile || isSetID ? 0 : cacheSeconds
+    }
+
     /// A node by the kernel's number.
     func node(_ id: UInt64) throws(Errno) -> Node {
         guard let node = nodes[id] else {

@@ -306,7 +306,7 @@ final class Opening: @unchecked Sendable {
         guard undo == nil, contents?.isComplete ?? true,
             driver.passthrough.load(ordering: .relaxed)
         else { return .daemon }
-        let backing = cf_backing_open(driver.kernel, file.raw)
+        let backing = driver.openBacking(file)
         if backing > 0 { return .passthrough(backing: UInt32(backing)) }
         if backing == -EPERM || backing == -ENOTTY || backing == -EOPNOTSUPP {
             driver.giveUpPassthrough("the kernel refuses it (\(Errno(-backing)))")

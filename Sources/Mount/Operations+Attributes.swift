@@ -97,7 +97,9 @@ extension Driver {
         volume.present(&status) { file.raw }
         let position = nodes.position(of: node)
         if position.isStashed { status.st_nlink = 0 }
-        request.reply(status, seconds: position.isVolatile ? 0 : Driver.cacheSeconds)
+        request.reply(
+            status,
+            seconds: Driver.cacheSeconds(status.st_mode, isVolatile: position.isVolatile))
     }
 
     private func nanoseconds(_ time: timespec, _ which: Int32, set: Int32, now: Int32) -> Int {
@@ -184,7 +186,8 @@ extension Driver {
         // What follows in statx(2) is about mounts and direct I/O of the tree, not of this file
         // system.
         reply.stat.spare2 = cf_statx().spare2
-        reply.attr_valid = position.isVolatile ? 0 : UInt64(Driver.cacheSeconds)
+        reply.attr_valid = UInt64(
+            Driver.cacheSeconds(mode_t(reply.stat.mode), isVolatile: position.isVolatile))
         return reply
     }
 }

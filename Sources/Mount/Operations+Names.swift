@@ -155,7 +155,7 @@ extension fuse_entry_param {
         attr = status
         if entered.isStashed { attr.st_nlink = 0 }
         entry_timeout = Driver.cacheSeconds
-        attr_timeout = entered.isVolatile ? 0 : Driver.cacheSeconds
+        attr_timeout = Driver.cacheSeconds(status.st_mode, isVolatile: entered.isVolatile)
     }
 
     init(absentForSeconds seconds: Double) {

@@ -272,7 +272,7 @@ extension cf_entry_out {
         self.init()
         nodeid = node.id
         entry_valid = UInt64(Driver.cacheSeconds)
-        attr_valid = isVolatile ? 0 : UInt64(Driver.cacheSeconds)
+        attr_valid = UInt64(Driver.cacheSeconds(status.st_mode, isVolatile: isVolatile))
         withUnsafePointer(to: status) { cf_attr_fill(&attr, $0) }
     }
 }

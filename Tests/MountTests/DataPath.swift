@@ -9,7 +9,10 @@ enum DataPath: String, CaseIterable, CustomTestStringConvertible {
     var testDescription: String { rawValue }
 
     /// A volume of its own for `body`.
-    func with(_ body: (MountedVolume) throws -> Void) throws {
-        try MountedVolume.with(options: self == .passthrough ? [] : [rawValue], body)
+    func with(
+        options: [String] = [], _ body: (MountedVolume) throws -> Void
+    ) throws {
+        try MountedVolume.with(
+            options: options + (self == .passthrough ? [] : [rawValue]), body)
     }
 }

@@ -19,10 +19,11 @@ struct PosixPermissionTests {
         return try command.succeed()
     }
 
-    private func asRoot(_ script: String, in volume: MountedVolume) throws {
+    @discardableResult
+    private func asRoot(_ script: String, in volume: MountedVolume) throws -> String {
         var command = Command("sh", "-ec", script)
         command.directory = volume.path
-        try command.succeed()
+        return try command.succeed()
     }
 
     @Test("what users make is theirs, by their umask", arguments: DataPath.allCases)
@@ -130,6 +131,41 @@ struct PosixPermissionTests {
                 #expect(below == 0o777, "\(name) \(String(below, radix: 8))")
             }
             #expect(try FileStatus(of: "\(volume.path)/untouched").permissions == 0o6777)
+        }
+    }
+
+    @Test("what somebody else has written to does not run set-id", arguments: DataPath.allCases)
+    func setIDPrograms(_ way: DataPath) throws {
+        try way.with(options: ["suid"]) { volume in
+            try asRoot(
+                """
+                chmod 755 .
+                for name in appended cut held; do cp "$(command -v id)" $name; done
+                chmod 4777 appended cut; stat -c %a appended cut
+                """, in: volume)
+            let said = try asUser(
+                """
+                ./appended -u; echo x >> appended; ./appended -u; stat -c %a appended
+                ./cut -u; truncate -s +1 cut; ./cut -u; stat -c %a cut
+                """, in: volume)
+            #expect(said == "0\n1000\n777\n0\n1000\n777\n")
+        }
+    }
+
+    @Test("a descriptor from before the set-id bits clears them too", arguments: DataPath.allCases)
+    func setIDAndOpenDescriptors(_ way: DataPath) throws {
+        try way.with(options: ["suid"]) { volume in
+            for (redirection, name) in [(">>", "appended"), ("<>", "written")] {
+                let said = try asRoot(
+                    """
+                    user() { setpriv --reuid=1000 --regid=1000 --groups=1000 "$@"; }
+                    chmod 755 .; cp "$(command -v id)" \(name); chmod 777 \(name)
+                    exec 3\(redirection)\(name); chmod 4777 \(name); stat -c %a \(name)
+                    user sh -ec 'head -c 1 \(name) >&3'; stat -c %a \(name)
+                    exec 3>&-; user ./\(name) -u
+                    """, in: volume)
+                #expect(said == "4777\n777\n1000\n", "\(name)")
+            }
         }
     }
 

@@ -62,6 +62,8 @@ int cl_lock(int fd);
 int cl_thread_become(uid_t uid, gid_t gid);
 int cl_thread_return(void);
 /// The file system ids of this thread alone.
+/// Whether writes of this thread leave set-ID bits alone where it has the right to (CAP_FSETID).
+int cl_thread_set_fsetid(int on);
 void cl_thread_fsids(uid_t uid, gid_t gid);
 /// Gives this thread a umask and working directory of its own, and sets the umask to 0.
 int cl_thread_unshare(void);
