@@ -7,8 +7,8 @@ import SystemCalls
 import Volume
 
 // `.versions/NAME/`: the history of NAME as read-only files, and `.conflicts/NAME/`: what of it is
-// unsettled. Lookups below may wait for the recorder, so they are parked. Who may read the document
-// now may read its versions.
+// unsettled. Lookups below may wait for the recorder, so they are parked. Who may read a document
+// or a directory now may read its past.
 extension Driver {
     func lookupVersions(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         request.answer { () throws(Errno) in
@@ -71,14 +71,10 @@ extension Driver {
         guard let history = try history(at: path + [name])?.shown(in: node.side),
             !history.versions.isEmpty
         else { throw .notFound }
-        // Permissions are the document's own; of one that is no more, its directory's owner's.
         let above = try self.directory(directory)
-        var status = stat()
-        let result = name.withCString { cl_fstatat(above.raw, $0, &status, Flag.noFollow) }
-        if result < 0 || status.st_mode & S_IFMT == S_IFLNK {
-            status = try above.status()
-            status.st_mode &= S_IFMT | 0o700
-        }
+        var found = stat()
+        let result = name.withCString { cl_fstatat(above.raw, $0, &found, Flag.noFollow) }
+        var status = protection(of: result < 0 ? nil : found, in: try above.status())
         status.st_mtim = Timestamp(nanoseconds: history.versions.last?.saved ?? 0).timespec
         return VersionNode.State(
             status: readOnly(status, isDirectory: true), facts: VersionNode.Facts(history: history))
@@ -91,7 +87,7 @@ extension Driver {
         }
         do throws(VolumeError) {
             guard let key = try volume.pastDirectory(at: path) else { throw Volume.nothing }
-            return try pastDirectory(key, at: time, in: parent)
+            return try pastDirectory(key, at: time, in: parent, parent.status)
         } catch {
             throw Errno(error)
         }
@@ -103,22 +99,24 @@ extension Driver {
         guard let entry = parent.facts?.past.first(where: { $0.name == name }) else {
             throw .notFound
         }
+        let original = protection(of: volume.status(of: entry.item), in: parent.status)
         guard let version = entry.version else {
             do throws(VolumeError) {
-                return try pastDirectory(entry.item.key, at: time, in: parent)
+                return try pastDirectory(entry.item.key, at: time, in: parent, original)
             } catch {
                 throw Errno(error)
             }
         }
         return try enter(
-            version, isPackage: entry.item.kind == .package, in: parent, locally: locally)
+            version, isPackage: entry.item.kind == .package, in: parent, original,
+            locally: locally)
     }
 
-    private func pastDirectory(_ key: Int64, at time: Int64, in parent: VersionNode)
-        throws(VolumeError) -> VersionNode
-    {
+    private func pastDirectory(
+        _ key: Int64, at time: Int64, in parent: VersionNode, _ original: stat
+    ) throws(VolumeError) -> VersionNode {
         let state = VersionNode.State(
-            status: readOnly(parent.status),
+            status: readOnly(original),
             facts: VersionNode.Facts(past: try volume.past(key, at: time)))
         return versions.enter(parent.side, .past(key, time), of: parent.directory, state)
     }
@@ -136,14 +134,15 @@ extension Driver {
             throw .notFound
         }
         return try enter(
-            history.versions[index], isPackage: history.isPackage, in: parent, locally: locally)
+            history.versions[index], isPackage: history.isPackage, in: parent, parent.status,
+            locally: locally)
     }
 
     private func enter(
-        _ version: Version, isPackage: Bool, in parent: VersionNode, locally: Bool
+        _ version: Version, isPackage: Bool, in parent: VersionNode, _ original: stat,
+        locally: Bool
     ) throws(Errno) -> VersionNode {
-        var state = VersionNode.State(
-            status: readOnly(parent.status, isDirectory: isPackage))
+        var state = VersionNode.State(status: readOnly(original, isDirectory: isPackage))
         state.status.st_size = Int(version.size)
         state.status.st_blocks = Int(version.size + 511) / 512
         state.status.st_mtim = Timestamp(nanoseconds: version.modified).timespec
@@ -178,6 +177,15 @@ extension Driver {
         do throws(VolumeError) { return try volume.content(of: version, locally: locally) } catch {
             throw Errno(error)
         }
+    }
+
+    /// Whose something of the past is, and who else may see it: as what stands for it in the tree
+    /// now. What is no more only the owner of its directory sees.
+    private func protection(of original: stat?, in directory: stat) -> stat {
+        if let original, original.st_mode & S_IFMT != S_IFLNK { return original }
+        var status = directory
+        status.st_mode &= S_IFMT | 0o700
+        return status
     }
 
     /// Attributes of something read-only that whoever may read the original may read. Directories

@@ -1,5 +1,8 @@
+import CLinux
+import Glibc
 import Journal
 import Model
+import SystemCalls
 
 /// Something in a directory as it was at a time.
 package struct PastEntry: Sendable {
@@ -54,6 +57,27 @@ extension Volume {
             }
             return entries.values.sorted { $0.name < $1.name }
         }
+    }
+
+    /// What stands for an item in the tree now: its owner and mode. Nil when nothing does. Waits
+    /// for the recorder where that does not know it yet. Blocks.
+    package func status(of item: Item) -> stat? {
+        guard item.deleted == nil else { return nil }
+        if let found = try? standing(item.key) { return found }
+        try? catchUp(with: nil, timeoutSeconds: 5)
+        return try? standing(item.key)
+    }
+
+    private func standing(_ key: Int64) throws -> stat? {
+        let found = try journal.read { reader -> (item: Item, path: [Name])? in
+            guard let item = try reader.item(key), item.deleted == nil,
+                let path = try reader.path(of: key)
+            else { return nil }
+            return (item, path)
+        }
+        guard let found else { return nil }
+        let status = try openBeneath(found.path, from: root, flags: O_PATH).status()
+        return UInt64(status.st_ino) == found.item.inode ? status : nil
     }
 
     package static let nothing = VolumeError(.notFound, "There is no such directory.")

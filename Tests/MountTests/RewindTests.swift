@@ -57,6 +57,44 @@ import Testing
         }
     }
 
+    @Test(
+        "what is not theirs other users do not see in the past either",
+        .enabled(if: geteuid() == 0, "acting as other users takes root"))
+    func permissions() throws {
+        try MountedVolume.with { volume in
+            _ = try script(
+                volume,
+                """
+                chmod 755 .; mkdir -m 1777 d; cd d
+                umask 077; echo secret > private; echo secret > other; chown 1001 other
+                mkdir closed; umask 022; echo secret > closed/below; mkdir closed/in
+                echo secret > closed/in/deeper; echo shown > public; echo mine > own
+                chown 1000 own; chmod 600 own; mkdir -m 700 theirs; echo mine > theirs/in
+                chown 1000 theirs; chmod 644 theirs/in; echo secret > gone; chmod 600 gone
+                """)
+            let time = try moment(volume)
+            _ = try script(volume, "rm d/gone; echo again > d/private")
+            try volume.waitForDisk()
+            for at in [time, "now"] {
+                let said = try script(
+                    volume,
+                    """
+                    setpriv --reuid=1000 --regid=1000 --groups=1000 sh -ec '
+                        no() { if "$@" 2>/dev/null; then echo "was allowed: $*"; fi; }
+                        p="d/.versions/@\(at)"
+                        no cat "$p/private"; no cat "$p/other"; no cat "$p/gone"
+                        no ls "$p/closed"; no stat "$p/closed/below"; no cat "$p/closed/below"
+                        no cat "$p/closed/in/deeper"; cat "$p/public" "$p/own" "$p/theirs/in"'
+                    """)
+                #expect(said == "shown\nmine\nmine\n", "\(at)")
+            }
+            // Root sees all of it.
+            let all = try script(
+                volume, "cd 'd/.versions/@\(time)'; cat private other closed/in/deeper gone")
+            #expect(all == "secret\nsecret\nsecret\nsecret\n")
+        }
+    }
+
     @Test("rewind makes it so again, as new versions; and back") func rewind() throws {
         try withHistory { volume, time in
             let all = "find d -type f -printf '%P:' -exec cat {} \\; | sort | xargs"
