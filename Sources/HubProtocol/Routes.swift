@@ -67,6 +67,8 @@ package enum HubLimits {
     /// The encoded form.
     package static let manifestBytes = 8 << 20
     package static let chunksPerRevision = 250_000
+    /// The bytes of a document, holes too. Sums of thousands of documents still fit 63 bits.
+    package static let documentBytes: UInt64 = 1 << 50
     package static let attributes = 256
     package static let attributeNameBytes = 257
     package static let attributeBytes = 64 << 10

@@ -8,6 +8,8 @@ package enum MergeContent: Hashable, Sendable {
     case bytes([UInt8])
     /// The absolute path of a regular file that nobody writes meanwhile.
     case file(String)
+    /// More than `Merger.sizeMax` bytes.
+    case tooLarge
 }
 
 /// Two versions of a document and what both were made from. Ours is the winner of the conflict,
@@ -154,6 +156,7 @@ package struct Merger: Sendable {
                 throw VolumeError(.system, "\(path) cannot be read for a merge: \(error).")
             }
             return try Merge.bytes(of: file, named: path, sizeMax: Merger.sizeMax)
+        case .tooLarge: return nil
         }
     }
 }

@@ -57,7 +57,11 @@ package struct Manifest: Hashable, Sendable {
 
     package var isPackage: Bool { entries.count != 1 || !entries[0].path.isEmpty }
     package var size: UInt64 {
-        entries.reduce(0) { $0 + ($1.kind == .file ? $1.size : 0) }
+        entries.reduce(0) { sum, entry in
+            guard entry.kind == .file else { return sum }
+            let (total, overflows) = sum.addingReportingOverflow(entry.size)
+            return overflows ? .max : total
+        }
     }
     package var chunkIDs: Set<Digest> {
         entries.reduce(into: []) { ids, entry in ids.formUnion(entry.chunks.lazy.map(\.id)) }

@@ -20,6 +20,12 @@ package struct Name: Hashable, Sendable, Comparable {
 
     package static func < (a: Name, b: Name) -> Bool { a.bytes.lexicographicallyPrecedes(b.bytes) }
 
+    /// Whether it can stand in a path as what it is.
+    package var isSafe: Bool {
+        !bytes.isEmpty && bytes.count <= 255 && bytes != [0x2E] && bytes != [0x2E, 0x2E]
+            && !bytes.contains(0) && !bytes.contains(UInt8(ascii: "/"))
+    }
+
     /// The bytes behind the last dot, or nothing: `report.tar.gz` gives `gz`, `.profile` gives
     /// nothing.
     package var fileExtension: [UInt8] {

@@ -143,8 +143,7 @@ extension Driver {
         locally: Bool
     ) throws(Errno) -> VersionNode {
         var state = VersionNode.State(status: readOnly(original, isDirectory: isPackage))
-        state.status.st_size = Int(version.size)
-        state.status.st_blocks = Int(version.size + 511) / 512
+        state.status.setSize(version.size)
         state.status.st_mtim = Timestamp(nanoseconds: version.modified).timespec
         state.status.st_ctim = Timestamp(nanoseconds: version.saved).timespec
         if isPackage {
@@ -165,8 +164,7 @@ extension Driver {
         var status = readOnly(parent.status, isDirectory: entry.kind == .directory)
         status.st_mode |= mode_t(entry.mode) & 0o111 & status.st_mode >> 2
         if entry.kind == .symlink { status.st_mode = S_IFLNK | 0o777 }
-        status.st_size = Int(entry.size)
-        status.st_blocks = Int(entry.size + 511) / 512
+        status.setSize(entry.size)
         status.st_mtim = Timestamp(nanoseconds: entry.modified).timespec
         return versions.enter(
             parent.side, .entry(version, index), of: parent.directory,
@@ -329,5 +327,13 @@ extension DocumentHistory {
         history.versions = indices.map { versions[$0] }
         history.fileNames = indices.map { fileNames[$0] }
         return history
+    }
+}
+
+extension stat {
+    /// Of contents without holes.
+    fileprivate mutating func setSize(_ size: UInt64) {
+        st_size = off_t(clamping: size)
+        st_blocks = blkcnt_t(clamping: size / 512 + (size % 512 == 0 ? 0 : 1))
     }
 }

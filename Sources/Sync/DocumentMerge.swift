@@ -90,18 +90,26 @@ struct DocumentMerge {
     }
 
     private func content(of version: Version) throws(VolumeError) -> MergeContent {
-        .bytes(try bytes(of: volume.content(of: version.id), entry: 0))
+        try content(of: volume.content(of: version.id), entry: 0)
     }
 
-    private func bytes(of content: VersionContent, entry: Int) throws(VolumeError) -> [UInt8] {
-        var bytes = [UInt8](repeating: 0, count: Int(content.manifest.entries[entry].size))
+    private func content(of content: VersionContent, entry: Int) throws(VolumeError)
+        -> MergeContent
+    {
+        guard content.manifest.entries.indices.contains(entry) else {
+            throw VolumeError(.damaged, "A version of \(path.shown) has no contents.")
+        }
+        // What the hub says of a version's size and what its manifest says may differ.
+        let size = content.manifest.entries[entry].size
+        guard size <= UInt64(Merger.sizeMax) else { return .tooLarge }
+        var bytes = [UInt8](repeating: 0, count: Int(size))
         let result = bytes.withUnsafeMutableBytes { buffer in
             Result { () throws(VolumeError) in try content.read(entry, into: buffer, at: 0) }
         }
         guard try result.get() == bytes.count else {
             throw VolumeError(.damaged, "A version of \(path.shown) is shorter than it was.")
         }
-        return bytes
+        return .bytes(bytes)
     }
 
     // MARK: Packages
@@ -124,7 +132,7 @@ struct DocumentMerge {
         ) { entry throws(VolumeError) in
             for (tree, side) in zip(trees, sides) {
                 if let index = tree.firstIndex(of: entry) {
-                    return .bytes(try bytes(of: side, entry: index))
+                    return try content(of: side, entry: index)
                 }
             }
             throw VolumeError(.system, "A merge asks for a file that no version has.")

@@ -92,6 +92,9 @@ package final class HubClient: Sendable {
         guard let page = ChangesAnswer(packed: answer.body) else {
             throw .strange("\(address) does not tell changes as a hub does.")
         }
+        if let objection = page.objection(after: after) {
+            throw .strange("What \(address) tells of changes is refused. \(objection)")
+        }
         return page
     }
 

@@ -35,11 +35,17 @@ package final class HubContents: RemoteContents {
         return manifest
     }
 
+    /// A manifest that cannot be one is as good as missing.
     func manifests(of versions: [Identifier]) throws(VolumeError) -> [Identifier: Manifest] {
         var found: [Identifier: Manifest] = [:]
         try asked { () throws(HubFault) in
             let answers = try client.manifests(account.volume, versions)
-            for (id, bytes) in answers { found[id] = Manifest(encoded: bytes) }
+            for (id, bytes) in answers {
+                guard let manifest = Manifest(encoded: bytes), manifest.objection == nil else {
+                    continue
+                }
+                found[id] = manifest
+            }
         }
         return found
     }

@@ -1,3 +1,4 @@
+import HubProtocol
 import Journal
 import Model
 import Reconcile
@@ -237,8 +238,8 @@ extension ItemState {
             let mode = SharedMode.bits(of: UInt16(bytes[0]) << 8 | UInt16(bytes[1]))
             state.attributes["mode"]?.value = [UInt8(mode >> 8), UInt8(mode & 0xFF)]
         }
-        state.attributes = state.attributes.filter { name, _ in
-            !name.hasPrefix("x:") || AttributeList.travels(name.utf8.dropFirst(2))
+        state.attributes = state.attributes.filter { name, register in
+            Register.objection(to: name, register.value) == nil
         }
         return state
     }

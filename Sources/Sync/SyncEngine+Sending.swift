@@ -360,7 +360,8 @@ extension SyncEngine {
         guard let bytes = try reader.manifest(of: revision), let manifest = Manifest(encoded: bytes)
         else { return nil }
         let chunks = manifest.chunkIDs.map(account.keys.keyed).sorted()
-        return RevisionContent(manifest: bytes, chunks: chunks)
+        // Encoded anew: what an earlier version of Concord recorded may have set-ID bits.
+        return RevisionContent(manifest: manifest.encoded, chunks: chunks)
     }
 }
 

@@ -153,11 +153,3 @@ struct Preparing {
         }
     }
 }
-
-extension Name {
-    /// Whether it can stand in a path as what it is.
-    package var isSafe: Bool {
-        !bytes.isEmpty && bytes.count <= 255 && bytes != [0x2E] && bytes != [0x2E, 0x2E]
-            && !bytes.contains(0) && !bytes.contains(UInt8(ascii: "/"))
-    }
-}

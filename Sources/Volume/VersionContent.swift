@@ -40,6 +40,9 @@ package struct VersionContent: Sendable {
         _ entry: Int, into buffer: UnsafeMutableRawBufferPointer, at offset: Int64,
         locally: Bool = false
     ) throws(VolumeError) -> Int {
+        guard offsets.indices.contains(entry) else {
+            throw VolumeError(.damaged, "That version has no contents.")
+        }
         let starts = offsets[entry]
         var done = 0
         var index = starts.partitionIndex(after: offset) - 1

@@ -149,6 +149,13 @@ struct CommitTests {
             batch.append(
                 device.entry(
                     .random(), .create(Creation(kind: .package, placement: device.placement("f")))))
+            for size: UInt64 in [(1 << 63) - 1, HubLimits.documentBytes + 1] {
+                var huge = device.creation("huge", bytes("x"))
+                guard case .create(var creation) = huge.change else { continue }
+                creation.revision?.size = size
+                huge.change = .create(creation)
+                batch.append(huge)
+            }
             var half = device.creation("half", bytes("x"))
             half.content = nil
             batch.append(half)

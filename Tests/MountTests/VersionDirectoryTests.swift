@@ -1,9 +1,12 @@
 import CLinux
 import Foundation
 import Glibc
+import Journal
+import Model
 import Support
 import SystemCalls
 import Testing
+import Volume
 
 /// `.versions`, which is in every directory and in no listing.
 @Suite("The hidden version directories")
@@ -211,6 +214,34 @@ struct VersionDirectoryTests {
             #expect(again.hasSuffix("other\n"))
             _ = try shell("rm -r d", in: volume)
             #expect(access("\(volume.path)/d/.versions", F_OK) != 0)
+        }
+    }
+
+    @Test("a version of impossible size is shown, and nothing ends")
+    func impossibleSizes() throws {
+        try ApplierStage.with { stage in
+            try stage.write("mine", to: "f")
+            var item = try #require(try stage.item("f"))
+            for size: UInt64 in [.max, 1 << 63, (1 << 63) - 1] {
+                let manifest = Manifest(entries: [.init(size: size)])
+                item.latest += 1
+                let version = Version(
+                    number: item.latest, kind: .history, device: .random(), deviceName: "other",
+                    person: "ann", program: "cp", name: Name("f"), size: size, modified: 1,
+                    saved: 1, content: .sha256(manifest.contentForm), durability: .hub)
+                let row = item
+                try stage.volume.perform { t in
+                    try t.insert(version, of: row.key, manifest: manifest.encoded)
+                    try t.update(row)
+                }
+            }
+            let directory = stage.path + "/.versions/f"
+            let names = try FileManager.default.contentsOfDirectory(atPath: directory)
+            let sizes = names.map { name -> Int in
+                var status = stat()
+                return stat(directory + "/" + name, &status) == 0 ? status.st_size : -1
+            }
+            #expect(sizes.sorted() == [4, .max, .max, .max])
         }
     }
 

@@ -1,0 +1,173 @@
+import Model
+import Reconcile
+
+// What may arrive. The hub and the devices look at everything that comes from the other end by
+// these, before they count with its numbers: an objection is a sentence that says why it is refused.
+
+extension Placement {
+    package func objection(of item: Identifier) -> String? {
+        if parent == item { return "An item is not in itself." }
+        for name in [name, spare] where name.utf8.count > HubLimits.nameBytes || !Name(name).isSafe
+        {
+            return "A name has 1 to \(HubLimits.nameBytes) bytes, no slash and no NUL, and is "
+                + "not . or .."
+        }
+        for key in [key, spareKey] {
+            guard (1...HubLimits.nameKeyBytes).contains(key.bytes.count) else {
+                return "The key of a name has 1 to \(HubLimits.nameKeyBytes) bytes."
+            }
+        }
+        return nil
+    }
+}
+
+extension ItemKind {
+    /// To the target of a symbolic link, or to the want of one.
+    package func objection(toTarget target: String?) -> String? {
+        if (self == .symlink) != (target != nil) {
+            return "A symbolic link is made with a target, and nothing else is."
+        }
+        guard let target else { return nil }
+        guard (1...HubLimits.targetBytes).contains(target.utf8.count), !target.utf8.contains(0)
+        else {
+            return "A symbolic link's target has 1 to \(HubLimits.targetBytes) bytes and no NUL."
+        }
+        return nil
+    }
+}
+
+extension Register {
+    /// To an attribute's value: permission bits that devices share, a time, or an extended
+    /// attribute of the namespace `user`.
+    package static func objection(to name: String, _ value: [UInt8]?) -> String? {
+        switch name {
+        case "mode":
+            guard let value else { return nil }
+            let mode = value.prefix(3).reduce(0) { $0 << 8 | Int($1) }
+            return value.count == 2 && mode <= SharedMode.mask
+                ? nil : "A mode has two bytes, up to 01777: set-ID bits stay on their device."
+        case "modified":
+            return value.map { $0.count == 8 } ?? true ? nil : "A time has eight bytes."
+        default:
+            guard name.hasPrefix("x:"), AttributeList.travels(name.utf8.dropFirst(2)),
+                !name.utf8.contains(0), name.utf8.count <= HubLimits.attributeNameBytes
+            else { return "There is no attribute of this name." }
+            return value?.count ?? 0 <= HubLimits.attributeBytes
+                ? nil : "An attribute has at most \(HubLimits.attributeBytes) bytes."
+        }
+    }
+}
+
+extension Revision {
+    package var objection: String? {
+        guard size <= HubLimits.documentBytes else {
+            return "A document has at most \(HubLimits.documentBytes) bytes."
+        }
+        guard parents.count <= HubLimits.parents else {
+            return "A version has at most \(HubLimits.parents) parents."
+        }
+        guard !parents.contains(id) else { return "A version is not its parent." }
+        for text in [note.deviceName, note.person, note.program, note.name]
+        where text.utf8.count > HubLimits.noteBytes {
+            return "A note has at most \(HubLimits.noteBytes) bytes."
+        }
+        return sequence.objectionToSequence
+    }
+}
+
+extension ItemState {
+    /// Attributes that may not arrive are no objection: a device leaves them out.
+    package var objection: String? {
+        if id != .root, let objection = placement.objection(of: id) { return objection }
+        if let objection = kind.objection(toTarget: target) { return objection }
+        if !kind.isDocument, current != nil || !conflicts.isEmpty {
+            return "Only a document has contents."
+        }
+        for revision in [current].compactMap(\.self) + conflicts {
+            if let objection = revision.objection { return objection }
+        }
+        if case .trashed(_, let sequence) = life, let objection = sequence.objectionToSequence {
+            return objection
+        }
+        return placedSequence.objectionToSequence ?? sequence.objectionToSequence
+    }
+}
+
+extension ChangesAnswer {
+    /// To a page that was asked for with `after`.
+    package func objection(after: UInt64) -> String? {
+        if let objection = head.objectionToSequence { return objection }
+        guard next <= head, next == head || next > after else {
+            return "A page of changes goes on where it does not end."
+        }
+        for change in changes {
+            switch change {
+            case .item(let state):
+                if let objection = state.objection { return "Item \(state.id): \(objection)" }
+            case .alias(let id, let target):
+                if id == target { return "Item \(id) is another name of itself." }
+            }
+        }
+        return nil
+    }
+}
+
+extension Manifest {
+    /// To a manifest that a device or a hub has sent.
+    package var objection: String? {
+        var total: UInt64 = 0
+        for entry in entries {
+            if let objection = entry.objection { return objection }
+            total += entry.size
+            guard total <= HubLimits.documentBytes else {
+                return "A document has at most \(HubLimits.documentBytes) bytes."
+            }
+        }
+        guard Set(entries.map(\.path)).count == entries.count else {
+            return "A manifest names a path twice."
+        }
+        // The path of a plain file is empty, and it is alone.
+        guard
+            entries.count == 1 && entries[0].kind == .file
+                || entries.allSatisfy({ !$0.path.isEmpty })
+        else { return "A file has one entry, and the entries of a package have paths." }
+        return nil
+    }
+}
+
+extension Manifest.Entry {
+    fileprivate var objection: String? {
+        let names = path.split(
+            separator: UInt8(ascii: "/"), omittingEmptySubsequences: path.isEmpty)
+        guard names.allSatisfy({ Name(bytes: $0).isSafe }) else {
+            return "A path in a package has a name that is none."
+        }
+        guard size <= HubLimits.documentBytes else {
+            return "A file has at most \(HubLimits.documentBytes) bytes."
+        }
+        switch kind {
+        case .directory: return chunks.isEmpty ? nil : "A directory has no chunks."
+        case .symlink:
+            guard chunks.isEmpty, (1...HubLimits.targetBytes).contains(target.count),
+                !target.contains(0)
+            else { return "A symbolic link in a package has a target that is none." }
+            return nil
+        case .file:
+            var sum: UInt64 = 0
+            for chunk in chunks {
+                guard (1...UInt32(HubLimits.chunkBytes)).contains(chunk.length) else {
+                    return "A chunk has 1 to \(HubLimits.chunkBytes) bytes."
+                }
+                sum += UInt64(chunk.length)
+            }
+            return sum == size ? nil : "A file's size is not the sum of its chunks."
+        }
+    }
+}
+
+extension UInt64 {
+    /// Journals keep sequence numbers as integers with a sign.
+    fileprivate var objectionToSequence: String? {
+        self <= UInt64(Int64.max) ? nil : "A sequence number has at most 63 bits."
+    }
+}

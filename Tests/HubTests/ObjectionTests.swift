@@ -1,0 +1,113 @@
+import HubProtocol
+import Model
+import Reconcile
+import Testing
+
+/// What a hub says is looked at before anything counts with it.
+struct ObjectionTests {
+    private static let moment = Moment(time: 1, device: .random())
+
+    private static func page(_ change: (inout ItemState) -> Void = { _ in }) -> ChangesAnswer {
+        let placement = Placement(
+            parent: .root, name: "a", key: NameKey([1]), spare: "a (b)", spareKey: NameKey([2]))
+        var state = ItemState(
+            id: .random(), kind: .file, placement: placement,
+            placedBy: OperationID(device: .random(), epoch: 1, number: 1), placedAt: moment,
+            placedSequence: 1,
+            current: Revision(
+                id: .random(), parents: [], content: .sha256([1]), size: 5, moment: moment),
+            sequence: 1)
+        change(&state)
+        return ChangesAnswer(
+            changes: [.item(state)], next: 1, head: 2, volumeEpoch: .random(), acknowledged: 0,
+            deviceEpoch: 1, time: 0)
+    }
+
+    @Test func aPageThatAHubSendsIsTaken() {
+        #expect(Self.page().objection(after: 0) == nil)
+        let root = Self.page { state in
+            (state.id, state.kind, state.current) = (.root, .directory, nil)
+            state.placement.name = ""
+        }
+        #expect(root.objection(after: 0) == nil)
+        var last = Self.page()
+        (last.next, last.changes) = (last.head, [])
+        #expect(last.objection(after: last.head) == nil)
+    }
+
+    @Test func aPageThatLiesIsRefused() {
+        let lies: [(inout ItemState) -> Void] = [
+            { $0.current?.size = 1 << 63 }, { $0.current?.size = .max },
+            {
+                $0.conflicts = [$0.current!]
+                $0.conflicts[0].size = .max
+            },
+            { $0.current?.sequence = .max }, { $0.sequence = .max }, { $0.placedSequence = .max },
+            { $0.life = .trashed(batch: $0.placedBy, sequence: .max) },
+            { $0.current!.parents = [$0.current!.id] },
+            { $0.current!.parents = (0...HubLimits.parents).map { _ in .random() } },
+            { $0.current!.note.person = String(repeating: "x", count: 5000) },
+            { $0.placement.name = "../up" }, { $0.placement.spare = "" },
+            { $0.placement.name = String(repeating: "x", count: 256) },
+            { $0.placement.parent = $0.id }, { $0.target = "x" }, { $0.kind = .directory },
+            {
+                $0.kind = .symlink
+                $0.current = nil
+            },
+            {
+                $0.kind = .symlink
+                $0.current = nil
+                $0.target = "a\u{0}b"
+            },
+        ]
+        for (index, lie) in lies.enumerated() {
+            #expect(Self.page(lie).objection(after: 0) != nil, "\(index)")
+        }
+        var page = Self.page()
+        // It would be asked for without end.
+        #expect(page.objection(after: page.next) != nil)
+        page.next = page.head + 1
+        #expect(page.objection(after: 0) != nil)
+        (page.next, page.head) = (.max, .max)
+        #expect(page.objection(after: 0) != nil)
+    }
+
+    @Test func aManifestAddsUp() {
+        let chunk = ChunkReference(id: .sha256([1]), length: 5)
+        let file = Manifest(chunks: [chunk, chunk])
+        #expect(file.objection == nil && Manifest(entries: []).objection == nil)
+        func entry(_ change: (inout Manifest.Entry) -> Void) -> Manifest {
+            var entry = file.entries[0]
+            change(&entry)
+            return Manifest(entries: [entry])
+        }
+        let path = Array("a/b".utf8)
+        #expect(entry { $0.path = path }.objection == nil)
+        let lies: [(inout Manifest.Entry) -> Void] = [
+            { $0.size = .max }, { $0.size = 1 << 63 }, { $0.size = 11 }, { $0.chunks = [] },
+            {
+                $0.chunks = [ChunkReference(id: chunk.id, length: .max)]
+                $0.size = 0xFFFF_FFFF
+            },
+            {
+                $0.chunks = [ChunkReference(id: chunk.id, length: 0)]
+                $0.size = 0
+            },
+            { $0.kind = .directory }, { $0.kind = .symlink }, { $0.path = Array("a/../b".utf8) },
+            { $0.path = Array("/a".utf8) }, { $0.path = Array("a//b".utf8) },
+            { $0.path = Array("a/".utf8) }, { $0.path = [97, 0] },
+            { $0.path = [UInt8](repeating: 97, count: 256) },
+        ]
+        for (index, lie) in lies.enumerated() {
+            #expect(entry(lie).objection != nil, "\(index)")
+        }
+        let huge = (0..<4).map {
+            Manifest.Entry(path: [UInt8(97 + $0)], size: 1 << 62, chunks: [])
+        }
+        #expect(Manifest(entries: huge).objection != nil)
+        #expect(Manifest(entries: huge).size == .max)
+        let twice = entry { $0.path = path }.entries[0]
+        #expect(Manifest(entries: [twice, twice]).objection != nil)
+        #expect(Manifest(entries: [twice, file.entries[0]]).objection != nil)
+    }
+}
