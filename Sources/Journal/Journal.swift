@@ -14,6 +14,7 @@ package final class Journal: Sendable {
     /// freed space.
     package let full = Hook<@Sendable () -> Bool>()
     private let isRetryable = Atomic(false)
+    private let rows = Atomic<Int>(0)
 
     init(path: String, pool: DatabasePool) {
         self.path = path
@@ -22,6 +23,9 @@ package final class Journal: Sendable {
 
     /// How many writing transactions were committed since opening; each costs a sync of the disk.
     package var transactionCount: Int { transactions.load(ordering: .relaxed) }
+
+    /// How many rows were read since opening, for tests of cost.
+    package var rowCount: Int { rows.load(ordering: .relaxed) }
 
     /// Runs `body` in one transaction, which is rolled back when `body` throws. Not to be called
     /// inside another.
@@ -63,7 +67,7 @@ package final class Journal: Sendable {
         do {
             return try pool.read { database in
                 let reader = try Reader(database, path: path)
-                defer { reader.close() }
+                defer { close(reader) }
                 return try body(reader)
             }
         } catch {
@@ -78,7 +82,7 @@ package final class Journal: Sendable {
         do {
             try database.inTransaction(.immediate) {
                 let transaction = try Transaction(database, path: path)
-                defer { transaction.close() }
+                defer { close(transaction) }
                 result = try body(transaction)
                 // `body` may have swallowed the error with which SQLite rolled everything back.
                 if let failure = transaction.failure { throw failure }
@@ -88,5 +92,10 @@ package final class Journal: Sendable {
             throw VolumeError(error, journal: path, in: database)
         }
         return result!
+    }
+
+    private func close(_ reader: Reader) {
+        reader.close()
+        rows.add(reader.rowCount, ordering: .relaxed)
     }
 }

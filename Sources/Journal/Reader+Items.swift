@@ -27,6 +27,22 @@ extension Reader {
         return try all(Select.byInode, [.bits(inode)], Item.init(columns:))
     }
 
+    /// The same in the order of their keys, some at a time: there can be tens of thousands.
+    package func items(inode: UInt64, after key: Int64, limit: Int) throws(VolumeError) -> [Item] {
+        guard inode != 0 else { return [] }
+        return try all(
+            Select.byInodePage, [.bits(inode), .integer(key), .integer(Int64(limit))],
+            Item.init(columns:))
+    }
+
+    /// Whether an alive item other than that one has the inode.
+    package func hasItem(inode: UInt64, otherThan key: Int64 = 0) throws(VolumeError) -> Bool {
+        guard inode != 0 else { return false }
+        return try first(Select.inodeExists, [.bits(inode), .integer(key)]) {
+            $0.integer(0) == 1
+        } ?? false
+    }
+
     /// The alive items in a directory, sorted by the bytes of their names.
     package func children(of key: Int64) throws(VolumeError) -> [Item] {
         try all(Select.children, [.integer(key)], Item.init(columns:))
@@ -97,6 +113,12 @@ private enum Select {
     static let byID = all + "WHERE id = ?"
     static let byName = all + "WHERE parent = ? AND name = ? AND deleted IS NULL"
     static let byInode = all + "WHERE inode = ? AND inode <> 0 AND deleted IS NULL ORDER BY key"
+    static let byInodePage =
+        all + "WHERE inode = ? AND inode <> 0 AND deleted IS NULL AND key > ? ORDER BY key LIMIT ?"
+    static let inodeExists = """
+        SELECT EXISTS (SELECT 1 FROM items
+        WHERE inode = ? AND inode <> 0 AND deleted IS NULL AND key <> ?)
+        """
     static let children = all + "WHERE parent = ? AND deleted IS NULL ORDER BY name"
     static let childrenPage =
         all + "WHERE parent = ? AND deleted IS NULL AND name > ? ORDER BY name LIMIT ?"

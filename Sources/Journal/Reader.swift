@@ -14,6 +14,7 @@ package class Reader {
     private let connection: OpaquePointer
     /// Set when the closure has returned, or when SQLite gave up the whole transaction by itself.
     private var end: VolumeError?
+    private(set) var rowCount = 0
 
     init(_ database: Database, path: String) throws(VolumeError) {
         guard let connection = database.sqliteConnection else {
@@ -88,6 +89,7 @@ package class Reader {
             guard code == SQLITE_ROW else { throw failed(code) }
             result.append(try decode(columns))
         }
+        rowCount += result.count
         return result
     }
 

@@ -40,7 +40,8 @@ final class CutFormer {
 
     init(
         _ former: Former, _ descriptor: consuming Descriptor, _ trace: Trace, _ source: AnySource,
-        over base: CutFormer? = nil, mayGoOn: () throws(VolumeError) -> Void
+        over base: CutFormer? = nil, chunks known: [ChunkReference]? = nil,
+        mayGoOn: () throws(VolumeError) -> Void
     ) throws(VolumeError) {
         self.base = base
         self.former = former
@@ -51,8 +52,13 @@ final class CutFormer {
             cut = CutContent(Manifest(chunks: []))
             return
         }
-        let chunks = try cutContent(of: source, size: UInt64(trace.size)) {
-            (_, _) throws(VolumeError) in try mayGoOn()
+        let chunks: [ChunkReference]
+        if let known {
+            chunks = known
+        } else {
+            chunks = try cutContent(of: source, size: UInt64(trace.size)) {
+                (_, _) throws(VolumeError) in try mayGoOn()
+            }
         }
         cut = CutContent(
             Manifest(chunks: chunks, mode: trace.permissions, modified: trace.modified))
@@ -172,13 +178,7 @@ extension Recorder {
             throw VolumeError(.system, "\(path.shown) cannot be synced to the disk.")
         }
         let chunks: [ChunkReference]
-        if let cut {
-            chunks = cut
-        } else {
-            chunks = try cutFile(descriptor.raw, size: trace.size) {
-                (_, _) throws(VolumeError) in try checkTime()
-            }
-        }
+        if let cut { chunks = cut } else { chunks = try cutLinked(descriptor.raw, trace) }
         guard !self.status(descriptor.raw).differs(from: trace) else { return .busy }
         let manifest = Manifest(
             chunks: chunks, mode: trace.permissions, modified: trace.modified)
@@ -195,5 +195,15 @@ extension Recorder {
             entry.inode == trace.inode, entry.modified == trace.modified
         else { return false }
         return !last.isBase && !last.isSuperseded && !last.isLate && !last.isRecovered
+    }
+
+    /// A file that has several names is cut once for all that are recorded together.
+    func cutLinked(_ file: Int32, _ trace: Trace) throws(VolumeError) -> [ChunkReference] {
+        if let last = lastCut, !last.trace.differs(from: trace) { return last.chunks }
+        let chunks = try cutFile(file, size: trace.size) { (_, _) throws(VolumeError) in
+            try checkTime()
+        }
+        lastCut = status(file).differs(from: trace) ? nil : (trace, chunks)
+        return chunks
     }
 }

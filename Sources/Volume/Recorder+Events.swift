@@ -318,7 +318,7 @@ extension Recorder {
         let isEmpty = try formers.allSatisfy { former in
             // A temporary file whose bytes went to a document: they are that document's.
             guard former.entry == nil else { return false }
-            return try t.items(inode: former.inode).contains { $0.key != item.key }
+            return try t.hasItem(inode: former.inode, otherThan: item.key)
         }
         // What the hub knows of stays until the hub has been told.
         if item.latest == 0, isEmpty, try !isParent(item, t), try t.mirror(item.id) == nil {

@@ -144,32 +144,45 @@ extension Recorder {
             throw VolumeError(.system, "A former content cannot be synced to the disk.")
         }
         let source = AnySource.file(FileContent(descriptor: file.raw))
-        let cut = try CutFormer(former, file, now, source, mayGoOn: checkTime)
+        let chunks = former.isBase ? [] : try cutLinked(file.raw, now)
+        let cut = try CutFormer(former, file, now, source, chunks: chunks, mayGoOn: checkTime)
         guard !status(cut.descriptor.raw).differs(from: now) else { return .notYet }
         return .found(cut)
     }
 
     /// A file of the tree by its inode, if it is known where that is.
     private func openInode(_ inode: UInt64) throws(VolumeError) -> Descriptor? {
-        var paths = try look { reader in
-            try reader.items(inode: inode).compactMap { try reader.path(of: $0.key) }
-        }
-        if let stray = memory.strays[inode], let path = try path(of: stray) { paths.append(path) }
-        if let package = memory.packaged[inode],
-            let inner = packageCuts[package]?.first(where: { $0.value.trace.inode == inode })?.key,
-            let path = try look({ try $0.path(of: package) })
+        var key: Int64 = 0
+        while case let links = try look({ try $0.items(inode: inode, after: key, limit: 8) }),
+            let last = links.last
         {
-            paths.append(path + Manifest.Entry(path: inner).names)
+            for item in links {
+                if let path = try look({ try $0.path(of: item.key) }),
+                    let file = open(inode, at: path)
+                {
+                    return file
+                }
+            }
+            key = last.key
         }
-        for path in paths {
-            guard
-                let file = try? openBeneath(
-                    path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK),
-                case let found = status(file.raw), found.isFile, found.inode == inode
-            else { continue }
+        if let stray = memory.strays[inode], let path = try path(of: stray),
+            let file = open(inode, at: path)
+        {
             return file
         }
-        return nil
+        guard let package = memory.packaged[inode],
+            let inner = packageCuts[package]?.first(where: { $0.value.trace.inode == inode })?.key,
+            let path = try look({ try $0.path(of: package) })
+        else { return nil }
+        return open(inode, at: path + Manifest.Entry(path: inner).names)
+    }
+
+    private func open(_ inode: UInt64, at path: [Name]) -> Descriptor? {
+        guard
+            let file = try? openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK),
+            case let found = status(file.raw), found.isFile, found.inode == inode
+        else { return nil }
+        return file
     }
 
     private func path(of spot: Spot) throws(VolumeError) -> [Name]? {

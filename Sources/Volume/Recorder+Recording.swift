@@ -45,7 +45,7 @@ extension Recorder {
             let started = cl_clock_monotonic_ns()
             try journal.read { reader in
                 snapshot = reader
-                defer { snapshot = nil }
+                defer { (snapshot, lastCut) = (nil, nil) }
                 for key in keys where !isOverdue {
                     count += 1
                     let recording = try record(key, syncs: syncsEach, &places)

@@ -39,11 +39,14 @@ extension Recorder {
     /// Where the bytes are that documents were made of, and perhaps still are by other hard links.
     func stray(_ trace: Trace, to spot: Spot, _ t: Reader) throws {
         guard trace.isFile else { return }
-        let items = try t.items(inode: trace.inode)
-        let hasHeirs = memory.works.heirs[trace.inode] != nil
         // Where an item says it, nothing is to be remembered.
-        guard !items.contains(where: { $0.name == spot.name }),
-            hasHeirs || !items.isEmpty && memory.strays.count < 10_000
+        if case .directory(let parent) = try location(of: spot.directory, t),
+            try t.item(parent: parent, name: spot.name)?.inode == trace.inode
+        {
+            return
+        }
+        let hasHeirs = memory.works.heirs[trace.inode] != nil
+        guard try hasHeirs || memory.strays.count < 10_000 && t.hasItem(inode: trace.inode)
         else { return }
         memory.strays[trace.inode] = spot
     }

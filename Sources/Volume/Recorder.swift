@@ -55,6 +55,8 @@ final class Recorder: @unchecked Sendable {
     var hasRemovedEmptyRows = false
     /// The journal as it was when the batch that is being recorded began.
     var snapshot: Reader?
+    /// What was cut last in that batch.
+    var lastCut: (trace: Trace, chunks: [ChunkReference])?
     /// What is in files of the stash that had to be searched.
     var stashedChunks: [String: Set<Digest>] = [:]
     /// The last key up to which items without a recorded trace were looked for.
