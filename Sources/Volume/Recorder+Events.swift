@@ -55,7 +55,7 @@ extension Recorder {
                 guard error.code != .full, error.code != .busy else { return }
                 log.error(
                     "An event could not be understood and is left out: \(error) \(noted.event)")
-                memory.locations = [:]
+                memory.locations.removeAll()
                 memory.scan = wholeScan()
             }
             backlog.removeFirst()
@@ -71,7 +71,7 @@ extension Recorder {
     private func forgetOldTombstones() {
         guard memory.tombstones.count > 1_000 else { return }
         let horizon = cl_clock_realtime_ns() - nanoseconds(settings.tombstoneSeconds)
-        memory.tombstones = memory.tombstones.filter { $0.value.time > horizon }
+        memory.tombstones.removeAll { $1.time <= horizon }
     }
 
     private func apply(_ noted: NotedEvent, _ t: Transaction) throws {
@@ -412,7 +412,7 @@ extension Recorder {
     func noticeIgnoreFile(_ item: Item) {
         guard item.parent == Item.root, item.name == Name(LocalNames.fileName) else { return }
         ignoreFile.read()
-        memory.locations = [:]
+        memory.locations.removeAll()
         if memory.scan == nil { memory.scan = wholeScan() }
     }
 

@@ -109,7 +109,7 @@ extension Recorder {
 extension Recorder {
     /// One transaction of the journal and what comes of it in memory: both or neither.
     func transact(_ body: (Transaction) throws -> Void) throws(VolumeError) {
-        let before = memory
+        memory.mark()
         do throws(VolumeError) {
             try journal.write { t in
                 try body(t)
@@ -117,10 +117,11 @@ extension Recorder {
             }
         } catch {
             putBack(memory.unmarked)
-            memory = before
+            memory.revert()
             throw error
         }
         retriesLeft = Recorder.retriesMax
+        memory.removeMark()
         forgetAdopted()
         tellVersionNews()
         if !isPerforming { pace.committed() }
@@ -139,9 +140,8 @@ extension Recorder {
     }
 
     private func writeFormers(of key: Int64, _ formers: [Former], _ t: Transaction) throws {
-        if memory.written.remove(key) != nil { try t.removeStashed(prefix: Former.rowPrefix(key)) }
-        guard !formers.isEmpty else { return }
-        memory.written.insert(key)
+        if memory.written[key] != nil { try t.removeStashed(prefix: Former.rowPrefix(key)) }
+        memory.written[key] = formers.isEmpty ? nil : formers.count
         for (index, former) in formers.enumerated() {
             try t.insert(former.row(of: key, index: index))
         }
@@ -154,7 +154,7 @@ extension Recorder {
                 try t.removeStashed(row.name)
                 continue
             }
-            memory.written.insert(key)
+            memory.written[key, default: 0] += 1
             touch(key) { $0.formers.append(former) }
         }
     }
@@ -172,7 +172,7 @@ extension Recorder {
                 touch(key) { $0.formers[index].place = .elsewhere(moved) }
             }
         }
-        memory.copies = [:]
+        memory.copies.removeAll()
     }
 }
 

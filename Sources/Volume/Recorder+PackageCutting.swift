@@ -128,7 +128,7 @@ extension Recorder {
     func needPackage(_ item: Item, at place: Location) {
         memory.remains[item.key] = place
         var formers: [Former] = []
-        for (inode, package) in memory.packaged where package == item.key {
+        for (inode, package) in memory.packaged.values where package == item.key {
             let trace = Trace(inode: inode, mode: 0o100644, size: -1, modified: 0, changed: 0)
             formers.append(Former(place: .elsewhere(trace)))
         }

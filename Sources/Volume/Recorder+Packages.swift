@@ -73,7 +73,7 @@ extension Recorder {
             memory.locations[item.inode] = place
             try swallowChildren(of: item, in: item.inode, place, t)
         case .package:
-            for (inode, location) in memory.locations {
+            for (inode, location) in memory.locations.values {
                 guard case .package(item.key, let path) = location else { continue }
                 memory.locations[inode] = path.reduce(place) { inside($0, $1) }
             }
@@ -136,7 +136,7 @@ extension Recorder {
             // Its files are documents of their own from now on; what the package held is kept
             // before they change.
             needPackage(item, at: .directory(item.key))
-            memory.packaged = memory.packaged.filter { $0.value != item.key }
+            memory.packaged.removeAll { $1 == item.key }
             rescan(item.key)
         }
     }
@@ -144,7 +144,7 @@ extension Recorder {
     /// Directories that were in a package or an ignored directory are something else now.
     private func forgetLocations(below inode: UInt64) {
         guard let root = memory.locations[inode] else { return }
-        memory.locations = memory.locations.filter { !$0.value.lies(in: root) }
+        memory.locations.removeAll { $1.lies(in: root) }
     }
 
     /// What a directory is by its attribute `user.concord.package` (anything but `0`), else by its

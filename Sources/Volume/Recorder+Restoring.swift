@@ -38,7 +38,7 @@ extension Recorder {
                 memory.copies[former.inode] = try t.items(inode: former.inode).first?.key
             }
         }
-        memory.locations = [:]
+        memory.locations.removeAll()
         memory.isCopy = true
         try t.forgetInodes()
     }

@@ -89,21 +89,21 @@ enum Location: Hashable {
 /// What the recorder remembers between transactions. A transaction that fails gives back what it
 /// was before.
 struct Memory {
-    var locations: [UInt64: Location] = [:]
+    var locations = RevertibleDictionary<UInt64, Location>()
     /// Files in packages by inode.
-    var packaged: [UInt64: Int64] = [:]
+    var packaged = RevertibleDictionary<UInt64, Int64>()
     var works = Works()
-    var tombstones: [Spot: Tombstone] = [:]
+    var tombstones = RevertibleDictionary<Spot, Tombstone>()
     /// Where an inode with heirs is, when no item says so.
-    var strays: [UInt64: Spot] = [:]
-    /// Documents whose former contents have rows in the journal.
-    var written: Set<Int64> = []
+    var strays = RevertibleDictionary<UInt64, Spot>()
+    /// How many rows in the journal a document's former contents have.
+    var written = RevertibleDictionary<Int64, Int>()
+    /// In a copy of a store: whose file each inode was that something still refers to.
+    var copies = RevertibleDictionary<UInt64, Int64>()
+    /// Where the files of a former package are.
+    var remains = RevertibleDictionary<Int64, Location>()
     /// The store is a copy of the one that the journal was written for.
     var isCopy = false
-    /// In a copy of a store: whose file each inode was that something still refers to.
-    var copies: [UInt64: Int64] = [:]
-    /// Where the files of a former package are.
-    var remains: [Int64: Location] = [:]
     /// Stash files that nobody needs once the transaction is committed.
     var doomed: [String] = []
     var scan: Scan?
@@ -118,5 +118,51 @@ struct Memory {
     /// Files that the transaction took their marks from: they have them again when it fails.
     var unmarked: [Unmarked] = []
     /// What is to be told of versions once the transaction is committed.
-    var versionNews: [(VersionChange, [Identifier], [Name])] = []
+    var versionNews: [VersionNews] = []
+
+    typealias VersionNews = (VersionChange, [Identifier], [Name])
+    private var marked: (Bool, [String], Scan?, [Int64], [Stash.Entry], [Int64], [VersionNews])?
+
+    /// A transaction begins.
+    mutating func mark() {
+        locations.mark()
+        packaged.mark()
+        works.mark()
+        tombstones.mark()
+        strays.mark()
+        written.mark()
+        copies.mark()
+        remains.mark()
+        marked = (isCopy, doomed, scan, unsure, unresolved, missing, versionNews)
+    }
+
+    /// It was committed.
+    mutating func removeMark() {
+        locations.removeMark()
+        packaged.removeMark()
+        works.removeMark()
+        tombstones.removeMark()
+        strays.removeMark()
+        written.removeMark()
+        copies.removeMark()
+        remains.removeMark()
+        marked = nil
+    }
+
+    /// It failed.
+    mutating func revert() {
+        locations.revert()
+        packaged.revert()
+        works.revert()
+        tombstones.revert()
+        strays.revert()
+        written.revert()
+        copies.revert()
+        remains.revert()
+        // Empty between transactions.
+        (adopted, unmarked) = ([], [])
+        guard let marked else { return }
+        (isCopy, doomed, scan, unsure, unresolved, missing, versionNews) = marked
+        self.marked = nil
+    }
 }

@@ -1,6 +1,6 @@
 /// What is left to do, by document; and, in step with it by construction, who needs which bytes.
 struct Works {
-    private(set) var all: [Int64: Work] = [:]
+    private var documents = RevertibleDictionary<Int64, Work>()
     /// Documents that need a stash file.
     private var users: [String: Set<Int64>] = [:]
     /// Documents that need a content of an inode that is elsewhere in the tree.
@@ -11,12 +11,15 @@ struct Works {
     private(set) var changed: Set<Int64> = []
     /// Stash files that somebody has ceased to need, or that never were anybody's.
     private var left: [Stash.Entry] = []
+    private var marked: (changed: Set<Int64>, left: [Stash.Entry])?
+
+    var all: [Int64: Work] { documents.values }
 
     subscript(key: Int64) -> Work? {
-        get { all[key] }
+        get { documents[key] }
         set {
-            let old = all[key]?.formers ?? []
-            all[key] = newValue
+            let old = documents[key]?.formers ?? []
+            documents[key] = newValue
             let new = newValue?.formers ?? []
             if old != new { index(key, old, new) }
         }
@@ -27,13 +30,29 @@ struct Works {
     /// Where the bytes of an inode are that the tree has no more.
     func entry(ofDisplaced inode: UInt64) -> Stash.Entry? {
         guard let owner = displaced[inode]?.first else { return nil }
-        return all[owner]?.formers.lazy.compactMap(\.entry).first {
+        return documents[owner]?.formers.lazy.compactMap(\.entry).first {
             $0.kind == .displaced && $0.inode == inode
         }
     }
 
     /// A stash file that is nobody's, unless somebody claims it before the transaction ends.
     mutating func leave(_ entry: Stash.Entry) { left.append(entry) }
+
+    mutating func mark() {
+        documents.mark()
+        marked = (changed, left)
+    }
+
+    mutating func removeMark() {
+        documents.removeMark()
+        marked = nil
+    }
+
+    mutating func revert() {
+        for (key, work) in documents.before ?? [:] { self[key] = work }
+        if let marked { (changed, left) = marked }
+        removeMark()
+    }
 
     mutating func takeUnclaimed() -> [Stash.Entry] {
         defer { left = [] }

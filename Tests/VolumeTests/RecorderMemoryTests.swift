@@ -1,0 +1,94 @@
+import Foundation
+import Journal
+import Model
+import Support
+import Testing
+
+@testable import Volume
+
+/// What the recorder remembers goes back to what it was when a transaction fails, and a transaction
+/// costs what it changes.
+@Suite(.serialized) struct RecorderMemoryTests {
+    private let actor = Agent(process: 1, uid: 0, program: "test")
+
+    @Test("a transaction does not copy what it leaves alone")
+    func cost() throws {
+        let tree = try ProgramTree()
+        #expect(tree.quiet())
+        let actor = actor
+        try tree.volume.recorder.perform { recorder, _ in
+            for number in 0..<200_000 {
+                let spot = Spot(directory: 7, name: Name("\(number)"))
+                let trace = Trace(inode: 1, mode: 0o100644, size: 0, modified: 0, changed: 0)
+                recorder.memory.tombstones[spot] = Tombstone(
+                    item: 1, actor: actor, time: Int64.max / 2, trace: trace)
+            }
+        }
+        let grown = try tree.volume.recorder.perform { recorder, _ in
+            let before = try Self.dataBytes()
+            recorder.memory.tombstones[Spot(directory: 7, name: Name("5"))] = nil
+            return try Self.dataBytes() - before
+        }
+        #expect(grown < 4 << 20, "\(grown) bytes more for one entry")
+        tree.stop()
+    }
+
+    /// Private writable memory of this process.
+    private static func dataBytes() throws -> Int {
+        let text = try String(contentsOfFile: "/proc/self/status", encoding: .utf8)
+        let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("VmData") })
+        return try #require(Int(line.filter(\.isNumber))) << 10
+    }
+
+    @Test("a transaction that fails leaves everything as it was", arguments: UInt64(1)...20)
+    func reverting(seed: UInt64) throws {
+        var random = SeededRandom(seed: seed)
+        var works = Works()
+        for _ in 0..<50 { change(&works, &random) }
+        for _ in 0..<20 {
+            let before = works
+            works.mark()
+            for _ in 0..<random.below(30) { change(&works, &random) }
+            if random.below(2) == 0 {
+                works.removeMark()
+                continue
+            }
+            works.revert()
+            #expect(works.all.mapValues(\.formers) == before.all.mapValues(\.formers))
+            #expect(works.all.mapValues(\.revision) == before.all.mapValues(\.revision))
+            #expect(works.heirs == before.heirs)
+            #expect(works.displaced == before.displaced)
+            #expect(works.changed == before.changed)
+            for entry in (0..<8).map(entry) {
+                #expect(works.needs(entry) == before.needs(entry))
+            }
+            var (one, other) = (works, before)
+            #expect(one.takeUnclaimed() == other.takeUnclaimed())
+        }
+    }
+
+    private func change(_ works: inout Works, _ random: inout SeededRandom) {
+        let key = Int64(random.below(10))
+        switch random.below(4) {
+        case 0: works[key] = nil
+        case 1: works[key]?.revision += 1
+        default:
+            var work = works[key] ?? Work(now: 0)
+            let number = random.below(8)
+            let trace = Trace(
+                inode: UInt64(number), mode: 0o100644, size: 1, modified: 0, changed: 0)
+            if random.below(2) == 0, !work.formers.isEmpty { work.formers.removeFirst() }
+            work.formers.append(
+                Former(place: random.below(2) == 0 ? .elsewhere(trace) : .stash(entry(number))))
+            works[key] = work
+        }
+        if random.below(10) == 0 { _ = works.takeChanged() }
+    }
+
+    private func entry(_ number: Int) -> Stash.Entry {
+        Stash.Entry(
+            file: "\(number)", sequence: UInt64(number),
+            kind: number.isMultiple(of: 2) ? .displaced : .copied, inode: UInt64(number),
+            saved: 0, modified: 0, actor: actor)
+    }
+}
