@@ -2,12 +2,13 @@ import Model
 
 /// Cuts content and hashes its chunks: each is given to `body` with its bytes, which are valid
 /// during the call only. No content, no chunks. Equal bytes give equal chunks, whether zeros are
-/// written or a hole; a chunk that lies in a hole altogether is not read.
+/// written or a hole; a chunk that lies in a hole altogether is not read. Chunks that are the same
+/// as those of similar content are neither read nor given to `body`.
 ///
 /// Throws `.busy` when the content ends before `size` bytes (it is being changed), and what
 /// `source` and `body` throw.
 package func cutContent<Source: ContentSource & ~Copyable>(
-    of source: consuming Source, size: UInt64,
+    of source: consuming Source, size: UInt64, like similar: SimilarContent? = nil,
     _ body: (ChunkReference, UnsafeRawBufferPointer) throws(VolumeError) -> Void
 ) throws(VolumeError) -> [ChunkReference] {
     guard let size = Int64(exactly: size) else {
@@ -15,12 +16,18 @@ package func cutContent<Source: ContentSource & ~Copyable>(
     }
     let cuts = try Cuts(of: &source, size: size)
     let longest = cuts.longest
-    var window = ContentWindow(longest: longest, size: size)
+    var similar = similar.flatMap { $0.isCutLike(contentOf: UInt64(size)) ? $0 : nil }
+    var window = ContentWindow(longest: longest, size: size, readsAhead: similar == nil)
     var zeros = ZeroChunk(longest: longest)
     var extent = ContentExtent.data(until: 0)
     var references: [ChunkReference] = []
     var offset: Int64 = 0
     while offset < size {
+        if let reference = similar?.chunk(at: offset, of: size) {
+            references.append(reference)
+            offset += Int64(reference.length)
+            continue
+        }
         let reach = Int(min(Int64(longest), size - offset))
         if offset >= extent.end { extent = source.extent(at: offset) }
         if case .hole(let end) = extent, end - offset >= Int64(reach) {
@@ -45,15 +52,17 @@ package func cutContent<Source: ContentSource & ~Copyable>(
 private struct ContentWindow: ~Copyable {
     private let buffer: UnsafeMutableRawBufferPointer
     private let size: Int64
+    private let readsAhead: Bool
     /// What the buffer holds, as offsets in the content.
     private var held: Range<Int64> = 0..<0
 
     /// Four times the longest chunk, so that of four bytes at most one is moved within the buffer;
     /// a MiB of short ones at once.
-    init(longest: Int, size: Int64) {
+    init(longest: Int, size: Int64, readsAhead: Bool) {
         let capacity = Int(min(Int64(max(longest * 4, 1 << 20)), size))
         buffer = .allocate(byteCount: capacity, alignment: 4096)
         self.size = size
+        self.readsAhead = readsAhead
     }
 
     deinit { buffer.deallocate() }
@@ -78,7 +87,7 @@ private struct ContentWindow: ~Copyable {
             let first = Int(offset - held.lowerBound)
             buffer.copyMemory(from: UnsafeRawBufferPointer(rebasing: buffer[first..<first + kept]))
         }
-        let end = Int(min(Int64(buffer.count), size - offset))
+        let end = Int(min(Int64(readsAhead ? buffer.count : count), size - offset))
         held = offset..<offset
         let got = try source.read(
             into: UnsafeMutableRawBufferPointer(rebasing: buffer[kept..<end]),

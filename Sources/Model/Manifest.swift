@@ -55,6 +55,9 @@ package struct Manifest: Hashable, Sendable {
         entries = [Entry(mode: mode, modified: modified, size: size, chunks: chunks)]
     }
 
+    /// Of a plain file.
+    package var fileChunks: [ChunkReference] { entries.first?.chunks ?? [] }
+
     package var isPackage: Bool { entries.count != 1 || !entries[0].path.isEmpty }
     package var size: UInt64 {
         entries.reduce(0) { sum, entry in

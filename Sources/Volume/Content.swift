@@ -60,6 +60,16 @@ struct OverlayContent: ContentSource {
     }
 }
 
+extension OverlayContent {
+    /// What the file held after that is the same wherever no block was saved.
+    func like(_ later: [ChunkReference]) -> SimilarContent {
+        SimilarContent(later) { [undo] range in
+            let data = cl_lseek(undo, range.lowerBound, SEEK_DATA)
+            return data == -Int64(ENXIO) ? false : data < range.upperBound
+        }
+    }
+}
+
 extension Trace {
     var permissions: UInt16 { UInt16(truncatingIfNeeded: mode & 0o7777) }
 }

@@ -41,7 +41,7 @@ final class CutFormer {
     init(
         _ former: Former, _ descriptor: consuming Descriptor, _ trace: Trace, _ source: AnySource,
         over base: CutFormer? = nil, chunks known: [ChunkReference]? = nil,
-        mayGoOn: () throws(VolumeError) -> Void
+        like similar: SimilarContent? = nil, mayGoOn: () throws(VolumeError) -> Void
     ) throws(VolumeError) {
         self.base = base
         self.former = former
@@ -56,7 +56,7 @@ final class CutFormer {
         if let known {
             chunks = known
         } else {
-            chunks = try cutContent(of: source, size: UInt64(trace.size)) {
+            chunks = try cutContent(of: source, size: UInt64(trace.size), like: similar) {
                 (_, _) throws(VolumeError) in try mayGoOn()
             }
         }
@@ -167,8 +167,10 @@ extension Recorder {
         var cut: [ChunkReference]?
         if trace.size > settings.largeBytes {
             if isParting { return .busy }
-            cut = try large.chunks(of: descriptor.raw, trace) { [weak self, key = item.key] in
-                self?.isReady(key)
+            // Who asks does not wait for its turn.
+            let isUrgent = work.since == 0
+            cut = try large.chunks(of: descriptor.raw, trace, isUrgent: isUrgent) {
+                [weak self, key = item.key] in self?.isReady(key)
             }
             guard cut != nil else { return .busy }
         }

@@ -5,6 +5,13 @@ import Journal
 import Model
 import SystemCalls
 
+/// What an inode held after the content that is looked at.
+private struct LaterContent {
+    var source: AnySource
+    /// Nil where it was not cut.
+    var chunks: [ChunkReference]?
+}
+
 /// What an attempt to read a former content came to.
 private enum Opening {
     case found(CutFormer)
@@ -26,14 +33,18 @@ extension Recorder {
     {
         var found: [CutFormer] = []
         // What an inode held after the content that is looked at, newest first.
-        var bases: [UInt64: AnySource] = [:]
-        if let live { bases[live.trace.inode] = .file(live.content) }
+        var bases: [UInt64: LaterContent] = [:]
+        if let live {
+            bases[live.trace.inode] = LaterContent(
+                source: .file(live.content), chunks: live.cut.manifest.fileChunks)
+        }
         for former in recording.work.formers.reversed() {
             switch try open(former, recording, live, &bases) {
             case .found(let cut):
-                bases[former.inode] = cut.source
+                let chunks = cut.former.isBase ? nil : cut.cut.manifest.fileChunks
+                bases[former.inode] = LaterContent(source: cut.source, chunks: chunks)
                 found.append(cut)
-            case .empty: bases[former.inode] = .nothing
+            case .empty: bases[former.inode] = LaterContent(source: .nothing)
             case .nothing: break
             case .busy: recording.rest.insert(former, at: 0)
             case .notYet: return nil
@@ -44,7 +55,7 @@ extension Recorder {
 
     private func open(
         _ former: Former, _ recording: Recording, _ live: LiveFile?,
-        _ bases: inout [UInt64: AnySource]
+        _ bases: inout [UInt64: LaterContent]
     ) throws(VolumeError) -> Opening {
         guard case .stash(let entry) = former.place else {
             return try openElsewhere(former, recording.work)
@@ -79,7 +90,7 @@ extension Recorder {
     /// Old blocks: what lies between them is what the file held next.
     private func openUndo(
         _ former: Former, _ entry: Stash.Entry, _ descriptor: consuming Descriptor, _ trace: Trace,
-        _ recording: Recording, _ live: LiveFile?, _ bases: [UInt64: AnySource]
+        _ recording: Recording, _ live: LiveFile?, _ bases: [UInt64: LaterContent]
     ) throws(VolumeError) -> Opening {
         var base = bases[entry.inode]
         var isGuess = false
@@ -92,22 +103,24 @@ extension Recorder {
                 if cl_probe_writers(file.raw) == -EAGAIN { return .notYet }
                 let elsewhere = status(file.raw)
                 let source = AnySource.file(FileContent(descriptor: file.raw))
-                lender = try CutFormer(
+                let found = try CutFormer(
                     Former(place: .elsewhere(elsewhere)), file, elsewhere, source,
                     mayGoOn: checkTime)
-                base = source
+                base = LaterContent(source: source, chunks: found.cut.manifest.fileChunks)
+                lender = found
             } else if let live {
                 // The store was copied: the file has another inode.
-                base = .file(live.content)
+                base = LaterContent(
+                    source: .file(live.content), chunks: live.cut.manifest.fileChunks)
                 isGuess = true
             }
         }
-        let overlay = AnySource.overlay(
-            OverlayContent(undo: descriptor.raw, base: base ?? .nothing))
+        let overlay = OverlayContent(undo: descriptor.raw, base: base?.source ?? .nothing)
         let cut: CutFormer
         do throws(VolumeError) {
             cut = try CutFormer(
-                former, descriptor, trace, overlay, over: lender, mayGoOn: checkTime)
+                former, descriptor, trace, .overlay(overlay), over: lender,
+                like: base?.chunks.map(overlay.like), mayGoOn: checkTime)
         } catch {
             // What lay between the blocks is gone: nobody can tell any more what it held.
             if error.code == .busy, former.isRecovered || base == nil { return .nothing }

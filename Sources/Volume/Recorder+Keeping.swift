@@ -17,14 +17,14 @@ extension Recorder {
         let excess = live?.cut.manifest.chunkIDs ?? []
         for former in formers where !former.former.isBase {
             try store(
-                former.cut.manifest.chunkIDs.subtracting(excess), from: former.source,
-                former.size, &places)
+                former.cut.manifest.chunkIDs.subtracting(excess), of: former.cut.manifest,
+                from: former.source, &places)
         }
         let isLarge = (live?.trace.size ?? 0) > settings.copiedSizeMax
         if let live, live.isHeld || item.inPlace >= 2 && isLarge {
             // Written in place again and again: kept cut ahead of time, so that it may be written
             // without waiting. Or it may be written without being seen.
-            try store(excess, from: live.content, live.trace.size, &places)
+            try store(excess, of: live.cut.manifest, from: live.content, &places)
             recording.keptTrace = live.trace
         }
         guard !recording.isLiveLeft else { return }
@@ -137,6 +137,30 @@ extension Recorder {
         guard !ids.isEmpty else { return [] }
         return try look { reader in
             try ids.filter { try places[$0] == nil && reader.place(of: $0) == nil }
+        }
+    }
+
+    /// Chunks of a file that has just been cut: nothing else of it is read.
+    private func store(
+        _ ids: Set<Digest>, of manifest: Manifest, from source: some ContentSource,
+        _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) {
+        var source = source
+        var wanted = try missing(ids, places)
+        var offset: Int64 = 0
+        for chunk in manifest.fileChunks where !wanted.isEmpty {
+            defer { offset += Int64(chunk.length) }
+            guard wanted.remove(chunk.id) != nil else { continue }
+            try checkTime()
+            let buffer = UnsafeMutableRawBufferPointer.allocate(
+                byteCount: Int(chunk.length), alignment: 4096)
+            defer { buffer.deallocate() }
+            let count = try source.read(into: buffer, at: offset)
+            let bytes = UnsafeRawBufferPointer(buffer)
+            guard count == buffer.count, Digest.sha256(bytes) == chunk.id else {
+                throw VolumeError(.busy, "The content was changed while it was stored.")
+            }
+            places[chunk.id] = ChunkPlace(try packs.append(chunk.id, bytes))
         }
     }
 

@@ -70,7 +70,7 @@ final class Recorder: @unchecked Sendable {
     let pace: Pace
     let signal = Signal()
     let versionsHeard = Hook<@Sendable (VersionChange, [Identifier], [Name]) -> Void>()
-    let large = LargeContents()
+    let large: LargeContents
     /// Nothing is put off any more.
     private(set) var isParting = false
 
@@ -132,6 +132,7 @@ final class Recorder: @unchecked Sendable {
         self.events = events
         self.settings = settings
         pace = Pace(settings)
+        large = LargeContents(restFactor: settings.largeRest)
         self.device = device
         self.kept = kept
         self.unrecorded = unrecorded

@@ -52,6 +52,9 @@ package struct Settings: Sendable {
     package var missingMax = 20
     /// Bytes. A larger document is synced and cut beside the others, which do not wait for it.
     package var largeBytes: Int64 = 64 << 20
+    /// For how long such a document is left alone once it is cut, in times of what that took,
+    /// unless somebody asks for it.
+    package var largeRest = 9.0
     /// Bytes. An absent document up to this size is fetched whole before its open is answered; a
     /// larger one opens at once and is fetched as it is read.
     package var wholeSizeMax: Int64 = 1 << 20
