@@ -11,8 +11,10 @@ package func cutContent<Source: ContentSource & ~Copyable>(
     of source: consuming Source, size: UInt64, like similar: SimilarContent? = nil,
     _ body: (ChunkReference, UnsafeRawBufferPointer) throws(VolumeError) -> Void
 ) throws(VolumeError) -> [ChunkReference] {
-    guard let size = Int64(exactly: size) else {
-        throw VolumeError(.invalid, "No content is \(size) bytes long: at most \(Int64.max) are.")
+    guard let size = Int64(exactly: size), size <= PackStore.Limits.contentBytes else {
+        throw VolumeError(
+            .invalid,
+            "Content of \(size) bytes is not cut: at most \(PackStore.Limits.contentBytes) are.")
     }
     let cuts = try Cuts(of: &source, size: size)
     let longest = cuts.longest

@@ -158,6 +158,7 @@ extension Recorder {
             if work.isWriting { return .busy }
             return .absent(AbsentLive(descriptor, mark, trace))
         }
+        guard trace.size <= PackStore.Limits.contentBytes else { throw tooLarge(path) }
         // A mapping outlives close(2) without anybody telling: the lease says whether one is there.
         let isProbed = cl_probe_writers(descriptor.raw) == -EAGAIN
         let isHeld = isProbed || work.isWriting
@@ -197,6 +198,13 @@ extension Recorder {
             entry.inode == trace.inode, entry.modified == trace.modified
         else { return false }
         return !last.isBase && !last.isSuperseded && !last.isLate && !last.isRecovered
+    }
+
+    private func tooLarge(_ path: [Name]) -> VolumeError {
+        VolumeError(
+            .invalid,
+            "\(path.shown) is larger than \(PackStore.Limits.contentBytes) bytes, so what it holds "
+                + "now becomes no version and is not sent.")
     }
 
     /// A file that has several names is cut once for all that are recorded together.

@@ -72,6 +72,8 @@ extension Recorder {
             return former.isBase ? .notYet : .busy
         }
         guard trace.size > 0 else { return .empty }
+        // It never was a version.
+        guard trace.size <= PackStore.Limits.contentBytes else { return .nothing }
         // A placeholder: its version is on the hub, and here there are zeros.
         if AbsentMark(of: descriptor.raw) != nil { return .nothing }
         if let powerLoss, powerLoss.destroyed(entry, descriptor.raw, trace) { return .nothing }
@@ -147,6 +149,7 @@ extension Recorder {
         }
         let now = status(file.raw)
         guard now.size > 0 else { return .empty }
+        guard now.size <= PackStore.Limits.contentBytes else { return .nothing }
         if powerLoss?.destroyed(file.raw, now) == true { return .nothing }
         var former = former
         // Else it was changed as another document: what it held before is in the stash, or was

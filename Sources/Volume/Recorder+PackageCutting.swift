@@ -310,6 +310,7 @@ private struct PackageBuilder {
             files[key] = PackageFile(trace: trace, chunks: entry.chunks)
             return entry.chunks
         }
+        guard trace.size <= PackStore.Limits.contentBytes else { throw Errno(EFBIG) }
         let cut = try? cutFile(file.raw, size: trace.size) { (_, _) throws(VolumeError) in
             try mayGoOn()
         }

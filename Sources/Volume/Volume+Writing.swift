@@ -1,4 +1,5 @@
 import CLinux
+import ChunkStore
 import Glibc
 import Model
 import SystemCalls
@@ -164,6 +165,8 @@ extension Volume {
     ) throws(Errno) -> Bool {
         writing.isSecured = false
         guard trace.size > 0, !traits.contains(.local), !isKept(trace) else { return true }
+        // It is no version and does not become one.
+        guard trace.size <= PackStore.Limits.contentBytes else { return true }
         // A placeholder that is emptied: its version is on the hub.
         if AbsentMark(of: file) != nil { return true }
         // It will have to be synced.
