@@ -1,0 +1,40 @@
+import Testing
+
+@testable import Model
+
+/// The stored form of a manifest.
+@Suite struct ManifestTests {
+    private func chunk(_ byte: UInt8, length: UInt32 = 4 << 20) -> ChunkReference {
+        ChunkReference(id: Digest(.sha256, words: (UInt64(byte), 0, 0, 0)), length: length)
+    }
+
+    @Test("a hole of terabytes is a few bytes")
+    func runs() throws {
+        let chunks =
+            [chunk(1)] + [ChunkReference](repeating: chunk(0), count: 1 << 20)
+            + [chunk(2), chunk(2), chunk(3, length: 9)]
+        let manifest = Manifest(chunks: chunks, mode: 0o600, modified: 77)
+        let bytes = manifest.encoded
+        #expect(bytes.count < 300)
+        #expect(Manifest(encoded: bytes) == manifest)
+        #expect(Manifest(encoded: Array(bytes.dropLast())) == nil)
+    }
+
+    @Test("a manifest without repetitions has the form that it always had")
+    func plain() throws {
+        let manifest = Manifest(chunks: [chunk(1), chunk(2)])
+        #expect(manifest.encoded.first == 1)
+        #expect(Manifest(encoded: manifest.encoded) == manifest)
+        // Equal contents are equal to what was recorded before there were runs.
+        #expect(Manifest(chunks: [chunk(1), chunk(1)]).contentForm.first == 1)
+    }
+
+    @Test("a manifest cannot ask for more memory than the largest document has")
+    func bomb() {
+        let bytes = Manifest(chunks: [chunk(0), chunk(0)]).encoded
+        #expect(bytes.last == 2)
+        // Two to the fortieth times.
+        let many: [UInt8] = [0x80, 0x80, 0x80, 0x80, 0x80, 0x20]
+        #expect(Manifest(encoded: Array(bytes.dropLast()) + many) == nil)
+    }
+}
