@@ -305,7 +305,9 @@ final class Opening: @unchecked Sendable {
     private func mode(_ current: OpenState.Mode, _ undo: Undo?) -> OpenState.Mode {
         guard case .closed = current else { return current }
         guard undo == nil, contents?.isComplete ?? true,
-            driver.passthrough.load(ordering: .relaxed)
+            driver.passthrough.load(ordering: .relaxed),
+            // Only what passes through us can wait for old versions to give way.
+            !(writes && driver.volume.isTight)
         else { return .daemon }
         let backing = driver.openBacking(file)
         if backing > 0 { return .passthrough(backing: UInt32(backing)) }

@@ -67,7 +67,7 @@ extension Driver {
     ) throws(Errno) -> Int64 {
         let descriptor = try handle.descriptor()
         try willWrite(handle, offset: offset, length: bytes.count)
-        return try change(for: caller) {
+        return try change(for: caller, writing: bytes.count) {
             Int64(cl_pwrite(descriptor, bytes.baseAddress, bytes.count, offset))
         }
     }
@@ -105,7 +105,7 @@ extension Driver {
                 { () throws(Errno) in
                     let descriptor = try handle.descriptor()
                     try self.willWrite(handle, offset: offset, length: Int(length))
-                    _ = try self.change(for: caller) {
+                    _ = try self.change(for: caller, writing: Int(length)) {
                         Int64(cl_fallocate(descriptor, mode, offset, length))
                     }
                 },

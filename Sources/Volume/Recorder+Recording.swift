@@ -233,6 +233,10 @@ extension Recorder {
             }
         }
         tell(item, of: log)
+        guard fits(work, item.key) else {
+            postpone(item.key)
+            return nil
+        }
         guard let formers = try openFormers(&recording, live) else {
             postpone(item.key)
             return nil

@@ -145,7 +145,8 @@ extension Recorder {
     }
 
     /// Forgets chunks without a reference, and rewrites packs that are mostly dead.
-    func sweep() throws(VolumeError) {
+    /// `isThorough`: those that are dead by a quarter, too.
+    func sweep(isThorough: Bool = false) throws(VolumeError) {
         // Only what lies in the packs is looked for: the manifests of what never changed are many.
         var dead: Set<Digest> = []
         var liveBytes: [UInt32: UInt64] = [:]
@@ -165,8 +166,16 @@ extension Recorder {
             }
         }
         if !dead.isEmpty { try journal.write { t in try t.removeChunks(dead) } }
-        for (pack, bytes) in packs.packs()
-        where liveBytes[pack, default: 0] * 2 < bytes && !isOverdue {
+        // Those first that are wholly dead: they make room to rewrite the others.
+        let all = packs.packs().sorted {
+            liveBytes[$0.pack, default: 0] < liveBytes[$1.pack, default: 0]
+        }
+        let part: UInt64 = isThorough ? 3 : 2
+        for (pack, bytes) in all
+        where liveBytes[pack, default: 0] * 4 < bytes * part && !isOverdue {
+            // A rewriting for which there is no room would only take more of it.
+            let live = Int64(liveBytes[pack, default: 0])
+            if live > 0, let space = DiskSpace(of: tree), space.free < live + live / 8 { continue }
             try compact(pack, liveCount[pack, default: 0])
         }
     }

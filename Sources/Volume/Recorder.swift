@@ -34,6 +34,11 @@ final class Recorder: @unchecked Sendable {
     let unrecorded: UnrecordedContents
     let powerLoss: PowerLoss?
     let reserve: Reserve
+    let room: Room
+    var letGo = LetGo()
+    /// Documents whose former contents do not fit into the packs now, with their bytes.
+    var spaceless: [Int64: Int64] = [:]
+    var nextRoomReport: Int64 = 0
     /// Called with a document whose contents a loss of power destroyed.
     let destroyed = Hook<@Sendable (Int64) -> Void>()
 
@@ -103,6 +108,8 @@ final class Recorder: @unchecked Sendable {
         var scannedItems = 0
         /// By subject, so that each is told once.
         var problems: [String: String] = [:]
+        /// What was let go for want of space.
+        var letGo: String?
     }
 
     /// A document that somebody waits for.
@@ -122,9 +129,10 @@ final class Recorder: @unchecked Sendable {
         tree: Int32, stash: Stash, journal: Journal, packs: PackStore, events: EventQueue,
         settings: Settings, device: Device, kept: KeptContents, unrecorded: UnrecordedContents,
         powerLoss: PowerLoss?, log: Logger, ignoreFile: IgnoreFile, leftovers: [Stash.Entry],
-        incoming: Incoming, displaced: [Name], reserve: Reserve
+        incoming: Incoming, displaced: [Name], reserve: Reserve, room: Room
     ) {
         self.reserve = reserve
+        self.room = room
         self.tree = tree
         self.stash = stash
         self.journal = journal
@@ -253,6 +261,7 @@ final class Recorder: @unchecked Sendable {
             if asked.stop, events.waiting.count > Recorder.partingEventsMax { break }
             understand(now: asked.stop || isAsked)
             if asked.stop { break }
+            if makeRoom() { publish() }
             if isAsked, isUnderstood {
                 // Not those that came since: what happened before them may not be understood.
                 runTasks(asked.tasks)

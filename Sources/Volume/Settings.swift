@@ -68,6 +68,12 @@ package struct Settings: Sendable {
     package var cacheBytesMax: Int64?
     /// Bytes that are to stay free on the tree's disk, as long as evicting can help. Nil: none.
     package var freeBytesMin: Int64?
+    /// The part of the disk that is to stay free for what programs write, at most `freeBytesKept`:
+    /// old versions give way ahead of it. 0: they never do.
+    package var freeShare = 0.1
+    package var freeBytesKept: Int64 = 512 << 20
+    /// Seconds that a program that was refused space waits for old versions to give way.
+    package var roomSeconds = 3.0
     /// Seconds between two looks at these limits.
     package var evictionSeconds = 30.0
 

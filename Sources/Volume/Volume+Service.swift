@@ -73,7 +73,8 @@ extension Volume {
             documents: counts.documents, versions: counts.versions,
             pendingEvents: events.waiting.count, waitingToBeCut: report.works,
             storeBytes: storeBytes,
-            problems: report.problems.sorted { $0.key < $1.key }.map(\.value))
+            problems: report.problems.sorted { $0.key < $1.key }.map(\.value)
+                + [report.letGo].compactMap(\.self))
     }
 
     private var storeBytes: Int64 {

@@ -177,7 +177,7 @@ extension Volume {
         let name = stash.newName(
             isSmall || whole ? .copied : .undo, trace, spot: nil, actor: actor)
         if isSmall || whole && mayBlock {
-            try stash.copy(of: file, trace, into: name)
+            guard try copy(file, trace, into: name, mayBlock: mayBlock) else { return false }
         } else if stash.clones(file, trace, into: name) {
             // Cloned: as good as a copy, and free.
         } else if whole {
@@ -200,6 +200,19 @@ extension Volume {
             try stash.sync(name)
         } else {
             writing.addUnsynced(name)
+        }
+        return true
+    }
+
+    /// On a full disk older contents give way to it; false: that would take long.
+    private func copy(_ file: Int32, _ trace: Trace, into name: String, mayBlock: Bool)
+        throws(Errno) -> Bool
+    {
+        do throws(Errno) { try stash.copy(of: file, trace, into: name) } catch {
+            guard error == .noSpace else { throw error }
+            guard mayBlock else { return false }
+            guard room.make(trace.size) else { throw error }
+            try stash.copy(of: file, trace, into: name)
         }
         return true
     }

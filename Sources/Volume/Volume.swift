@@ -36,6 +36,7 @@ package final class Volume: Sendable {
     let ignoreFile: IgnoreFile
     let incoming: Incoming
     let recorder: Recorder
+    let room: Room
     /// What a daemon that was killed had noted.
     private let logged: [NotedEvent]
     let log: Logger
@@ -59,6 +60,7 @@ package final class Volume: Sendable {
         incoming = Incoming(directory: store.incoming.raw)
         // Before anything new is prepared.
         let displaced = incoming.clear()
+        room = Room(directory: store.directory.raw, settings: settings)
         // The recorder is made after the queue that wakes it.
         let wake = Hook<@Sendable () -> Void>()
         events = EventQueue(
@@ -70,10 +72,14 @@ package final class Volume: Sendable {
             device: Recorder.Device(id: identity.device, name: identity.deviceName), kept: kept,
             unrecorded: unrecorded, powerLoss: powerLoss, log: log, ignoreFile: names,
             leftovers: leftovers, incoming: incoming, displaced: displaced,
-            reserve: store.reserve)
+            reserve: store.reserve, room: room)
         self.store = store
         journal.full.set { [reserve = store.reserve] in reserve.giveUp() }
-        wake.set { [weak recorder] in recorder?.wake() }
+        wake.set { [weak recorder, room] in
+            recorder?.wake()
+            room.poke()
+        }
+        room.wake.set { [weak recorder] in recorder?.wake() }
     }
 
     /// Opens a store, or makes one. `owner` says who holds it: what a second process is told.
@@ -92,7 +98,8 @@ package final class Volume: Sendable {
         let isClean = store.takeCleanMark()
         let (journal, problem) = try openJournal(
             store, mayCreate: settings.mayCreate, checked: !isClean, log: log)
-        let packs = try PackStore(directory: store.chunksPath)
+        let packs = try PackStore(
+            directory: store.chunksPath, packBytesMax: Volume.packBytesMax(on: store))
         var parts = Parts(
             store: store, journal: journal, packs: packs, isJournalNew: isJournalNew,
             rebuilds: settings.rebuilds)
@@ -117,6 +124,20 @@ package final class Volume: Sendable {
         return volume
     }
 
+    /// On a small disk packs are small, so that there is room to rewrite one.
+    private static func packBytesMax(on store: Store) -> UInt64 {
+        guard let space = DiskSpace(of: store.directory.raw) else {
+            return PackStore.Limits.packBytes
+        }
+        return min(PackStore.Limits.packBytes, max(4 << 20, UInt64(space.total / 64)))
+    }
+
+    /// Frees space for a program that was refused so many bytes. False when nothing could go.
+    package func makeRoom(_ bytes: Int64 = 0) -> Bool { room.make(bytes) }
+
+    /// Whether the disk is so full that writes had better pass through the process.
+    package var isTight: Bool { room.isTight }
+
     /// Starts the recorder, which first compares the tree with the journal while requests are
     /// served already.
     package func start() {
@@ -125,6 +146,7 @@ package final class Volume: Sendable {
         }
         recorder.start(logged)
         evictor.start(self)
+        room.start()
     }
 
     /// From now on no question waits for the recorder, and nothing long goes on: `stop` follows
@@ -134,6 +156,7 @@ package final class Volume: Sendable {
     /// Records what can be recorded quickly and closes the journal.
     package func stop() {
         evictor.stop()
+        room.stop()
         hydration.close()
         recorder.stop()
         store.reserve.giveUpIfFull()
@@ -155,6 +178,7 @@ package final class Volume: Sendable {
     /// The recorder must not outlive the descriptors that it works with.
     deinit {
         evictor.stop()
+        room.stop()
         recorder.abandon()
     }
 

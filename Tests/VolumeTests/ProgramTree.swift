@@ -65,6 +65,7 @@ final class ProgramTree: @unchecked Sendable {
         settings.postponeSeconds = 0.02
         settings.busySeconds = 0.3
         settings.retrySeconds = 0.2
+        settings.freeShare = 0
         // What is examined after the end is recorded, however busy the machine is.
         settings.partingSeconds = 20
         return settings

@@ -1,0 +1,269 @@
+import CLinux
+import ChunkStore
+import Glibc
+import Journal
+import Logging
+import Model
+import SystemCalls
+
+/// What was let go since the volume was mounted.
+struct LetGo: Equatable {
+    var versions = 0
+    var contents = 0
+    var bytes: Int64 = 0
+
+    var text: String {
+        "The disk was short of space: \(versions) older versions and \(contents) replaced or "
+            + "deleted contents (\(bytes >> 20) MiB) were let go since the volume was mounted, the "
+            + "oldest first."
+    }
+}
+
+// Room: on a disk that is short of space, what is only history gives way, oldest first, before a
+// program is refused space. What is current, in conflict, labelled or waits for the hub stays.
+extension Recorder {
+    /// False when there is room, or nothing that could go.
+    func makeRoom() -> Bool {
+        guard room.isDue, memory.scan == nil else { return false }
+        let start = cl_clock_monotonic_ns()
+        spaceless = spaceless.filter { memory.works[$0.key] != nil }
+        let more = spaceless.values.max() ?? 0
+        let shortage = room.shortage(for: more)
+        guard shortage > 0 else {
+            room.answer(isFreed: true, since: start)
+            return false
+        }
+        let before = letGo
+        do {
+            // Contents that would take the place of all that is older go before it.
+            let orNone = room.shortage() == 0
+            var left = shortage
+            while left > 0, try letVersionsGo(left, orNone: orNone) {
+                left = room.shortage(for: more)
+            }
+            if left > 0, backlog.isEmpty { try letContentsGo(left) }
+        } catch {
+            tell("room", "Old versions could not be let go: \(error)")
+        }
+        let isFreed = letGo != before
+        room.answer(isFreed: isFreed, since: start)
+        guard isFreed else { return false }
+        untell("room")
+        report(letGo)
+        // What waited for space need not wait any longer.
+        pausedUntil = 0
+        for key in spaceless.keys { memory.works[key]?.due = cl_clock_monotonic_ns() }
+        spaceless = [:]
+        return true
+    }
+
+    private func report(_ letGo: LetGo) {
+        let text = letGo.text
+        signal.change { report.letGo = text }
+        let now = cl_clock_monotonic_ns()
+        guard now >= nextRoomReport else { return }
+        nextRoomReport = now + nanoseconds(60)
+        log.warning("\(text)")
+    }
+
+    // MARK: Versions in the packs
+
+    /// A version that may go, since when it has not been what its document shows.
+    private struct Candidate {
+        var item: Int64
+        var version: Identifier
+        var time: Int64
+    }
+
+    /// `orNone`: only if that makes as much room as is needed. False when none may go. A pack that
+    /// holds other versions too may have to stay: then more of them go with the next call.
+    private func letVersionsGo(_ bytes: Int64, orNone: Bool) throws(VolumeError) -> Bool {
+        var stored: [Digest: (bytes: Int64, uses: Int)] = [:]
+        var chosen: [Int64: [Identifier]] = [:]
+        var freed: Int64 = 0
+        try journal.read { reader in
+            try reader.forEachChunk { stored[$0] = (Int64($1.storedLength), 0) }
+            guard !stored.isEmpty else { return }
+            try reader.forEachManifest { _, _, bytes in
+                for id in Manifest(encoded: bytes)?.chunkIDs ?? [] { stored[id]?.uses += 1 }
+            }
+            for chunk in stored.values where chunk.uses == 0 { freed += chunk.bytes }
+            for candidate in try candidates(reader) where freed < bytes {
+                let manifest = try reader.manifest(of: candidate.version)
+                for id in manifest.flatMap(Manifest.init(encoded:))?.chunkIDs ?? [] {
+                    stored[id]?.uses -= 1
+                    if stored[id]?.uses == 0 { freed += stored[id]!.bytes }
+                }
+                chosen[candidate.item, default: []].append(candidate.version)
+            }
+        }
+        guard freed > 0, freed >= bytes || !orNone else { return false }
+        let packed = packs.bytes()
+        // A transaction for some of them: each waits for the disk.
+        var keys = Array(chosen.keys)
+        while !keys.isEmpty {
+            letGo.versions += try journal.write { t in
+                try keys.suffix(256).reduce(0) { try $0 + remove(chosen[$1] ?? [], of: $1, t) }
+            }
+            keys.removeLast(min(256, keys.count))
+        }
+        try sweep(isThorough: true)
+        letGo.bytes += Int64(packed) - min(Int64(packed), Int64(packs.bytes()))
+        return !chosen.isEmpty
+    }
+
+    /// Oldest first.
+    private func candidates(_ reader: Reader) throws -> [Candidate] {
+        var found: [Candidate] = []
+        try reader.forEachItem { item in
+            guard item.latest > 1 || item.deleted != nil else { return }
+            let versions = try reader.versions(of: item.key)
+            let check = try RemovalCheck(item, versions, reader)
+            for (index, version) in versions.enumerated() where mayGo(version, of: item, check) {
+                let next = index + 1 < versions.count ? versions[index + 1].saved : item.deleted
+                found.append(
+                    Candidate(
+                        item: item.key, version: version.id, time: next ?? version.saved))
+            }
+        }
+        return found.sorted { $0.time < $1.time }
+    }
+
+    private func mayGo(_ version: Version, of item: Item, _ check: RemovalCheck) -> Bool {
+        let work = memory.works[item.key]
+        switch check.obstacle(to: version) {
+        // A conflict that is not recorded yet may have been made from it.
+        case nil:
+            return work?.formers.allSatisfy {
+                $0.base == nil && !$0.isSuperseded && !$0.isLate
+            } ?? true
+        case .current: return work == nil && item.deleted != nil && check.mayLoseRow
+        default: return false
+        }
+    }
+
+    /// The number of versions removed; a deleted document without any has no row.
+    private func remove(_ ids: [Identifier], of key: Int64, _ t: Transaction) throws -> Int {
+        guard let item = try t.item(key) else { return 0 }
+        let versions = try t.versions(of: key)
+        let check = try RemovalCheck(item, versions, t)
+        let all = Set(ids)
+        let going = versions.filter { all.contains($0.id) && mayGo($0, of: item, check) }
+        try remove(going, of: item, hasRest: memory.works[item.key] != nil, t)
+        return going.count
+    }
+
+    private func remove(_ versions: [Version], of item: Item, hasRest: Bool, _ t: Transaction)
+        throws
+    {
+        for version in versions { try t.remove(version: version.id) }
+        if item.deleted != nil, !hasRest, try t.versions(of: item.key).isEmpty,
+            try !isParent(item, t)
+        {
+            memory.works[item.key] = nil
+            try t.removeRow(item.key)
+        } else if let current = item.current, versions.contains(where: { $0.id == current }) {
+            var item = item
+            item.current = nil
+            try t.update(item)
+        }
+    }
+
+    // MARK: Contents in the stash
+
+    /// Those that are not recorded yet, oldest first. Versions whose bytes were in them go with
+    /// them.
+    private func letContentsGo(_ bytes: Int64) throws(VolumeError) {
+        var users: [Stash.Entry: [Int64]] = [:]
+        for (key, work) in memory.works.all {
+            for entry in work.formers.compactMap(\.entry) { users[entry, default: []].append(key) }
+        }
+        var freed: Int64 = 0
+        var kept: Set<UInt64> = []
+        var count = 0
+        try transact { t in
+            for (entry, keys) in users.sorted(by: { $0.key.sequence < $1.key.sequence })
+            where freed < bytes {
+                // An older content of the same file may be read through this one.
+                guard !kept.contains(entry.inode), let size = size(ofStashed: entry),
+                    try keys.allSatisfy({ try mayGo(entry, from: $0, t) })
+                else {
+                    kept.insert(entry.inode)
+                    continue
+                }
+                for key in keys { try drop(entry, from: key, t) }
+                (freed, count) = (freed + size, count + 1)
+            }
+        }
+        removeDoomed()
+        letGo.contents += count
+        letGo.bytes += freed
+    }
+
+    /// Nil for what a program still writes.
+    private func size(ofStashed entry: Stash.Entry) -> Int64? {
+        guard let file = try? stash.open(entry.file), let status = try? file.status() else {
+            return 0
+        }
+        if entry.kind == .displaced, cl_probe_writers(file.raw) == -EAGAIN { return nil }
+        return Int64(status.st_blocks) * 512
+    }
+
+    private func mayGo(_ entry: Stash.Entry, from key: Int64, _ t: Reader) throws -> Bool {
+        guard let work = memory.works[key] else { return true }
+        guard let item = try t.item(key), item.kind == .file, !work.isWriting else { return false }
+        // What a document will show as a conflict stays; and what it shows is recorded first.
+        guard item.deleted != nil || item.changed == 0,
+            item.deleted != nil
+                || !work.formers.contains(where: { $0.isSuperseded || $0.isLate })
+        else { return false }
+        let versions = try t.versions(of: key)
+        let check = try RemovalCheck(item, versions, t)
+        guard item.deleted == nil || check.mayLoseRow else { return false }
+        return try endangered(versions, t).allSatisfy { version in
+            switch check.obstacle(to: version) {
+            case nil, .current: true
+            // It is not what the tree shows any more, and that is what will be sent.
+            case .untold: item.deleted == nil
+            default: false
+            }
+        }
+    }
+
+    /// Versions that have bytes which are neither in the packs nor at the hub.
+    private func endangered(_ versions: [Version], _ t: Reader) throws -> [Version] {
+        try versions.filter { version in
+            guard !version.wasAtHub, let bytes = try t.manifest(of: version.id),
+                let manifest = Manifest(encoded: bytes)
+            else { return false }
+            return try manifest.chunkIDs.contains { try t.place(of: $0) == nil }
+        }
+    }
+
+    private func drop(_ entry: Stash.Entry, from key: Int64, _ t: Transaction) throws {
+        guard let item = try t.item(key) else { return }
+        touch(key) { work in work.formers.removeAll { $0.entry == entry } }
+        let versions = try endangered(t.versions(of: key), t)
+        letGo.versions += versions.count
+        let hasRest = memory.works[key]?.formers.isEmpty == false
+        try remove(versions, of: item, hasRest: hasRest, t)
+    }
+
+    // MARK: Recording
+
+    /// Whether what a document has in the stash can be copied to the packs; else it waits for room.
+    func fits(_ work: Work, _ key: Int64) -> Bool {
+        let bytes = work.formers.reduce(0) { sum, former in
+            sum + (former.entry.flatMap { size(ofStashed: $0) } ?? 0)
+        }
+        guard bytes > Recorder.smallBytes, room.shortage(for: bytes) > 0 else {
+            spaceless[key] = nil
+            return true
+        }
+        spaceless[key] = bytes
+        return false
+    }
+
+    /// What always fits.
+    private static let smallBytes: Int64 = 1 << 20
+}

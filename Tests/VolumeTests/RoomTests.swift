@@ -1,0 +1,117 @@
+import CLinux
+import Foundation
+import Glibc
+import Model
+import SystemCalls
+import Testing
+
+@testable import Volume
+
+/// On a file system of 24 MB, of which a tenth is to stay free.
+@Suite(.serialized) struct RoomTests {
+    let program = Program(process: 10, name: "cp")
+
+    private func onSmallDisk(_ body: (ProgramTree, String) throws -> Void) throws {
+        let scratch = Scratch()
+        guard mount("tmpfs", scratch.path, "tmpfs", 0, "size=24m") == 0 else {
+            print("not root: no small file system, not tested")
+            return
+        }
+        var settings = ProgramTree.fast
+        settings.freeShare = 0.1
+        do {
+            let tree = try ProgramTree(store: scratch.path + "/store", settings: settings)
+            try body(tree, scratch.path)
+            tree.stop()
+        }
+        // Lazily: the last descriptors close when the volume is freed.
+        umount2(scratch.path, Int32(MNT_DETACH))
+    }
+
+    private func wait(for what: String, _ isSo: () throws -> Bool) throws {
+        let end = Date() + 30
+        while try !isSo() {
+            try #require(Date() < end, "no \(what)")
+            usleep(5_000)
+        }
+    }
+
+    private func free(_ disk: String) throws -> Int64 {
+        let directory = try Descriptor(opening: disk, flags: O_RDONLY | O_DIRECTORY)
+        return try #require(DiskSpace(of: directory.raw)).free
+    }
+
+    /// There is no room to record what was deleted, so it is let go.
+    @Test func whatWasDeletedGivesWay() throws {
+        try onSmallDisk { tree, disk in
+            var noise = Noise(seed: 1)
+            let big = noise.bytes(14_000_000)
+            try tree.save("kept", "1", by: program)
+            for _ in 0..<3 {
+                try tree.save("big", big, by: program)
+                #expect(tree.quiet())
+                try tree.unlink("big", by: program)
+                try wait(for: "room") { try free(disk) > 18_000_000 }
+            }
+            #expect(try tree.texts("kept") == ["1"])
+            #expect(try tree.volume.status().problems.contains { $0.contains("were let go") })
+            try tree.checkInvariants()
+        }
+    }
+
+    /// The newest versions stay, and that with a label, whatever its age.
+    @Test func oldVersionsGiveWayOldestFirst() throws {
+        try onSmallDisk { tree, disk in
+            var noise = Noise(seed: 2)
+            var saved: [[UInt8]] = []
+            for number in 1...40 {
+                saved.append(noise.bytes(900_000))
+                try tree.save("a", saved[saved.count - 1], by: program)
+                if number == 2 {
+                    try tree.volume.setLabel("mine", version: 2, at: names("a"))
+                }
+                #expect(tree.quiet())
+            }
+            let left = try tree.versions("a")
+            #expect(left.count > 3 && left.count < 40)
+            #expect(left[0] == saved[1])
+            #expect(Array(left.dropFirst()) == Array(saved.suffix(left.count - 1)))
+            #expect(try free(disk) > 1_000_000)
+            try tree.checkInvariants()
+        }
+    }
+
+    /// A file replaced by a new one has the new one; what it was before is in the way.
+    @Test func replacedContentsGiveWay() throws {
+        try onSmallDisk { tree, disk in
+            var noise = Noise(seed: 3)
+            var last: [UInt8] = []
+            for _ in 0..<4 {
+                last = noise.bytes(9_000_000)
+                try wait(for: "room") { try free(disk) > 10_000_000 }
+                try tree.replace("a", last, by: program)
+                #expect(tree.quiet())
+                #expect(try tree.versions("a").last == last)
+            }
+            try tree.checkInvariants()
+        }
+    }
+
+    /// What only this device has, and what the hub has not been told of, stays.
+    @Test func whatWaitsForTheHubStays() throws {
+        try onSmallDisk { tree, disk in
+            var noise = Noise(seed: 4)
+            let big = noise.bytes(13_000_000)
+            try tree.save("big", big, by: program)
+            #expect(tree.quiet())
+            let item = try #require(try tree.item("big"))
+            try tree.volume.journal.write { try $0.addUnsent(item.key) }
+            try tree.unlink("big", by: program)
+            try wait(for: "a try") { tree.volume.room.hasFailed }
+            #expect(try tree.volume.stash.entries().count == 1)
+            try tree.volume.journal.write { try $0.removeUnsent(item.key) }
+            try wait(for: "room") { try free(disk) > 18_000_000 }
+            try tree.checkInvariants()
+        }
+    }
+}
