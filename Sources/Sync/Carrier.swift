@@ -168,7 +168,7 @@ extension SyncEngine {
             var missing: [(offset: Int64, chunk: ChunkReference)] = []
             for chunk in references {
                 if let bytes = local.bytes(of: chunk) {
-                    try writeAll(bytes, to: file, at: offset)
+                    try write(bytes, toNew: file, at: offset)
                     progress.add(bytes.count)
                 } else {
                     missing.append((offset, chunk))
@@ -178,7 +178,7 @@ extension SyncEngine {
             try hub.chunks(missing.map(\.chunk), of: current.id) {
                 (index, bytes) throws(VolumeError) in
                 guard !carrier.isEnding else { throw VolumeError(.cancelled, "It ends.") }
-                try writeAll(bytes, to: file, at: missing[index].offset)
+                try write(bytes, toNew: file, at: missing[index].offset)
                 progress.add(bytes.count)
             }
         }

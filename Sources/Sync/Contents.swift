@@ -24,7 +24,7 @@ final class Contents {
         var offset: Int64 = 0
         for reference in references {
             let bytes = try bytes(of: reference)
-            try writeAll(bytes, to: file, at: offset)
+            try Sync.write(bytes, toNew: file, at: offset)
             offset += Int64(bytes.count)
         }
     }
@@ -38,19 +38,11 @@ final class Contents {
     }
 }
 
-func writeAll(_ bytes: [UInt8], to file: Int32, at start: Int64) throws(VolumeError) {
-    do throws(Errno) {
-        var done = 0
-        while done < bytes.count {
-            let count = bytes.withUnsafeBytes {
-                cl_pwrite(
-                    file, $0.baseAddress! + done, bytes.count - done, start + Int64(done))
-            }
-            done += Int(try check(Int32(clamping: count)))
-        }
-    } catch {
+/// Into a new file, whose length is set afterwards.
+func write(_ bytes: [UInt8], toNew file: Int32, at offset: Int64) throws(VolumeError) {
+    do throws(Errno) { try writeSparsely(file, bytes, at: offset) } catch {
         throw VolumeError(
-            error == Errno(ENOSPC) ? .full : .system, "Contents cannot be written: \(error).")
+            error == .noSpace ? .full : .system, "Contents cannot be written: \(error).")
     }
 }
 

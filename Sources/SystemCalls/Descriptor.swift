@@ -77,3 +77,16 @@ package func writeFully(_ descriptor: Int32, _ bytes: [UInt8], at offset: Int64)
         Result { () throws(Errno) in try writeFully(descriptor, all, at: offset) }
     }.get()
 }
+
+/// Writes into a new file, or into a hole of one: what is nothing but zeros stays a hole. The file's
+/// length is set afterwards.
+package func writeSparsely(_ descriptor: Int32, _ bytes: [UInt8], at offset: Int64) throws(Errno) {
+    if !isZero(bytes) { try writeFully(descriptor, bytes, at: offset) }
+}
+
+package func isZero(_ bytes: [UInt8]) -> Bool {
+    guard let first = bytes.first, first == 0 else { return bytes.isEmpty }
+    return bytes.withUnsafeBytes { bytes in
+        memcmp(bytes.baseAddress!, bytes.baseAddress! + 1, bytes.count - 1) == 0
+    }
+}

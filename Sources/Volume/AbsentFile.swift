@@ -300,9 +300,10 @@ package final class AbsentFile: Sendable {
                     try AbsentMark.setFilling(file.raw, modified: bytes.modified)
                     bytes.isFilling = true
                 }
-                try content.withUnsafeBufferPointer { (content) throws(Errno) in
-                    try writeFully(file.raw, UnsafeRawBufferPointer(content), at: offset)
-                }
+                // What is a hole there already stays one.
+                let data = cl_lseek(file.raw, offset, SEEK_DATA)
+                let isHole = data == -Int64(ENXIO) || data >= offset + Int64(content.count)
+                if !isHole || !isZero(content) { try writeFully(file.raw, content, at: offset) }
                 try AbsentMark.restore(bytes.modified, of: file.raw)
             } catch {
                 let code: VolumeError.Code =

@@ -89,12 +89,18 @@ struct Preparing {
                 throw VolumeError(.invalid, "A file from the hub has no list of its chunks.")
             }
             try fill(chunks, file.raw)
-        }
-        guard try file.status().st_size == Int64(clamping: version.size) else {
-            throw VolumeError(.damaged, "A file from the hub has another size than it should.")
+            try setLength(of: file.raw, version.size, chunks)
         }
         try finish(file.raw, mode: arrival.mode ?? 0o644)
         try AbsentMark.restore(version.modified, of: file.raw)
+    }
+
+    /// Zeros at the end were not written.
+    private func setLength(of file: Int32, _ size: UInt64, _ chunks: [ChunkReference]) throws {
+        guard chunks.reduce(0, { $0 &+ UInt64($1.length) }) == size else {
+            throw VolumeError(.damaged, "A file from the hub has another size than it should.")
+        }
+        try check(cl_ftruncate(file, Int64(clamping: size)))
     }
 
     // MARK: Packages
@@ -143,10 +149,9 @@ struct Preparing {
                     mode: SharedMode.bits(of: entry.mode))
                 return
             }
-            if entry.size > 0 { try fill(entry.chunks, file.raw) }
-            guard try file.status().st_size == Int64(clamping: entry.size) else {
-                throw VolumeError(
-                    .damaged, "A file of a package from the hub has another size than it should.")
+            if entry.size > 0 {
+                try fill(entry.chunks, file.raw)
+                try setLength(of: file.raw, entry.size, entry.chunks)
             }
             try IncomingAttributes(mode: entry.mode).apply(to: file.raw)
             try AbsentMark.restore(entry.modified, of: file.raw)

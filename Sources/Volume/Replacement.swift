@@ -162,7 +162,7 @@ extension Volume {
         var offset: Int64 = 0
         for chunk in chunks {
             let piece = try bytes(chunk)
-            do throws(Errno) { try writeFully(file, piece, at: offset) } catch {
+            do throws(Errno) { try writeSparsely(file, piece, at: offset) } catch {
                 throw VolumeError(
                     error == .noSpace ? .full : .system, "The contents cannot be written: \(error)."
                 )

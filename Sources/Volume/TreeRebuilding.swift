@@ -115,11 +115,7 @@ struct TreeRebuilding {
             }
             let bytes = try packs.read(chunk.id, at: ChunkLocation(place))
             let start = offset
-            do throws(Errno) {
-                try bytes.withUnsafeBytes { bytes in
-                    Result { () throws(Errno) in try writeFully(file, bytes, at: start) }
-                }.get()
-            } catch {
+            do throws(Errno) { try writeSparsely(file, bytes, at: start) } catch {
                 throw VolumeError(
                     error == .noSpace ? .full : .system,
                     "The working tree cannot be made again: \(error).")
