@@ -82,8 +82,24 @@ extension Recorder {
     /// The item that the scan took a moved one for.
     private func newPlace(of item: Item, _ t: Reader) throws -> Item? {
         try t.items(inode: item.inode).first { found in
-            found.key > item.key && found.latest == 0 && found.kind == item.kind
+            try found.key > item.key && found.latest == 0 && found.kind == item.kind
+                && !isYounger(found, than: item, t)
         }
+    }
+
+    /// Whether the file was made after the item had last been recorded: then it is another one,
+    /// whose inode has the number of one that is gone.
+    private func isYounger(_ found: Item, than item: Item, _ t: Reader) throws -> Bool {
+        guard item.changed != 0, let path = try t.path(of: found.key),
+            let file = try? openBeneath(path, from: tree, flags: O_PATH)
+        else { return false }
+        var answer = cl_statx()
+        guard cl_statx(file.raw, UInt32(STATX_BTIME), &answer) >= 0,
+            answer.mask & UInt32(STATX_BTIME) != 0
+        else { return false }
+        let birth = Timestamp(
+            seconds: Int(answer.birth_seconds), nanoseconds: Int(answer.birth_nanoseconds))
+        return birth.nanoseconds > item.changed
     }
 
     private func countDocuments(in item: Item, _ t: Reader) throws -> Int {

@@ -98,6 +98,30 @@ import Testing
         tree.stop()
     }
 
+    @Test("a new file is not the one that had its inode's number before")
+    func inodeUsedAgain() throws {
+        // ext4 gives the lowest free number.
+        let disk = try LoopDisk(.ext4, megabytes: 64)
+        let tree = try ProgramTree(store: "\(disk.path)/store")
+        try tree.save("a", "text of a", by: program)
+        #expect(tree.quiet())
+        var (before, after) = (stat(), stat())
+        #expect(stat(tree.real("a"), &before) == 0)
+        try tree.remount {
+            unlink(tree.real("a"))
+            for number in 0..<1_000 where after.st_ino != before.st_ino {
+                rename(tree.real("b"), tree.real("c\(number)"))
+                try Data("text of b".utf8).write(to: URL(fileURLWithPath: tree.real("b")))
+                #expect(stat(tree.real("b"), &after) == 0)
+            }
+        }
+        try #require(after.st_ino == before.st_ino)
+        #expect(tree.quiet())
+        #expect(try tree.texts("b") == ["text of b"])
+        #expect(try tree.volume.history(at: [Name("a")])?.state == .deleted)
+        tree.stop()
+    }
+
     @Test("a symlink that points elsewhere is another item", arguments: [true, false])
     func retargeted(isCopied: Bool) throws {
         let tree = try ProgramTree()
