@@ -2,7 +2,8 @@ import Model
 import Reconcile
 
 // What may arrive. The hub and the devices look at everything that comes from the other end by
-// these, before they count with its numbers: an objection is a sentence that says why it is refused.
+// these, before they count with its numbers: an objection is a sentence that says why it is
+// refused.
 
 extension Placement {
     package func objection(of item: Identifier) -> String? {

@@ -162,7 +162,7 @@ extension Recorder {
         // A mapping outlives close(2) without anybody telling: the lease says whether one is there.
         let isProbed = cl_probe_writers(descriptor.raw) == -EAGAIN
         let isHeld = isProbed || work.isWriting
-        if isHeld, !isAsOpened(trace, work) { return .busy }
+        if isHeld, item.changed != 0 || !isAsOpened(trace, work) { return .busy }
         if powerLoss?.destroyed(descriptor.raw, trace) == true { return .destroyed(trace) }
         if let log = hotLog(of: descriptor.raw, at: path) { return .logged(log) }
         var cut: [ChunkReference]?
@@ -191,7 +191,8 @@ extension Recorder {
     }
 
     /// Whether a program has opened it for writing and changed nothing yet: office programs do so
-    /// as soon as they have saved, and hold it open from then on. It is a save, then.
+    /// as soon as they have saved, and hold it open from then on. It is a save, then, if it has not
+    /// been recorded.
     private func isAsOpened(_ trace: Trace, _ work: Work) -> Bool {
         guard trace.size <= settings.largeBytes, let last = work.formers.last,
             let entry = last.entry, entry.kind != .displaced,

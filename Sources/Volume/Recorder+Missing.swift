@@ -87,6 +87,9 @@ extension Recorder {
         }
     }
 
+    /// STATX_BTIME (linux/stat.h).
+    private static let birthTime: UInt32 = 0x800
+
     /// Whether the file was made after the item had last been recorded: then it is another one,
     /// whose inode has the number of one that is gone.
     private func isYounger(_ found: Item, than item: Item, _ t: Reader) throws -> Bool {
@@ -94,8 +97,8 @@ extension Recorder {
             let file = try? openBeneath(path, from: tree, flags: O_PATH)
         else { return false }
         var answer = cl_statx()
-        guard cl_statx(file.raw, UInt32(STATX_BTIME), &answer) >= 0,
-            answer.mask & UInt32(STATX_BTIME) != 0
+        guard cl_statx(file.raw, Recorder.birthTime, &answer) >= 0,
+            answer.mask & Recorder.birthTime != 0
         else { return false }
         let birth = Timestamp(
             seconds: Int(answer.birth_seconds), nanoseconds: Int(answer.birth_nanoseconds))
