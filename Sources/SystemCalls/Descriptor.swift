@@ -78,8 +78,8 @@ package func writeFully(_ descriptor: Int32, _ bytes: [UInt8], at offset: Int64)
     }.get()
 }
 
-/// Writes into a new file, or into a hole of one: what is nothing but zeros stays a hole. The file's
-/// length is set afterwards.
+/// Writes into a new file, or into a hole of one: what is nothing but zeros stays a hole. The
+/// file's length is set afterwards.
 package func writeSparsely(_ descriptor: Int32, _ bytes: [UInt8], at offset: Int64) throws(Errno) {
     if !isZero(bytes) { try writeFully(descriptor, bytes, at: offset) }
 }

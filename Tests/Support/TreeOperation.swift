@@ -122,8 +122,8 @@ package struct TreeOperations {
     private mutating func onAttributes() -> TreeOperation {
         let name = "user." + random.pick(["color", "origin", "größe"])
         switch random.below(9) {
-        // Set-ID bits have tests of their own (PosixPermissionTests): here a write ends them, root's
-        // too, by a descriptor that was opened before they were set.
+        // Set-ID bits have tests of their own (PosixPermissionTests): here a write ends them,
+        // root's too, by a descriptor that was opened before they were set.
         case 0: return .changeMode(path(), random.pick([0o644, 0o600, 0o755, 0o1755, 0o444]))
         case 1:
             let time = 1_000_000_000 + random.below(1_000_000)
