@@ -23,7 +23,7 @@ extension Placement {
 }
 
 extension ItemKind {
-    /// To the target of a symbolic link, or to the want of one.
+    /// A symbolic link has to have a valid target, and anything else none.
     package func objection(toTarget target: String?) -> String? {
         if (self == .symlink) != (target != nil) {
             return "A symbolic link is made with a target, and nothing else is."

@@ -34,8 +34,8 @@ extension Journal {
     @discardableResult
     package func checkpoint() throws(VolumeError) -> Bool { try checkpoint("TRUNCATE").isDone }
 
-    /// Brings the log into the database and lets it begin anew in the space that it has. Whether it
-    /// was not empty.
+    /// Brings the log into the database. The log then starts again from its beginning, in the space
+    /// that its file has. Returns whether the log had held anything.
     func restartLog() throws(VolumeError) -> Bool {
         let result = try checkpoint("RESTART")
         return result.isDone && result.pages > 0

@@ -122,7 +122,7 @@ extension Driver {
 
     // MARK: Fetching
 
-    /// Begins the rename anew when the bytes are here.
+    /// Fetches the bytes that a rename needs, and then begins the rename again.
     func fetch(
         _ needed: Needed, for request: Request,
         _ from: (parent: UInt64, name: UnsafePointer<CChar>),

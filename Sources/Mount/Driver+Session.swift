@@ -94,8 +94,8 @@ extension Driver {
 
     /// Registers a file for passthrough: an id above 0, or a negative errno. The kernel writes with
     /// the rights that the thread has now, whoever writes: without the one to leave set-ID bits
-    /// alone, so that the file system below clears them, also where they were set later. Root's
-    /// writes would leave them on a plain file system; here they end them then.
+    /// alone, so that the file system below clears them, also where they were set later. On a
+    /// plain file system a write by root would not clear them; here it does.
     func openBacking(_ file: SharedDescriptor) -> Int32 {
         let result = cl_thread_set_fsetid(0)
         guard result >= 0 else { return result }

@@ -45,8 +45,8 @@ extension MountSession {
         for path in paths { _ = driver.turns.marks.change(path.names, to: driver.mark(path.names)) }
     }
 
-    /// A turn to write these ends: packages are recorded as they are now, before others may write
-    /// to them. Calls `done`, at once where there are none.
+    /// Called when a turn to write these paths ends. Records the packages among them as they are
+    /// now, before others may write to them, and then calls `done`; at once where there are none.
     package func record(packagesOf paths: [Path], _ done: @escaping @Sendable () -> Void) {
         var packages: Set<[Name]> = []
         for path in paths {

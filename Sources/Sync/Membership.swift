@@ -16,7 +16,7 @@ package final class Membership: @unchecked Sendable {
     private let log: Logger
     private let changed: @Sendable ([Spot]) -> Void
     private let unsafe = Hook<@Sendable (Bool) -> Void>()
-    /// Of a copy that becomes a device of its own, and of the end.
+    /// Held while a copy of a store becomes a device of its own, and while the engine is stopped.
     private let turn = Mutex<Void>(())
     private let isSplitting = Atomic<Bool>(false)
     private let current = Mutex<(account: Account, engine: SyncEngine)?>(nil)

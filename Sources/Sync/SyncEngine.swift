@@ -314,7 +314,8 @@ package final class SyncEngine: @unchecked Sendable {
 }
 
 extension SyncEngine {
-    /// Not on the thread that reads hints, which goes on.
+    /// Tells the hub that this process is still the device, on a thread of its own: the thread that
+    /// reads hints must not wait for the answer.
     private func confirm(beside other: Identifier) {
         startThread(named: "confirm") { [client, log] in
             do throws(HubFault) {

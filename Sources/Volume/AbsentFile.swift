@@ -300,10 +300,11 @@ package final class AbsentFile: Sendable {
                     try AbsentMark.setFilling(file.raw, modified: bytes.modified)
                     bytes.isFilling = true
                 }
-                // What is a hole there already stays one.
-                let data = cl_lseek(file.raw, offset, SEEK_DATA)
-                let isHole = data == -Int64(ENXIO) || data >= offset + Int64(content.count)
-                if !isHole || !isZero(content) { try writeFully(file.raw, content, at: offset) }
+                // Zeros are not written where there is a hole already.
+                let end = offset + Int64(content.count)
+                if !isZero(content) || !isHole(file.raw, offset..<end) {
+                    try writeFully(file.raw, content, at: offset)
+                }
                 try AbsentMark.restore(bytes.modified, of: file.raw)
             } catch {
                 let code: VolumeError.Code =
@@ -311,6 +312,11 @@ package final class AbsentFile: Sendable {
                 throw VolumeError(code, "What the hub has sent cannot be written: \(error).")
             }
         }
+    }
+
+    private func isHole(_ file: Int32, _ range: Range<Int64>) -> Bool {
+        let data = cl_lseek(file, range.lowerBound, SEEK_DATA)
+        return data == -Int64(ENXIO) || data >= range.upperBound
     }
 
     /// A chunk is at its place. True: it was the last.

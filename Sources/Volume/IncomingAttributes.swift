@@ -15,7 +15,7 @@ package struct IncomingAttributes: Hashable, Sendable {
     /// The file system has no attributes, or no room for this one: the bytes matter more.
     private static let misfits: Set<Int32> = [EOPNOTSUPP, E2BIG, ENOSPC, ERANGE]
 
-    /// Whatever may not arrive is left out.
+    /// Leaves out the attributes and mode bits that may not arrive.
     package init(
         mode: UInt16?, set: [AttributeList.Attribute] = [], removed: [[UInt8]] = []
     ) {

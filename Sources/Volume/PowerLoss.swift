@@ -43,7 +43,8 @@ struct PowerLoss: Sendable {
             && extents.allSatisfy { $0.flags & Extents.unwritten != 0 }
     }
 
-    /// The same of a content in the stash. A copy has no hole that nobody wrote, and its length.
+    /// Whether a loss of power destroyed a content in the stash. A copy that is whole has the
+    /// length that was noted with it, and no block that was allocated and never written.
     func destroyed(_ entry: Stash.Entry, _ file: Int32, _ trace: Trace) -> Bool {
         switch entry.kind {
         case .displaced: return destroyed(file, trace)

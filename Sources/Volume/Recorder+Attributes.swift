@@ -75,7 +75,7 @@ extension Recorder {
 
     func note(attributes: AttributeList, _ trace: Trace, on item: inout Item) {
         item.mode = trace.permissions
-        // What the file system did not take, no program here has removed.
+        // An attribute that the file system did not take has not been removed by a program.
         let missing = AttributeList(encoded: item.attributes)?.lacking ?? AttributeList()
         item.attributes = attributes.lacking(of: missing).encoded
     }

@@ -26,8 +26,8 @@ extension Recorder {
     func makeRoom() -> Bool {
         guard room.isDue, memory.scan == nil else { return false }
         let start = cl_clock_monotonic_ns()
-        spaceless = spaceless.filter { memory.works[$0.key] != nil }
-        let more = spaceless.values.max() ?? 0
+        awaitingRoom = awaitingRoom.filter { memory.works[$0.key] != nil }
+        let more = awaitingRoom.values.max() ?? 0
         let shortage = room.shortage(for: more)
         guard shortage > 0 else {
             room.answer(isFreed: true, since: start)
@@ -52,8 +52,8 @@ extension Recorder {
         report(letGo)
         // What waited for space need not wait any longer.
         pausedUntil = 0
-        for key in spaceless.keys { memory.works[key]?.due = cl_clock_monotonic_ns() }
-        spaceless = [:]
+        for key in awaitingRoom.keys { memory.works[key]?.due = cl_clock_monotonic_ns() }
+        awaitingRoom = [:]
         return true
     }
 
@@ -75,8 +75,9 @@ extension Recorder {
         var time: Int64
     }
 
-    /// `orNone`: only if that makes as much room as is needed. False when none may go. A pack that
-    /// holds other versions too may have to stay: then more of them go with the next call.
+    /// Removes the oldest versions until `bytes` are free. `orNone`: removes none unless that frees
+    /// as many as are needed. False when none may be removed. A pack that holds other versions too
+    /// may have to stay: then the next call removes more of them.
     private func letVersionsGo(_ bytes: Int64, orNone: Bool) throws(VolumeError) -> Bool {
         var stored: [Digest: (bytes: Int64, uses: Int)] = [:]
         var chosen: [Int64: [Identifier]] = [:]
@@ -153,7 +154,9 @@ extension Recorder {
         return going.count
     }
 
-    private func remove(_ versions: [Version], of item: Item, hasRest: Bool, _ t: Transaction)
+    /// Removes versions; a deleted document that has none left goes with them, unless some of its
+    /// contents are not recorded yet (`hasRest`).
+    func remove(_ versions: [Version], of item: Item, hasRest: Bool, _ t: Transaction)
         throws
     {
         for version in versions { try t.remove(version: version.id) }
@@ -212,7 +215,8 @@ extension Recorder {
     private func mayGo(_ entry: Stash.Entry, from key: Int64, _ t: Reader) throws -> Bool {
         guard let work = memory.works[key] else { return true }
         guard let item = try t.item(key), item.kind == .file, !work.isWriting else { return false }
-        // What a document will show as a conflict stays; and what it shows is recorded first.
+        // Contents that are going to be conflict versions stay. A document's former contents go
+        // only while its present one waits to be recorded.
         guard item.deleted != nil || item.changed == 0,
             item.deleted != nil
                 || !work.formers.contains(where: { $0.isSuperseded || $0.isLate })
@@ -257,10 +261,10 @@ extension Recorder {
             sum + (former.entry.flatMap { size(ofStashed: $0) } ?? 0)
         }
         guard bytes > Recorder.smallBytes, room.shortage(for: bytes) > 0 else {
-            spaceless[key] = nil
+            awaitingRoom[key] = nil
             return true
         }
-        spaceless[key] = bytes
+        awaitingRoom[key] = bytes
         return false
     }
 

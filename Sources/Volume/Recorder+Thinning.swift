@@ -121,7 +121,7 @@ extension Recorder {
         let isExpired = isExpired && !isYoung
         guard isExpired || !excess(false).isEmpty else { return 0 }
         return try journal.write { t in
-            guard var item = try t.item(key) else { return 0 }
+            guard let item = try t.item(key) else { return 0 }
             let check = try RemovalCheck(item, versions, t)
             // What the hub has not been told of is deleted for nobody yet.
             let isExpired = isExpired && check.mayLoseRow
@@ -130,16 +130,9 @@ extension Recorder {
                 guard old.contains(version.id) else { return false }
                 let obstacle = check.obstacle(to: version)
                 return obstacle == nil || isExpired && obstacle == .current
-            }.map(\.id)
-            let excess = all.prefix(most)
-            let isEmpty = isExpired && excess.count == versions.count
-            for id in excess { try t.remove(version: id) }
-            if isEmpty, try !isParent(item, t) {
-                try t.removeRow(key)
-            } else if let current = item.current, excess.contains(current) {
-                item.current = nil
-                try t.update(item)
             }
+            let excess = Array(all.prefix(most))
+            try remove(excess, of: item, hasRest: false, t)
             return excess.count
         }
     }

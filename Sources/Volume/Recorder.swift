@@ -37,7 +37,7 @@ final class Recorder: @unchecked Sendable {
     let room: Room
     var letGo = LetGo()
     /// Documents whose former contents do not fit into the packs now, with their bytes.
-    var spaceless: [Int64: Int64] = [:]
+    var awaitingRoom: [Int64: Int64] = [:]
     var nextRoomReport: Int64 = 0
     /// Called with a document whose contents a loss of power destroyed.
     let destroyed = Hook<@Sendable (Int64) -> Void>()
@@ -235,7 +235,7 @@ final class Recorder: @unchecked Sendable {
             && signal.look { ticketsDone >= ticket || hasStopped }
     }
 
-    /// Whether nobody waits for it any more.
+    /// Whether the volume is about to end, so that questions do not wait for the recorder.
     var hasGivenUp: Bool { signal.look { isEnding } }
 
     private func run(_ logged: [NotedEvent]) {

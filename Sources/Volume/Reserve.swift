@@ -49,13 +49,13 @@ final class Reserve: Sendable {
         return cl_ftruncate(file.raw, 0) == 0
     }
 
-    /// Gives it up where less than its size is free.
+    /// Gives the reserve up when less space than its size is free on the disk.
     func giveUpIfFull() {
         guard let space = DiskSpace(of: directory), space.free < wanted(space) else { return }
         giveUp()
     }
 
-    /// Makes it again where four times its size is free.
+    /// Makes the reserve again when four times its size is free on the disk.
     func restore() {
         guard !isWhole, let space = DiskSpace(of: directory), space.free >= 4 * wanted(space)
         else { return }

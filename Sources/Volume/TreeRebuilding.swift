@@ -114,8 +114,7 @@ struct TreeRebuilding {
                 throw VolumeError(.damaged, "Chunk \(chunk.id) is not in the packs.")
             }
             let bytes = try packs.read(chunk.id, at: ChunkLocation(place))
-            let start = offset
-            do throws(Errno) { try writeSparsely(file, bytes, at: start) } catch {
+            do throws(Errno) { try writeSparsely(file, bytes, at: offset) } catch {
                 throw VolumeError(
                     error == .noSpace ? .full : .system,
                     "The working tree cannot be made again: \(error).")

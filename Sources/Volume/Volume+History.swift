@@ -94,11 +94,7 @@ extension Volume {
         guard !path.isEmpty, try journal.read({ try self.item(at: path, $0) }) == nil,
             let trace = trace(at: path)
         else { return false }
-        let names = ignoreFile.current
-        return !path.indices.contains { index in
-            let isDirectory = index < path.count - 1 || trace.isDirectory
-            return names.matches(path: Array(path[...index]), isDirectory: isDirectory)
-        }
+        return !isLocal(path, isDirectory: trace.isDirectory)
     }
 
     static var ending: VolumeError { VolumeError(.busy, "The volume is being unmounted.") }

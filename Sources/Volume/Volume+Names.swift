@@ -171,10 +171,10 @@ extension Volume {
         ignoreFile.current.matches(path: path, isDirectory: true)
     }
 
-    /// Whether a file there is never a version: by its name, its path, or a directory around it.
-    package func isLocal(_ path: [Name]) -> Bool {
+    /// Whether what is there is never a version: by its name, its path, or a directory around it.
+    package func isLocal(_ path: [Name], isDirectory: Bool = false) -> Bool {
         let names = ignoreFile.current
-        return names.matches(path: path, isDirectory: false)
+        return names.matches(path: path, isDirectory: isDirectory)
             || path.indices.dropFirst().contains {
                 names.matches(path: Array(path[..<$0]), isDirectory: true)
             }

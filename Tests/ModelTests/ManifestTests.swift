@@ -25,7 +25,8 @@ import Testing
         let manifest = Manifest(chunks: [chunk(1), chunk(2)])
         #expect(manifest.encoded.first == 1)
         #expect(Manifest(encoded: manifest.encoded) == manifest)
-        // Equal contents are equal to what was recorded before there were runs.
+        // Contents are compared by a form without runs, so that equal contents that were recorded
+        // before there were runs stay equal.
         #expect(Manifest(chunks: [chunk(1), chunk(1)]).contentForm.first == 1)
     }
 

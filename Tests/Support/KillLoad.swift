@@ -20,6 +20,19 @@ final class KillLoad: Sendable {
         renamer = KillRenamer(directory: directory, random: random.fork())
     }
 
+    /// Makes the directory, starts a load in it, and returns after a random time of at most
+    /// `microseconds` and 30 ms.
+    static func started(
+        in directory: String, random: inout SeededRandom, microseconds: Int
+    ) throws -> KillLoad {
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: false)
+        let load = KillLoad(directory: directory, random: &random)
+        load.start()
+        usleep(UInt32(30_000 + random.below(microseconds)))
+        return load
+    }
+
     func start() {
         for writer in writers { run(writer.step) }
         run(renamer.step)

@@ -26,12 +26,8 @@ package final class KillLoop {
     }
 
     private func round() throws {
-        let directory = "\(volume.path)/round \(rounds)"
-        try FileManager.default.createDirectory(
-            atPath: directory, withIntermediateDirectories: false)
-        let load = KillLoad(directory: directory, random: &random)
-        load.start()
-        usleep(UInt32(30_000 + random.below(700_000)))
+        let load = try KillLoad.started(
+            in: "\(volume.path)/round \(rounds)", random: &random, microseconds: 700_000)
         load.dying.store(true, ordering: .releasing)
         try volume.kill9()
         try load.stop()

@@ -33,12 +33,8 @@ package struct PowerLosses {
         var losses: [Loss] = []
         try MountedVolume.with(store: "\(disk.path)/store", options: options) { volume in
             for number in first..<(first + images) {
-                let directory = "\(volume.path)/load \(number)"
-                try FileManager.default.createDirectory(
-                    atPath: directory, withIntermediateDirectories: false)
-                let load = KillLoad(directory: directory, random: &random)
-                load.start()
-                usleep(UInt32(30_000 + random.below(600_000)))
+                let load = try KillLoad.started(
+                    in: "\(volume.path)/load \(number)", random: &random, microseconds: 600_000)
                 let promised = load.writers.map { Promises(of: $0) }
                 let image = try disk.imageAfterPowerLoss(seed: random.next())
                 try load.stop()
