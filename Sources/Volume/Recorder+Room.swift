@@ -155,13 +155,13 @@ extension Recorder {
     }
 
     /// Removes versions; a deleted document that has none left goes with them, unless some of its
-    /// contents are not recorded yet (`hasRest`).
+    /// contents are not recorded yet (`hasRest`) or the hub has not been told of its deletion.
     func remove(_ versions: [Version], of item: Item, hasRest: Bool, _ t: Transaction)
         throws
     {
         for version in versions { try t.remove(version: version.id) }
         if item.deleted != nil, !hasRest, try t.versions(of: item.key).isEmpty,
-            try !isParent(item, t)
+            try !isParent(item, t), try RemovalCheck(item, [], t).mayLoseRow
         {
             memory.works[item.key] = nil
             try t.removeRow(item.key)
