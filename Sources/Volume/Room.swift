@@ -49,6 +49,13 @@ final class Room: @unchecked Sendable {
         return space.free < wanted ? wanted + mark / 2 - space.free : 0
     }
 
+    /// Whether so many bytes may come here that no program waits for: what is kept free for those
+    /// that write stays free.
+    func has(_ bytes: Int64) -> Bool {
+        guard isOn, let space = DiskSpace(of: directory) else { return true }
+        return space.free - bytes >= mark(space)
+    }
+
     /// Whether writes had better pass through the process, which can free space for them.
     var isTight: Bool { isTightNow.load(ordering: .relaxed) }
 

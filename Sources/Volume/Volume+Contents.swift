@@ -81,8 +81,8 @@ extension Volume {
     /// Downloads a document, or all below a directory; returns when every byte is on the disk.
     /// `progress` is called now and then, on the caller's thread; false ends it.
     ///
-    /// - Throws: `.offline`, `.timeout`, `.damaged`, `.full`: of the first that could not be had;
-    ///   `.cancelled`; `.notFound`.
+    /// - Throws: `.offline`, `.timeout`, `.damaged`, `.full`: of the first that could not be had,
+    ///   or that would take what is kept free on the disk for programs; `.cancelled`; `.notFound`.
     package func hydrate(
         at path: [Name], progress: @escaping (ContentsProgress) -> Bool = { _ in true }
     ) throws(VolumeError) {
@@ -274,6 +274,13 @@ private final class Downloads: @unchecked Sendable {
         defer { abandon() }
         while true {
             while failure == nil, sizes.count < Downloads.together, let next = waiting.popLast() {
+                guard volume.room.has(sizes.values.reduce(next.size, +)) else {
+                    failure = VolumeError(
+                        .full,
+                        "\(next.path.shown) stays at the hub: the rest of this disk is kept for "
+                            + "what programs write. Make room, and ask for it again.")
+                    break
+                }
                 number += 1
                 sizes[number] = next.size
                 begin(next.path, number)
