@@ -8,18 +8,22 @@ package final class RandomTree {
     private let model: TreeSide
     private var operations: TreeOperations
     private let remount: (() throws -> Void)?
+    private let staysOpen: Bool
     private var step = 0
     private var recent: [String] = []
     private static let remembered = 40
 
     /// Both directories must be empty. `remount` ends and begins the tested mount again.
+    /// `staysOpen`: handles stay open while their files are replaced, moved or removed.
     package init(
-        random: SeededRandom, tested: String, model: String, remount: (() throws -> Void)? = nil
+        random: SeededRandom, tested: String, model: String, staysOpen: Bool = true,
+        remount: (() throws -> Void)? = nil
     ) {
         seed = random.seed
         self.tested = TreeSide(root: tested)
         self.model = TreeSide(root: model)
         self.remount = remount
+        self.staysOpen = staysOpen
         operations = TreeOperations(random: random, canRemount: remount != nil)
     }
 
@@ -47,6 +51,7 @@ package final class RandomTree {
             try remount?()
             return try compareTrees()
         }
+        if !staysOpen, !operation.isOnHandle { closeAll() }
         let expected = model.perform(operation)
         let given = tested.perform(operation)
         recent[recent.count - 1] += " = \(expected)"

@@ -29,6 +29,13 @@ package enum TreeOperation: Sendable {
     case list(String)
     case status(String)
     case remount
+
+    var isOnHandle: Bool {
+        switch self {
+        case .open, .close, .write, .read, .mapWrite, .resize, .sync, .allocate, .copyRange: true
+        default: false
+        }
+    }
 }
 
 /// Draws operations whose names collide often, as those of real programs do.

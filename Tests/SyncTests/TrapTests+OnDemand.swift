@@ -1,0 +1,107 @@
+import Foundation
+import Glibc
+import Support
+import Testing
+
+@testable import Sync
+
+// Contents that come when they are read, and devices that only listen.
+extension TrapTests {
+    @Test(
+        "32: more is pinned than the disk has room for",
+        .enabled(if: geteuid() == 0, "mounting a small disk takes root"))
+    func pinned() throws {
+        let disk = try SmallDisk("160m")
+        try Fleet.with(1) { fleet in
+            try fleet.shell(
+                0, "mkdir film; for i in {1..12}; do head -c 20000000 /dev/urandom > film/$i; done")
+            try fleet.settle()
+            let other = try fleet.join(store: "\(disk.path)/store")
+            try fleet.settle()
+            let pin = Programs.fsctl("pin", "\(other.path)/film")
+            let refused = try pin.run()
+            #expect(refused.status != 0 && refused.errors.contains("Make room"), "\(refused)")
+            // It left room for others.
+            try fleet.shell(1, "head -c 4000000 /dev/urandom > mine; echo small > small")
+            try wait(seconds: 60, for: "the small one elsewhere") {
+                fleet.text(0, "small") == "small\n" ? true : nil
+            }
+            try disk.grow(to: "800m")
+            try pin.succeed()
+            for number in 1...12 {
+                let file = try FileStatus(of: "\(other.tree)/film/\(number)")
+                #expect(file.allocated >= file.size)
+            }
+            try fleet.expectSound()
+        }
+    }
+
+    @Test("33: replaced elsewhere while it is read, by one of the same size and second")
+    func replacedWhileRead() throws {
+        try Fleet.with(1) { fleet in
+            try fleet.shell(
+                0,
+                """
+                for n in renamed written; do head -c 20000000 /dev/urandom > $n; done
+                touch -d '2026-01-01 12:00:00' renamed written
+                """)
+            let before = try ["renamed", "written"].map {
+                try Data(contentsOf: URL(filePath: "\(fleet.devices[0].path)/\($0)"))
+            }
+            try fleet.settle()
+            let path = try fleet.join().path
+            try fleet.settle()
+            let files = try ["renamed", "written"].map { try OpenFile("\(path)/\($0)", O_RDONLY) }
+            var read = try files.map { try $0.bytes(100_000) }
+            try fleet.shell(
+                0,
+                """
+                head -c 20000000 /dev/urandom > renamed.new
+                touch -d '2026-01-01 12:00:00' renamed.new; mv renamed.new renamed
+                head -c 20000000 /dev/urandom | dd of=written conv=notrunc status=none
+                touch -d '2026-01-01 12:00:00' written
+                """)
+            try fleet.settle([0])
+            for index in 0..<2 {
+                while read[index].count < 20_000_000 {
+                    let more = try files[index].bytes(500_000, at: read[index].count)
+                    guard !more.isEmpty else { break }
+                    read[index] += more
+                }
+                #expect(Data(read[index]) == before[index], "file \(index)")
+                files[index].close()
+            }
+            try fleet.expectSound()
+        }
+    }
+
+    @Test("34: whatever one device does, one that only listens is in conflict with nothing")
+    func onlyOneWrites() throws {
+        let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"] != nil
+        let random = SeededRandom(named: "OnlyOneWrites", usual: 261_123)
+        let home = try TemporaryDirectory("model")
+        try Fleet.with(2) { fleet in
+            let model = "\(home.path)/model"
+            try FileManager.default.createDirectory(
+                atPath: model, withIntermediateDirectories: false)
+            // A program that goes on saving to what was replaced meanwhile makes a conflict alone.
+            let tree = RandomTree(
+                random: random, tested: fleet.devices[0].path, model: model, staysOpen: false)
+            defer { tree.closeAll() }
+            for _ in 0..<(isSoak ? 60 : 8) {
+                try tree.run(steps: 500, comparing: 500)
+                for device in fleet.devices {
+                    let found = try Programs.fsctl("conflicts", device.path).succeed()
+                    #expect(found.hasPrefix("No document here is in conflict"), "\(found)")
+                }
+            }
+            tree.closeAll()
+            try fleet.settle()
+            for device in fleet.devices {
+                let found = try Programs.fsctl("conflicts", device.path).succeed()
+                #expect(found.hasPrefix("No document here is in conflict"), "\(found)")
+                try Programs.fsctl("doctor", "--no-repair", device.path).succeed()
+            }
+        }
+    }
+}
