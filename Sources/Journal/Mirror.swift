@@ -11,6 +11,8 @@ package struct MirrorRow: Hashable, Sendable {
     package var state: State
     /// Of `remote`, in the hub's journal; 0 without one.
     package var sequence: UInt64
+    /// Where it is by `base`, equal for items that would be in each other's way; nil: nowhere.
+    package var place: [UInt8]?
 
     package enum State: UInt8, Sendable {
         case settled = 0
@@ -26,13 +28,14 @@ package struct MirrorRow: Hashable, Sendable {
 
     package init(
         id: Identifier, base: [UInt8]? = nil, remote: [UInt8]? = nil, state: State = .settled,
-        sequence: UInt64 = 0
+        sequence: UInt64 = 0, place: [UInt8]? = nil
     ) {
         self.id = id
         self.base = base
         self.remote = remote
         self.state = state
         self.sequence = sequence
+        self.place = place
     }
 }
 
@@ -52,8 +55,14 @@ package struct OutboxRow: Hashable, Sendable {
 extension Reader {
     package func mirror(_ id: Identifier) throws(VolumeError) -> MirrorRow? {
         try first(
-            "SELECT id, base, remote, state, sequence FROM mirror WHERE id = ?", [.identifier(id)],
-            MirrorRow.init(columns:))
+            "SELECT id, base, remote, state, sequence, place FROM mirror WHERE id = ?",
+            [.identifier(id)], MirrorRow.init(columns:))
+    }
+
+    package func mirrors(at place: [UInt8]) throws(VolumeError) -> [Identifier] {
+        try all("SELECT id FROM mirror WHERE place = ? ORDER BY id", [.bytes(place)]) {
+            (columns) throws(VolumeError) in try columns.identifier(0)
+        }
     }
 
     /// Where a look at the mirror stands.
@@ -174,14 +183,15 @@ extension Transaction {
     package func set(_ row: MirrorRow) throws(VolumeError) {
         try run(
             """
-            INSERT INTO mirror (id, base, remote, state, sequence) VALUES (?, ?, ?, ?, ?)
+            INSERT INTO mirror (id, base, remote, state, sequence, place)
+            VALUES (?, ?, ?, ?, ?, ?)
             ON CONFLICT (id) DO UPDATE SET base = excluded.base, remote = excluded.remote,
-            state = excluded.state, sequence = excluded.sequence
+            state = excluded.state, sequence = excluded.sequence, place = excluded.place
             """,
             [
                 .identifier(row.id), row.base.map { .bytes($0) } ?? .null,
                 row.remote.map { .bytes($0) } ?? .null, .code(row.state.rawValue),
-                .number(row.sequence),
+                .number(row.sequence), row.place.map { .bytes($0) } ?? .null,
             ])
     }
 
@@ -237,6 +247,6 @@ extension MirrorRow {
         self.init(
             id: try columns.identifier(0), base: columns.isNull(1) ? nil : columns.bytes(1),
             remote: columns.isNull(2) ? nil : columns.bytes(2), state: try columns.code(3),
-            sequence: columns.number(4))
+            sequence: columns.number(4), place: columns.isNull(5) ? nil : columns.bytes(5))
     }
 }

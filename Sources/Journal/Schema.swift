@@ -5,7 +5,7 @@ enum Schema {
     static let applicationID: Int32 = 0x436E_6364
 
     /// Step 0 makes an empty database version 1. A step that was ever released is never changed.
-    static let steps: [String] = [first, second, third, fourth, fifth, sixth]
+    static let steps: [String] = [first, second, third, fourth, fifth, sixth, seventh]
 
     static var version: Int32 { Int32(steps.count) }
 
@@ -218,5 +218,11 @@ enum Schema {
             version BLOB PRIMARY KEY NOT NULL CHECK (length(version) = 16),
             witness INTEGER NOT NULL
         ) STRICT, WITHOUT ROWID;
+        """
+
+    // Who has a name at the hub: it is told to leave it before another one takes it.
+    private static let seventh = """
+        ALTER TABLE mirror ADD COLUMN place BLOB;
+        CREATE INDEX mirror_place ON mirror (place, id) WHERE place IS NOT NULL;
         """
 }

@@ -42,6 +42,9 @@ package protocol DeviceTable {
     /// Some of what is due, underway or stuck, those with the lowest `Mirror.since` first.
     mutating func notShown(limit: Int) throws(Failure) -> [Identifier]
 
+    /// Items that device and hub agreed on as being there under that name, in any life of the hub.
+    mutating func agreed(on name: String, in parent: Identifier) throws(Failure) -> [Identifier]
+
     // What is to be sent.
 
     mutating func isUnsent(_ id: Identifier) throws(Failure) -> Bool

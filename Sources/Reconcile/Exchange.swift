@@ -16,7 +16,7 @@ package struct Exchange: Sendable {
         case sendsEchoes, ignoresOutbox, overwritesUnsent, absenceDeletes, forgetsParent
         case sendsWhileFresh, keepsCursor, agreesEarly, dropsConflicts, staleIsFresh
         case makesOnlyWhatIsCurrent, seesNothingBesideWhatIsStuck, sendsEditsOfEdits
-        case forgetsWhatWasAgreedOn
+        case forgetsWhatWasAgreedOn, takesNamesTooEarly
     }
 
     // MARK: Sending
@@ -32,6 +32,8 @@ package struct Exchange: Sendable {
         package var isWaiting = false
         /// It became another kind of thing: the tree's item has to get an id of its own first.
         package var isAnotherKind = false
+        /// It tells only that the item has a name of its own for now.
+        var isAside = false
 
         /// Whose contents have to be at the hub first.
         package var revisions: [Identifier] {
@@ -82,7 +84,8 @@ package struct Exchange: Sendable {
     /// Gives the changes of an item their numbers and puts them in the outbox, where they stay
     /// until the hub's journal has them. Their revisions' contents have to be at the hub.
     ///
-    /// - Returns: Nothing when the item changed since it was drafted, or waits for its directory.
+    /// - Returns: Nothing when the item changed since it was drafted, or has to wait: for its
+    ///   directory, for a name that another item has left here, …
     package func enqueue<T: DeviceTable>(_ draft: Draft, in table: inout T) throws(T.Failure)
         -> [Operation]
     {
@@ -103,8 +106,16 @@ package struct Exchange: Sendable {
                 return []
             }
             if try table.isCreating() { return [] }
-            if try hasMovedOut(of: draft.item, &table) { return [] }
+            if try !movedOut(of: draft.item, &table).isEmpty { return [] }
         }
+        guard let draft = try inOrder(draft, &table) else { return [] }
+        return try put(draft, &session, &table)
+    }
+
+    /// Puts what a draft tells into the outbox.
+    private func put<T: DeviceTable>(_ draft: Draft, _ session: inout Session, _ table: inout T)
+        throws(T.Failure) -> [Operation]
+    {
         var mirror = try rebased(try table.mirror(draft.item) ?? Mirror(), draft.item, &table)
         guard var image = try table.local(draft.item) else { return [] }
         let operations = try operations(draft, mirror, &session, &table)
@@ -113,11 +124,17 @@ package struct Exchange: Sendable {
             image = known
             image.isAlive = false
         }
+        if draft.isAside, let placement = draft.placement {
+            image = mirror.base?.image ?? image
+            (image.parent, image.name) = (placement.parent, placement.name)
+            // Those of a new item are told when it has its name.
+            if mirror.base == nil { image.conflicts = [] }
+        }
         try tell(operations, &mirror, as: image, session, &table)
         if mirror.state == .refused || mirror.state == .stuck { mirror.state = .settled }
         if mirror.remote != nil { mirror.state = .due }
         try table.setMirror(draft.item, mirror)
-        try table.removeUnsent(draft.item)
+        if !draft.isAside { try table.removeUnsent(draft.item) }
         try table.set(session)
         return operations
     }
@@ -161,45 +178,18 @@ package struct Exchange: Sendable {
             generation: session.generation)
     }
 
-    /// Where items wait for each other's names, one of them goes to a name of its own first, and
-    /// on from there: the hub takes each move by itself, and its names are unique at any time.
+    /// Tells of a move by way of a name that nothing else has.
     ///
     /// - Returns: Nothing when it cannot be told now.
     package func stepAside<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure)
         -> [Operation]
     {
         var session = try table.session()
-        guard !session.isBehind, !session.isFresh, var mirror = try table.mirror(id),
-            mirror.state != .underway
+        let draft = try self.draft(id, in: &table)
+        guard !session.isBehind, !session.isFresh, draft.waitsFor == nil, !draft.isWaiting,
+            try table.mirror(id)?.state != .underway, let aside = try aside(draft, &table)
         else { return [] }
-        mirror = try rebased(mirror, id, &table)
-        guard let base = mirror.base, base.image.isAlive, let by = base.placedBy else { return [] }
-        var image = base.image
-        image.name = image.name.withMark(of: id)
-        let place = try table.placement(image.name, in: image.parent)
-        let draft = Draft(item: id, changes: [.move(place, base: by)])
-        let aside = try operations(draft, mirror, &session, &table)
-        try tell(aside, &mirror, as: image, session, &table)
-        try table.setMirror(id, mirror)
-        try table.set(session)
-        return aside
-    }
-
-    /// Whether something that the hub believes in a deleted directory is elsewhere here, and that
-    /// is not told yet: it would be deleted with it.
-    private func hasMovedOut<T: DeviceTable>(
-        of directory: Identifier, _ table: inout T
-    ) throws(T.Failure) -> Bool {
-        guard try table.mirror(directory)?.base?.image.kind == .directory else { return false }
-        for id in try table.unsentAlive(limit: 4096) {
-            var next = try table.mirror(id)?.base?.image.parent
-            var seen: Set<Identifier> = [.root]
-            while let parent = next, seen.insert(parent).inserted {
-                if parent == directory { return true }
-                next = try table.mirror(parent)?.base?.image.parent
-            }
-        }
-        return false
+        return try put(aside, &session, &table)
     }
 
     /// To be kept before operations go out, the last of which has that number: what the hub

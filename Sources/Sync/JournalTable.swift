@@ -172,7 +172,39 @@ struct JournalTable: DeviceTable {
             MirrorRow(
                 id: id, base: mirror.base?.encoded, remote: mirror.remote?.encoded,
                 state: MirrorRow.State(rawValue: mirror.state.rawValue)!,
-                sequence: mirror.since))
+                sequence: mirror.since, place: mirror.base.flatMap { place($0.image) }))
+    }
+
+    private func place(_ image: Image) -> [UInt8]? {
+        image.isAlive ? place(image.name, in: image.parent) : nil
+    }
+
+    /// Equal for what the hub takes for one name in one directory.
+    private func place(_ name: String, in parent: Identifier) -> [UInt8] {
+        parent.bytes + account.keys.key(name).bytes
+    }
+
+    func agreed(on name: String, in parent: Identifier) throws(VolumeError) -> [Identifier] {
+        try journal.mirrors(at: place(name, in: parent))
+    }
+
+    /// What was agreed on before the journal noted where that is.
+    func notePlaces() throws(VolumeError) {
+        guard try journal.value("mirror_places") == nil else { return }
+        var last = Identifier.root
+        while true {
+            let ids = try journal.mirrorIDs(after: last, limit: 1000)
+            guard let end = ids.last else { break }
+            for id in ids {
+                guard var row = try journal.mirror(id), let base = try mirror(row).base else {
+                    continue
+                }
+                row.place = place(base.image)
+                try journal.set(row)
+            }
+            last = end
+        }
+        try journal.set("mirror_places", to: "1")
     }
 
     /// What the hub has as it is here is safe there: also where another device brought it, in which

@@ -202,45 +202,10 @@ extension SyncEngine {
     /// Gives them their numbers; false when none could be.
     private func enqueue(_ drafts: [KeyedDraft]) throws -> Bool {
         let done = try perform { [exchange, volume] table in
-            var done: [KeyedDraft] = []
             // Those of a weak package one after the other.
             let packages = Dictionary(grouping: drafts, by: \.weakPackage)
-            var open = (packages[nil] ?? []) + packages.filter { $0.key != nil }.flatMap(\.value)
-            // A directory may come after what is in it, and a name may be left after it is taken.
-            var waits = true
-            // Left later, because their items cannot be told of yet: what takes them comes later.
-            var occupied: Set<HubName> = []
-            while !open.isEmpty {
-                var rest: [KeyedDraft] = []
-                var leaving = Dictionary(
-                    open.compactMap { keyed in
-                        waits ? keyed.vacates.map { ($0, keyed.key) } : nil
-                    }, uniquingKeysWith: { $1 })
-                for keyed in open {
-                    if let name = keyed.takes, let key = leaving[name], key != keyed.key {
-                        rest.append(keyed)
-                        continue
-                    }
-                    if let name = keyed.takes, name != keyed.vacates, occupied.contains(name) {
-                        continue
-                    }
-                    defer { if let name = keyed.vacates { leaving[name] = nil } }
-                    if try table.enqueue(keyed, exchange) {
-                        done.append(keyed)
-                    } else if keyed.draft.waitsFor != nil {
-                        rest.append(keyed)
-                    } else if let name = keyed.vacates {
-                        occupied.insert(name)
-                    }
-                }
-                if rest.count == open.count {
-                    guard waits else { break }
-                    // They wait for each other. Who cannot step aside is given another name.
-                    waits = try table.breakCycle(in: &rest, exchange, volume)
-                }
-                open = rest
-            }
-            return done
+            let all = (packages[nil] ?? []) + packages.filter { $0.key != nil }.flatMap(\.value)
+            return try table.enqueue(all, exchange, volume)
         }
         let now = cl_clock_monotonic_ns()
         var numbers: [[Name]: UInt64] = [:]
@@ -366,18 +331,6 @@ extension SyncEngine {
 }
 
 extension Exchange.Draft {
-    /// Where its item is to be.
-    var placement: Placement? {
-        for change in changes {
-            switch change {
-            case .create(let creation): return creation.placement
-            case .move(let placement, _): return placement
-            default: continue
-            }
-        }
-        return nil
-    }
-
     var leavesName: Bool {
         changes.contains { change in
             switch change {
@@ -440,33 +393,56 @@ extension JournalTable {
         return keyed
     }
 
-    /// Names that go round in a circle: one of the items leaves its own for a spare one first.
-    ///
-    /// - Returns: Whether there was such a circle, and it is broken.
-    mutating func breakCycle(
-        in drafts: inout [SyncEngine.KeyedDraft], _ exchange: Exchange, _ volume: Volume
-    ) throws(VolumeError) -> Bool {
-        let leaving = Dictionary(
-            drafts.enumerated().compactMap { index, keyed in keyed.vacates.map { ($0, index) } },
-            uniquingKeysWith: { $1 })
-        for start in drafts.indices where drafts[start].draft.waitsFor == nil {
-            var next = drafts[start].takes.flatMap { leaving[$0] }
-            var left = drafts.count
-            while let index = next, index != start, left > 0 {
-                next = drafts[index].takes.flatMap { leaving[$0] }
-                left -= 1
+    /// Puts into the outbox what can be told now, in an order that the hub can take.
+    mutating func enqueue(
+        _ drafts: [SyncEngine.KeyedDraft], _ exchange: Exchange, _ volume: Volume
+    ) throws(VolumeError) -> [SyncEngine.KeyedDraft] {
+        var open = drafts
+        var done: [SyncEngine.KeyedDraft] = []
+        // A directory may come after what is in it, and a name may be left after it is taken.
+        var waits = true
+        while !open.isEmpty {
+            var rest: [SyncEngine.KeyedDraft] = []
+            var leaving = Dictionary(
+                open.compactMap { keyed in
+                    waits ? keyed.vacates.map { ($0, keyed.key) } : nil
+                }, uniquingKeysWith: { $1 })
+            let taken = Set(open.compactMap(\.takes))
+            var isBusy = false
+            for keyed in open {
+                if let name = keyed.takes, let key = leaving[name], key != keyed.key {
+                    rest.append(keyed)
+                    continue
+                }
+                defer { if let name = keyed.vacates { leaving[name] = nil } }
+                if try enqueue(keyed, exchange) {
+                    isBusy = true
+                    // It may have got a name of its own only, for a moment.
+                    if keyed.takes != nil, try journal.isUnsent(keyed.key),
+                        let again = try draft(keyed.key, exchange, volume)
+                    {
+                        rest.append(again)
+                    } else {
+                        done.append(keyed)
+                    }
+                } else if keyed.draft.waitsFor != nil
+                    || keyed.takes.map({ $0 != keyed.vacates }) ?? false
+                    || keyed.vacates.map(taken.contains) ?? false
+                {
+                    rest.append(keyed)
+                }
             }
-            guard next == start, drafts[start].takes != drafts[start].vacates,
-                try !exchange.stepAside(drafts[start].draft.item, in: &self).isEmpty,
-                let keyed = try draft(drafts[start].key, exchange, volume)
-            else { continue }
-            drafts[start] = keyed
-            return true
+            // Those that wait for each other are in an order that `Exchange` knows.
+            if !isBusy, rest.count == open.count {
+                guard waits else { break }
+                waits = false
+            }
+            open = rest
         }
-        return false
+        return done
     }
 
-    mutating func enqueue(_ keyed: SyncEngine.KeyedDraft, _ exchange: Exchange)
+    private mutating func enqueue(_ keyed: SyncEngine.KeyedDraft, _ exchange: Exchange)
         throws(VolumeError) -> Bool
     {
         var draft = keyed.draft

@@ -178,6 +178,7 @@ package final class SyncEngine: @unchecked Sendable {
             do {
                 if !isRecovered {
                     try volume.record(asDevice: account.device, named: account.deviceName)
+                    try perform { table in try table.notePlaces() }
                     try recover()
                 }
                 guard try !beginsAnewAfterRebuilding() else { continue }

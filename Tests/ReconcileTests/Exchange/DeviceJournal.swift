@@ -177,6 +177,17 @@ struct DeviceJournal: DeviceTable {
         return Array(found.prefix(limit))
     }
 
+    func agreed(on name: String, in parent: Identifier) -> [Identifier] {
+        let found = mirrors.filter { _, mirror in
+            guard let image = mirror.base?.image else { return false }
+            return image.isAlive && image.parent == parent && image.name == name
+        }.keys.sorted { $0.low < $1.low }
+        twin?.compare("who is \(name) in \(parent.low) at the hub", Set(found), with: self) {
+            Set(try $0.agreed(on: name, in: parent))
+        }
+        return found
+    }
+
     // MARK: What is to be sent
 
     func isUnsent(_ id: Identifier) -> Bool {

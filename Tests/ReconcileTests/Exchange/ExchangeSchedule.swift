@@ -260,6 +260,7 @@ struct ExchangeSchedule {
             let draft = exchange.draft(id, in: &devices[who].journal)
             if draft.changes.isEmpty || draft.waitsFor != nil || draft.isWaiting { continue }
             if exchange.isCovered(draft, in: &devices[who].journal) { return true }
+            let before = devices[who].journal
             // Now and then by way of a name of its own.
             let isAside = choice % 5 == 4 && draft.changes.contains(where: \.places)
             let operations =
@@ -267,6 +268,7 @@ struct ExchangeSchedule {
                 ? exchange.stepAside(id, in: &devices[who].journal)
                 : exchange.enqueue(draft, in: &devices[who].journal)
             if operations.isEmpty { continue }
+            if !isAside, let fault = before.overtaking(operations) { witness.blame(fault) }
             witness.expect(operations, of: devices[who].journal, hub.table)
             if devices[who].journal.state.isFresh { witness.blame("told before it has joined") }
             if devices[who].journal.state.generation == 1 {

@@ -37,6 +37,31 @@ extension Adjustment {
     }
 }
 
+extension DeviceJournal {
+    /// Says who takes a name that another item has left on this device, and not at the hub: that
+    /// would give it another name.
+    func overtaking(_ operations: [Operation]) -> String? {
+        for operation in operations {
+            let placement: Placement
+            switch operation.change {
+            case .create(let creation): placement = creation.placement
+            case .move(let place, _): placement = place
+            default: continue
+            }
+            for (id, mirror) in mirrors where id != operation.item && unsent.contains(id) {
+                guard let base = mirror.base, base.image.isAlive, base.isOf(state),
+                    base.image.parent == placement.parent, base.image.name == placement.name,
+                    let image = images[id],
+                    !image.isAlive || image.parent != placement.parent
+                        || image.name != placement.name
+                else { continue }
+                return "\(operation.item.low) takes a name that \(id.low) has to leave"
+            }
+        }
+        return nil
+    }
+}
+
 /// Remembers what people did, and judges what became of it.
 struct Witness {
     private(set) var fault: String?

@@ -1,0 +1,91 @@
+import Foundation
+import Glibc
+import Support
+import Testing
+
+@testable import Sync
+
+/// One item takes the name that another one has left here, and not at the hub yet. Nobody else used
+/// the name: neither item may be given another one.
+@Suite("A name is taken over on one device", .serialized) struct TakenNameTests {
+    /// Each is done on a device with `d/x`, a file `f` and 40 files in `many`.
+    struct Case: CustomTestStringConvertible, Sendable {
+        var testDescription: String
+        var script: String
+        var names: [String]
+    }
+
+    static let cases: [Case] = [
+        Case(
+            testDescription: "by a directory, from a file that is being sent",
+            script: """
+                for i in {1..20}; do head -c 3000000 /dev/urandom > f; done
+                mv f g; mkdir f; touch f/y
+                """, names: ["d", "d/x", "f", "f/y", "g", "many"]),
+        Case(
+            testDescription: "by a file, from one that is deleted while it is sent",
+            script: """
+                head -c 3000000 /dev/urandom > f; sleep 0.3; exec 4>>f; echo more >&4
+                rm f; mkdir f; sleep 1; exec 4>&-
+                """, names: ["d", "d/x", "f", "many"]),
+        Case(
+            testDescription: "by what was in a directory, from the directory",
+            script: "mv d/x tmp; rmdir d; mv tmp d", names: ["d", "f", "many"]),
+        Case(
+            testDescription: "by what was in a directory, from the directory that went",
+            script: "mv d/x tmp; mv d e; mv tmp d", names: ["d", "e", "f", "many"]),
+        Case(
+            testDescription: "by a directory that is made anew around what was in it",
+            script: "mkdir tmp; mv d/x tmp/; rmdir d; mv tmp d",
+            names: ["d", "d/x", "f", "many"]),
+        Case(
+            testDescription: "by directories that are turned inside out",
+            script: "mkdir d/e; touch d/e/y; sleep 1; mv d/e tmp; mv d tmp/e; mv tmp d",
+            names: ["d", "d/e", "d/e/x", "d/y", "f", "many"]),
+        Case(
+            testDescription: "round in a circle of files and directories",
+            script: "mv d tmp; mv f d; mv tmp/x f; mv tmp x", names: ["d", "f", "many", "x"]),
+    ]
+
+    @Test("by an item of the same device", arguments: cases, [false, true])
+    func taken(_ one: Case, isOffline: Bool) throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(
+                0,
+                "mkdir d many; echo x > d/x; echo f > f; for i in {1..40}; do echo > many/$i; done"
+            )
+            try fleet.expectEqual()
+            if isOffline { try fleet.offline(0) }
+            try fleet.shell(0, one.script)
+            if isOffline { try fleet.online(0) }
+            try fleet.expectEqual()
+            for index in 0..<2 {
+                let found = try FileManager.default.subpathsOfDirectory(
+                    atPath: fleet.devices[index].path
+                ).filter { !$0.hasPrefix("many/") }
+                #expect(found.sorted() == one.names.sorted())
+            }
+        }
+    }
+
+    @Test("by new items, while the deletion of the old ones is held back") func braked() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "mkdir many; for i in {1..300}; do echo > many/$i; done")
+            try fleet.expectEqual()
+            try fleet.shell(0, "rm -r many")
+            try wait(seconds: 60, for: "the deletions to be held back") {
+                try fleet.report(fleet.devices[0]).hub?.held ?? 0 > 0 ? true : nil
+            }
+            try fleet.shell(0, "mkdir many; mkdir many/1; touch other")
+            try wait(seconds: 60, for: "the others not to be") {
+                try fleet.names(1).contains("other") ? true : nil
+            }
+            try Programs.fsctl("brake", "--release", "--at", fleet.devices[0].path).succeed()
+            try fleet.expectEqual()
+            for index in 0..<2 {
+                #expect(try fleet.names(index) == ["many", "other"])
+                #expect(try fleet.names(index, "many") == ["1"])
+            }
+        }
+    }
+}
