@@ -20,6 +20,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <time.h>
@@ -57,6 +58,10 @@ int cl_reopen(int fd, int flags) {
 int cl_close(int fd) { return RESULT(close(fd)); }
 ssize_t cl_pread(int fd, void *buf, size_t count, int64_t offset) { return RESULT(pread(fd, buf, count, offset)); }
 ssize_t cl_pwrite(int fd, const void *buf, size_t count, int64_t offset) { return RESULT(pwrite(fd, buf, count, offset)); }
+ssize_t cl_pwrite_end(int fd, const void *buf, size_t count) {
+    struct iovec piece = { (void *)buf, count };
+    return RESULT(pwritev2(fd, &piece, 1, 0, RWF_APPEND));
+}
 int cl_ftruncate(int fd, int64_t length) { return RESULT(ftruncate(fd, length)); }
 int cl_fsync(int fd, int data_only) { return RESULT(data_only ? fdatasync(fd) : fsync(fd)); }
 int cl_syncfs(int fd) { return RESULT(syncfs(fd)); }

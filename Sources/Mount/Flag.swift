@@ -15,6 +15,8 @@ enum Flag {
     static let punchHole: Int32 = 2  // FALLOC_FL_PUNCH_HOLE
 
     /// What a descriptor of ours must not inherit from a program's open: our buffers are not
-    /// aligned, the file was found and made already, and truncation has its own step.
-    static let notOurs = direct | O_NOFOLLOW | O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY
+    /// aligned, the file was found and made already, and truncation has its own step. Each write
+    /// says whether it appends: the kernel brings the pages of a mapping by the same handle.
+    static let notOurs =
+        direct | O_NOFOLLOW | O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_APPEND
 }

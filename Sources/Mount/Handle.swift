@@ -80,11 +80,14 @@ final class Handle: Sendable {
     static func reopen(_ file: SharedDescriptor, _ flags: Int32, isGuarded: Bool) throws(Errno)
         -> Int32
     {
-        var flags = flags & ~Flag.notOurs
-        if isGuarded { flags = flags & ~O_ACCMODE | O_RDWR }
-        let result = cl_reopen(file.raw, flags)
-        if result == -EPERM, flags & Flag.noAccessTime != 0 {
-            return try check(cl_reopen(file.raw, flags & ~Flag.noAccessTime))
+        var ours = flags & ~Flag.notOurs
+        if isGuarded { ours = ours & ~O_ACCMODE | O_RDWR }
+        // What may only grow is opened in no other way than for appending.
+        let appending = flags & O_APPEND
+        var result: Int32 = -EPERM
+        for how in [ours, ours | appending, ours & ~Flag.noAccessTime | appending]
+        where result == -EPERM {
+            result = cl_reopen(file.raw, how)
         }
         return try check(result)
     }

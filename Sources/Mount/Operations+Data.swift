@@ -36,13 +36,22 @@ extension Driver {
         request.reply(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
     }
 
+    /// Where a write goes.
+    enum WritePosition {
+        case offset(Int64)
+        /// Where the file ends when it is written, which the kernel may not know yet.
+        case end
+    }
+
     func write(
-        _ request: Request, _ number: UInt64, _ bytes: UnsafeRawBufferPointer, offset: Int64
+        _ request: Request, _ number: UInt64, _ bytes: UnsafeRawBufferPointer,
+        at position: WritePosition
     ) {
         request.answer { () throws(Errno) in
             let handle = try handles.find(number)
+            let offset = try offset(of: position, handle)
             guard handle.undo?.mustSync(offset: offset, length: Int64(bytes.count)) == true else {
-                let count = try write(handle, bytes, offset: offset, for: request.caller)
+                let count = try write(handle, bytes, at: position, for: request.caller)
                 fuse_reply_write(request.raw, Int(count))
                 return
             }
@@ -53,7 +62,7 @@ extension Driver {
                 { () throws(Errno) -> Int64 in
                     let result = copied.withUnsafeBytes { bytes in
                         Result { () throws(Errno) in
-                            try self.write(handle, bytes, offset: offset, for: caller)
+                            try self.write(handle, bytes, at: position, for: caller)
                         }
                     }
                     return try result.get()
@@ -63,12 +72,25 @@ extension Driver {
     }
 
     private func write(
-        _ handle: Handle, _ bytes: UnsafeRawBufferPointer, offset: Int64, for caller: Caller
+        _ handle: Handle, _ bytes: UnsafeRawBufferPointer, at position: WritePosition,
+        for caller: Caller
     ) throws(Errno) -> Int64 {
         let descriptor = try handle.descriptor()
+        let offset = try offset(of: position, handle)
         try willWrite(handle, offset: offset, length: bytes.count)
         return try change(for: caller, writing: bytes.count) {
-            Int64(cl_pwrite(descriptor, bytes.baseAddress, bytes.count, offset))
+            switch position {
+            case .offset: Int64(cl_pwrite(descriptor, bytes.baseAddress, bytes.count, offset))
+            case .end: Int64(cl_pwrite_end(descriptor, bytes.baseAddress, bytes.count))
+            }
+        }
+    }
+
+    /// Where the bytes would come to lie now; only who saves old blocks asks for the end.
+    private func offset(of position: WritePosition, _ handle: Handle) throws(Errno) -> Int64 {
+        switch position {
+        case .offset(let offset): offset
+        case .end: handle.undo == nil ? 0 : Int64(try handle.file.status().st_size)
         }
     }
 

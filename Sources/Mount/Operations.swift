@@ -207,9 +207,12 @@ private func addData(_ table: inout fuse_lowlevel_ops) {
     }
     table.write = { raw, _, bytes, size, offset, open in
         let request = Request(raw)
+        // As the program's descriptor is now, which fcntl(2) may have changed. What a mapping wrote
+        // stays where it was written.
+        let appends = open!.pointee.flags & O_APPEND != 0 && open!.pointee.writepage == 0
         request.driver.write(
             request, open!.pointee.fh, UnsafeRawBufferPointer(start: bytes, count: size),
-            offset: Int64(offset))
+            at: appends ? .end : .offset(Int64(offset)))
     }
     table.fsync = { raw, _, dataOnly, open in
         let request = Request(raw)

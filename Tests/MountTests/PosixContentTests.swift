@@ -154,6 +154,38 @@ struct PosixContentTests {
         }
     }
 
+    @Test(
+        "a mapping of what is open to append writes in its place; fcntl(2) ends and begins appending",
+        arguments: DataPath.allCases, [5_000, 20 << 20])
+    func appendedInPlace(_ way: DataPath, size: Int) throws {
+        try way.with { volume in
+            let path = "\(volume.path)/log"
+            var expected = [UInt8](repeating: 97, count: size)
+            try OpenFile.creating(path).write(expected, at: 0)
+            try volume.waitForDisk()
+            let file = try OpenFile(path, O_RDWR | O_APPEND)
+            let map = try file.map(4_096)
+            map.write("mapped", at: 10)
+            map.flush()
+            expected.replaceSubrange(10..<16, with: Array("mapped".utf8))
+            #expect(try file.bytes(size + 5_000) == expected)
+            // With O_APPEND, pwrite(2) does what write(2) does.
+            try file.write("first", at: 20)
+            expected += Array("first".utf8)
+            // Where the kernel writes by itself it opens the file below once, with O_APPEND.
+            if way == .nopassthrough {
+                try call(fcntl(file.descriptor, F_SETFL, 0))
+                try file.write("second", at: 30)
+                expected.replaceSubrange(30..<36, with: Array("second".utf8))
+                try call(fcntl(file.descriptor, F_SETFL, O_APPEND))
+            }
+            try file.write("third", at: 40)
+            expected += Array("third".utf8)
+            #expect(try file.bytes(size + 5_000) == expected)
+            #expect(try OpenFile("\(volume.tree)/log", O_RDONLY).bytes(size + 5_000) == expected)
+        }
+    }
+
     @Test("O_DIRECT, O_SYNC and O_APPEND as asked", arguments: DataPath.allCases)
     func flags(_ way: DataPath) throws {
         try way.with { volume in

@@ -32,6 +32,8 @@ int cl_reopen(int fd, int flags);
 int cl_close(int fd);
 ssize_t cl_pread(int fd, void *buf, size_t count, int64_t offset);
 ssize_t cl_pwrite(int fd, const void *buf, size_t count, int64_t offset);
+/* Where the file ends at that moment, whatever flags it was opened with. */
+ssize_t cl_pwrite_end(int fd, const void *buf, size_t count);
 int cl_ftruncate(int fd, int64_t length);
 int cl_fsync(int fd, int data_only);
 int cl_syncfs(int fd);
