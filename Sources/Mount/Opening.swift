@@ -140,7 +140,8 @@ final class Opening: @unchecked Sendable {
             let maps = self.mayMap(in: mode)
             let access = try self.driver.volume.openForWriting(
                 &content.writing, file: self.file.raw, status: try self.status(),
-                truncates: self.truncates, maps: maps, isNew: self.isNew,
+                truncates: self.truncates, maps: maps,
+                appends: self.kind == .appender, isNew: self.isNew,
                 traits: self.driver.traits(self.node), others: others, unique: self.caller.unique,
                 mayBlock: mayBlock, by: self.driver.actor(self.caller))
             do throws(Errno) {

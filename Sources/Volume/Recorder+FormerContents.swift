@@ -118,10 +118,13 @@ extension Recorder {
             }
         }
         let overlay = OverlayContent(undo: descriptor.raw, base: base?.source ?? .nothing)
+        // The file has only grown: many such contents, one over the other, are read from one file.
+        let source =
+            holdsBlocks(descriptor.raw) ? AnySource.overlay(overlay) : overlay.base
         let cut: CutFormer
         do throws(VolumeError) {
             cut = try CutFormer(
-                former, descriptor, trace, .overlay(overlay), over: lender,
+                former, descriptor, trace, source, over: lender,
                 like: base?.chunks.map(overlay.like), mayGoOn: checkTime)
         } catch {
             // What lay between the blocks is gone: nobody can tell any more what it held.
@@ -133,6 +136,16 @@ extension Recorder {
         let digest = cut.cut.digest
         let isKnown = try look { try $0.hasVersion(of: key, content: digest) }
         return isKnown ? .found(cut) : .nothing
+    }
+
+    private func holdsBlocks(_ undo: Int32) -> Bool { cl_lseek(undo, 0, SEEK_DATA) >= 0 }
+
+    /// Whether a program has overwritten something of it in place.
+    func hasOverwritten(_ former: Former) -> Bool {
+        guard let entry = former.entry, entry.kind == .undo,
+            let undo = try? stash.open(entry.file)
+        else { return false }
+        return holdsBlocks(undo.raw)
     }
 
     private func openElsewhere(_ former: Former, _ work: Work) throws(VolumeError) -> Opening {

@@ -332,7 +332,7 @@ extension Recorder {
         recording.item.changed = max(1, live.trace.changed)
         note(
             attributes: attributes(of: live.descriptor.raw), live.trace, on: &recording.item)
-        if recording.work.formers.contains(where: { $0.entry?.kind == .undo }) {
+        if recording.work.formers.contains(where: hasOverwritten) {
             recording.item.inPlace += 1
         }
         if live.cut.digest == current?.content { return current }

@@ -8,12 +8,14 @@ import SystemCalls
 extension Volume {
     /// A program opens a file for writing (`truncates`: with O_TRUNC, which the caller does
     /// afterwards), or has just made it (`isNew`). Puts in safety what it may overwrite: all of it
-    /// also when it may write by a mapping of which nobody hears (`maps`). `file` is O_PATH;
+    /// also when it may write by a mapping of which nobody hears (`maps`). One that `appends`
+    /// overwrites nothing as a rule, so that nothing is copied ahead of it. `file` is O_PATH;
     /// `unique` the kernel's number of the request; `others` how many handles of any kind are open
     /// on the inode already.
     package func openForWriting(
         _ writing: inout Writing, file: Int32, status: stat, truncates: Bool, maps: Bool = false,
-        isNew: Bool, traits: Traits, others: Int, unique: UInt64, mayBlock: Bool, by actor: Actor
+        appends: Bool = false, isNew: Bool, traits: Traits, others: Int, unique: UInt64,
+        mayBlock: Bool, by actor: Actor
     ) throws(Errno) -> WriteAccess {
         if writing.writers == 0 { writing.era = unrecorded.era }
         if isNew || !Trace(status).isFile {
@@ -34,8 +36,8 @@ extension Volume {
                 try saveAll(of: file, in: undo, from: 0)
             }
         } else if !(try secure(
-            &writing, file: file, trace: trace, whole: truncates || maps, traits: traits,
-            mayBlock: mayBlock, by: actor))
+            &writing, file: file, trace: trace, whole: truncates || maps, appends: appends,
+            traits: traits, mayBlock: mayBlock, by: actor))
         {
             return .slow
         } else {
@@ -160,8 +162,8 @@ extension Volume {
     /// Puts the contents as they are now, the last save, in safety. False: that would take long and
     /// `mayBlock` is false.
     private func secure(
-        _ writing: inout Writing, file: Int32, trace: Trace, whole: Bool, traits: Traits,
-        mayBlock: Bool, by actor: Actor
+        _ writing: inout Writing, file: Int32, trace: Trace, whole: Bool, appends: Bool = false,
+        traits: Traits, mayBlock: Bool, by actor: Actor
     ) throws(Errno) -> Bool {
         writing.isSecured = false
         guard trace.size > 0, !traits.contains(.local), !isKept(trace) else { return true }
@@ -171,7 +173,7 @@ extension Volume {
         if AbsentMark(of: file) != nil { return true }
         // It will have to be synced.
         if !mayBlock, !unrecorded.contains(trace) { return false }
-        let isSmall = trace.size <= settings.copiedSizeMax
+        let isSmall = trace.size <= (appends ? Undo.blockSize : settings.copiedSizeMax)
         let name = stash.newName(
             isSmall || whole ? .copied : .undo, trace, spot: nil, actor: actor)
         if isSmall || whole && mayBlock {
@@ -192,6 +194,8 @@ extension Volume {
         let isPromised = !unrecorded.contains(trace)
         if let undo = writing.undo {
             if isPromised { undo.syncEach() }
+            // What it says is the old size, which nothing else does.
+            if isPromised, appends { try stash.sync(name) }
         } else if isPromised {
             try stash.sync(name)
         } else {

@@ -244,7 +244,8 @@ final class ProgramTree: @unchecked Sendable {
                 if case .slow = access {
                     access = try volume.openForWriting(
                         &node.writing, file: path, status: status, truncates: flags & O_TRUNC != 0,
-                        isNew: false, traits: node.traits, others: node.handles, unique: number,
+                        appends: flags & (O_APPEND | O_TRUNC) == O_APPEND, isNew: false,
+                        traits: node.traits, others: node.handles, unique: number,
                         mayBlock: mayBlock, by: program.actor)
                 }
             }
