@@ -233,6 +233,27 @@ package struct DoctorReport: Codable, Hashable, Sendable {
     }
 }
 
+/// `purge`.
+package struct PurgedReport: Codable, Hashable, Sendable {
+    package var versions: Int
+    /// Replaced or deleted contents that had not been recorded yet.
+    package var contents: Int
+    package var bytes: Int64
+    package var kept: [Kept]
+
+    package struct Kept: Codable, Hashable, Sendable {
+        package var count: Int
+        package var reason: String
+
+        package init(count: Int, reason: String) { (self.count, self.reason) = (count, reason) }
+    }
+
+    package init(versions: Int, contents: Int, bytes: Int64, kept: [Kept]) {
+        (self.versions, self.contents, self.bytes) = (versions, contents, bytes)
+        self.kept = kept
+    }
+}
+
 /// `statistics`: counts since the mount.
 package struct StatisticsReport: Codable, Hashable, Sendable {
     /// Of FUSE, by operation.

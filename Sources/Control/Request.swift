@@ -3,7 +3,8 @@ import Model
 /// What can be asked on the control socket. Protocol.md says which fields each takes and what it
 /// answers.
 package enum Verb: String, Sendable, CaseIterable {
-    case status, versions, contents, extract, name, forget, add, wait, doctor, statistics, stop
+    case status, versions, contents, extract, name, forget, purge, add
+    case wait, doctor, statistics, stop
     // Of the hub.
     case signin, signout, identity, devices, revoke, offline, online, brake, activity, limit
     // Of conflicts.
@@ -35,7 +36,7 @@ package enum Verb: String, Sendable, CaseIterable {
             .owner
         case .status, .versions, .contents, .wait, .conflicts, .past: .reader
         case .merge: request.explain == true ? .reader : .writer
-        case .name, .forget, .add, .resolve, .evict, .pin, .unpin: .writer
+        case .name, .forget, .purge, .add, .resolve, .evict, .pin, .unpin: .writer
         case .identity: .everyone
         case .download: .reader
         case .signin, .signout, .devices, .revoke, .offline, .online, .brake, .activity, .limit:
@@ -79,6 +80,8 @@ package struct Request: Codable, Hashable, Sendable {
     package var local: Bool?
     /// Nanoseconds since 1970.
     package var time: Int64?
+    /// How many are to be freed.
+    package var bytes: Int64?
     /// Only say what would come of it.
     package var explain: Bool?
     /// Take the last settling back.

@@ -12,6 +12,12 @@ struct LetGo: Equatable {
     var contents = 0
     var bytes: Int64 = 0
 
+    static func += (sum: inout LetGo, more: LetGo) {
+        sum.versions += more.versions
+        sum.contents += more.contents
+        sum.bytes += more.bytes
+    }
+
     var text: String {
         "The disk was short of space: \(versions) older versions and \(contents) replaced or "
             + "deleted contents (\(bytes >> 20) MiB) were let go since the volume was mounted, the "
@@ -41,7 +47,7 @@ extension Recorder {
             while left > 0, try letVersionsGo(left, orNone: orNone) {
                 left = room.shortage(for: more)
             }
-            if left > 0, backlog.isEmpty { try letContentsGo(left) }
+            if left > 0, backlog.isEmpty { letGo += try letContentsGo(left).gone }
         } catch {
             tell("room", "Old versions could not be let go: \(error)")
         }
@@ -69,77 +75,115 @@ extension Recorder {
     // MARK: Versions in the packs
 
     /// A version that may go, since when it has not been what its document shows.
-    private struct Candidate {
+    struct RemovableVersion {
         var item: Int64
         var version: Identifier
         var time: Int64
+    }
+
+    /// Versions by document, and what the packs hold for them alone.
+    struct VersionChoice {
+        var versions: [Int64: [Identifier]] = [:]
+        var bytes: Int64 = 0
     }
 
     /// Removes the oldest versions until `bytes` are free. `orNone`: removes none unless that frees
     /// as many as are needed. False when none may be removed. A pack that holds other versions too
     /// may have to stay: then the next call removes more of them.
     private func letVersionsGo(_ bytes: Int64, orNone: Bool) throws(VolumeError) -> Bool {
-        var stored: [Digest: (bytes: Int64, uses: Int)] = [:]
-        var chosen: [Int64: [Identifier]] = [:]
-        var freed: Int64 = 0
+        let choice = try chooseVersions(bytes) { reader in
+            var found: [RemovableVersion] = []
+            try reader.forEachItem { item in
+                guard item.latest > 1 || item.deleted != nil else { return }
+                try self.forEachVersion(of: item, reader) { version, reason in
+                    if reason == nil { found.append(version) }
+                }
+            }
+            return found
+        }
+        guard choice.bytes > 0, choice.bytes >= bytes || !orNone else { return false }
+        letGo += try remove(choice)
+        return !choice.versions.isEmpty
+    }
+
+    /// The oldest of them, until `bytes` are freed; all when that is nil.
+    func chooseVersions(
+        _ bytes: Int64?, among candidates: (Reader) throws -> [RemovableVersion]
+    ) throws(VolumeError) -> VersionChoice {
         try journal.read { reader in
+            var stored: [Digest: (bytes: Int64, uses: Int)] = [:]
+            var choice = VersionChoice()
             try reader.forEachChunk { stored[$0] = (Int64($1.storedLength), 0) }
-            guard !stored.isEmpty else { return }
+            if bytes != nil, stored.isEmpty { return choice }
             try reader.forEachManifest { _, _, bytes in
+                guard !stored.isEmpty else { return }
                 for id in Manifest(encoded: bytes)?.chunkIDs ?? [] { stored[id]?.uses += 1 }
             }
-            for chunk in stored.values where chunk.uses == 0 { freed += chunk.bytes }
-            for candidate in try candidates(reader) where freed < bytes {
+            for chunk in stored.values where chunk.uses == 0 { choice.bytes += chunk.bytes }
+            for candidate in try candidates(reader).sorted(by: { $0.time < $1.time })
+            where choice.bytes < bytes ?? .max {
                 let manifest = try reader.manifest(of: candidate.version)
                 for id in manifest.flatMap(Manifest.init(encoded:))?.chunkIDs ?? [] {
                     stored[id]?.uses -= 1
-                    if stored[id]?.uses == 0 { freed += stored[id]!.bytes }
+                    if stored[id]?.uses == 0 { choice.bytes += stored[id]!.bytes }
                 }
-                chosen[candidate.item, default: []].append(candidate.version)
+                choice.versions[candidate.item, default: []].append(candidate.version)
             }
+            return choice
         }
-        guard freed > 0, freed >= bytes || !orNone else { return false }
+    }
+
+    /// Removes them and what the packs hold for nobody.
+    func remove(_ choice: VersionChoice) throws(VolumeError) -> LetGo {
+        var gone = LetGo()
         let packed = packs.bytes()
         // A transaction for some of them: each waits for the disk.
-        var keys = Array(chosen.keys)
+        var keys = Array(choice.versions.keys)
         while !keys.isEmpty {
-            letGo.versions += try journal.write { t in
-                try keys.suffix(256).reduce(0) { try $0 + remove(chosen[$1] ?? [], of: $1, t) }
+            gone.versions += try journal.write { t in
+                try keys.suffix(256).reduce(0) {
+                    try $0 + remove(choice.versions[$1] ?? [], of: $1, t)
+                }
             }
             keys.removeLast(min(256, keys.count))
         }
         try sweep(isThorough: true)
-        letGo.bytes += Int64(packed) - min(Int64(packed), Int64(packs.bytes()))
-        return !chosen.isEmpty
+        gone.bytes = Int64(packed) - min(Int64(packed), Int64(packs.bytes()))
+        return gone
     }
 
-    /// Oldest first.
-    private func candidates(_ reader: Reader) throws -> [Candidate] {
-        var found: [Candidate] = []
-        try reader.forEachItem { item in
-            guard item.latest > 1 || item.deleted != nil else { return }
-            let versions = try reader.versions(of: item.key)
-            let check = try RemovalCheck(item, versions, reader)
-            for (index, version) in versions.enumerated() where mayGo(version, of: item, check) {
-                let next = index + 1 < versions.count ? versions[index + 1].saved : item.deleted
-                found.append(
-                    Candidate(
-                        item: item.key, version: version.id, time: next ?? version.saved))
-            }
+    /// With the reason why it stays; nil: it may go. What an alive document shows does not count.
+    func forEachVersion(
+        of item: Item, _ reader: Reader,
+        _ body: (RemovableVersion, PurgeReport.Reason?) throws -> Void
+    ) throws {
+        let versions = try reader.versions(of: item.key)
+        let check = try RemovalCheck(item, versions, reader)
+        for (index, version) in versions.enumerated() {
+            let isShown = version.kind == .current || version.id == item.current
+            if isShown, item.deleted == nil { continue }
+            let next = index + 1 < versions.count ? versions[index + 1].saved : item.deleted
+            try body(
+                RemovableVersion(
+                    item: item.key, version: version.id, time: next ?? version.saved),
+                reason(toKeep: version, of: item, check))
         }
-        return found.sorted { $0.time < $1.time }
     }
 
-    private func mayGo(_ version: Version, of item: Item, _ check: RemovalCheck) -> Bool {
+    private func reason(toKeep version: Version, of item: Item, _ check: RemovalCheck)
+        -> PurgeReport.Reason?
+    {
         let work = memory.works[item.key]
         switch check.obstacle(to: version) {
         // A conflict that is not recorded yet may have been made from it.
         case nil:
-            return work?.formers.allSatisfy {
-                $0.base == nil && !$0.isSuperseded && !$0.isLate
-            } ?? true
-        case .current: return work == nil && item.deleted != nil && check.mayLoseRow
-        default: return false
+            let isAlone =
+                work?.formers.allSatisfy { $0.base == nil && !$0.isSuperseded && !$0.isLate }
+                ?? true
+            return isAlone ? nil : .unrecorded
+        case .current where item.deleted != nil && check.mayLoseRow:
+            return work == nil ? nil : .unrecorded
+        case let obstacle?: return .obstacle(obstacle)
         }
     }
 
@@ -149,7 +193,9 @@ extension Recorder {
         let versions = try t.versions(of: key)
         let check = try RemovalCheck(item, versions, t)
         let all = Set(ids)
-        let going = versions.filter { all.contains($0.id) && mayGo($0, of: item, check) }
+        let going = versions.filter {
+            all.contains($0.id) && reason(toKeep: $0, of: item, check) == nil
+        }
         try remove(going, of: item, hasRest: memory.works[item.key] != nil, t)
         return going.count
     }
@@ -175,32 +221,39 @@ extension Recorder {
     // MARK: Contents in the stash
 
     /// Those that are not recorded yet, oldest first. Versions whose bytes were in them go with
-    /// them.
-    private func letContentsGo(_ bytes: Int64) throws(VolumeError) {
+    /// them. `chosen`: of these documents alone, what is `wished` of them; tells how many stay.
+    func letContentsGo(_ bytes: Int64, of chosen: Set<Int64>? = nil, _ wish: Purge = Purge())
+        throws(VolumeError) -> (gone: LetGo, kept: Int)
+    {
         var users: [Stash.Entry: [Int64]] = [:]
         for (key, work) in memory.works.all {
             for entry in work.formers.compactMap(\.entry) { users[entry, default: []].append(key) }
         }
-        var freed: Int64 = 0
+        var gone = LetGo()
         var kept: Set<UInt64> = []
-        var count = 0
+        var keptCount = 0
         try transact { t in
             for (entry, keys) in users.sorted(by: { $0.key.sequence < $1.key.sequence })
-            where freed < bytes {
+            where gone.bytes < bytes {
+                guard wish.isMeant(entry.saved), chosen?.isSuperset(of: keys) ?? true else {
+                    kept.insert(entry.inode)
+                    continue
+                }
                 // An older content of the same file may be read through this one.
                 guard !kept.contains(entry.inode), let size = size(ofStashed: entry),
                     try keys.allSatisfy({ try mayGo(entry, from: $0, t) })
                 else {
                     kept.insert(entry.inode)
+                    keptCount += 1
                     continue
                 }
-                for key in keys { try drop(entry, from: key, t) }
-                (freed, count) = (freed + size, count + 1)
+                gone += LetGo(contents: 1, bytes: size)
+                guard !wish.isRehearsal else { continue }
+                for key in keys { gone.versions += try drop(entry, from: key, t) }
             }
         }
         removeDoomed()
-        letGo.contents += count
-        letGo.bytes += freed
+        return (gone, keptCount)
     }
 
     /// Nil for what a program still writes.
@@ -244,13 +297,14 @@ extension Recorder {
         }
     }
 
-    private func drop(_ entry: Stash.Entry, from key: Int64, _ t: Transaction) throws {
-        guard let item = try t.item(key) else { return }
+    /// The number of versions that went with it.
+    private func drop(_ entry: Stash.Entry, from key: Int64, _ t: Transaction) throws -> Int {
+        guard let item = try t.item(key) else { return 0 }
         touch(key) { work in work.formers.removeAll { $0.entry == entry } }
         let versions = try endangered(t.versions(of: key), t)
-        letGo.versions += versions.count
         let hasRest = memory.works[key]?.formers.isEmpty == false
         try remove(versions, of: item, hasRest: hasRest, t)
+        return versions.count
     }
 
     // MARK: Recording

@@ -10,22 +10,31 @@ extension Recorder {
         isNews: Bool = false,
         _ body: @escaping @Sendable (Recorder, Transaction) throws -> Result
     ) throws(VolumeError) -> Result {
+        try carryOut { (recorder) throws(VolumeError) in
+            var result: Result?
+            // Who asks for it knows of it.
+            recorder.isPerforming = !isNews
+            defer { recorder.isPerforming = false }
+            try recorder.transact { t in result = try body(recorder, t) }
+            return result!
+        }
+    }
+
+    /// The same without a transaction.
+    func carryOut<Result: Sendable>(
+        _ body: @escaping @Sendable (Recorder) throws(VolumeError) -> Result
+    ) throws(VolumeError) -> Result {
         let outcome = Outcome<Result>()
         let isTaken = signal.change {
             guard isServing else { return false }
             tasks.append { recorder in
                 let result = Swift.Result { () throws(VolumeError) in
-                    var result: Result?
                     let isBehind = recorder.isPaused && recorder.events.waiting.count > 0
                     guard recorder.backlog.isEmpty, !isBehind else {
                         throw VolumeError(
                             .full, "The journal cannot be written now; it is tried again.")
                     }
-                    // Who asks for it knows of it.
-                    recorder.isPerforming = !isNews
-                    defer { recorder.isPerforming = false }
-                    try recorder.transact { t in result = try body(recorder, t) }
-                    return result!
+                    return try body(recorder)
                 }
                 outcome.value.withLock { $0 = result }
                 recorder.removeDoomed()

@@ -31,6 +31,18 @@ package enum RemovalObstacle: Hashable, Sendable {
             "is kept as “\(label)”: `fsctl name --remove` takes that name away first."
         }
     }
+
+    /// Behind "Stays: 3 versions, ".
+    var reason: String {
+        switch self {
+        case .waitsForHub: "waiting to be confirmed by the hub (`fsctl wait --durable hub`)"
+        case .untold: "not sent to the hub yet (`fsctl wait --durable hub`)"
+        case .current: "shown now"
+        case .conflict: "in conflict (`fsctl resolve`)"
+        case .mergeBase: "needed to merge a conflict (`fsctl resolve`)"
+        case .named: "kept by a label (`fsctl name --remove`)"
+        }
+    }
 }
 
 /// What keeps the versions of one document from being removed.

@@ -20,6 +20,20 @@ extension Service {
         return DocumentReport(status, devices: devices)
     }
 
+    func purge(_ request: Request, for peer: Peer) throws(VolumeError) -> PurgedReport {
+        var wish = Purge()
+        (wish.before, wish.bytes) = (request.time, request.bytes)
+        wish.isRehearsal = request.explain == true
+        let isOwner = peer.uid == 0 || peer.uid == geteuid()
+        let report = try volume.purge(at: request.components(), wish) { path in
+            isOwner || volume.mayAccess(peer, path, write: true)
+        }
+        let kept = report.kept.map { PurgedReport.Kept(count: $1, reason: $0.words) }
+        return PurgedReport(
+            versions: report.versions, contents: report.contents, bytes: report.bytes,
+            kept: kept.sorted { $0.reason < $1.reason })
+    }
+
     func wait(_ request: Request, _ progress: (Progress) -> Bool) throws(VolumeError) {
         let path = try request.components()
         let durability = try Version.Durability(named: request.durability ?? "disk")

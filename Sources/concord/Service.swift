@@ -48,6 +48,7 @@ struct Service: ControlService {
         case .forget:
             try volume.forget(version: request.versionNumber(), at: request.components())
             return .done
+        case .purge: return .purged(try purge(request, for: peer))
         case .add: return .added(try add(request, for: peer))
         case .wait:
             try wait(request, progress)

@@ -13,6 +13,22 @@ package enum Amount {
         return "\(bytes) B"
     }
 
+    /// Bytes, of `800k`, `500M`, `2G`, `1.5T`, with or without `B`; nil for anything else.
+    package static func bytes(_ text: String) -> Int64? {
+        var text = text.lowercased()[...]
+        if text.hasSuffix("b") { text.removeLast() }
+        let units: [Character: Double] = ["k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12]
+        var factor = 1.0
+        if let unit = text.last.flatMap({ units[$0] }) {
+            factor = unit
+            text.removeLast()
+        }
+        guard let first = text.first, first.isNumber, let value = Double(text),
+            value * factor < 1e18
+        else { return nil }
+        return Int64(value * factor)
+    }
+
     /// `1,234,567`
     package static func count(_ value: Int) -> String {
         var groups: [String] = []

@@ -26,7 +26,7 @@ struct Fsctl: ParsableCommand {
             RestoreCommand.self, ConflictsCommand.self, ResolveCommand.self, MergeCommand.self,
             UndeleteCommand.self,
             RewindCommand.self,
-            NameCommand.self, ForgetCommand.self,
+            NameCommand.self, ForgetCommand.self, PurgeCommand.self,
             WaitCommand.self, CoordinateCommand.self, LocksCommand.self, PresentCommand.self,
             WatchCommand.self, SigninCommand.self, SignoutCommand.self, IdentityCommand.self,
             DevicesCommand.self, OfflineCommand.self, OnlineCommand.self, DownloadCommand.self,

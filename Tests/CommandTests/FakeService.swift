@@ -37,6 +37,11 @@ final class FakeService: ControlService {
             return .deleted(DeletedReport(documents: state.withLock { $0.deleted }))
         case .versions: return .history(try history(request))
         case .contents: return .contents(try contents(request))
+        case .purge:
+            return .purged(
+                PurgedReport(
+                    versions: 3, contents: 1, bytes: 2_500_000,
+                    kept: [.init(count: 2, reason: "in conflict (`fsctl resolve`)")]))
         case .extract: return .piece(try piece(request))
         case .wait:
             waitForEver(progress)

@@ -160,6 +160,28 @@ import Testing
         #expect(try mount.fsctl("name", "a.txt", "1", "12").status == 5)
     }
 
+    @Test func purgingSaysWhatStays() throws {
+        let outcome = try mount.fsctl("purge", "--before", "30d", "--free", "2G", "a.txt")
+        #expect(outcome.status == 0, "\(outcome.errors)")
+        #expect(
+            outcome.output == """
+                3 versions and 1 unrecorded content removed, 2.5 MB freed
+                  stays: 2, in conflict (`fsctl resolve`)
+
+                """)
+        let asked = try #require(mount.service.state.withLock { $0.asked }.last)
+        #expect(asked.verb == "purge" && asked.bytes == 2_000_000_000 && asked.explain == nil)
+        #expect(asked.path?.text == "docs/a.txt" && asked.time != nil)
+        // A directory has to be meant; nobody is there to be asked.
+        let refused = try mount.fsctl("purge", ".")
+        #expect(refused.status == 5 && refused.errors.contains("--yes"))
+        #expect(try mount.fsctl("purge", "--dry-run", ".").output.contains("would go, about"))
+        #expect(mount.service.state.withLock { $0.asked }.last?.explain == true)
+        #expect(try mount.fsctl("purge", "--yes", ".").status == 0)
+        #expect(try mount.fsctl("purge", "--free", "much", "a.txt").errors.contains("no size"))
+        #expect(try mount.fsctl("purge", "--before", "ever", "a.txt").errors.contains("no time"))
+    }
+
     @Test func statusAndDoctor() throws {
         let volume = try mount.fsctl("status")
         #expect(volume.status == 0 && volume.output.contains("Passthrough  off"))

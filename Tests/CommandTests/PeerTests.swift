@@ -38,11 +38,12 @@ import Testing
                 #"{"id":7,"verb":"status","path":"open/../secret/a"}"#,
                 #"{"id":8,"verb":"extract","document":"00","number":1}"#,
                 #"{"id":9,"verb":"contents","path":"secret/a","number":1}"#,
+                #"{"id":10,"verb":"purge","path":"open/a"}"#,
             ], as: 1234, at: daemon.server.path)
-        try #require(replies.count == 9)
+        try #require(replies.count == 10)
         #expect(replies[0].contains(#""name":"1234""#))
         #expect(replies[1].contains(#""ok":true"#))
-        for reply in [replies[2], replies[3], replies[4], replies[5], replies[7], replies[8]] {
+        for reply in [2, 3, 4, 5, 7, 8, 9].map({ replies[$0] }) {
             #expect(reply.contains(#""code":"denied""#))
         }
         #expect(replies[6].contains("not a path inside a volume"))

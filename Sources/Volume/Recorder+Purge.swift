@@ -1,0 +1,93 @@
+import Journal
+import Model
+
+/// What a person wants gone for good.
+package struct Purge: Sendable {
+    /// Only what has not been shown since that time (nanoseconds since 1970).
+    package var before: Int64?
+    /// So many bytes are enough; the oldest go first.
+    package var bytes: Int64?
+    /// Nothing is removed, only counted.
+    package var isRehearsal = false
+
+    package init() {}
+
+    func isMeant(_ time: Int64) -> Bool { before.map { time < $0 } ?? true }
+}
+
+/// What has gone, and what has stayed although it was meant.
+package struct PurgeReport: Equatable, Sendable {
+    package internal(set) var versions = 0
+    /// Replaced or deleted contents that had not been recorded as versions yet.
+    package internal(set) var contents = 0
+    package internal(set) var bytes: Int64 = 0
+    /// How many of them stay, by reason.
+    package internal(set) var kept: [Reason: Int] = [:]
+
+    package enum Reason: Hashable, Sendable {
+        case obstacle(RemovalObstacle)
+        case unrecorded
+        /// The one who asks may not write the document.
+        case denied
+
+        /// Behind "2 versions stay: ".
+        package var words: String {
+            switch self {
+            case .obstacle(let obstacle): obstacle.reason
+            case .unrecorded:
+                "being recorded: ask again when `fsctl wait` has returned, or the disk has room"
+            case .denied: "of documents that you may not write"
+            }
+        }
+
+        /// Labels are of one kind here.
+        fileprivate var kind: Reason {
+            if case .obstacle(.named) = self { .obstacle(.named("")) } else { self }
+        }
+    }
+
+    mutating func keep(_ reason: Reason, _ count: Int = 1) {
+        if count > 0 { kept[reason.kind, default: 0] += count }
+    }
+}
+
+extension Recorder {
+    /// Removes what these documents had before what they show now; of deleted ones, everything. On
+    /// the recorder's thread, when all that has happened is understood.
+    func purge(_ keys: Set<Int64>, _ wish: Purge, _ report: PurgeReport) throws(VolumeError)
+        -> PurgeReport
+    {
+        var report = report
+        let choice = try chooseVersions(wish.bytes) { reader in
+            var found: [RemovableVersion] = []
+            for key in keys {
+                guard let item = try reader.item(key) else { continue }
+                try self.forEachVersion(of: item, reader) { version, reason in
+                    guard wish.isMeant(version.time) else { return }
+                    if let reason { report.keep(reason) } else { found.append(version) }
+                }
+            }
+            return found
+        }
+        report.versions = choice.versions.values.reduce(0) { $0 + $1.count }
+        report.bytes = choice.bytes
+        if !wish.isRehearsal {
+            let gone = try remove(choice)
+            (report.versions, report.bytes) = (gone.versions, gone.bytes)
+        }
+        if report.bytes < wish.bytes ?? .max {
+            let left = wish.bytes.map { $0 - report.bytes } ?? .max
+            let (gone, kept) = try letContentsGo(left, of: keys, wish)
+            report.versions += gone.versions
+            report.contents = gone.contents
+            report.bytes += gone.bytes
+            report.keep(.unrecorded, kept)
+        }
+        if !wish.isRehearsal, report.bytes > 0 {
+            // What could not be recorded for want of space is tried again, and told again.
+            untell("recording")
+            pausedUntil = 0
+        }
+        return report
+    }
+}

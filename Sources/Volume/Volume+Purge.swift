@@ -1,0 +1,69 @@
+import Journal
+import Model
+
+extension Volume {
+    /// Removes for good what a document, or every document below a directory, had before what it
+    /// shows now; what was deleted there goes as a whole. What has to stay does
+    /// (`RemovalObstacle`). `mayWrite` says whether the one who asks may write what is at a path.
+    ///
+    /// - Throws: `.notFound`; `.timeout`; `.full`.
+    package func purge(
+        at path: [Name], _ wish: Purge, mayWrite: ([Name]) -> Bool = { _ in true }
+    ) throws(VolumeError) -> PurgeReport {
+        try catchUp(with: path, timeoutSeconds: 5)
+        // What was deleted is recorded first, if there is room for it.
+        try catchUp(withFocus: .deleted(from: path), timeoutSeconds: 5)
+        try catchUp(withFocus: .deleted(from: path.dropLast()), timeoutSeconds: 5)
+        var report = PurgeReport()
+        var keys: Set<Int64> = []
+        try journal.read { reader in
+            for (item, path) in try self.whatWas(at: path, reader) {
+                try self.forEachDocument(at: item, path, reader) { document, place in
+                    if mayWrite(place) {
+                        keys.insert(document.key)
+                    } else {
+                        let count = try reader.versions(of: document.key).count
+                        report.keep(.denied, document.deleted == nil ? count - 1 : count)
+                    }
+                }
+            }
+        }
+        let (chosen, start) = (keys, report)
+        return try recorder.carryOut { (recorder) throws(VolumeError) in
+            try recorder.purge(chosen, wish, start)
+        }
+    }
+
+    /// What has a name, and everything deleted that had it.
+    private func whatWas(at path: [Name], _ reader: Reader) throws -> [(Item, [Name])] {
+        let found = try item(at: path, includesDeleted: true, reader)
+        var items = [found].compactMap(\.self)
+        if let name = path.last,
+            let parent = try item(at: path.dropLast(), includesDeleted: true, reader)
+        {
+            items += try reader.deletedItems(in: parent.key).filter {
+                $0.name == name && $0.key != found?.key
+            }
+        }
+        guard !items.isEmpty else {
+            throw VolumeError(.notFound, "There is no \(path.shown) here, and was none.")
+        }
+        return items.map { ($0, path) }
+    }
+
+    /// With the path at which writing is judged: where a deleted one was, that is its directory.
+    private func forEachDocument(
+        at item: Item, _ path: [Name], _ reader: Reader, _ body: (Item, [Name]) throws -> Void
+    ) throws {
+        switch item.kind {
+        case .file, .package:
+            try body(item, item.deleted == nil ? path : path.dropLast())
+        case .directory:
+            let children = try reader.children(of: item.key) + reader.deletedItems(in: item.key)
+            for child in children {
+                try forEachDocument(at: child, path + [child.name], reader, body)
+            }
+        case .symlink, .special: break
+        }
+    }
+}
