@@ -166,6 +166,10 @@ extension Driver {
         request.answer { () throws(Errno) in
             var status = statvfs()
             guard fstatvfs(volume.root, &status) == 0 else { throw Errno(errno) }
+            // What gives way when a program needs it is free to that.
+            let more = fsblkcnt_t(max(0, volume.freeableBytes)) / max(1, status.f_frsize)
+            status.f_bfree = min(status.f_blocks, status.f_bfree + more)
+            status.f_bavail = min(status.f_bfree, status.f_bavail + more)
             _ = withUnsafePointer(to: status) { fuse_reply_statfs(request.raw, $0) }
         }
     }

@@ -111,26 +111,28 @@ extension Recorder {
         _ bytes: Int64?, among candidates: (Reader) throws -> [RemovableVersion]
     ) throws(VolumeError) -> VersionChoice {
         try journal.read { reader in
-            var stored: [Digest: (bytes: Int64, uses: Int)] = [:]
+            var stored = try self.usedChunks(reader)
             var choice = VersionChoice()
-            try reader.forEachChunk { stored[$0] = (Int64($1.storedLength), 0) }
             if bytes != nil, stored.isEmpty { return choice }
-            try reader.forEachManifest { _, _, bytes in
-                guard !stored.isEmpty else { return }
-                for id in Manifest(encoded: bytes)?.chunkIDs ?? [] { stored[id]?.uses += 1 }
-            }
             for chunk in stored.values where chunk.uses == 0 { choice.bytes += chunk.bytes }
             for candidate in try candidates(reader).sorted(by: { $0.time < $1.time })
             where choice.bytes < bytes ?? .max {
-                let manifest = try reader.manifest(of: candidate.version)
-                for id in manifest.flatMap(Manifest.init(encoded:))?.chunkIDs ?? [] {
-                    stored[id]?.uses -= 1
-                    if stored[id]?.uses == 0 { choice.bytes += stored[id]!.bytes }
-                }
+                choice.bytes += try stored.release(candidate.version, reader)
                 choice.versions[candidate.item, default: []].append(candidate.version)
             }
             return choice
         }
+    }
+
+    /// Chunks in the packs: their bytes, and how often versions name them.
+    func usedChunks(_ reader: Reader) throws -> [Digest: StoredChunk] {
+        var stored: [Digest: StoredChunk] = [:]
+        try reader.forEachChunk { stored[$0] = StoredChunk(bytes: Int64($1.storedLength)) }
+        guard !stored.isEmpty else { return [:] }
+        try reader.forEachManifest { _, _, bytes in
+            for id in Manifest(encoded: bytes)?.chunkIDs ?? [] { stored[id]?.uses += 1 }
+        }
+        return stored
     }
 
     /// Removes them and what the packs hold for nobody.
@@ -256,6 +258,18 @@ extension Recorder {
         return (gone, keptCount)
     }
 
+    /// Those that may go, and their bytes.
+    func removableContents(_ t: Reader) throws -> [(entry: Stash.Entry, size: Int64)] {
+        var found: [Stash.Entry: Int64?] = [:]
+        for (key, work) in memory.works.all {
+            for entry in work.formers.compactMap(\.entry) {
+                let size = found[entry] ?? size(ofStashed: entry)
+                found.updateValue(try mayGo(entry, from: key, t) ? size : nil, forKey: entry)
+            }
+        }
+        return found.compactMap { entry, size in size.map { (entry, $0) } }
+    }
+
     /// Nil for what a program still writes.
     private func size(ofStashed entry: Stash.Entry) -> Int64? {
         guard let file = try? stash.open(entry.file), let status = try? file.status() else {
@@ -324,4 +338,23 @@ extension Recorder {
 
     /// What always fits.
     private static let smallBytes: Int64 = 1 << 20
+}
+
+/// A chunk in the packs.
+struct StoredChunk {
+    var bytes: Int64
+    var uses = 0
+}
+
+extension [Digest: StoredChunk] {
+    /// A version does not use its chunks any more: the bytes that nobody uses then.
+    mutating func release(_ version: Identifier, _ reader: Reader) throws -> Int64 {
+        var bytes: Int64 = 0
+        let manifest = try reader.manifest(of: version)
+        for id in manifest.flatMap(Manifest.init(encoded:))?.chunkIDs ?? [] {
+            self[id]?.uses -= 1
+            if let chunk = self[id], chunk.uses == 0 { bytes += chunk.bytes }
+        }
+        return bytes
+    }
 }

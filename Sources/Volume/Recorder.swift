@@ -39,6 +39,8 @@ final class Recorder: @unchecked Sendable {
     /// Documents whose former contents do not fit into the packs now, with their bytes.
     var awaitingRoom: [Int64: Int64] = [:]
     var nextRoomReport: Int64 = 0
+    let freeable = Freeable()
+    var nextMeasuring: Int64 = 0
     /// Called with a document whose contents a loss of power destroyed.
     let destroyed = Hook<@Sendable (Int64) -> Void>()
 
@@ -280,6 +282,7 @@ final class Recorder: @unchecked Sendable {
             publish()
             stashedChunks = [:]
             reserve.restore()
+            measureFreeable()
             sleep()
         }
         isParting = true
@@ -323,6 +326,7 @@ final class Recorder: @unchecked Sendable {
         if waiting.count > 0 {
             deadline = min(deadline, waiting.newest + nanoseconds(pace.settleSeconds))
         }
+        if let measuringDue { deadline = min(deadline, measuringDue) }
         if !backlog.isEmpty || memory.scan != nil { deadline = now }
         deadline = max(deadline, now + 2_000_000, pausedUntil)
         if !reserve.isWhole {

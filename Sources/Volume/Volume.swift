@@ -135,6 +135,14 @@ package final class Volume: Sendable {
     /// Frees space for a program that was refused so many bytes. False when nothing could go.
     package func makeRoom(_ bytes: Int64 = 0) -> Bool { room.make(bytes) }
 
+    /// Bytes that would give way to a program that needs space, as they were counted last: somewhat
+    /// late, for counting takes reading the journal.
+    package var freeableBytes: Int64 {
+        // A label or the hub may have changed it.
+        if !recorder.freeable.isCurrent(at: journal.transactionCount) { recorder.wake() }
+        return recorder.freeable.bytes
+    }
+
     /// Whether the disk is so full that writes had better pass through the process.
     package var isTight: Bool { room.isTight }
 

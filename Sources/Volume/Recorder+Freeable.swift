@@ -1,0 +1,72 @@
+import CLinux
+import Journal
+import Model
+import Synchronization
+import SystemCalls
+
+/// What would give way to a program that needs space, as it was measured last: statfs(2) tells it
+/// with what is free.
+final class Freeable: Sendable {
+    private let bytesFound = Atomic<Int64>(0)
+    /// The journal's count of transactions when it was measured; -1 before.
+    private let state = Atomic<Int>(-1)
+
+    var bytes: Int64 { bytesFound.load(ordering: .relaxed) }
+
+    func isCurrent(at transactions: Int) -> Bool {
+        state.load(ordering: .relaxed) == transactions
+    }
+
+    func set(_ bytes: Int64, at transactions: Int) {
+        bytesFound.store(bytes, ordering: .relaxed)
+        state.store(transactions, ordering: .relaxed)
+    }
+}
+
+extension Recorder {
+    /// Measures it when there is nothing else to do, the journal has changed, and the last time is
+    /// so long ago that measuring costs little beside everything else.
+    func measureFreeable() {
+        let count = journal.transactionCount
+        let start = cl_clock_monotonic_ns()
+        guard settings.freeShare > 0, memory.scan == nil, backlog.isEmpty,
+            !freeable.isCurrent(at: count), start >= nextMeasuring
+        else { return }
+        do {
+            freeable.set(try freeableBytes(), at: count)
+        } catch {
+            log.warning("What could be freed could not be measured: \(error)")
+        }
+        let end = cl_clock_monotonic_ns()
+        nextMeasuring = end + max(100 * (end - start), nanoseconds(settings.settleSeconds))
+    }
+
+    /// When to measure again; nil while nothing has changed.
+    var measuringDue: Int64? {
+        let isDue = settings.freeShare > 0 && !freeable.isCurrent(at: journal.transactionCount)
+        return isDue ? nextMeasuring : nil
+    }
+
+    private func freeableBytes() throws(VolumeError) -> Int64 {
+        try journal.read { reader in
+            let inPacks = try self.freeableInPacks(reader)
+            let inStash = try self.removableContents(reader).reduce(0) { $0 + $1.size }
+            return inPacks + inStash
+        }
+    }
+
+    /// What versions that may go have in the packs for themselves.
+    private func freeableInPacks(_ reader: Reader) throws -> Int64 {
+        var uses = try usedChunks(reader)
+        guard !uses.isEmpty else { return 0 }
+        var bytes = uses.values.reduce(0) { $1.uses == 0 ? $0 + $1.bytes : $0 }
+        try reader.forEachItem { item in
+            guard item.latest > 1 || item.deleted != nil else { return }
+            try self.forEachVersion(of: item, reader) { version, reason in
+                guard reason == nil else { return }
+                bytes += try uses.release(version.version, reader)
+            }
+        }
+        return bytes
+    }
+}

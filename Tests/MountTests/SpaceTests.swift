@@ -1,0 +1,54 @@
+import Foundation
+import Glibc
+import Support
+import Testing
+
+/// What df(1) says of a mount. Takes root.
+@Suite("Free space", .serialized, .enabled(if: geteuid() == 0))
+struct SpaceTests {
+    private func free(_ path: String) throws -> Int64 {
+        var space = statvfs()
+        try call(statvfs(path, &space))
+        #expect(space.f_bavail <= space.f_bfree && space.f_bfree <= space.f_blocks)
+        return Int64(space.f_bavail) * Int64(space.f_frsize)
+    }
+
+    private func noise(_ count: Int, seed: UInt64) -> Data {
+        var random = SeededRandom(seed: seed)
+        let words = (0..<(count / 8)).map { _ in random.next() }
+        return words.withUnsafeBytes { Data($0) }
+    }
+
+    @Test("counts what gives way when it is needed, and nothing else")
+    func freeable() throws {
+        let disk = try SmallDisk("160m")
+        try MountedVolume.with(store: "\(disk.path)/store") { volume in
+            let path = "\(volume.path)/big"
+            let before = try free(volume.path)
+            // What is set aside for the journal is nobody's.
+            #expect(abs(before - (try free(disk.path))) < 1 << 20)
+            try noise(30_000_000, seed: 1).write(to: URL(filePath: path))
+            try volume.waitForDisk()
+            #expect(try free(volume.path) < before - 29_000_000)
+            try FileManager.default.removeItem(atPath: path)
+            try wait(seconds: 20, for: "the space of the deleted file") {
+                try free(volume.path) > before - 2_000_000 ? true : nil
+            }
+            // It is history now: of the disk itself it still takes its part.
+            #expect(try free(disk.path) < before - 20_000_000)
+            try noise(30_000_000, seed: 2).write(to: URL(filePath: path))
+            try volume.waitForDisk()
+            try Programs.fsctl("name", path, "1", "kept").succeed()
+            try noise(20_000_000, seed: 3).write(to: URL(filePath: path))
+            try volume.waitForDisk()
+            // A label keeps it: it does not count.
+            try wait(seconds: 20, for: "what the label keeps to be missing") {
+                try free(volume.path) < before - 45_000_000 ? true : nil
+            }
+            try Programs.fsctl("name", "--remove", path, "kept").succeed()
+            try wait(seconds: 20, for: "what the label kept") {
+                try free(volume.path) > before - 25_000_000 ? true : nil
+            }
+        }
+    }
+}
