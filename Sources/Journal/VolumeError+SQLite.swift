@@ -35,7 +35,9 @@ extension VolumeError {
                 ?? VolumeError(.system, "Work on the journal \(path) was given up: \(error).")
             return
         }
-        let systemError = database?.sqliteConnection.map { sqlite3_system_errno($0) } ?? 0
+        let systemError =
+            database?.sqliteConnection.map { sqlite3_system_errno($0) }
+            ?? (VolumeError.hasNoSpace(for: path) ? ENOSPC : 0)
         self.init(
             result: error.extendedResultCode.rawValue, systemError: systemError,
             detail: error.message ?? "no reason given", journal: path)
@@ -57,6 +59,19 @@ extension VolumeError {
         VolumeError(
             .denied, "The journal \(path) may not be written by this user: check its permissions.")
     }
+
+    /// Whether the disk has no room for what SQLite makes when it opens a journal: of an opening
+    /// that has failed, nobody knows the errno any more.
+    private static func hasNoSpace(for path: String) -> Bool {
+        let name = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
+        var space = statvfs()
+        guard statvfs(name.isEmpty ? "/" : name, &space) == 0 else { return false }
+        let free = geteuid() == 0 ? space.f_bfree : space.f_bavail
+        return UInt64(free) * UInt64(space.f_frsize) < openingBytes
+    }
+
+    /// The shared memory and the first pages of the log.
+    private static var openingBytes: UInt64 { 64 << 10 }
 
     /// Out of space hides behind an I/O error where SQLite grows its shared memory or syncs.
     static func system(_ errno: Int32, detail: String, journal path: String) -> VolumeError {

@@ -56,6 +56,30 @@ struct FullDiskTests {
         try journal.close()
     }
 
+    /// A journal that is there: its shared memory is made anew at each opening.
+    @Test func openingOnAFullDiskSaysThatItIsFull() throws {
+        let disk = try SmallDisk()
+        let journal = try Journal.open(path: disk.path, mayCreate: true)
+        try journal.write { try $0.insert(file("before")) }
+        try journal.close()
+        let filler = disk.scratch.directory + "/disk/filler"
+        #expect(FileManager.default.createFile(atPath: filler, contents: nil))
+        let handle = try #require(FileHandle(forWritingAtPath: filler))
+        while (try? handle.write(contentsOf: Data(count: 4096))) != nil {}
+        try handle.close()
+        for checked in [false, true] {
+            #expect(
+                failure(naming: disk.path) { () throws(VolumeError) in
+                    let journal = try Journal.open(path: disk.path, checked: checked)
+                    try journal.write { try $0.insert(file("after")) }
+                } == .full)
+        }
+        try FileManager.default.removeItem(atPath: filler)
+        let again = try Journal.open(path: disk.path, checked: true)
+        #expect(try again.read { try $0.itemCount() } == 2)
+        try again.close()
+    }
+
     @Test func aDiskWithNoRoomAtAllIsFullAlsoForOpening() throws {
         let disk = try SmallDisk()
         let filler = disk.scratch.directory + "/disk/filler"
