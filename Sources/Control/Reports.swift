@@ -26,7 +26,13 @@ package struct VolumeReport: Codable, Hashable, Sendable {
     package var pendingEvents: Int
     /// Displaced contents not yet cut into chunks.
     package var waitingToBeCut: Int
+    /// Of the store without the tree.
     package var storeBytes: Int64
+    /// Of these, the journal's, and what is set aside for it on a full disk.
+    package var journalBytes: Int64?
+    package var reserveBytes: Int64?
+    /// What would give way to programs that need space.
+    package var freeableBytes: Int64?
     package var problems: [String]
     /// Documents that have versions in conflict.
     package var conflicts: Int?

@@ -31,7 +31,7 @@ final class Reserve: Sendable {
         return size >= wanted(space)
     }
 
-    private var size: Int64 {
+    var size: Int64 {
         var status = stat()
         guard cl_fstatat(directory, Reserve.name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
             return 0

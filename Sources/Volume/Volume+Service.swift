@@ -22,6 +22,11 @@ package struct VolumeStatus: Sendable {
     package var waitingToBeCut: Int
     /// Bytes of the store without the tree.
     package var storeBytes: Int64
+    /// Of these, what the journal has, and what is set aside for it on a full disk.
+    package var journalBytes: Int64
+    package var reserveBytes: Int64
+    /// What would give way to programs that need space.
+    package var freeableBytes: Int64
     /// What a person should know: a sentence each.
     package var problems: [String]
 }
@@ -72,19 +77,25 @@ extension Volume {
             scanning: report.isScanning, scanned: report.scannedItems, items: counts.items,
             documents: counts.documents, versions: counts.versions,
             pendingEvents: events.waiting.count, waitingToBeCut: report.works,
-            storeBytes: storeBytes,
+            storeBytes: historyBytes + journalBytes + store.reserve.size,
+            journalBytes: journalBytes, reserveBytes: store.reserve.size,
+            freeableBytes: freeableBytes,
             problems: report.problems.sorted { $0.key < $1.key }.map(\.value)
                 + [report.letGo].compactMap(\.self))
     }
 
-    private var storeBytes: Int64 {
-        var total = Int64(packs.bytes())
-        for name in ["journal.sqlite", "journal.sqlite-wal"] {
+    private var journalBytes: Int64 {
+        ["", "-wal", "-shm"].reduce(0) { total, ending in
             var status = stat()
-            if cl_fstatat(AT_FDCWD, store.path + "/" + name, &status, 0) == 0 {
-                total += Int64(status.st_size)
+            guard cl_fstatat(AT_FDCWD, store.journalPath + ending, &status, 0) == 0 else {
+                return total
             }
+            return total + Int64(status.st_size)
         }
+    }
+
+    private var historyBytes: Int64 {
+        var total = Int64(packs.bytes())
         for entry in (try? stash.entries()) ?? [] {
             var status = stat()
             if cl_fstatat(stash.directory, entry.file, &status, 0) == 0 {

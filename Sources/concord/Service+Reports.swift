@@ -12,6 +12,8 @@ extension VolumeReport {
         pendingEvents = status.pendingEvents
         waitingToBeCut = status.waitingToBeCut
         storeBytes = status.storeBytes
+        (journalBytes, reserveBytes) = (status.journalBytes, status.reserveBytes)
+        freeableBytes = status.freeableBytes
         problems = status.problems
     }
 }

@@ -31,7 +31,7 @@ struct StatusCommand: ParsableCommand {
             ("Volume", report.name),
             ("Mounted", "at \(report.mountPoint.text) by process \(report.process)"),
             ("Passthrough", report.passthrough ? "on" : "off\(reason)"),
-            ("Store", "\(report.store.text), \(Amount.size(UInt64(max(0, report.storeBytes))))"),
+            ("Store", "\(report.store.text), \(size(report.storeBytes))\(parts(report))"),
             (
                 "Documents",
                 "\(Amount.count(report.documents)) with "
@@ -57,6 +57,21 @@ struct StatusCommand: ParsableCommand {
             problems.append(("Problem", "\(path): \(reason)"))
         }
         return list(lines) + (problems.isEmpty ? "" : "\n" + Terminal.red(list(problems)))
+    }
+
+    private static func size(_ bytes: Int64) -> String { Amount.size(UInt64(max(0, bytes))) }
+
+    /// What the store's bytes are, for an empty volume has some, too.
+    private static func parts(_ report: VolumeReport) -> String {
+        var parts: [String] = []
+        if let bytes = report.journalBytes, bytes > 0 { parts.append("\(size(bytes)) journal") }
+        if let bytes = report.reserveBytes, bytes > 0 {
+            parts.append("\(size(bytes)) set aside for it until the disk is full")
+        }
+        if let bytes = report.freeableBytes, bytes > 0 {
+            parts.append("\(size(bytes)) gives way when space is needed")
+        }
+        return parts.isEmpty ? "" : ": " + parts.joined(separator: ", ")
     }
 
     private static func lines(_ hub: HubReport) -> [(String, String)] {

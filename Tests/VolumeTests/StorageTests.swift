@@ -15,6 +15,28 @@ import Testing
 
     private func packBytes(_ tree: ProgramTree) -> Int { Int(tree.volume.packs.bytes()) }
 
+    /// As du(1) does, also of an empty tree: the journal and what is set aside for it.
+    @Test func theStatusTellsWhatAStoreTakes() throws {
+        let tree = try ProgramTree()
+        for index in 0..<200 { try tree.save("a", "\(index)", by: program) }
+        try tree.unlink("a", by: program)
+        #expect(tree.quiet())
+        let end = Date(timeIntervalSinceNow: 20)
+        while !tree.volume.store.reserve.isWhole, Date() < end { usleep(5000) }
+        let status = try tree.volume.status()
+        var taken: Int64 = 0
+        for path in try FileManager.default.subpathsOfDirectory(atPath: tree.store)
+        where !path.hasPrefix("tree") {
+            var status = stat()
+            if lstat("\(tree.store)/\(path)", &status) == 0, status.st_mode & S_IFMT == S_IFREG {
+                taken += Int64(status.st_blocks) * 512
+            }
+        }
+        #expect(abs(status.storeBytes - taken) < 300_000, "\(status.storeBytes) of \(taken)")
+        #expect(status.reserveBytes > 0 && status.journalBytes > 0)
+        #expect(status.reserveBytes + status.journalBytes <= status.storeBytes)
+    }
+
     @Test func whatNeverChangesIsInTheTreeOnly() throws {
         let tree = try ProgramTree()
         var noise = Noise(seed: 1)
