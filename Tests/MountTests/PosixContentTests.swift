@@ -155,7 +155,7 @@ struct PosixContentTests {
     }
 
     @Test(
-        "a mapping of what is open to append writes in its place; fcntl(2) ends and begins appending",
+        "open to append: a mapping writes in its place; fcntl(2) ends and begins appending",
         arguments: DataPath.allCases, [5_000, 20 << 20])
     func appendedInPlace(_ way: DataPath, size: Int) throws {
         try way.with { volume in
