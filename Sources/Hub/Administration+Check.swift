@@ -29,12 +29,31 @@ extension Administration {
             report.items += found.items
             report.revisions += found.revisions
         }
-        report.faults += try await ledger.read { transaction in
-            try transaction.accounts().compactMap { try transaction.fault(of: $0) }
-        }
+        report.faults += try await checkAccounts()
         try await checkChunks(&report, progress)
         report.quarantined = try await directory.openBlobs().quarantinedPacks().count
         return report
+    }
+
+    /// An account that is charged for something else than it has is set right.
+    private func checkAccounts() async throws -> [String] {
+        let wrong = try await ledger.read { transaction in
+            try transaction.accounts().filter {
+                try transaction.size(ofAccount: $0.id) != $0.used
+            }
+        }
+        guard !wrong.isEmpty else { return [] }
+        return try await ledger.write { transaction in
+            // Once more: somebody may have written meanwhile.
+            try wrong.compactMap { old -> String? in
+                guard let account = try transaction.account(old.id) else { return nil }
+                let size = try transaction.size(ofAccount: account.id)
+                guard account.used != size else { return nil }
+                try transaction.setUsed(of: account.id, size)
+                return "\(account.name) was charged for \(account.used) bytes and has \(size): "
+                    + "this was set right."
+            }
+        }
     }
 
     private func checkChunks(
@@ -86,19 +105,6 @@ extension Administration {
     }
 }
 
-extension LedgerTransaction {
-    fileprivate func fault(of account: Account) throws -> String? {
-        let found = try row(
-            """
-            SELECT coalesce(sum(revisions.size), 0) FROM revisions
-            JOIN volumes ON volumes.id = revisions.volume WHERE volumes.account = $1
-            """, [.id(account.id)])
-        let used = try found?.count(0) ?? 0
-        guard used != account.used else { return nil }
-        return "\(account.name) is charged for \(account.used) bytes and has \(used)."
-    }
-}
-
 /// Every reference of one volume, in one snapshot.
 private struct VolumeCheck {
     let volume: Identifier
@@ -143,6 +149,8 @@ private struct VolumeCheck {
                 add("item \(id) is filed under another change.")
             }
             try checkRevisions(of: item)
+            // Devices refuse it, and all that comes after it.
+            if let objection = item.objection { add("item \(id): \(objection)") }
             guard item.life.isAlive else { continue }
             let parent = row.isNull(3) ? nil : ItemState(encoded: try row.bytes(3))
             if item.placement.parent != .root, parent?.kind != .directory {

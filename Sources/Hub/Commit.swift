@@ -187,7 +187,10 @@ struct Commit: Sendable {
     private func isOverQuota(_ entries: [OperationEntry], _ transaction: any LedgerTransaction)
         throws -> Bool
     {
-        let size = entries.reduce(UInt64(0)) { $0 &+ ($1.change.revision?.size ?? 0) }
+        let size = entries.reduce(UInt64(0)) { sum, entry in
+            let (new, overflow) = sum.addingReportingOverflow(entry.change.revision?.size ?? 0)
+            return overflow ? .max : new
+        }
         guard size > 0, let account = try transaction.account(caller.account),
             let quota = account.quota
         else { return false }
@@ -210,7 +213,7 @@ struct Commit: Sendable {
             for chunk in entry.content?.chunks.ids ?? [] {
                 _ = try transaction.useChunk(chunk, in: volume.id)
             }
-            try transaction.charge(caller.account, Int64(clamping: revision.size))
+            try transaction.charge(caller.account, revision.size)
         }
         return OperationResult(number: entry.number, verdict: verdict, sequence: volume.head)
     }

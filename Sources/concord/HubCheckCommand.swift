@@ -8,7 +8,8 @@ struct HubCheckCommand: ParsableCommand {
         abstract: "Look at every row, reference and chunk; status 1 when something is wrong.",
         discussion: """
             Names what is damaged, a line each. Damaged chunks are noted: devices that have them \
-            send them again, and then they are whole.
+            send them again, and then they are whole. What a user is charged for is set right \
+            where it is wrong.
             """)
 
     @OptionGroup var hub: HubData

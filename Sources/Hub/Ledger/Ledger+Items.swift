@@ -128,9 +128,35 @@ extension LedgerTransaction {
             "DELETE FROM revisions WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])
     }
 
-    package func charge(_ account: Identifier, _ bytes: Int64) throws {
+    /// A sum that does not fit stays at the largest number: an overflow would refuse everything that
+    /// the account writes from then on.
+    package func charge(_ account: Identifier, _ bytes: UInt64) throws {
+        let room = UInt64(Int64.max) - min(bytes, UInt64(Int64.max))
         try execute(
-            "UPDATE accounts SET used = used + $1 WHERE id = $2", [.integer(bytes), .id(account)])
+            """
+            UPDATE accounts SET used = CASE WHEN used > $1 THEN $2 ELSE used + $3 END WHERE id = $4
+            """, [.count(room), .integer(.max), .count(bytes), .id(account)])
+    }
+
+    /// What the volumes of an account come to, counted anew. SQLite's own sum throws where it
+    /// overflows.
+    package func size(ofAccount account: Identifier) throws -> UInt64 {
+        let found = try row(
+            """
+            SELECT coalesce(sum(revisions.size / 4294967296), 0),
+            coalesce(sum(revisions.size % 4294967296), 0) FROM revisions
+            JOIN volumes ON volumes.id = revisions.volume WHERE volumes.account = $1
+            """, [.id(account)])
+        guard let found else { return 0 }
+        let (high, low) = (try found.count(0), try found.count(1))
+        let (product, overflow) = high.multipliedReportingOverflow(by: 1 << 32)
+        let limit = UInt64(Int64.max)
+        return overflow || product > limit ? limit : min(limit, product + low)
+    }
+
+    package func setUsed(of account: Identifier, _ bytes: UInt64) throws {
+        try execute(
+            "UPDATE accounts SET used = $1 WHERE id = $2", [.count(bytes), .id(account)])
     }
 
     package func hold(_ revision: Identifier, by device: Identifier, in volume: Identifier) throws {
