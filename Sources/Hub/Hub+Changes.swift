@@ -1,5 +1,6 @@
 import HubProtocol
 import Model
+import Synchronization
 
 extension Hub {
     /// - Parameters:
@@ -44,11 +45,20 @@ extension Hub {
             return try now.epoch != epoch || transaction.has(position, run: run, in: now)
         }
         guard !isOwn else { return }
+        // A ledger is rolled back while no hub runs: nobody was told more of an epoch that began in
+        // this run than there is. Else any device could make one epoch after the other.
+        guard !epochsOfThisRun.withLock({ $0.contains(epoch) }) else {
+            throw Failure(
+                .copied,
+                "Position \(position) is not one of this volume's journal: ask for a new epoch, "
+                    + "and compare everything.")
+        }
         let renewed = try await ledger.write { transaction -> Identifier? in
             guard let now = try transaction.volume(volume), now.epoch == epoch else { return nil }
             return try transaction.renewEpoch(of: volume)
         }
         guard let renewed else { return }
+        epochsOfThisRun.withLock { _ = $0.insert(renewed) }
         log.warning(
             "a device knows another journal than this one: the volume begins a new epoch",
             metadata: ["volume": "\(volume)"])

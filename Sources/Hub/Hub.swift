@@ -25,6 +25,10 @@ package final class Hub: Sendable {
     /// Another one with each start.
     let run = Identifier.random()
     let unwitnessed = Atomic<Bool>(true)
+    /// Bytes of chunks that are on their way to the disk, by account.
+    let coming = Mutex<[Identifier: UInt64]>([:])
+    /// Epochs that began because a device knew another journal.
+    let epochsOfThisRun = Mutex<Set<Identifier>>([])
 
     /// Opens the hub in a directory, and makes one where there is none.
     ///

@@ -189,8 +189,9 @@ package final class HubClient: Sendable {
     package func feed(
         _ volume: Identifier, epoch: Identifier, each: @escaping @Sendable (Hint) -> Bool
     ) throws(HubFault) {
-        let path = Routes.volume(volume, .feed) + "?epoch=\(epoch)"
-        let request = request(.GET, path, nil, nil, [])
+        let request = request(
+            .GET, Routes.volume(volume, .feed), nil, nil,
+            [(HubHeader.epoch, epoch.description)])
         try result { [self] in
             let response = try await client.execute(request, deadline: .distantFuture)
             try await check(response)

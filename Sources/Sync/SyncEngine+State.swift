@@ -10,6 +10,8 @@ extension SyncEngine {
         package var cursor: UInt64 = 0
         /// Somebody waits: a pause after a failure ends.
         package var isUrgent = false
+        /// The hub's journal may be another one: it is asked at once.
+        var isDoubtful = false
         /// Contents came that items had waited for.
         var isDueAgain = false
         package var brake: Brake?

@@ -10,10 +10,15 @@ extension SyncEngine {
     /// Mirrors what is new at the hub; false when nothing is.
     func pull() throws -> Bool {
         let session = try session()
-        let head = state.withLock { $0.head }
+        let (head, isDoubtful) = state.withLock { state in
+            defer { state.isDoubtful = false }
+            return (state.head, state.isDoubtful)
+        }
         let now = cl_clock_monotonic_ns()
         let isAcknowledged = try volume.journal.read { try $0.outboxCount() } == 0 || lastSent == 0
-        guard session.cursor < head || now >= nextPoll || session.isFresh || !isAcknowledged
+        guard
+            session.cursor < head || now >= nextPoll || session.isFresh || !isAcknowledged
+                || isDoubtful
         else { return false }
         var isMore = true
         var count = 0

@@ -307,6 +307,11 @@ package final class SyncEngine: @unchecked Sendable {
                     }
                 } catch {
                     log.trace("no hints: \(error)")
+                    // Nothing else would make the device ask the hub before its next poll.
+                    if case .refused(let failure) = error, failure.code == .volumeEpoch {
+                        state.withLock { ($0.isDoubtful, $0.isUrgent) = (true, true) }
+                        poke()
+                    }
                 }
             }
             _ = signal.wait(until: cl_clock_monotonic_ns() + 500_000_000) { isStopping }
