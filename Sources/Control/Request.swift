@@ -105,6 +105,8 @@ package struct Request: Codable, Hashable, Sendable {
     package var volumeName: String?
     /// A file of certificates to trust.
     package var certificate: String?
+    /// Sign in also where all can be read on the way.
+    package var insecure: Bool?
     package var device: String?
     /// Although something is on this device only; although it is pinned.
     package var force: Bool?

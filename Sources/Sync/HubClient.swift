@@ -27,11 +27,10 @@ package final class HubClient: Sendable {
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 8
         // Who reads is told at once that nobody is there; who syncs tries again by himself.
         configuration.connectionPool.retryConnectionEstablishment = false
-        if let certificate = address.certificate {
-            var trust = TLSConfiguration.makeClientConfiguration()
-            trust.trustRoots = .file(certificate)
-            configuration.tlsConfiguration = trust
-        }
+        var trust = TLSConfiguration.makeClientConfiguration()
+        trust.minimumTLSVersion = .tlsv12
+        if let certificate = address.certificate { trust.trustRoots = .file(certificate) }
+        configuration.tlsConfiguration = trust
         client = HTTPClient(
             eventLoopGroupProvider: .singleton, configuration: configuration)
     }
@@ -294,7 +293,6 @@ package final class HubClient: Sendable {
     private func result<Value: Sendable>(
         _ body: @escaping @Sendable () async throws -> Value
     ) throws(HubFault) -> Value {
-        let address = address
         let result = awaited { () -> Result<Value, HubFault> in
             do {
                 return .success(try await body())
@@ -307,7 +305,7 @@ package final class HubClient: Sendable {
             } catch let error as FrameFault {
                 return .failure(.strange("\(error)"))
             } catch {
-                return .failure(.unreachable("The hub \(address) cannot be reached: \(error)."))
+                return .failure(self.fault(error))
             }
         }
         return try result.get()
@@ -319,6 +317,9 @@ package struct HubAddress: Hashable, Sendable, CustomStringConvertible {
     package let text: String
     /// A file with certificates to be trusted, where the system's are not enough.
     package var certificate: String?
+    package let isEncrypted: Bool
+    /// On this machine.
+    package let isLocal: Bool
 
     package var description: String { text }
 
@@ -334,5 +335,16 @@ package struct HubAddress: Hashable, Sendable, CustomStringConvertible {
         }
         text = trimmed
         self.certificate = certificate
+        isEncrypted = scheme == "https"
+        isLocal = Loopback.contains(host)
+    }
+
+    /// Tokens and documents are not to be read on the way, unless somebody says that this is meant.
+    package func refuseClear() throws(VolumeError) {
+        guard !isEncrypted, !isLocal else { return }
+        throw VolumeError(
+            .refused,
+            "With \(text) everybody on the way to the hub could read all documents and sign in as "
+                + "this device: give the hub a certificate and use https://, or say --insecure.")
     }
 }

@@ -88,8 +88,19 @@ package final class Membership: @unchecked Sendable {
     ///
     /// - Parameters:
     ///   - volumeName: Nil: the volume's own name.
-    /// - Throws: `.invalid` when signed in already; `.denied`, `.offline`, `.timeout`.
+    ///   - isInsecure: Also in clear over a network.
+    /// - Throws: `.invalid` when signed in already; `.denied`, `.offline`, `.timeout`, `.refused`.
     package func signIn(
+        _ address: HubAddress, code: String, deviceName: String?, volumeName: String?,
+        isInsecure: Bool = false
+    ) throws(VolumeError) -> Account {
+        if !isInsecure { try address.refuseClear() }
+        return try signing.withLock { _ throws(VolumeError) in
+            try join(address, code: code, deviceName: deviceName, volumeName: volumeName)
+        }
+    }
+
+    private func join(
         _ address: HubAddress, code: String, deviceName: String?, volumeName: String?
     ) throws(VolumeError) -> Account {
         if let account {

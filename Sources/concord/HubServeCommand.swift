@@ -11,8 +11,8 @@ struct HubServeCommand: ParsableCommand {
         discussion: """
             Says in one line where it listens, and then logs on standard error. A directory that \
             is not there, or is empty, becomes a new hub, and the log says so. Without a \
-            certificate it speaks HTTP in clear: for this machine only, or behind a proxy that \
-            does TLS.
+            certificate it speaks HTTP in clear, and listens only on an address of this machine: \
+            for itself, or behind a proxy that does TLS.
             """)
 
     @OptionGroup var hub: HubData
@@ -25,6 +25,9 @@ struct HubServeCommand: ParsableCommand {
 
     @Option(help: "The certificate's key, PEM.", completion: .file())
     var tlsKey: String?
+
+    @Flag(help: "Listen in clear also for other machines: all can be read on the way.")
+    var insecure = false
 
     @Flag(
         help: """
@@ -43,6 +46,9 @@ struct HubServeCommand: ParsableCommand {
         let (directory, rebuilds) = (hub.directory, rebuild)
         try Waiting.wait {
             let hub = try await Hub(opening: directory, rebuilds: rebuilds, log: log)
+            if listening.isInClear {
+                log.warning("all that devices send can be read on the way: there is no certificate")
+            }
             try await HubServer(hub, listening: listening).run { port in
                 let host = listening.host.contains(":") ? "[\(listening.host)]" : listening.host
                 let line = "concord: the hub listens on \(listening.scheme)://\(host):\(port)\n"
@@ -59,8 +65,14 @@ struct HubServeCommand: ParsableCommand {
             throw ValidationError("--listen takes ADDRESS:PORT, as in 127.0.0.1:8420.")
         }
         let host = listen[..<colon].filter { $0 != "[" && $0 != "]" }
-        return Listening(
+        let listening = Listening(
             host: host.isEmpty ? "0.0.0.0" : String(host), port: port, certificate: tlsCert,
             key: tlsKey)
+        guard insecure || !listening.isInClear else {
+            throw ValidationError(
+                "On \(listening.host) without a certificate, everybody on the way could read all "
+                    + "documents and tokens: give --tls-cert and --tls-key, or say --insecure.")
+        }
+        return listening
     }
 }

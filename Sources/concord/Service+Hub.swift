@@ -14,7 +14,8 @@ extension Service {
             guard let code = request.code else { throw request.missing("code") }
             _ = try membership.signIn(
                 HubAddress(address, certificate: request.certificate), code: code,
-                deviceName: request.deviceName, volumeName: request.volumeName)
+                deviceName: request.deviceName, volumeName: request.volumeName,
+                isInsecure: request.insecure ?? false)
             desk.tell(identity: identity.token)
             return .identity(identity)
         case .signout:

@@ -28,8 +28,13 @@ struct SigninCommand: ParsableCommand {
         help: "Which volume of the hub to join; made if there is none. Default: of the same name.")
     var volumeName: String?
 
-    @Option(help: "A file with certificates to trust.", completion: .file())
+    @Option(
+        help: "A file with certificates to trust: the hub's own, where it was made by hand.",
+        completion: .file())
     var certificate: String?
+
+    @Flag(help: "Also with http:// to another machine, where all can be read on the way.")
+    var insecure = false
 
     func run() throws {
         let report = try volume.ask(.signin, as: IdentityReport.self) {
@@ -37,6 +42,7 @@ struct SigninCommand: ParsableCommand {
             $0.code = code
             $0.deviceName = device
             $0.volumeName = volumeName
+            $0.insecure = insecure ? true : nil
             $0.certificate = certificate.map { RawArgument.path($0).absolute.description }
         }
         output.show(report) {

@@ -27,6 +27,9 @@ package struct Listening: Sendable {
     }
 
     package var scheme: String { certificate == nil ? "http" : "https" }
+
+    /// Whether all that devices send could be read on the way.
+    package var isInClear: Bool { certificate == nil && !Loopback.contains(host) }
 }
 
 /// A hub behind HTTP.
@@ -84,9 +87,17 @@ package struct HubServer: Sendable {
         guard let certificate = listening.certificate, let key = listening.key else { return plain }
         do {
             let chain = try NIOSSLCertificate.fromPEMFile(certificate)
-            let configuration = TLSConfiguration.makeServerConfiguration(
+            var configuration = TLSConfiguration.makeServerConfiguration(
                 certificateChain: chain.map { .certificate($0) },
                 privateKey: .privateKey(try NIOSSLPrivateKey(file: key, format: .pem)))
+            configuration.minimumTLSVersion = .tlsv12
+            // Of 1.2 what keeps its secrets after the key is known; 1.3 has nothing else.
+            configuration.cipherSuiteValues = [
+                .TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, .TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
+                .TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, .TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,
+                .TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256,
+                .TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
+            ]
             return try .tls(plain, tlsConfiguration: configuration)
         } catch {
             throw VolumeError(

@@ -1,0 +1,12 @@
+/// What never leaves the machine, so that nobody on the way can read it.
+package enum Loopback {
+    /// - Parameter host: A name or an address, as it stands in a URL.
+    package static func contains(_ host: String) -> Bool {
+        var host = host.lowercased()
+        if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }
+        if host == "localhost" || host == "::1" { return true }
+        if host.hasPrefix("::ffff:") { host.removeFirst(7) }
+        let parts = host.split(separator: ".", omittingEmptySubsequences: false)
+        return parts.count == 4 && parts[0] == "127" && parts.allSatisfy { UInt8($0) != nil }
+    }
+}

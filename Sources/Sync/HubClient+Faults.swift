@@ -1,0 +1,60 @@
+import AsyncHTTPClient
+import Glibc
+import HubProtocol
+import Model
+import NIOSSL
+
+// Why a hub cannot be reached, in sentences that say what to do about it.
+extension HubClient {
+    /// To be told of what no hub has answered.
+    func fault(_ error: any Error) -> HubFault {
+        if let error = error as? HTTPClientError,
+            error == .readTimeout || error == .deadlineExceeded
+        {
+            return .silent("The hub \(address) did not answer in time.")
+        }
+        if let sentence = address.objectionToCertificate(error) { return .unreachable(sentence) }
+        if let error = error as? HTTPClientError, error == .remoteConnectionClosed,
+            !address.isEncrypted
+        {
+            return .unreachable(
+                "The hub \(address) closed the connection without an answer. If it has a "
+                    + "certificate, its address begins with https://.")
+        }
+        return .unreachable("The hub \(address) cannot be reached: \(error).")
+    }
+}
+
+extension HubAddress {
+    fileprivate func objectionToCertificate(_ error: any Error) -> String? {
+        guard isEncrypted else { return nil }
+        if let certificate, access(certificate, R_OK) != 0 {
+            return "The certificate file \(certificate), which tells the hub \(self), cannot be "
+                + "read: put it there again."
+        }
+        let text = "\(error)"
+        func tells(_ words: String...) -> Bool { words.contains { text.contains($0) } }
+        if let certificate,
+            tells("failedToLoadCertificate", "NO_START_LINE", "NO_CERTIFICATE_OR_CRL")
+        {
+            return "\(certificate) is not a file of certificates: it has to be PEM."
+        }
+        if tells("CERTIFICATE_VERIFY_FAILED") {
+            let trusted = certificate.map { "of those in \($0)" } ?? "that this machine trusts"
+            return "The certificate of the hub \(self) is not one \(trusted). If it was made by "
+                + "hand, copy it from the hub, and sign in with --certificate FILE."
+        }
+        if tells("failedToValidateHostname", "unableToValidateCertificate") {
+            return "The certificate of the hub \(self) is for another name or address: use the "
+                + "one that stands in it, or make one that has this."
+        }
+        if tells("WRONG_VERSION_NUMBER", "HTTP_REQUEST") {
+            return "The hub \(self) does not speak TLS: it has no certificate, and its address "
+                + "begins with http://."
+        }
+        if tells("UNSUPPORTED_PROTOCOL", "PROTOCOL_VERSION") {
+            return "The hub \(self) speaks no TLS that is new enough: 1.2 is needed."
+        }
+        return nil
+    }
+}
