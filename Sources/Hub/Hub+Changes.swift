@@ -14,21 +14,36 @@ extension Hub {
     ) async throws -> ChangesAnswer {
         if let epoch { try await check(after, run: run, in: id, epoch: epoch, for: caller) }
         let time = clock()
-        return try await ledger.read { transaction in
+        @Sendable func answer(
+            _ transaction: any LedgerTransaction, mayBeLarge: Bool
+        ) throws -> ChangesAnswer? {
             let volume = try transaction.volume(id, of: caller)
             if let epoch, epoch != volume.epoch { throw Failure.volumeEpoch(volume.epoch) }
             let deviceEpoch = try transaction.epoch(of: caller.device)
-            let (changes, next) = try transaction.changes(
+            let page = try transaction.changes(
                 in: id, after: after, limit: min(max(limit, 1), HubLimits.changes),
-                withoutTrashUpTo: gone ?? (after == 0 ? volume.head : 0))
-            let end = next ?? max(volume.head, after)
+                withoutTrashUpTo: gone ?? (after == 0 ? volume.head : 0), mayBeLarge: mayBeLarge)
+            guard let page else { return nil }
+            let end = page.next ?? max(volume.head, after)
             return ChangesAnswer(
-                changes: changes, next: end, run: try transaction.run(at: end, in: id),
+                changes: page.changes, next: end, run: try transaction.run(at: end, in: id),
                 head: volume.head,
                 volumeEpoch: volume.epoch,
                 acknowledged: try transaction.lastNumber(
                     of: caller.device, epoch: deviceEpoch, in: id),
                 deviceEpoch: deviceEpoch, time: time)
+        }
+        if let small = try await ledger.read({ try answer($0, mayBeLarge: false) }) { return small }
+        // What one operation has changed cannot be parted. Such answers are made one at a time.
+        await largePages.enter(caller.account)
+        do {
+            let large = try await ledger.read { try answer($0, mayBeLarge: true) }
+            await largePages.leave()
+            guard let large else { throw Failure(.failed, "A page of changes cannot be made.") }
+            return large
+        } catch {
+            await largePages.leave()
+            throw error
         }
     }
 

@@ -78,16 +78,24 @@ extension Hub {
         return WantedAnswer(chunks: PackedIDs(chunks))
     }
 
-    package func manifests(of revisions: ArraySlice<Identifier>, in volume: Identifier)
-        async throws -> [ManifestFrame]
-    {
-        try await ledger.read { transaction in
-            try revisions.compactMap { revision in
-                try transaction.manifest(of: revision, in: volume).map {
-                    ManifestFrame(revision: revision, bytes: $0)
+    /// Those of the first of these, which are taken off: as many as come to about `bytes`.
+    package func manifests(
+        of revisions: inout ArraySlice<Identifier>, in volume: Identifier, upTo bytes: Int
+    ) async throws -> [ManifestFrame] {
+        let wanted = revisions
+        let (frames, end) = try await ledger.read { transaction in
+            var (frames, sum, end) = ([ManifestFrame](), 0, wanted.startIndex)
+            while end < wanted.endIndex, sum < bytes {
+                if let found = try transaction.manifest(of: wanted[end], in: volume) {
+                    frames.append(ManifestFrame(revision: wanted[end], bytes: found))
+                    sum += found.count
                 }
+                end += 1
             }
+            return (frames, end)
         }
+        revisions = revisions[end...]
+        return frames
     }
 }
 

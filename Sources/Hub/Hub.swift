@@ -19,6 +19,11 @@ package final class Hub: Sendable {
     let enrolments = RateLimit(limit: 10, seconds: 60)
     let packs = PackSizes()
     let processes = Processes()
+    let bodies: Shares<Identifier>
+    let turns = Turns()
+    /// Pages of changes that are larger than pages are.
+    let largePages = Turns()
+    package let limits: CallerLimits
     private let committers = Mutex<[Identifier: Committer]>([:])
     private let lock: DataLock
     let witness: HeadWitness
@@ -36,7 +41,8 @@ package final class Hub: Sendable {
     /// - Throws: `.busy` when one runs there; `.damaged` also when a part is missing; `.newer`,
     ///   `.full`, `.denied`.
     package convenience init(
-        opening directory: DataDirectory, rebuilds: Bool = false, log: Logger,
+        opening directory: DataDirectory, rebuilds: Bool = false,
+        limits: CallerLimits = CallerLimits(), log: Logger,
         clock: @escaping @Sendable () -> Int64 = Hub.now
     ) async throws {
         let isNew = try directory.make()
@@ -48,12 +54,13 @@ package final class Hub: Sendable {
         }
         try await self.init(
             directory: directory, lock: lock, ledger: ledger, blobs: blobs, rebuilds: rebuilds,
-            log: log, clock: clock)
+            limits: limits, log: log, clock: clock)
     }
 
     init(
         directory: DataDirectory, lock: DataLock, ledger: any Ledger, blobs: any BlobStore,
-        rebuilds: Bool = false, log: Logger, clock: @escaping @Sendable () -> Int64
+        rebuilds: Bool = false, limits: CallerLimits = CallerLimits(), log: Logger,
+        clock: @escaping @Sendable () -> Int64
     ) async throws {
         self.directory = directory
         self.lock = lock
@@ -61,6 +68,8 @@ package final class Hub: Sendable {
         self.blobs = blobs
         self.log = log
         self.clock = clock
+        self.limits = limits
+        bodies = Shares(all: limits.bodyBytes, each: limits.bodyBytesPerAccount)
         witness = HeadWitness(path: directory.headsPath)
         let isOlder = try await HubParts(
             directory: directory, ledger: ledger, blobs: blobs, rebuilds: rebuilds, log: log

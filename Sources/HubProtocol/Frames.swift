@@ -52,10 +52,14 @@ package struct ManifestFrame: Hashable, Sendable {
     package var encoded: [UInt8] {
         var all: [UInt8] = []
         all.reserveCapacity(ManifestFrame.headerBytes + bytes.count)
+        append(to: &all)
+        return all
+    }
+
+    package func append(to all: inout [UInt8]) {
         withUnsafeBytes(of: UInt32(bytes.count).bigEndian) { all.append(contentsOf: $0) }
         all.append(contentsOf: revision.bytes)
         all.append(contentsOf: bytes)
-        return all
     }
 }
 

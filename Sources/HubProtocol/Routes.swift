@@ -57,9 +57,15 @@ package enum HubLimits {
     package static let chunkBytes = 16 << 20
     /// A JSON body.
     package static let bodyBytes = 16 << 20
+    /// The body of somebody who has no token.
+    package static let strangerBytes = 4 << 10
     package static let operations = 1000
     /// Changes in one page; fewer are given when the device asks for fewer.
     package static let changes = 1000
+    /// Of the states in one page. More only where one operation has changed more.
+    package static let pageBytes = 4 << 20
+    /// The attributes and conflict versions of one item, encoded with all else that is known of it.
+    package static let stateBytes = 1 << 20
     /// UTF-8, of a component of a path, a device or a volume.
     package static let nameBytes = 255
     package static let nameKeyBytes = 64

@@ -19,14 +19,17 @@ final class RunningHub: Sendable {
         let nanoseconds = Atomic<Int64>(0)
     }
 
-    init(in scratch: TemporaryDirectory? = nil, data: String? = nil, rebuilds: Bool = false)
-        async throws
-    {
+    init(
+        in scratch: TemporaryDirectory? = nil, data: String? = nil, rebuilds: Bool = false,
+        limits: CallerLimits = CallerLimits()
+    ) async throws {
         self.scratch = try scratch ?? TemporaryDirectory("hub")
         directory = DataDirectory(data ?? self.scratch.path + "/data")
         let offset = Offset()
         self.offset = offset
-        hub = try await Hub(opening: directory, rebuilds: rebuilds, log: RunningHub.quiet) {
+        hub = try await Hub(
+            opening: directory, rebuilds: rebuilds, limits: limits, log: RunningHub.quiet
+        ) {
             Hub.now() + offset.nanoseconds.load(ordering: .relaxed)
         }
         let server = HubServer(hub, listening: Listening(host: "127.0.0.1", port: 0))
@@ -71,8 +74,10 @@ final class RunningHub: Sendable {
     }
 
     /// Runs `body` on a hub of its own, and stops it whatever happens.
-    static func with(_ body: (RunningHub) async throws -> Void) async throws {
-        let hub = try await RunningHub()
+    static func with(
+        limits: CallerLimits = CallerLimits(), _ body: (RunningHub) async throws -> Void
+    ) async throws {
+        let hub = try await RunningHub(limits: limits)
         do { try await body(hub) } catch {
             try? await hub.stop()
             throw error

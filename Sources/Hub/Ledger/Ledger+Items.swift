@@ -9,7 +9,7 @@ extension LedgerTransaction {
         return try found.map { try state($0.bytes(0), id) }
     }
 
-    private func state(_ bytes: [UInt8], _ id: Identifier) throws -> ItemState {
+    func state(_ bytes: [UInt8], _ id: Identifier) throws -> ItemState {
         guard let state = ItemState(encoded: bytes) else {
             throw VolumeError(
                 .damaged,
@@ -47,7 +47,8 @@ extension LedgerTransaction {
             .sorted { ($0.high, $0.low) < ($1.high, $1.low) }
     }
 
-    package func put(_ item: ItemState, in volume: Identifier) throws {
+    /// - Parameter encoded: The item, where the caller has it already.
+    package func put(_ item: ItemState, encoded: [UInt8]? = nil, in volume: Identifier) throws {
         try execute(
             """
             INSERT INTO items (volume, id, sequence, parent, name_key, alive, state)
@@ -58,7 +59,7 @@ extension LedgerTransaction {
             [
                 .id(volume), .id(item.id), .count(item.sequence), .id(item.placement.parent),
                 .bytes(item.nameKey.bytes), .integer(item.life.isAlive ? 1 : 0),
-                .bytes(item.encoded),
+                .bytes(encoded ?? item.encoded),
             ])
     }
 
@@ -183,49 +184,5 @@ extension LedgerTransaction {
             WHERE holdings.volume = $1 AND holdings.revision = $2 AND devices.revoked IS NULL
             """, [.id(volume), .id(revision)])
         return Int(try found?.integer(0) ?? 0)
-    }
-
-    // MARK: The feed
-
-    /// Items and aliases with `after < sequence`, in its order; all of a sequence or none, and at
-    /// least one whole sequence. Items that went to the trash up to `gone` are left out.
-    package func changes(
-        in volume: Identifier, after: UInt64, limit: Int, withoutTrashUpTo gone: UInt64
-    ) throws -> (changes: [ItemChange], next: UInt64?) {
-        var found = try changes(
-            in: volume, after: after, upTo: UInt64(Int64.max), limit: limit, gone: gone)
-        guard found.count >= limit, let last = found.last?.0 else {
-            return (found.map(\.1), nil)
-        }
-        found.removeAll { $0.0 == last }
-        if let next = found.last?.0 { return (found.map(\.1), next) }
-        found = try changes(
-            in: volume, after: last - 1, upTo: last, limit: Int(Int32.max), gone: gone)
-        return (found.map(\.1), last)
-    }
-
-    private func changes(
-        in volume: Identifier, after: UInt64, upTo: UInt64, limit: Int, gone: UInt64
-    ) throws -> [(UInt64, ItemChange)] {
-        var found = try rows(
-            """
-            SELECT sequence, id, state FROM items
-            WHERE volume = $1 AND sequence > $2 AND sequence <= $3 AND (alive = 1 OR sequence > $4)
-            ORDER BY sequence, id LIMIT $5
-            """,
-            [
-                .id(volume), .count(after), .count(upTo), .count(gone), .integer(Int64(limit)),
-            ]
-        ).map { (try $0.count(0), ItemChange.item(try state($0.bytes(2), $0.id(1)))) }
-        let aliases = try rows(
-            """
-            SELECT sequence, id, target FROM aliases
-            WHERE volume = $1 AND sequence > $2 AND sequence <= $3 ORDER BY sequence, id LIMIT $4
-            """, [.id(volume), .count(after), .count(upTo), .integer(Int64(limit))]
-        ).map { (try $0.count(0), ItemChange.alias(try $0.id(1), of: try $0.id(2))) }
-        guard !aliases.isEmpty else { return found }
-        found.append(contentsOf: aliases)
-        found.sort { $0.0 < $1.0 }
-        return Array(found.prefix(limit))
     }
 }

@@ -4,8 +4,8 @@ import Model
 ///
 /// The SQL is written once, for SQLite and for what speaks PostgreSQL's dialect: `$1` for the first
 /// argument, tables of integers, texts and bytes, `ON CONFLICT`, no triggers, no rowid, no
-/// functions beyond `count`, `sum`, `max`, `min` and `coalesce`. `LedgerContract` in the tests says
-/// what must hold of one.
+/// functions beyond `count`, `sum`, `max`, `min`, `length` and `coalesce`. `LedgerContract` in the
+/// tests says what must hold of one.
 package protocol Ledger: Sendable {
     /// Runs `body` on one consistent snapshot.
     ///

@@ -81,6 +81,8 @@ extension Call {
 
     /// Rows, and manifests, which are read in one transaction.
     private static let together = 16
+    /// Bytes of manifests that are read together, and one more manifest.
+    private static let manifestsHeld = 1 << 20
     /// Bytes that go out together.
     private static let piece = 1 << 16
 
@@ -100,11 +102,14 @@ extension Call {
             body: ResponseBody { writer in
                 var held: [UInt8] = []
                 for start in stride(from: 0, to: list.revisions.count, by: Call.together) {
-                    let end = min(start + Call.together, list.revisions.count)
-                    for frame in try await hub.manifests(
-                        of: list.revisions[start..<end], in: volume)
-                    {
-                        held += frame.encoded
+                    var rest = list.revisions[start...].prefix(Call.together)
+                    while !rest.isEmpty {
+                        let frames = try await hub.manifests(
+                            of: &rest, in: volume, upTo: Call.manifestsHeld)
+                        for frame in frames { frame.append(to: &held) }
+                        if let piece = taken(&held, above: Call.piece) {
+                            try await writer.write(piece)
+                        }
                     }
                     if let piece = taken(&held, above: Call.piece) { try await writer.write(piece) }
                 }

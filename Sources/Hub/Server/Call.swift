@@ -9,7 +9,11 @@ import NIOCore
 struct Call {
     let hub: Hub
     let request: Request
+    /// Of who asks, also behind a proxy.
     let address: String
+    /// Nobody between has forwarded it, and it comes from this machine.
+    let isLocal: Bool
+    let held: HeldBody
 
     func answer(_ route: Route) async throws -> Response {
         guard route.methods.contains(request.method) else {
@@ -18,14 +22,18 @@ struct Call {
         }
         switch route {
         case .health: return try await health()
-        case .metrics: return try await metrics()
+        case .metrics:
+            if !isLocal { _ = try await hub.caller(token: try token()) }
+            return try await metrics()
         case .description:
             return Call.response(Array(Description.json.utf8), type: ContentType.json)
         case .enrol:
-            return Call.json(try await hub.enrol(try await decoded(), from: address))
+            let asked: EnrolRequest = try await decoded(limit: HubLimits.strangerBytes)
+            return Call.json(try await hub.enrol(asked, from: address))
         default:
             let token = try token()
             let caller = try await hub.caller(token: token)
+            held.belong(to: caller.account)
             let process = try id(.process)
             if let process, let other = try id(.otherProcess) {
                 hub.processes.confirm(process, beside: other, as: caller.device)
@@ -125,9 +133,9 @@ struct Call {
     /// A JSON body.
     ///
     /// - Throws: `.contentType`, `.tooLarge`, `.malformed`.
-    func decoded<Body: Decodable>() async throws -> Body {
+    func decoded<Body: Decodable>(limit: Int = HubLimits.bodyBytes) async throws -> Body {
         try checkType(ContentType.json)
-        let bytes = try await body(limit: HubLimits.bodyBytes)
+        let bytes = try await body(limit: limit)
         do {
             return try JSONDecoder().decode(Body.self, from: Data(bytes))
         } catch let error as DecodingError {
@@ -149,6 +157,7 @@ struct Call {
         var bytes: [UInt8] = []
         for try await part in request.body {
             guard bytes.count + part.readableBytes <= limit else { throw Call.tooLarge(limit) }
+            try held.add(part.readableBytes)
             bytes.append(contentsOf: part.readableBytesView)
         }
         hub.metrics.bytesIn.add(bytes.count)

@@ -82,8 +82,17 @@ package struct HubServer: Sendable {
     }
 
     private func builder() throws -> HTTPServerBuilder {
+        let limits = hub.limits
+        let connections = Shares<String>(
+            all: limits.connections, each: limits.connectionsPerAddress)
         // Counts while a request is read and between two, not while one is answered: feeds stay.
-        let plain = HTTPServerBuilder.http1(configuration: .init(idleTimeout: .seconds(120)))
+        let plain = HTTPServerBuilder.http1(
+            configuration: .init(
+                additionalChannelHandlers: [RequestWatch(limits, connections)],
+                idleTimeout: .seconds(limits.idleSeconds),
+                httpDecoderConfiguration: .init(
+                    maxHeaderFieldSize: 8 << 10, maxHeaderListSize: 16 << 10,
+                    maxHeaderFieldCount: 100)))
         guard let certificate = listening.certificate, let key = listening.key else { return plain }
         do {
             let chain = try NIOSSLCertificate.fromPEMFile(certificate)

@@ -1,0 +1,120 @@
+import Foundation
+import Glibc
+import Hub
+import HubProtocol
+import Support
+import Testing
+
+/// Who sends slowly, or from many connections, costs the hub little and keeps nobody out for long.
+struct ConnectionTests {
+    /// A connection on which bytes are sent as they are.
+    private final class Line {
+        private let connection: Int32
+
+        init(_ url: String) throws {
+            let port = UInt16(url.split(separator: ":").last.flatMap { UInt16($0) } ?? 0)
+            connection = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | O_CLOEXEC, 0)
+            var place = sockaddr_in()
+            place.sin_family = sa_family_t(AF_INET)
+            place.sin_port = port.bigEndian
+            place.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+            let isUp = withUnsafePointer(to: &place) { place in
+                place.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                    connect(connection, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+                }
+            }
+            guard isUp else { throw SupportError("the hub cannot be reached") }
+        }
+
+        deinit { close(connection) }
+
+        func send(_ text: String) {
+            let bytes = Array(text.utf8)
+            _ = Glibc.send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
+        }
+
+        /// What comes until the hub closes the connection, or until that has come.
+        func rest(upTo end: Character? = nil) throws -> String {
+            var (all, piece) = ([UInt8](), [UInt8](repeating: 0, count: 4096))
+            while true {
+                var poll = pollfd(fd: connection, events: Int16(POLLIN), revents: 0)
+                guard Glibc.poll(&poll, 1, 30_000) == 1 else {
+                    throw SupportError("the hub keeps the connection")
+                }
+                let count = read(connection, &piece, piece.count)
+                guard count > 0 else { return String(decoding: all, as: UTF8.self) }
+                all += piece[..<count]
+                let text = String(decoding: all, as: UTF8.self)
+                if let end, text.contains(end) { return text }
+            }
+        }
+    }
+
+    private static let head = "POST /v1/enrol HTTP/1.1\r\nHost: h\r\nContent-Type: application/json"
+
+    @Test func whoSendsSlowlyIsCutOff() async throws {
+        var limits = CallerLimits()
+        limits.strangerSeconds = 1
+        try await RunningHub.with(limits: limits) { hub in
+            let device = try await hub.device()
+            let lines = try (0..<5).map { _ in try Line(hub.url) }
+            lines[1].send("POST /v1/en")
+            lines[2].send(Self.head + "\r\nContent-Length: 100\r\n\r\n{")
+            lines[3].send(Self.head + "\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n")
+            lines[4].send(
+                "POST /v1/volumes HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer x\r\n"
+                    + "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
+            for line in lines[..<4] { #expect(try line.rest() == "") }
+            // Refused at once; what it goes on sending is not waited for.
+            #expect(try lines[4].rest().contains("401"))
+            // Who is known has more time, and a feed stays.
+            #expect(try await device.changes().changes.count == 0)
+        }
+    }
+
+    @Test func anAddressHasSoManyConnections() async throws {
+        var limits = CallerLimits()
+        limits.connectionsPerAddress = 6
+        try await RunningHub.with(limits: limits) { hub in
+            var lines: [Line] = []
+            for _ in 0..<6 {
+                let line = try Line(hub.url)
+                line.send("GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
+                #expect(try line.rest(upTo: "}").contains("200"))
+                lines.append(line)
+            }
+            for _ in 0..<14 { #expect(try Line(hub.url).rest() == "") }
+            let asked = "GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
+            lines[0].send(asked)
+            #expect(try lines[0].rest().contains("200"))
+            // As one goes, another one may come.
+            lines.removeAll()
+            try wait(seconds: 20, for: "room") { () -> Bool? in
+                let line = try Line(hub.url)
+                line.send(asked)
+                return try line.rest().contains("200") ? true : nil
+            }
+        }
+    }
+
+    @Test func oneAccountHasSoMuchOnItsWay() async throws {
+        var limits = CallerLimits()
+        limits.bodyBytesPerAccount = 10_000
+        try await RunningHub.with(limits: limits) { hub in
+            let (one, other) = (try await hub.device(), try await hub.device(of: "berta"))
+            let long = [UInt8](repeating: 0x20, count: 20_000) + bytes("{}")
+            for device in [one, other] {
+                let reply = try await Wire.send(
+                    device.path(.durability), long, token: device.token, type: ContentType.json)
+                #expect(reply.failure?.code == .busy)
+            }
+            // What is done is given back.
+            for _ in 0..<10 {
+                let reply = try await Wire.send(
+                    one.path(.durability), [UInt8](repeating: 0x20, count: 9000),
+                    token: one.token, type: ContentType.json)
+                #expect(reply.status == 400)
+            }
+        }
+    }
+}
