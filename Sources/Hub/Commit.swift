@@ -6,7 +6,8 @@ import Reconcile
 
 /// One device's batch of operations, and what becomes of it within a transaction.
 struct Commit: Sendable {
-    let request: CommitRequest
+    /// Without the operations that were done in a transaction before.
+    var request: CommitRequest
     let caller: Caller
     let volume: Identifier
     /// When it arrived.
@@ -17,11 +18,16 @@ struct Commit: Sendable {
 
     /// Answers to as many operations are kept to tell a copied device by.
     private static let answersKept: UInt64 = 2000
+    /// What one transaction does at most, beside one more group (`LedgerTable.work`): others wait
+    /// for it.
+    static let workLimit = 50_000
     /// Chunks that are named as missing at once.
     private static let missingNamed = HubLimits.ids
 
+    /// - Parameter work: What was done in the transaction. Where it becomes much, the operations
+    ///   that are left are not answered, and are to be run in another transaction.
     /// - Throws: `Failure`, and then nothing is to be kept.
-    func run(in transaction: any LedgerTransaction) throws -> CommitAnswer {
+    func run(in transaction: any LedgerTransaction, work: inout Int) throws -> CommitAnswer {
         var volume = try transaction.volume(volume, of: caller)
         try checkEpochs(volume, transaction)
         let last = try transaction.lastNumber(
@@ -36,8 +42,9 @@ struct Commit: Sendable {
         let new = request.operations.dropFirst(known.count)
         let objections = new.map { OperationCheck.objection(to: $0) }
         try checkChunks(zip(new, objections).filter { $1 == nil }.map(\.0), transaction)
-        results += try apply(Array(new), objections, to: &volume, transaction)
-        if let last = new.last?.number {
+        let done = try apply(Array(new), objections, to: &volume, transaction, work: &work)
+        results += done
+        if let last = done.last?.number {
             try transaction.setLastNumber(
                 of: caller.device, epoch: request.epoch, in: volume.id, last)
             if last > Commit.answersKept {
@@ -117,27 +124,22 @@ struct Commit: Sendable {
 
     private func apply(
         _ entries: [OperationEntry], _ objections: [String?], to volume: inout VolumeRow,
-        _ transaction: any LedgerTransaction
+        _ transaction: any LedgerTransaction, work: inout Int
     ) throws -> [OperationResult] {
         guard !entries.isEmpty else { return [] }
         var table = LedgerTable(transaction, volume: volume.id, time: received)
+        let workBefore = work
         var results: [OperationResult] = []
         let encoder = JSONEncoder()
         let before = volume.head
         var at = 0
-        while at < entries.count {
+        while at < entries.count, at == 0 || work < Commit.workLimit {
             let end = endOfGroup(entries, at)
-            let members = at..<end
-            let refusals = try refusals(
-                of: Array(entries[members]), Array(objections[members]), transaction)
-            for (entry, refusal) in zip(entries[members], refusals) {
-                let result =
-                    if let refusal {
-                        OperationResult(
-                            number: entry.number, verdict: nil, refusal: refusal, sequence: 0)
-                    } else {
-                        try apply(entry, to: &volume, &table, transaction)
-                    }
+            let group = Array(entries[at..<end])
+            let answers = try apply(
+                group, Array(objections[at..<end]), to: &volume, &table, transaction)
+            work = workBefore + table.work
+            for (entry, result) in zip(group, answers) {
                 try transaction.setAnswer(
                     to: entry.number, of: caller.device, epoch: request.epoch, in: volume.id,
                     fingerprint: fingerprint(of: entry),
@@ -149,6 +151,36 @@ struct Commit: Sendable {
         try transaction.setHead(of: volume.id, volume.head)
         try transaction.note(run: run, of: volume.id, after: before, upTo: volume.head)
         return results
+    }
+
+    /// All of a group are applied, or all are refused.
+    private func apply(
+        _ group: [OperationEntry], _ objections: [String?], to volume: inout VolumeRow,
+        _ table: inout LedgerTable, _ transaction: any LedgerTransaction
+    ) throws -> [OperationResult] {
+        var refusals = try refusals(of: group, objections, transaction)
+        if refusals.allSatisfy({ $0 == nil }) {
+            let before = volume
+            do {
+                return try transaction.nested {
+                    try group.map { try apply($0, to: &volume, &table, transaction) }
+                }
+            } catch is OversizedItem {
+                volume = before
+                table = LedgerTable(table)
+                refusals = group.map { _ in
+                    .init(
+                        .malformed,
+                        "What is known of an item, with its attributes and conflict versions, has "
+                            + "at most \(HubLimits.stateBytes) bytes.")
+                }
+            }
+        }
+        return try zip(group, refusals).map { entry, refusal in
+            guard let refusal else { return try apply(entry, to: &volume, &table, transaction) }
+            return OperationResult(
+                number: entry.number, verdict: nil, refusal: refusal, sequence: 0)
+        }
     }
 
     private func endOfGroup(_ entries: [OperationEntry], _ start: Int) -> Int {
@@ -207,13 +239,15 @@ struct Commit: Sendable {
         volume.head += 1
         table.sequence = volume.head
         table.content = entry.content
+        table.isBounded = entry.change.bringsSomething
         let count = table.recorded.count
         let verdict = try operation.apply(to: &table, sequence: volume.head)
-        for revision in table.recorded[count...] {
-            for chunk in entry.content?.chunks.ids ?? [] {
-                _ = try transaction.useChunk(chunk, in: volume.id)
+        if table.recorded.count > count, let content = entry.content {
+            var bytes = content.bytes
+            for chunk in content.chunks.ids {
+                bytes += try transaction.useChunk(chunk, in: volume.id) ?? 0
             }
-            try transaction.charge(caller.account, revision.size)
+            try transaction.charge(volume.account, bytes)
         }
         return OperationResult(number: entry.number, verdict: verdict, sequence: volume.head)
     }
@@ -230,7 +264,21 @@ struct Commit: Sendable {
     }
 }
 
+extension RevisionContent {
+    /// What is kept of it beside its chunks. All are bounded by one body.
+    fileprivate var bytes: UInt64 { UInt64(manifest.bytes.count + chunks.bytes.count) }
+}
+
 extension Change {
+    /// Whether something is kept with the item that was not there before.
+    fileprivate var bringsSomething: Bool {
+        switch self {
+        case .create, .edit, .resolve: true
+        case .attribute(_, let value): value != nil
+        case .move, .delete, .restore: false
+        }
+    }
+
     /// The same, its revision changed.
     fileprivate func with(_ edit: (inout Revision) -> Void) -> Change {
         guard var revision else { return self }

@@ -12,6 +12,11 @@ struct LedgerTable: ItemTable {
     /// What the operation's revision consists of.
     var content: RevisionContent?
     let time: Int64
+    /// The operation brings something that is kept with an item: more than `HubLimits.stateBytes`
+    /// of it are not taken.
+    var isBounded = false
+    /// About how much was done: what may become much is counted, and a row that is written as ten.
+    private(set) var work = 0
     private(set) var recorded: [Revision] = []
     private var items: [Identifier: ItemState?] = [:]
 
@@ -21,7 +26,14 @@ struct LedgerTable: ItemTable {
         self.time = time
     }
 
+    /// Another one, after a part of the transaction was taken back.
+    init(_ other: LedgerTable) {
+        self.init(other.transaction, volume: other.volume, time: other.time)
+        work = other.work
+    }
+
     mutating func item(_ id: Identifier) throws -> ItemState? {
+        work += 1
         if let known = items[id] { return known }
         let found = try transaction.item(id, in: volume) ?? (id == .root ? .root : nil)
         items[id] = .some(found)
@@ -36,8 +48,10 @@ struct LedgerTable: ItemTable {
         try transaction.holder(of: key, in: parent, volume: volume)
     }
 
-    func children(of parent: Identifier) throws -> [Identifier] {
-        try transaction.children(of: parent, in: volume)
+    mutating func children(of parent: Identifier) throws -> [Identifier] {
+        let children = try transaction.children(of: parent, in: volume)
+        work += children.count
+        return children
     }
 
     func revision(_ id: Identifier) throws -> Revision? {
@@ -45,7 +59,14 @@ struct LedgerTable: ItemTable {
     }
 
     mutating func put(_ item: ItemState) throws {
-        try transaction.put(item, in: volume)
+        work += 10
+        let encoded = item.encoded
+        if isBounded, encoded.count > HubLimits.stateBytes,
+            encoded.count > items[item.id]??.encoded.count ?? 0
+        {
+            throw OversizedItem()
+        }
+        try transaction.put(item, encoded: encoded, in: volume)
         items[item.id] = .some(item)
     }
 
@@ -57,9 +78,13 @@ struct LedgerTable: ItemTable {
         try transaction.addRevision(
             revision, of: item, content: content ?? RevisionContent(manifest: [], chunks: []),
             in: volume, at: time)
+        work += 10 + 10 * (content?.chunks.ids.count ?? 0)
         recorded.append(revision)
     }
 }
+
+/// What an operation brings is too much for one item.
+struct OversizedItem: Error {}
 
 extension ItemState {
     /// Every volume has it, and no operation changes it.

@@ -1,0 +1,195 @@
+import Foundation
+import Hub
+import HubProtocol
+import Model
+import Reconcile
+import Support
+import Testing
+
+/// The hub bounds what anybody can make it do.
+struct BoundTests {
+    // MARK: Unknown callers
+
+    @Test func whoIsUnknownSendsLittle() async throws {
+        try await RunningHub.with { hub in
+            let device = try await hub.device()
+            let long = bytes("{\"code\": \"" + String(repeating: "x", count: 8000) + "\"}")
+            let reply = try await Wire.send(
+                hub.url + Routes.enrol, long, token: nil, type: ContentType.json)
+            #expect(reply.status == 413)
+            // Without a token the body is not looked at.
+            let none = try await Wire.send(
+                device.path(.commit), long, token: nil, type: ContentType.json)
+            #expect(none.status == 401)
+        }
+    }
+
+    /// A proxy says for whom it asks; somebody from elsewhere is not believed.
+    @Test func behindAProxyEachGuesserWaitsAlone() async throws {
+        try await RunningHub.with { hub in
+            let request = EnrolRequest(code: "nothing", deviceName: "d", device: .random())
+            let body = [UInt8](try JSONEncoder().encode(request))
+            func guess(from address: String) async throws -> Int {
+                try await Wire.send(
+                    hub.url + Routes.enrol, body, token: nil, type: ContentType.json,
+                    headers: ["X-Forwarded-For": "9.9.9.9, \(address)"]
+                ).status
+            }
+            for _ in 0..<10 { #expect(try await guess(from: "1.2.3.4") == 403) }
+            #expect(try await guess(from: "1.2.3.4") == 429)
+            #expect(try await guess(from: "1.2.3.5") == 403)
+        }
+    }
+
+    @Test func metricsAreForThisMachineAndForDevices() async throws {
+        try await RunningHub.with { hub in
+            let device = try await hub.device()
+            let url = hub.url + Routes.metrics
+            #expect(try await Wire.send(url, method: "GET", nil, token: nil).status == 200)
+            for (token, status) in [(nil, 401), ("x", 401), (device.token, 200)] {
+                let reply = try await Wire.send(
+                    url, method: "GET", nil, token: token,
+                    headers: ["X-Forwarded-For": "1.2.3.4"])
+                #expect(reply.status == status)
+            }
+        }
+    }
+
+    // MARK: Devices
+
+    private func attribute(_ count: Int) -> Change {
+        .attribute("x:user.\(count)", [UInt8](repeating: 7, count: HubLimits.attributeBytes))
+    }
+
+    @Test func whatIsKnownOfOneDocumentIsBounded() async throws {
+        try await RunningHub.with { hub in
+            var device = try await hub.device()
+            let id = Identifier.random()
+            try await device.upload([bytes("x")])
+            try await device.commit([device.creation("a", bytes("x"), id: id)])
+            var (taken, refused) = (0, 0)
+            for start in stride(from: 0, to: 32, by: 8) {
+                let batch = (start..<start + 8).map { device.entry(id, attribute($0)) }
+                for result in try await device.commit(batch).results {
+                    if result.refusal?.code == .malformed { refused += 1 } else { taken += 1 }
+                }
+            }
+            #expect(refused > 0 && taken > 8)
+            // All of a group, too.
+            let group = (0..<32).map { device.entry(id, attribute(100 + $0), group: 1) }
+            let answer = try await device.commit(group)
+            #expect(answer.results.allSatisfy { $0.verdict == nil })
+            // What is there can be changed, and removed.
+            #expect(try await device.commit([device.entry(id, attribute(0))]).results[0].isDone)
+            let less = device.entry(id, .attribute("x:user.0", nil))
+            #expect(try await device.commit([less]).results[0].isDone)
+            let whole = Creation(
+                kind: .directory, placement: device.placement("d"),
+                attributes: Dictionary(
+                    uniqueKeysWithValues: (0..<40).map {
+                        ("x:user.\($0)", [UInt8](repeating: 1, count: HubLimits.attributeBytes))
+                    }))
+            let made = try await device.commit([device.entry(.random(), .create(whole))])
+            #expect(made.results[0].refusal?.code == .malformed)
+            let page = try await device.changes()
+            #expect(page.changes.count == 1)
+        }
+    }
+
+    @Test func pagesAreBoundedByBytes() async throws {
+        try await RunningHub.with { hub in
+            var device = try await hub.device()
+            let value = [UInt8](repeating: 7, count: HubLimits.attributeBytes)
+            for index in 0..<20 {
+                let creation = Creation(
+                    kind: .directory, placement: device.placement("\(index)"),
+                    attributes: Dictionary(
+                        uniqueKeysWithValues: (0..<10).map { ("x:user.\($0)", value) }))
+                try await device.commit([device.entry(.random(), .create(creation))])
+            }
+            var (after, seen, pages) = (UInt64(0), 0, 0)
+            while true {
+                let page = try await device.changes(after: after)
+                #expect(page.packed.count < 6 << 20)
+                #expect(page.objection(after: after) == nil)
+                (after, seen, pages) = (page.next, seen + page.changes.count, pages + 1)
+                if page.next == page.head { break }
+            }
+            #expect(seen == 20 && pages > 1)
+        }
+    }
+
+    @Test func namesThatDevicesKeepForThemselvesAreRefused() async throws {
+        try await RunningHub.with { hub in
+            var device = try await hub.device()
+            for name in [".versions", ".conflicts", ".concord-incoming"] {
+                let answer = try await device.commit([device.directory(name)])
+                #expect(answer.results[0].refusal?.code == .malformed, "\(name)")
+            }
+            #expect(try await device.commit([device.directory(".other")]).results[0].isDone)
+        }
+    }
+
+    // MARK: Positions that nobody was told
+
+    @Test func onlyAnotherJournalBeginsAnEpoch() async throws {
+        try await RunningHub.with { hub in
+            var device = try await hub.device()
+            try await device.save("a", bytes("a"))
+            let first = try await failure { [device] in
+                try await device.changes(after: 999_999_999)
+            }
+            // The hub may have been rolled back while nobody looked: once.
+            #expect(first.code == .volumeEpoch)
+            let epoch = try #require(first.epoch)
+            device.volume.epoch = epoch
+            // This epoch began in this process: nobody was told more of it than there is.
+            for after in [UInt64(999_999_999), 2, UInt64(Int64.max)] {
+                let lie = try await failure { [device] in try await device.changes(after: after) }
+                #expect(lie.code == .copied)
+            }
+            let run = try await failure { [device] in
+                try await device.changes(after: 1, run: .random())
+            }
+            #expect(run.code == .copied)
+            let commit = try await failure { [device] in
+                try await device.commit([], cursor: 999_999_999)
+            }
+            #expect(commit.code == .copied)
+            #expect(try await device.changes().volumeEpoch == epoch)
+        }
+    }
+
+    // MARK: Turns
+
+    @Test func muchWorkIsSeveralTransactions() async throws {
+        try await RunningHub.with { hub in
+            var (device, other) = (try await hub.device(), try await hub.device())
+            let directory = Identifier.random()
+            try await device.commit([device.directory("d", id: directory)])
+            for start in stride(from: 0, to: 1500, by: 500) {
+                try await device.commit(
+                    (start..<start + 500).map { index in
+                        let creation = Creation(
+                            kind: .directory, placement: device.placement("\(index)", in: directory)
+                        )
+                        return device.entry(.random(), .create(creation))
+                    })
+            }
+            let before = hub.hub.metrics.transactions.count
+            // It has seen nothing of it: each of these tells it of all that is there again.
+            let deletes = (0..<40).map { _ in other.entry(directory, .delete(current: nil)) }
+            let answer = try await other.commit(deletes)
+            #expect(answer.results.map(\.number) == deletes.map(\.number))
+            #expect(answer.results.allSatisfy { $0.verdict == .overruled(.unseenChange) })
+            #expect(hub.hub.metrics.transactions.count - before > 4)
+            // As one: nothing is done twice.
+            #expect(try await other.commit(deletes).results == answer.results)
+            #expect(try await hub.administration().check().faults == [])
+        }
+    }
+}
+
+extension OperationResult {
+    fileprivate var isDone: Bool { verdict == .applied }
+}
