@@ -19,7 +19,7 @@ struct OperationCheck {
     private static func objection(to change: Change, of item: Identifier) -> String? {
         switch change {
         case .create(let creation): return objection(to: creation, of: item)
-        case .move(let placement, _): return placement.objection(of: item)
+        case .move(let placement, _): return objection(to: placement, of: item)
         case .attribute(let name, let value): return Register.objection(to: name, value)
         case .resolve(let named, _):
             return named.count > 1000 ? "A resolution names at most 1000 versions." : nil
@@ -27,8 +27,18 @@ struct OperationCheck {
         }
     }
 
+    /// Devices show old versions under these names, and prepare in the last one what arrives.
+    private static let ownNames: Set = [".versions", ".conflicts", ".concord-incoming"]
+
+    private static func objection(to placement: Placement, of item: Identifier) -> String? {
+        for name in [placement.name, placement.spare] where ownNames.contains(name) {
+            return "The name \(name) is one that devices keep for themselves."
+        }
+        return placement.objection(of: item)
+    }
+
     private static func objection(to creation: Creation, of item: Identifier) -> String? {
-        if let objection = creation.placement.objection(of: item) { return objection }
+        if let objection = objection(to: creation.placement, of: item) { return objection }
         if creation.revision != nil, !creation.kind.isDocument {
             return "Only a document is made with contents."
         }

@@ -29,6 +29,9 @@ final class Processes: Sendable {
 
     /// A process that does not answer for so long has ended, although its feed looks open.
     private static let patience = Timestamp.span(seconds: 5)
+    /// Copies of one device that are remembered: a device that is many processes at once is not one
+    /// that somebody copied.
+    private static let copiesKept = 64
     private let holders = Mutex<[Identifier: Holder]>([:])
 
     /// - Parameter isListening: Whether a process of the device has a feed.
@@ -54,6 +57,9 @@ final class Processes: Sendable {
     func confirm(_ process: Identifier, beside other: Identifier, as device: Identifier) {
         holders.withLock { holders in
             guard holders[device]?.process == process, other != process else { return }
+            if holders[device]?.copies.count ?? 0 >= Processes.copiesKept {
+                holders[device]?.copies.removeAll()
+            }
             holders[device]?.copies.insert(other)
         }
     }

@@ -143,6 +143,8 @@ extension ChunkFrame {
         switch codec {
         case .plain: return bytes.count == length ? bytes : nil
         case .zstd:
+            // Whoever says how long it is may have said four gigabytes.
+            guard length <= HubLimits.chunkBytes else { return nil }
             let plain = Compression.decompress(bytes, limit: length)
             return plain?.count == length ? plain : nil
         case .absent: return nil

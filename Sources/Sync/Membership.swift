@@ -18,6 +18,9 @@ package final class Membership: @unchecked Sendable {
     private let unsafe = Hook<@Sendable (Bool) -> Void>()
     /// Held while a copy of a store becomes a device of its own, and while the engine is stopped.
     private let turn = Mutex<Void>(())
+    /// Held while somebody signs in or out: the second one sees what the first has done.
+    private let signing = Mutex<Void>(())
+    private let isEnded = Atomic<Bool>(false)
     private let isSplitting = Atomic<Bool>(false)
     private let current = Mutex<(account: Account, engine: SyncEngine)?>(nil)
 
@@ -66,8 +69,27 @@ package final class Membership: @unchecked Sendable {
         engine.start()
     }
 
-    /// What was not sent stays in the journal.
-    package func stop() { turn.withLock { _ in halt() } }
+    /// For good. What was not sent stays in the journal.
+    package func stop() {
+        turn.withLock { _ in
+            isEnded.store(true, ordering: .relaxed)
+            halt()
+        }
+    }
+
+    /// Another engine, unless the daemon has ended meanwhile. Others wait for `turn` until it runs.
+    private func restart(
+        _ account: Account?, _ body: @escaping @Sendable (Transaction) throws -> Void
+    ) throws(VolumeError) {
+        try turn.withLock { _ throws(VolumeError) in
+            guard !isEnded.load(ordering: .relaxed) else {
+                throw VolumeError(.cancelled, "The volume is being unmounted.")
+            }
+            halt()
+            try volume.perform { t in try body(t) }
+            if let account { try start(account) }
+        }
+    }
 
     private func halt() {
         let engine = current.withLock { current in
@@ -122,13 +144,12 @@ package final class Membership: @unchecked Sendable {
         } catch {
             throw VolumeError(error)
         }
-        try volume.perform { t in
+        try restart(account) { t in
             try t.forgetHub()
             try account.store(t)
             try session.store(t)
             try t.startNoting()
         }
-        try start(account)
         log.info("signed in to \(address) as \(account.user), volume \(account.volumeName)")
         return account
     }
@@ -155,9 +176,7 @@ package final class Membership: @unchecked Sendable {
         var renewed = new
         renewed.isOffline = account.isOffline
         let changed = renewed
-        stop()
-        try volume.perform { t in try changed.store(t) }
-        try start(changed)
+        try restart(changed) { t in try changed.store(t) }
         log.info("signed in to \(address) again as \(changed.user)")
         return changed
     }
@@ -219,14 +238,17 @@ package final class Membership: @unchecked Sendable {
     /// - Throws: `.invalid` when not signed in; `.refused` when something is only here and not
     ///   `isForced`.
     package func signOut(isForced: Bool) throws(VolumeError) {
+        try signing.withLock { _ throws(VolumeError) in try leave(isForced: isForced) }
+    }
+
+    private func leave(isForced: Bool) throws(VolumeError) {
         guard let engine, let account else { throw notSignedIn }
         try checkSignOut(isForced: isForced)
         // The hub may be away: its record of the device can be removed there.
         do throws(HubFault) { try engine.client.signOut() } catch {
             log.warning("signed out here; the hub was not told: \(error)")
         }
-        stop()
-        try volume.perform { t in
+        try restart(nil) { t in
             try t.stopNoting()
             try t.forgetHub()
             try Account.forget(t)
