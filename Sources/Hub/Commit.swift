@@ -219,13 +219,19 @@ struct Commit: Sendable {
     private func isOverQuota(_ entries: [OperationEntry], _ transaction: any LedgerTransaction)
         throws -> Bool
     {
-        let size = entries.reduce(UInt64(0)) { sum, entry in
-            let (new, overflow) = sum.addingReportingOverflow(entry.change.revision?.size ?? 0)
-            return overflow ? .max : new
-        }
-        guard size > 0, let account = try transaction.account(caller.account),
-            let quota = account.quota
+        guard entries.contains(where: { $0.content != nil }),
+            let account = try transaction.account(caller.account), let quota = account.quota
         else { return false }
+        var (size, seen) = (UInt64(0), Set<Digest>())
+        for content in entries.compactMap(\.content) {
+            size += content.bytes
+            for id in content.chunks.ids where seen.insert(id).inserted {
+                guard let chunk = try transaction.chunk(id, in: volume), chunk.uses == 0 else {
+                    continue
+                }
+                size += UInt64(chunk.place.length)
+            }
+        }
         return account.used > quota || size > quota - account.used
     }
 

@@ -164,6 +164,9 @@ package struct Upload {
         answer.kept += come.count
         guard !new.isEmpty else { return }
         let time = hub.clock()
+        let room = try await hub.room(
+            for: new.reduce(0) { $0 + UInt64($1.chunk.bytes.count) }, of: self.volume.account)
+        defer { hub.leave(room) }
         await hub.gate.enter()
         do {
             let places = try await hub.blobs.keep(new.map(\.chunk))

@@ -75,6 +75,7 @@ package final class Hub: Sendable {
             directory: directory, ledger: ledger, blobs: blobs, rebuilds: rebuilds, log: log
         ).join()
         try await noticeRestoring(isOlder: isOlder)
+        try await countWhatIsKept()
     }
 
     /// Nanoseconds since 1970.

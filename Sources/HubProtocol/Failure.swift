@@ -40,6 +40,8 @@ package struct Failure: Error, Codable, Hashable, Sendable {
         case failed
         /// 503: try again.
         case busy
+        /// 507: the account has uploaded more than its quota. What is kept already stays.
+        case quota
         /// 507: the hub's disk is full. Nothing was applied; try again later.
         case full
     }
@@ -79,7 +81,7 @@ package struct Failure: Error, Codable, Hashable, Sendable {
         case .tooMany: 429
         case .failed: 500
         case .busy: 503
-        case .full: 507
+        case .full, .quota: 507
         }
     }
 }

@@ -17,6 +17,8 @@ final class Carrier: @unchecked Sendable {
     private var downloading: Set<Identifier> = []
     private var finished: Set<Identifier> = []
     private var unreadable: Set<Identifier> = []
+    /// The hub has no room for them.
+    private var refused: Set<Identifier> = []
     /// By revision.
     private var prepared: [Identifier: Prepared] = [:]
     private var retry: [Identifier: Int64] = [:]
@@ -35,7 +37,7 @@ final class Carrier: @unchecked Sendable {
         var item: Identifier
     }
 
-    enum UploadState { case done, underway, unreadable }
+    enum UploadState { case done, underway, unreadable, overQuota }
 
     func start(_ engine: SyncEngine) {
         signal.change { running += 2 }
@@ -64,6 +66,7 @@ final class Carrier: @unchecked Sendable {
         signal.change {
             if finished.remove(job.revision) != nil { return .done }
             if unreadable.remove(job.revision) != nil { return .unreadable }
+            if refused.remove(job.revision) != nil { return .overQuota }
             if uploading.insert(job.revision).inserted { uploads.append(job) }
             return .underway
         }
@@ -118,6 +121,8 @@ final class Carrier: @unchecked Sendable {
         do {
             let failed = try engine.upload([job.revision], of: job)
             result = failed.isEmpty ? .done : .unreadable
+        } catch HubFault.refused(let failure) where failure.code == .quota {
+            result = .overQuota
         } catch {
             engine.log.debug("\(job.path) is not at the hub yet: \(error)")
             _ = signal.wait(until: cl_clock_monotonic_ns() + 2_000_000_000) { isStopping }
@@ -127,6 +132,7 @@ final class Carrier: @unchecked Sendable {
             uploading.remove(job.revision)
             if result == .done { finished.insert(job.revision) }
             if result == .unreadable { unreadable.insert(job.revision) }
+            if result == .overQuota { refused.insert(job.revision) }
         }
         engine.poke()
     }

@@ -298,10 +298,6 @@ package final class HubClient: Sendable {
                 return .success(try await body())
             } catch let fault as HubFault {
                 return .failure(fault)
-            } catch let error as HTTPClientError
-                where error == .readTimeout || error == .deadlineExceeded
-            {
-                return .failure(.silent("The hub \(address) did not answer in time."))
             } catch let error as FrameFault {
                 return .failure(.strange("\(error)"))
             } catch {

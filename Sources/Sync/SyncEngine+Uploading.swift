@@ -32,6 +32,9 @@ extension SyncEngine {
                 case .unreadable:
                     setBack(revision.id, keyed.path)
                     isReady = false
+                case .overQuota:
+                    setBack(revision.id, keyed.path, because: SyncEngine.overQuota)
+                    isReady = false
                 case .underway: isReady = false
                 }
             }
@@ -39,11 +42,13 @@ extension SyncEngine {
         }
         var failed: Set<Identifier> = []
         if !small.isEmpty {
-            failed = try upload(small)
+            let refused = try uploadOrRefuse(small, &failed)
             for id in small where !failed.contains(id) { isReadable(id) }
             for keyed in drafts {
                 for id in keyed.draft.revisions where failed.contains(id) {
-                    setBack(id, keyed.path)
+                    setBack(
+                        id, keyed.path,
+                        because: refused.contains(id) ? SyncEngine.overQuota : nil)
                 }
             }
         }
@@ -51,6 +56,31 @@ extension SyncEngine {
         let kept = Set(result.map(\.key))
         let torn = Set(drafts.filter { !kept.contains($0.key) }.compactMap(\.weakPackage))
         return result.filter { keyed in keyed.weakPackage.map { !torn.contains($0) } ?? true }
+    }
+
+    private static let overQuota = "blocked: quota: The account's quota is used up."
+
+    /// One after the other where the hub has no room for all of them.
+    ///
+    /// - Returns: Those for which there is no room; they are among those that failed.
+    private func uploadOrRefuse(_ revisions: [Identifier], _ failed: inout Set<Identifier>)
+        throws -> Set<Identifier>
+    {
+        do {
+            failed = try upload(revisions)
+            return []
+        } catch HubFault.refused(let failure) where failure.code == .quota {
+            var refused: Set<Identifier> = []
+            for id in revisions {
+                do { failed.formUnion(try upload([id])) } catch HubFault.refused(let failure)
+                    where failure.code == .quota
+                {
+                    refused.insert(id)
+                }
+            }
+            failed.formUnion(refused)
+            return refused
+        }
     }
 
     private func isReadable(_ revision: Identifier) {
@@ -61,7 +91,7 @@ extension SyncEngine {
     }
 
     /// Its bytes are not to be had here now: the others go first, and it is tried again later.
-    func setBack(_ revision: Identifier, _ path: String) {
+    func setBack(_ revision: Identifier, _ path: String, because reason: String? = nil) {
         ready.remove(revision)
         let times = (unreadable[revision]?.times ?? 0) + 1
         let pause = min(300, Double(1 << min(times, 10)))
@@ -70,7 +100,8 @@ extension SyncEngine {
             path: path)
         state.withLock {
             $0.problems[path] =
-                "It is not at the hub: some of its contents cannot be read on this device. "
+                reason
+                ?? "It is not at the hub: some of its contents cannot be read on this device. "
                 + "Save it again, or restore an older version."
         }
     }

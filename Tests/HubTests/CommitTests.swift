@@ -189,16 +189,17 @@ struct CommitTests {
 
     @Test func aQuotaHoldsBackContentsAlone() async throws {
         try await RunningHub.with { hub in
-            var device = try await hub.device(of: "berta", quota: 10)
+            var device = try await hub.device(of: "berta", quota: 50)
             try await device.upload([bytes("12345678"), bytes("abc")])
             let answer = try await device.commit([
                 device.creation("8", bytes("12345678")), device.creation("3", bytes("abc")),
                 device.directory("d"),
             ])
             #expect(answer.results.map { $0.refusal?.code } == [nil, .quota, nil])
-            try await hub.administration().setQuota(of: "berta", 11)
+            // With a manifest and an id of a chunk each.
+            try await hub.administration().setQuota(of: "berta", 91)
             #expect(try await device.save("3", bytes("abc")).verdict == .applied)
-            #expect(try await hub.administration().accounts().first?.used == 11)
+            #expect(try await hub.administration().accounts().first?.used == 91)
         }
     }
 

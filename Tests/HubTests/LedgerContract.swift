@@ -138,19 +138,19 @@ struct LedgerContract {
             let (volume, id) = (Identifier.random(), Digest.sha256([1]))
             let place = ChunkLocation(pack: 1, offset: 2, storedLength: 3, length: 4)
             try await ledger.write { transaction in
-                #expect(try !transaction.useChunk(id, in: volume))
+                #expect(try transaction.useChunk(id, in: volume) == nil)
                 try transaction.putChunk(id, plain: id, at: place, in: volume, time: 10)
                 #expect(try transaction.condemnChunks(cameBefore: 9, in: volume, at: 20) == 0)
                 #expect(try transaction.condemnChunks(cameBefore: 10, in: volume, at: 20) == 1)
-                #expect(try !transaction.useChunk(id, in: volume))
+                #expect(try transaction.useChunk(id, in: volume) == nil)
                 #expect(try !transaction.isThere(id, in: volume))
                 // It comes again.
                 try transaction.putChunk(id, plain: id, at: place, in: volume, time: 30)
-                #expect(try transaction.useChunk(id, in: volume))
+                #expect(try transaction.useChunk(id, in: volume) != nil)
                 #expect(try transaction.condemnChunks(cameBefore: 99, in: volume, at: 99) == 0)
                 #expect(try transaction.sweepChunks(condemnedBefore: 99, in: volume) == 0)
                 // Nor does another volume have it.
-                #expect(try !transaction.useChunk(id, in: .random()))
+                #expect(try transaction.useChunk(id, in: .random()) == nil)
                 try transaction.leaveChunk(id, in: volume)
                 #expect(try transaction.condemnChunks(cameBefore: 99, in: volume, at: 99) == 1)
                 #expect(try transaction.sweepChunks(condemnedBefore: 98, in: volume) == 0)

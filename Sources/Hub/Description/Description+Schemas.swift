@@ -44,7 +44,8 @@ extension Description {
                 "enum": [
                   "malformed", "unauthenticated", "code", "notFound", "method", "taken",
                   "missing", "gap", "collection", "volumeEpoch", "deviceEpoch", "copied",
-                  "cloned", "tooLarge", "contentType", "tooMany", "failed", "busy", "full"
+                  "cloned", "tooLarge", "contentType", "tooMany", "failed", "busy", "quota",
+                  "full"
                 ]
               },
               "message": {"type": "string", "description": "A sentence: what is wrong, and \#

@@ -6,8 +6,9 @@ import Model
 package struct Account: Hashable, Sendable {
     package let id: Identifier
     package let name: String
-    /// Logical bytes; nil: without limit.
+    /// Bytes; nil: without limit.
     package let quota: UInt64?
+    /// Bytes that are kept for its versions, not those that devices say their documents have.
     package let used: UInt64
 }
 

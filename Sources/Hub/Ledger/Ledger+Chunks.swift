@@ -116,12 +116,15 @@ extension LedgerTransaction {
             ])
     }
 
-    /// Counts one more use; false when it is not there to be used.
-    package func useChunk(_ id: Digest, in volume: Identifier) throws -> Bool {
-        let changed = try execute(
-            "UPDATE chunks SET uses = uses + 1 WHERE volume = $1 AND id = $2 AND state = 0",
-            [.id(volume), .digest(id)])
-        return changed > 0
+    /// Counts one more use. Its bytes where that is the first one, and else 0; nil when it is not
+    /// there to be used.
+    package func useChunk(_ id: Digest, in volume: Identifier) throws -> UInt64? {
+        let found = try row(
+            """
+            UPDATE chunks SET uses = uses + 1 WHERE volume = $1 AND id = $2 AND state = 0
+            RETURNING uses, length
+            """, [.id(volume), .digest(id)])
+        return try found.map { try $0.integer(0) == 1 ? try $0.count(1) : 0 }
     }
 
     package func isThere(_ id: Digest, in volume: Identifier) throws -> Bool {

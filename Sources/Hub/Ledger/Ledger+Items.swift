@@ -129,8 +129,8 @@ extension LedgerTransaction {
             "DELETE FROM revisions WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])
     }
 
-    /// A sum that does not fit stays at the largest number: an overflow would refuse everything that
-    /// the account writes from then on.
+    /// A sum that does not fit stays at the largest number: an overflow would refuse everything
+    /// that the account writes from then on.
     package func charge(_ account: Identifier, _ bytes: UInt64) throws {
         let room = UInt64(Int64.max) - min(bytes, UInt64(Int64.max))
         try execute(
@@ -139,20 +139,32 @@ extension LedgerTransaction {
             """, [.count(room), .integer(.max), .count(bytes), .id(account)])
     }
 
-    /// What the volumes of an account come to, counted anew. SQLite's own sum throws where it
-    /// overflows.
+    /// What is kept for the account's versions, counted anew: their chunks, each once in a volume,
+    /// and what they consist of.
     package func size(ofAccount account: Identifier) throws -> UInt64 {
-        let found = try row(
+        let chunks = try row(
             """
-            SELECT coalesce(sum(revisions.size / 4294967296), 0),
-            coalesce(sum(revisions.size % 4294967296), 0) FROM revisions
-            JOIN volumes ON volumes.id = revisions.volume WHERE volumes.account = $1
+            SELECT coalesce(sum(chunks.length), 0) FROM chunks
+            JOIN volumes ON volumes.id = chunks.volume
+            WHERE volumes.account = $1 AND chunks.uses > 0
             """, [.id(account)])
-        guard let found else { return 0 }
-        let (high, low) = (try found.count(0), try found.count(1))
-        let (product, overflow) = high.multipliedReportingOverflow(by: 1 << 32)
-        let limit = UInt64(Int64.max)
-        return overflow || product > limit ? limit : min(limit, product + low)
+        let lists = try row(
+            """
+            SELECT coalesce(sum(length(revisions.manifest) + length(revisions.chunks)), 0)
+            FROM revisions JOIN volumes ON volumes.id = revisions.volume
+            WHERE volumes.account = $1
+            """, [.id(account)])
+        return min(UInt64(Int64.max), try (chunks?.count(0) ?? 0) + (lists?.count(0) ?? 0))
+    }
+
+    /// Of chunks that came and that no version names yet, or any more.
+    package func unusedBytes(ofAccount account: Identifier) throws -> UInt64 {
+        try row(
+            """
+            SELECT coalesce(sum(chunks.length), 0) FROM chunks
+            JOIN volumes ON volumes.id = chunks.volume
+            WHERE volumes.account = $1 AND chunks.uses = 0 AND chunks.state <> 2
+            """, [.id(account)])?.count(0) ?? 0
     }
 
     package func setUsed(of account: Identifier, _ bytes: UInt64) throws {

@@ -1,0 +1,62 @@
+import HubProtocol
+import Model
+
+/// Bytes that are on their way to the disk for an account.
+struct Room: Sendable {
+    let account: Identifier
+    let bytes: UInt64
+}
+
+extension Hub {
+    /// Chunks that no version names are kept for a while, too: with all that is kept, they may be
+    /// as much as the quota and one upload.
+    ///
+    /// - Throws: `.quota`.
+    func room(for bytes: UInt64, of id: Identifier) async throws -> Room {
+        let coming = coming.withLock { coming in
+            coming[id, default: 0] += bytes
+            return coming[id] ?? 0
+        }
+        let room = Room(account: id, bytes: bytes)
+        do {
+            let isThere = try await ledger.read { transaction in
+                guard let account = try transaction.account(id), let quota = account.quota else {
+                    return true
+                }
+                let kept = account.used + (try transaction.unusedBytes(ofAccount: id))
+                return kept + coming <= quota + UInt64(HubLimits.uploadBytes)
+            }
+            if isThere { return room }
+        } catch {
+            leave(room)
+            throw error
+        }
+        leave(room)
+        throw Failure(
+            .quota, "The account's quota is used up, with what was uploaded and not kept.")
+    }
+
+    func leave(_ room: Room) {
+        coming.withLock { coming in
+            let left = (coming[room.account] ?? 0) - room.bytes
+            coming[room.account] = left > 0 ? left : nil
+        }
+    }
+
+    /// A ledger of before charged accounts for what devices said of sizes.
+    func countWhatIsKept() async throws {
+        try await ledger.write { transaction in
+            guard try transaction.fact(Fact.countsKept) == nil else { return }
+            for account in try transaction.accounts() {
+                try transaction.setUsed(
+                    of: account.id, try transaction.size(ofAccount: account.id))
+            }
+            try transaction.setFact(Fact.countsKept, 1)
+        }
+    }
+}
+
+extension Fact {
+    /// Accounts are charged for bytes that are kept.
+    static let countsKept = "counts-kept"
+}
