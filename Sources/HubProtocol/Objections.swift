@@ -97,10 +97,11 @@ extension ItemState {
 extension ChangesAnswer {
     /// To a page that was asked for with `after`.
     package func objection(after: UInt64) -> String? {
-        if let objection = head.objectionToSequence { return objection }
+        if let objection = head.objectionToSequence ?? time.objectionToTime { return objection }
         guard next <= head, next == head || next > after else {
             return "A page of changes goes on where it does not end."
         }
+        guard next >= after else { return "A journal does not go back." }
         for change in changes {
             switch change {
             case .item(let state):
@@ -110,6 +111,58 @@ extension ChangesAnswer {
             }
         }
         return nil
+    }
+}
+
+extension CommitAnswer {
+    /// To the answer to these operations.
+    package func objection(to operations: [OperationEntry]) -> String? {
+        guard results.map(\.number) == operations.map(\.number) else {
+            return "The answers are not those to what was sent."
+        }
+        let sequences = results.map(\.sequence) + [head]
+        return sequences.lazy.compactMap(\.objectionToSequence).first ?? received.objectionToTime
+            ?? answered.objectionToTime
+    }
+}
+
+extension EnrolAnswer {
+    package func objection(to request: EnrolRequest) -> String? {
+        guard device == request.device else { return "The answer is to another device." }
+        return objectionToToken
+    }
+
+    package func objection(to request: SplitRequest) -> String? {
+        guard device == request.device else { return "The answer is to another device." }
+        return objectionToToken
+    }
+
+    /// It goes into a header.
+    private var objectionToToken: String? {
+        guard (1...HubLimits.noteBytes).contains(token.utf8.count),
+            token.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
+        else { return "A token has 1 to \(HubLimits.noteBytes) visible characters." }
+        return user.utf8.count <= HubLimits.noteBytes
+            ? nil : "The name of a person has at most \(HubLimits.noteBytes) bytes."
+    }
+}
+
+extension VolumeAnswer {
+    package var objection: String? {
+        guard chunkKey.bytes.count == 32, nameKey.bytes.count == 32 else {
+            return "The keys of a volume have 32 bytes each."
+        }
+        guard (1...HubLimits.nameBytes).contains(name.utf8.count) else {
+            return "The name of a volume has 1 to \(HubLimits.nameBytes) bytes."
+        }
+        return head.objectionToSequence
+    }
+}
+
+extension DurabilityAnswer {
+    package func objection(toCount count: Int) -> String? {
+        devices.count == count && devices.allSatisfy { $0.map { $0 >= 0 } ?? true }
+            ? nil : "The answers are not those to what was asked."
     }
 }
 
@@ -163,6 +216,13 @@ extension Manifest.Entry {
             }
             return sum == size ? nil : "A file's size is not the sum of its chunks."
         }
+    }
+}
+
+extension Int64 {
+    /// Clocks are compared and moved on: 1970 to 2200, in nanoseconds.
+    fileprivate var objectionToTime: String? {
+        (0..<7_258_118_400_000_000_000).contains(self) ? nil : "That is not the time of any clock."
     }
 }
 

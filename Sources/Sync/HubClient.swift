@@ -43,13 +43,17 @@ package final class HubClient: Sendable {
     // MARK: Accounts and volumes
 
     package func enrol(_ request: EnrolRequest) throws(HubFault) -> EnrolAnswer {
-        try exchange(.POST, Routes.enrol, request)
+        let answer: EnrolAnswer = try exchange(.POST, Routes.enrol, request)
+        try refuse(answer.objection(to: request))
+        return answer
     }
 
     package func volumes() throws(HubFault) -> VolumeList { try ask(.GET, Routes.volumes) }
 
     package func volume(named name: String) throws(HubFault) -> VolumeAnswer {
-        try exchange(.POST, Routes.volumes, VolumeRequest(name: name))
+        let answer: VolumeAnswer = try exchange(.POST, Routes.volumes, VolumeRequest(name: name))
+        try refuse(answer.objection)
+        return answer
     }
 
     package func devices() throws(HubFault) -> DeviceList { try ask(.GET, Routes.devices) }
@@ -64,7 +68,9 @@ package final class HubClient: Sendable {
     }
 
     package func split(_ request: SplitRequest) throws(HubFault) -> EnrolAnswer {
-        try exchange(.POST, Routes.selfSplit, request)
+        let answer: EnrolAnswer = try exchange(.POST, Routes.selfSplit, request)
+        try refuse(answer.objection(to: request))
+        return answer
     }
 
     /// Says that this process is the device, while another one wants to be it.
@@ -91,16 +97,16 @@ package final class HubClient: Sendable {
         guard let page = ChangesAnswer(packed: answer.body) else {
             throw .strange("\(address) does not tell changes as a hub does.")
         }
-        if let objection = page.objection(after: after) {
-            throw .strange("What \(address) tells of changes is refused. \(objection)")
-        }
+        try refuse(page.objection(after: after))
         return page
     }
 
     package func commit(_ volume: Identifier, _ request: CommitRequest) throws(HubFault)
         -> CommitAnswer
     {
-        try exchange(.POST, Routes.volume(volume, .commit), request)
+        let answer: CommitAnswer = try exchange(.POST, Routes.volume(volume, .commit), request)
+        try refuse(answer.objection(to: request.operations))
+        return answer
     }
 
     /// Which of at most `HubLimits.ids` chunks are there, and the collection that this holds for.
@@ -136,6 +142,7 @@ package final class HubClient: Sendable {
     {
         let answer: DurabilityAnswer = try exchange(
             .POST, Routes.volume(volume, .durability), RevisionList(revisions: revisions))
+        try refuse(answer.objection(toCount: revisions.count))
         return answer.devices
     }
 
@@ -227,6 +234,12 @@ package final class HubClient: Sendable {
         _ method: HTTPMethod, _ path: String, _ body: some Encodable
     ) throws(HubFault) -> Body {
         try decoded(try send(method, path, ContentType.json, json(body), []).body)
+    }
+
+    /// What the hub says is looked at before anything counts with it.
+    private func refuse(_ objection: String?) throws(HubFault) {
+        guard let objection else { return }
+        throw .strange("What the hub \(address) says is refused. \(objection)")
     }
 
     private func json(_ body: some Encodable) throws(HubFault) -> [UInt8] {

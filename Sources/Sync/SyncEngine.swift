@@ -227,7 +227,12 @@ package final class SyncEngine: @unchecked Sendable {
         where failure.code == .volumeEpoch || failure.code == .deviceEpoch
             || failure.code == .copied:
             restart(failure)
-            return
+            guard backoff > 0 else {
+                backoff = 0.25
+                return
+            }
+            // A hub that says so again and again would have everything compared without end.
+            state.withLock { $0.connection = .down(failure.message) }
         case HubFault.refused(let failure) where failure.code == .cloned:
             // Ended when this is a device of its own, and tried again where that fails.
             state.withLock { $0.connection = .down(failure.message) }

@@ -35,6 +35,51 @@ struct ObjectionTests {
         #expect(last.objection(after: last.head) == nil)
     }
 
+    private func last(next: UInt64, head: UInt64) -> ChangesAnswer {
+        var page = Self.page()
+        (page.next, page.head, page.changes) = (next, head, [])
+        return page
+    }
+
+    @Test func answersThatLieAreRefused() {
+        let time: Int64 = 1_700_000_000_000_000_000
+        let entries = (1...2).map { number in
+            OperationEntry(
+                Operation(
+                    id: OperationID(device: .root, epoch: 1, number: number), item: .random(),
+                    moment: Self.moment, base: 0, change: .restore))
+        }
+        let good = CommitAnswer(
+            results: entries.map {
+                OperationResult(number: $0.number, verdict: .applied, sequence: 1)
+            }, head: 2, volumeEpoch: .random(), received: time, answered: time)
+        #expect(good.objection(to: entries) == nil)
+        let lies: [(inout CommitAnswer) -> Void] = [
+            { $0.results.removeLast() }, { $0.results.append($0.results[0]) },
+            { $0.results.reverse() }, { $0.head = .max }, { $0.results[1].sequence = .max },
+            { $0.received = .min }, { $0.answered = .max },
+        ]
+        for (index, lie) in lies.enumerated() {
+            var answer = good
+            lie(&answer)
+            #expect(answer.objection(to: entries) != nil, "\(index)")
+        }
+        let request = EnrolRequest(code: "c", deviceName: "d", device: .random())
+        func enrolled(_ token: String, _ device: Identifier) -> String? {
+            EnrolAnswer(
+                token: token, user: "u", account: .random(), device: device, epoch: 1, volumes: []
+            ).objection(to: request)
+        }
+        #expect(enrolled("cct_1", request.device) == nil)
+        #expect(enrolled("cct_1", .random()) != nil)
+        for token in ["", "a b", "a\r\nX: y", String(repeating: "x", count: 5000)] {
+            #expect(enrolled(token, request.device) != nil)
+        }
+        #expect(DurabilityAnswer(devices: [1, nil]).objection(toCount: 2) == nil)
+        #expect(DurabilityAnswer(devices: [1]).objection(toCount: 2) != nil)
+        #expect(DurabilityAnswer(devices: [-1]).objection(toCount: 1) != nil)
+    }
+
     @Test func aPageThatLiesIsRefused() {
         let lies: [(inout ItemState) -> Void] = [
             { $0.current?.size = 1 << 63 }, { $0.current?.size = .max },
@@ -66,6 +111,12 @@ struct ObjectionTests {
         var page = Self.page()
         // It would be asked for without end.
         #expect(page.objection(after: page.next) != nil)
+        #expect(last(next: 2, head: 2).objection(after: 3) != nil)
+        for time in [Int64.min, -1, .max] {
+            var page = Self.page()
+            page.time = time
+            #expect(page.objection(after: 0) != nil)
+        }
         page.next = page.head + 1
         #expect(page.objection(after: 0) != nil)
         (page.next, page.head) = (.max, .max)
