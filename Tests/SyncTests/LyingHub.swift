@@ -1,0 +1,200 @@
+import Foundation
+import Glibc
+import HubProtocol
+import Support
+import Synchronization
+
+/// Stands between devices and a hub, and answers something else than the hub did.
+final class LyingHub: @unchecked Sendable {
+    /// What is answered instead to a path; nil: what the hub says.
+    typealias Lie = @Sendable (_ path: String, _ body: [UInt8]) -> [UInt8]?
+
+    let address: String
+    private let hub: UInt16
+    private let listener: Int32
+    private let state = Mutex<(lie: Lie?, told: Int, open: Set<Int32>, isEnding: Bool)>(
+        (nil, 0, [], false))
+    private let threads = DispatchGroup()
+
+    init(before hub: HubProcess) throws {
+        self.hub = UInt16(hub.port)
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | O_CLOEXEC, 0)
+        self.listener = listener
+        var place = LyingHub.place(port: 0)
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let isBound = withUnsafeMutablePointer(to: &place) { place in
+            place.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(listener, $0, size) == 0 && listen(listener, 64) == 0
+                    && getsockname(listener, $0, &size) == 0
+            }
+        }
+        guard isBound else { throw SupportError("no port for the hub that lies") }
+        address = "http://127.0.0.1:\(UInt16(bigEndian: place.sin_port))"
+        start { [self] in
+            while true {
+                let client = accept(listener, nil, nil)
+                guard client >= 0, keep(client) else { return }
+                start { [self] in serve(client) }
+            }
+        }
+    }
+
+    private static func place(port: UInt16) -> sockaddr_in {
+        var place = sockaddr_in()
+        place.sin_family = sa_family_t(AF_INET)
+        place.sin_port = port.bigEndian
+        place.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+        return place
+    }
+
+    private func start(_ body: @escaping @Sendable () -> Void) {
+        threads.enter()
+        let group = threads
+        Thread.detachNewThread {
+            body()
+            group.leave()
+        }
+    }
+
+    /// Closes all connections, and returns when nobody works any more.
+    func stop() {
+        let open = state.withLock { state in
+            state.isEnding = true
+            return state.open
+        }
+        shutdown(listener, Int32(SHUT_RDWR))
+        for connection in open { shutdown(connection, Int32(SHUT_RDWR)) }
+        threads.wait()
+        close(listener)
+    }
+
+    func lie(_ lie: Lie?) { state.withLock { ($0.lie, $0.told) = (lie, 0) } }
+
+    /// How often it lied since it was told to.
+    var told: Int { state.withLock { $0.told } }
+
+    private func keep(_ connection: Int32) -> Bool {
+        let isKept = state.withLock { state in
+            if !state.isEnding { state.open.insert(connection) }
+            return !state.isEnding
+        }
+        if !isKept { close(connection) }
+        return isKept
+    }
+
+    private func leave(_ connection: Int32) {
+        state.withLock { _ = $0.open.remove(connection) }
+        close(connection)
+    }
+
+    // MARK: One request
+
+    private func serve(_ client: Int32) {
+        defer { leave(client) }
+        guard let request = LyingHub.message(from: client) else { return }
+        let path = request.head.split(separator: " ").dropFirst().first.map(String.init) ?? ""
+        let up = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | O_CLOEXEC, 0)
+        guard keep(up) else { return }
+        defer { leave(up) }
+        var place = LyingHub.place(port: hub)
+        let isUp = withUnsafeMutablePointer(to: &place) { place in
+            place.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                connect(up, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+            }
+        }
+        guard isUp else { return }
+        let head = LyingHub.head(request.head, with: "Connection: close")
+        LyingHub.send(Array(head.utf8) + request.body, to: up)
+        let lie = path.contains("/feed") ? nil : state.withLock { $0.lie }
+        if let lie, let answer = LyingHub.message(from: up, toEnd: true),
+            !answer.head.lowercased().contains("chunked")
+        {
+            var body = answer.body
+            if let other = lie(path, body) {
+                body = other
+                state.withLock { $0.told += 1 }
+            }
+            let head = LyingHub.head(
+                answer.head, with: "Connection: close\r\nContent-Length: \(body.count)")
+            LyingHub.send(Array(head.utf8) + body, to: client)
+            return
+        }
+        pass(from: up, to: client)
+    }
+
+    /// As it comes; the connection is used once.
+    private func pass(from up: Int32, to client: Int32) {
+        var head: [UInt8]? = []
+        var piece = [UInt8](repeating: 0, count: 1 << 16)
+        while true {
+            let count = read(up, &piece, piece.count)
+            guard count > 0 else { return }
+            var bytes = Array(piece[..<count])
+            if let begun = head {
+                bytes = begun + bytes
+                guard let end = Data(bytes).range(of: Data("\r\n\r\n".utf8)) else {
+                    head = bytes
+                    continue
+                }
+                head = nil
+                let text = String(decoding: bytes[..<end.lowerBound], as: UTF8.self)
+                let other = LyingHub.head(text, with: "Connection: close")
+                bytes = Array(other.utf8) + bytes[end.upperBound...]
+            }
+            guard LyingHub.send(bytes, to: client) else { return }
+        }
+    }
+
+    /// Without its own words on what the line says.
+    private static func head(_ head: String, with line: String) -> String {
+        let names = line.lowercased().components(separatedBy: "\r\n").map {
+            $0.prefix { $0 != ":" } + ":"
+        }
+        var lines = head.components(separatedBy: "\r\n").filter { line in
+            !names.contains { line.lowercased().hasPrefix($0) }
+        }
+        lines.insert(line, at: 1)
+        return lines.joined(separator: "\r\n") + "\r\n\r\n"
+    }
+
+    private static func message(
+        from connection: Int32, toEnd: Bool = false
+    ) -> (head: String, body: [UInt8])? {
+        var bytes: [UInt8] = []
+        var piece = [UInt8](repeating: 0, count: 1 << 16)
+        var wanted: Int?
+        var start = 0
+        while wanted.map({ bytes.count < $0 }) ?? true {
+            let count = read(connection, &piece, piece.count)
+            guard count > 0 else { break }
+            bytes += piece[..<count]
+            guard wanted == nil, let end = Data(bytes).range(of: Data("\r\n\r\n".utf8)) else {
+                continue
+            }
+            start = end.upperBound
+            let head = String(decoding: bytes[..<end.lowerBound], as: UTF8.self)
+            let length = head.components(separatedBy: "\r\n").first {
+                $0.lowercased().hasPrefix("content-length:")
+            }?.split(separator: ":").last.flatMap { Int($0.trimmingCharacters(in: .whitespaces)) }
+            wanted = toEnd && length == nil ? .max : start + (length ?? 0)
+        }
+        guard wanted != nil else { return nil }
+        return (
+            String(decoding: bytes[..<(start - 4)], as: UTF8.self), Array(bytes[start...])
+        )
+    }
+
+    @discardableResult
+    private static func send(_ bytes: some Collection<UInt8>, to connection: Int32) -> Bool {
+        let bytes = Array(bytes)
+        var sent = 0
+        while sent < bytes.count {
+            let count = bytes[sent...].withUnsafeBytes {
+                Glibc.send(connection, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+            }
+            guard count > 0 else { return false }
+            sent += count
+        }
+        return true
+    }
+}

@@ -1,0 +1,144 @@
+import Foundation
+import HubProtocol
+import Model
+import Reconcile
+import Support
+import Testing
+
+/// A hub that was taken over, or is broken, does not take a device down: what it says is refused,
+/// in words, and the device goes on when it tells the truth again.
+@Suite("A hub that lies", .serialized) struct LyingHubTests {
+    private struct Lie {
+        var name: String
+        /// The part of a path that it is an answer to.
+        var path: String
+        /// In what the status says; nil where it may stay in step.
+        var word: String?
+        var tell: @Sendable ([UInt8]) -> [UInt8]
+    }
+
+    private static func page(
+        _ name: String, _ word: String?, _ change: @escaping @Sendable (inout ChangesAnswer) -> Void
+    ) -> Lie {
+        Lie(name: name, path: "/changes", word: word) { bytes in
+            guard var page = ChangesAnswer(packed: bytes) else { return bytes }
+            change(&page)
+            return page.packed
+        }
+    }
+
+    private static func item(
+        _ name: String, _ word: String, _ change: @escaping @Sendable (inout ItemState) -> Void
+    ) -> Lie {
+        page(name, word) { page in
+            page.changes = page.changes.map { entry in
+                guard case .item(var state) = entry, state.kind == .file else { return entry }
+                change(&state)
+                return .item(state)
+            }
+        }
+    }
+
+    private static let lies: [Lie] = [
+        item("a size", "at most") { $0.current?.size = 1 << 63 },
+        item("the largest size", "at most") { $0.current?.size = .max },
+        item("a name", "A name") { $0.placement.name = "../up" },
+        item("an empty name", "A name") { $0.placement.name = "" },
+        item("a kind", "contents") { $0.kind = .directory },
+        item("a link", "link") { ($0.kind, $0.current) = (.symlink, nil) },
+        item("itself", "in itself") { $0.placement.parent = $0.id },
+        item("parents", "parents") { state in
+            state.current?.parents = (0..<100).map { _ in .random() }
+        },
+        item("a sequence", "63 bits") { $0.sequence = .max },
+        page("a page without end", "does not end") { ($0.next, $0.head) = (1, $0.head + 1000) },
+        page("a journal that goes back", "back") { ($0.next, $0.head, $0.changes) = (1, 1, []) },
+        page("a head", "63 bits") { ($0.next, $0.head) = (.max, .max) },
+        page("the end of time", "time") { $0.time = .max },
+        page("the beginning of time", "time") { $0.time = .min },
+        page("what was done", "knows more") { $0.acknowledged = 1 << 40 },
+        page("another epoch", "knows more") { $0.deviceEpoch = 77 },
+        Lie(name: "no page", path: "/changes", word: "as a hub does") { _ in [1, 2, 3] },
+        Lie(name: "an endless item", path: "/changes", word: "as a hub does") { bytes in
+            bytes.prefix(68) + [255, 255, 255, 255, 0]
+        },
+    ]
+
+    private static let lettersOfOurs: [Lie] = [
+        Lie(name: "no verdicts", path: "/commit", word: "answers") { _ in
+            Array(
+                """
+                {"results":[],"head":9,"volumeEpoch":"\(Identifier.root)","received":1,"answered":1}
+                """.utf8)
+        },
+        Lie(name: "a verdict at no time", path: "/commit", word: "time") { bytes in
+            let text = String(decoding: bytes, as: UTF8.self)
+            return Array(
+                text.replacing(/"answered":\d+/, with: "\"answered\":9223372036854775807").utf8)
+        },
+        Lie(name: "what is there", path: "/have", word: "have") { _ in [] },
+        Lie(name: "no JSON", path: "/commit", word: "as a hub does") { _ in [0, 1, 2] },
+    ]
+
+    @Test("about anything: the device stays up and says what it refused") func anything() throws {
+        try Fleet.with(1) { fleet in
+            let liar = try LyingHub(before: fleet.hub)
+            defer { liar.stop() }
+            let device = try MountedVolume(options: ["name=team"])
+            defer { device.cleanUp() }
+            func signIn() throws -> Command.Result {
+                try Programs.fsctl(
+                    "signin", liar.address, "--code", try fleet.hub.invite(), "--at", device.path
+                ).run()
+            }
+            liar.lie { path, body in
+                guard path.hasSuffix("/volumes") else { return nil }
+                let text = String(decoding: body, as: UTF8.self)
+                let other = text.replacing(/"chunkKey":"[^"]*"/, with: "\"chunkKey\":\"AQI=\"")
+                return Array(other.utf8)
+            }
+            let refused = try signIn()
+            #expect(refused.status != 0 && refused.errors.contains("32"), "\(refused.errors)")
+            liar.lie(nil)
+            let signedIn = try signIn()
+            #expect(signedIn.status == 0, "\(signedIn.errors)")
+            for (number, lie) in Self.lies.enumerated() {
+                try deceive(liar, with: lie, device, fleet) {
+                    try fleet.put(0, "note \(number)", "\(number)")
+                }
+                try wait(seconds: 60, for: "note \(number) after \(lie.name); \(device.said)") {
+                    let path = "\(device.path)/note \(number)"
+                    return (try? String(contentsOfFile: path, encoding: .utf8)) == "\(number)"
+                        ? true : nil
+                }
+            }
+            for (number, lie) in Self.lettersOfOurs.enumerated() {
+                try deceive(liar, with: lie, device, fleet) {
+                    try Data("\(number)".utf8).write(
+                        to: URL(filePath: "\(device.path)/letter \(number)"))
+                }
+                try wait(seconds: 60, for: "letter \(number) after \(lie.name); \(device.said)") {
+                    fleet.text(0, "letter \(number)") == "\(number)" ? true : nil
+                }
+            }
+            try device.unmount()
+        }
+    }
+
+    private func deceive(
+        _ liar: LyingHub, with lie: Lie, _ device: MountedVolume, _ fleet: Fleet,
+        _ work: () throws -> Void
+    ) throws {
+        liar.lie { path, body in path.contains(lie.path) ? lie.tell(body) : nil }
+        try work()
+        var last = ""
+        try wait(seconds: 60, for: "the device to refuse \(lie.name): \(last)") { () -> Bool? in
+            let hub = try fleet.report(device).hub
+            last = "\(hub?.state ?? "") \(hub?.reason ?? "")"
+            guard liar.told > 0 else { return nil }
+            guard let word = lie.word, !last.contains(word) else { return true }
+            return nil
+        }
+        liar.lie(nil)
+    }
+}
