@@ -8,8 +8,11 @@ struct Room: Sendable {
 }
 
 extension Hub {
+    private static let smallBytes: UInt64 = 256 << 10
+
     /// Chunks that no version names are kept for a while, too: with all that is kept, they may be
-    /// as much as the quota and one upload.
+    /// as much as the quota and one upload. What is small has as much room for itself: a document
+    /// that is too large does not keep it out.
     ///
     /// - Throws: `.quota`.
     func room(for bytes: UInt64, of id: Identifier) async throws -> Room {
@@ -18,13 +21,14 @@ extension Hub {
             return coming[id] ?? 0
         }
         let room = Room(account: id, bytes: bytes)
+        let beyond = UInt64(HubLimits.uploadBytes) * (bytes <= Hub.smallBytes ? 2 : 1)
         do {
             let isThere = try await ledger.read { transaction in
                 guard let account = try transaction.account(id), let quota = account.quota else {
                     return true
                 }
                 let kept = account.used + (try transaction.unusedBytes(ofAccount: id))
-                return kept + coming <= quota + UInt64(HubLimits.uploadBytes)
+                return kept + coming <= quota + beyond
             }
             if isThere { return room }
         } catch {
