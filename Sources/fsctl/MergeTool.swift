@@ -36,11 +36,22 @@ struct MergeTool {
             + "\"$LOCAL\" \"$REMOTE\" \"$BASE\" \"$MERGED\"",
     ]
 
-    /// Nil: git is not there, or knows none of that name.
+    /// Nil: git is not there, or knows none of that name. A repository's own settings do not count,
+    /// nor does a file on a volume: who writes there from another device could run anything here.
     private static func configured(_ name: String) -> String? {
-        let said = output(of: ["git", "config", "--get", "mergetool.\(name).cmd"])
-        let line = said.map { $0.prefix { $0 != "\n" } } ?? ""
-        return line.isEmpty ? nil : String(line)
+        let key = "mergetool.\(name).cmd"
+        let said = output(of: ["git", "-C", "/", "config", "--show-origin", "-z", "--get", key])
+        let words = said?.split(separator: "\0", omittingEmptySubsequences: false) ?? []
+        guard words.count > 1, !words[1].isEmpty else { return nil }
+        let file = FilePath(String(words[0].drop { $0 != ":" }.dropFirst()))
+        if words[0].hasPrefix("file:"), Scratch.isOnVolume(file) { return nil }
+        return String(words[1])
+    }
+
+    /// A name that no shell reads as more than one word or as anything else, as tools are often
+    /// configured without quotes. The end stays, by which a tool tells the kind of a text.
+    static func safeName(_ word: String, _ name: Name) -> [UInt8] {
+        Array("\(word)_".utf8) + name.bytes.suffix(240).map { Scratch.isSafe($0) ? $0 : 0x5f }
     }
 
     /// One conflict version after the other; each merge is a save, which settles that version.
@@ -53,6 +64,10 @@ struct MergeTool {
         let place = try Document(settling.path)
         let history = try place.history()
         var report = ResolutionReport(current: settling.document.current?.number, settled: [])
+        let mode: UInt32
+        do throws(Errno) { mode = try settling.path.status().st_mode } catch {
+            throw VolumeError(.notFound, "cannot read \(settling.path): \(error)")
+        }
         for conflict in settling.document.conflicts {
             let scratch = try Scratch()
             let base = history.versions.first { $0.number == conflict.base }
@@ -62,15 +77,13 @@ struct MergeTool {
                 ("LOCAL", settling.path), ("MERGED", settling.path),
             ].map { word, source throws(VolumeError) in
                 let copy = try scratch.copy(
-                    source, as: Array("\(word) ".utf8) + settling.path.name.bytes.prefix(240))
+                    source, as: MergeTool.safeName(word, settling.path.name))
                 setenv(word, String(decoding: copy.bytes, as: UTF8.self), 1)
                 return copy
             }
-            try run()
-            let merged = files[3]
-            try Restoration(
-                contents: VersionContents(of: merged), target: settling.path, replaces: true
-            ).run()
+            try run(in: scratch)
+            let merged = try VersionContents(of: files[3], mode: mode)
+            try Restoration(contents: merged, target: settling.path, replaces: true).run()
             let last = try settling.ask(nil, settling: [conflict.version.number])
             report = ResolutionReport(
                 current: last.current, settled: report.settled + last.settled)
@@ -78,9 +91,12 @@ struct MergeTool {
         return report
     }
 
-    private func run() throws(VolumeError) {
-        let line = ["sh", "-c", command]
-        var words = line.map { strdup($0) } + [nil]
+    /// In the directory of the copies: what a tool reads from where it is started, as git does, is
+    /// nothing from the volume then.
+    private func run(in scratch: Scratch) throws(VolumeError) {
+        let line = ["sh", "-c", "cd -- \"$1\" && eval \"$2\"", "sh"].map(FilePath.init(_:))
+        let all = line + [scratch.path, FilePath(command)]
+        var words = all.map { $0.withCString { strdup($0) } } + [nil]
         defer { for word in words { free(word) } }
         let process = cl_spawn("sh", &words, 0, 1, 2, -1, 0)
         guard process >= 0 else {

@@ -7,7 +7,7 @@ import SystemCalls
 // A package: the whole tree beside it, then both change places in one step.
 extension Restoration {
     func restorePackage(_ part: FilePath, exists: Bool) throws(VolumeError) {
-        remove(part)
+        part.removeTree()
         do throws(VolumeError) {
             try make(part, mode: 0o700)
             for index in contents.entries.indices { try make(entry: index, in: part) }
@@ -15,11 +15,11 @@ extension Restoration {
             sync(part)
             try settle(part, flags: exists ? 2 : 1)
         } catch {
-            remove(part)
+            part.removeTree()
             throw error
         }
         // Now the old tree, which history has.
-        if exists { remove(part) }
+        if exists { part.removeTree() }
     }
 
     private func make(_ directory: FilePath, mode: mode_t) throws(VolumeError) {
@@ -87,20 +87,22 @@ extension Restoration {
         _ = cl_syncfs(descriptor)
         _ = cl_close(descriptor)
     }
+}
 
+extension FilePath {
     /// A tree of ours, symlinks not followed; what cannot be removed stays.
-    private func remove(_ path: FilePath) {
-        guard path.kind == .directory else {
-            _ = path.withCString { unlink($0) }
+    func removeTree() {
+        guard kind == .directory else {
+            _ = withCString { unlink($0) }
             return
         }
-        _ = path.withCString { chmod($0, 0o700) }
-        for name in names(in: path) { remove(path.appending(name)) }
-        _ = path.withCString { rmdir($0) }
+        _ = withCString { chmod($0, 0o700) }
+        for name in names { appending(name).removeTree() }
+        _ = withCString { rmdir($0) }
     }
 
-    private func names(in directory: FilePath) -> [Name] {
-        guard let stream = directory.withCString({ opendir($0) }) else { return [] }
+    private var names: [Name] {
+        guard let stream = withCString({ opendir($0) }) else { return [] }
         defer { closedir(stream) }
         var names: [Name] = []
         while let entry = readdir(stream) {

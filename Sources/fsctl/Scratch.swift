@@ -4,13 +4,17 @@ import Glibc
 import Model
 import SystemCalls
 
-/// A directory of our own for copies, gone with this object.
+/// A directory of our own for copies, gone with this object and all that a program left in it. No
+/// byte of its path means anything to a shell, and it is on no volume.
 final class Scratch {
-    private let path: FilePath
-    private var copies: [FilePath] = []
+    let path: FilePath
 
     init() throws(VolumeError) {
-        let above = getenv("TMPDIR").map { String(cString: $0) } ?? "/tmp"
+        let wanted = getenv("TMPDIR").map { FilePath(cString: $0) }
+        let fits = wanted.map {
+            $0.isAbsolute && $0.bytes.allSatisfy(Scratch.isSafe) && !Scratch.isOnVolume($0)
+        }
+        let above = fits == true ? wanted?.description ?? "/tmp" : "/tmp"
         var template = Array("\(above)/concord-merge.XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else {
             throw VolumeError(.system, "cannot make a directory in \(above): \(Errno(errno))")
@@ -18,15 +22,23 @@ final class Scratch {
         path = FilePath(cString: template)
     }
 
-    deinit {
-        for copy in copies { _ = copy.withCString { unlink($0) } }
-        _ = path.withCString { rmdir($0) }
+    deinit { path.removeTree() }
+
+    /// Letters, digits, what is not ASCII, and marks that mean nothing to a shell.
+    static func isSafe(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, 0x80...: true
+        case let mark: Array("/._-+,@".utf8).contains(mark)
+        }
+    }
+
+    static func isOnVolume(_ path: FilePath) -> Bool {
+        path.withCString { cl_filesystem_type($0) } == Int(CL_FUSE)
     }
 
     /// Nil: an empty file.
     func copy(_ source: FilePath?, as name: [UInt8]) throws(VolumeError) -> FilePath {
         let target = path.appending(Name(bytes: name))
-        copies.append(target)
         try Scratch.copy(source, to: target)
         return target
     }
@@ -59,7 +71,7 @@ final class Scratch {
         let file = Descriptor(owning: descriptor)
         guard let source else { return }
         var offset: Int64 = 0
-        try VersionContents(of: source).read(0) { (piece) throws(VolumeError) in
+        try VersionContents(of: source, mode: 0o600).read(0) { (piece) throws(VolumeError) in
             try put(piece, into: file, at: offset, target)
             offset += Int64(piece.count)
         }

@@ -39,13 +39,13 @@ struct VersionContents {
         source = .daemon(client, id: id, number: version.number)
     }
 
-    /// A plain file, as if it were a version.
-    init(of file: FilePath) throws(VolumeError) {
+    /// A plain file, as if it were a version that had this mode.
+    init(of file: FilePath, mode: UInt32) throws(VolumeError) {
         isPackage = false
         source = .hidden(file)
         do throws(Errno) {
             let status = try file.status()
-            let mode = UInt16(truncatingIfNeeded: status.st_mode & 0o7777)
+            let mode = UInt16(truncatingIfNeeded: mode & 0o7777)
             let entry = Manifest.Entry(mode: mode, size: UInt64(status.st_size))
             entries = [ContentsReport.Entry(entry)]
         } catch {

@@ -185,6 +185,54 @@ import Testing
         }
     }
 
+    @Test("what a merge tool makes has the document's mode, in its name nothing is for a shell")
+    func toolModes() throws {
+        try Fleet.with(2) { fleet in
+            let name = "a; touch 'x' $HOME \u{e9}.sh"
+            try fleet.conflict(name)
+            try fleet.script(1, "chmod 751 a*.sh")
+            try fleet.settle()
+            try fleet.script(
+                0,
+                """
+                export HOME=$(mktemp -d) TMPDIR="$(mktemp -d)/with space"
+                mkdir "$TMPDIR"
+                git config --global mergetool.join.cmd 'cat $BASE $LOCAL $REMOTE > $MERGED; :>left'
+                fsctl resolve a*.sh --tool join
+                [ -z "$(ls "$TMPDIR")" ]; [ "$(ls | wc -l)" = 1 ]
+                [ "$(stat -c %a a*.sh)" = 751 ]
+                rm -r "$HOME" "${TMPDIR%/*}"
+                """)
+            try fleet.settle()
+            try fleet.expect(name, "baseby 1by 0", conflicts: [])
+            try fleet.script(1, "[ \"$(stat -c %a a*.sh)\" = 751 ]")
+        }
+    }
+
+    @Test("no setting of git that lies on the volume decides what runs")
+    func syncedSettings() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.conflict("a.txt")
+            try fleet.script(
+                0,
+                """
+                export HOME="$PWD/home"; mkdir home; git init -q .
+                git config mergetool.local.cmd 'touch "$HOME/ran"; cp "$LOCAL" "$MERGED"'
+                git config --global mergetool.global.cmd 'touch "$HOME/ran"; cp "$LOCAL" "$MERGED"'
+                no fsctl resolve a.txt --tool local
+                no fsctl resolve a.txt --tool global
+                GIT_DIR="$PWD/.git" no fsctl resolve a.txt --tool local
+                [ ! -e home/ran ]
+                export HOME=$(mktemp -d) TMPDIR="$PWD"
+                git config --global mergetool.where.cmd 'git rev-parse && touch "$HOME/ran"; false'
+                no fsctl resolve a.txt --tool where
+                [ ! -e "$HOME/ran" ]; rm -r "$HOME" .git home
+                """)
+            try fleet.settle()
+            try fleet.expect("a.txt", "by 1", conflicts: ["by 0"])
+        }
+    }
+
     @Test("packages: shown as directories, chosen whole") func packages() throws {
         try Fleet.with(2) { fleet in
             try fleet.script(0, "mkdir a.rtfd; echo base > a.rtfd/TXT; echo pic > a.rtfd/pic")
