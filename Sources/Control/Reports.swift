@@ -34,6 +34,8 @@ package struct VolumeReport: Codable, Hashable, Sendable {
     /// What would give way to programs that need space.
     package var freeableBytes: Int64?
     package var problems: [String]
+    /// What a person may want to know though nothing is wrong; left out when there is none.
+    package var notices: [String]?
     /// Documents that have versions in conflict.
     package var conflicts: Int?
     /// Left out while the volume belongs to no hub.

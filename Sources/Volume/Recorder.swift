@@ -110,7 +110,7 @@ final class Recorder: @unchecked Sendable {
         var scannedItems = 0
         /// By subject, so that each is told once.
         var problems: [String: String] = [:]
-        /// What was let go for want of space.
+        /// What was let go for want of space: that is how it is meant to be, and no problem.
         var letGo: String?
     }
 

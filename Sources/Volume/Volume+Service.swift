@@ -29,6 +29,8 @@ package struct VolumeStatus: Sendable {
     package var freeableBytes: Int64
     /// What a person should know: a sentence each.
     package var problems: [String]
+    /// The same, where nothing is wrong.
+    package var notices: [String]
 }
 
 /// How a document is doing.
@@ -80,8 +82,8 @@ extension Volume {
             storeBytes: historyBytes + journalBytes + store.reserve.size,
             journalBytes: journalBytes, reserveBytes: store.reserve.size,
             freeableBytes: freeableBytes,
-            problems: report.problems.sorted { $0.key < $1.key }.map(\.value)
-                + [report.letGo].compactMap(\.self))
+            problems: report.problems.sorted { $0.key < $1.key }.map(\.value),
+            notices: [report.letGo].compactMap(\.self))
     }
 
     private var journalBytes: Int64 {

@@ -15,6 +15,7 @@ extension VolumeReport {
         (journalBytes, reserveBytes) = (status.journalBytes, status.reserveBytes)
         freeableBytes = status.freeableBytes
         problems = status.problems
+        notices = status.notices.isEmpty ? nil : status.notices
     }
 }
 

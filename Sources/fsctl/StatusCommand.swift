@@ -52,6 +52,7 @@ struct StatusCommand: ParsableCommand {
             lines.append(("Conflicts", line))
         }
         if let hub = report.hub { lines += StatusCommand.lines(hub) }
+        lines += (report.notices ?? []).map { ("Notice", $0) }
         var problems = report.problems.map { ("Problem", $0) }
         for (path, reason) in (report.hub?.problems ?? [:]).sorted(by: { $0.key < $1.key }) {
             problems.append(("Problem", "\(path): \(reason)"))
