@@ -4,7 +4,7 @@ import Model
 import SystemCalls
 
 /// The directory that holds a device's volume: `tree/`, `journal.sqlite`, `chunks/`, `stash/`,
-/// `incoming/`, `reserve` and `lock`.
+/// `incoming/`, `reserve` and `lock`, and a word for who finds it (`README.txt`).
 ///
 /// One process owns a store while it has it open: the lock is the kernel's and dies with the
 /// process.
@@ -76,7 +76,25 @@ package final class Store: Sendable {
         for (name, mode) in [("tree", 0o755), ("stash", 0o700)] as [(String, mode_t)] {
             try makePart(name, mode, in: directory)
         }
+        let note = try? Descriptor(
+            opening: noteName, in: directory, flags: O_WRONLY | O_CREAT | O_EXCL, mode: 0o644)
+        if let note { try? writeFully(note.raw, Array(noteText.utf8), at: 0) }
     }
+
+    /// For who finds the store without Concord, and copies what is in it.
+    static let noteName = "README.txt"
+    private static let noteText = """
+        This is a volume of Concord. The files in the directory tree are yours, under their names.
+
+        Documents that are on the hub alone are placeholders there: files that have the attribute
+        user.concord.absent, and nothing but zeros to read. Do not take those zeros for contents,
+        and do not copy them. What they are:
+
+            getfattr -R -P --absolute-names -n user.concord.absent tree 2>/dev/null
+
+        To have everything, mount the volume and run: fsctl download MOUNT
+
+        """
 
     private static func makePart(_ name: String, _ mode: mode_t, in directory: Int32)
         throws(Errno)

@@ -191,17 +191,21 @@ extension Volume {
             let times = known.times
             status.st_mtim = Timestamp(nanoseconds: times.modified).timespec
             status.st_ctim = Timestamp(nanoseconds: times.changed).timespec
-            status.st_blocks = max(status.st_blocks, (status.st_size + 511) / 512)
+            status.st_blocks = max(status.st_blocks, Volume.absentBlocks)
             return
         }
         guard status.st_blocks < (status.st_size + 511) / 512, let file = file(),
             AbsentMark(of: file) != nil
         else { return }
-        status.st_blocks = (status.st_size + 511) / 512
+        status.st_blocks = max(status.st_blocks, Volume.absentBlocks)
         if let modified = AbsentMark.modified(ofFilling: file) {
             status.st_mtim = Timestamp(nanoseconds: modified).timespec
         }
     }
+
+    /// What a placeholder takes on the disk: nothing. But tar(1) believes of a file with no block
+    /// that it is nothing but zeros, and archives it without reading.
+    private static let absentBlocks: blkcnt_t = 1
 
     /// A program has set attributes of a file, its modification time among them or not.
     package func attributesSet(on file: Int32, status: stat, modified: Bool) {
