@@ -5,10 +5,10 @@ import Model
 import SystemCalls
 import Volume
 
-// Renames and links that make a placeholder's bytes another document's, or a part of a package. Its
-// mark says whose bytes are missing, and zeros are nobody's contents: so the bytes are fetched
-// first, as for an open, and the call fails when they cannot be had. A placeholder that only gets
-// another name goes on without its bytes.
+// Renames, links and attributes that make a placeholder's bytes another document's, or a part of a
+// package. Its mark says whose bytes are missing, and zeros are nobody's contents: so the bytes are
+// fetched first, as for an open, and the call fails when they cannot be had. A placeholder that
+// only gets another name goes on without its bytes.
 extension Driver {
     /// What has to be here before a rename is carried out.
     enum Needed {
@@ -146,11 +146,19 @@ extension Driver {
         case .file(let file):
             if try haveWhole(request, file, again) { retry(request, else: {}, again) }
         case .directory(let directory):
-            parking.park(
-                request, on: .questions,
-                { () throws(Errno) in try Volume.placeholders(below: directory.raw) },
-                answer: { self.fetch($1[...], below: directory, for: $0, again) })
+            fetchAll(below: directory, for: request, again)
         }
+    }
+
+    /// Fetches what is absent below a directory that becomes a package, and then goes on.
+    func fetchAll(
+        below directory: SharedDescriptor, for request: Request,
+        _ go: @escaping @Sendable (Request) -> Void
+    ) {
+        parking.park(
+            request, on: .questions,
+            { () throws(Errno) in try Volume.placeholders(below: directory.raw) },
+            answer: { self.fetch($1[...], below: directory, for: $0, go) })
     }
 
     /// One file after the other.

@@ -41,7 +41,11 @@ extension Driver {
             if DocumentAttribute(name) != nil || isOurs(name) { throw Errno(EPERM) }
             let node = try node(id)
             let file = try descriptor(node)
-            if gate.isApplier(request.caller.process) { try admitChange(of: node) }
+            let isApplier = gate.isApplier(request.caller.process)
+            if isApplier { try admitChange(of: node) }
+            if !isApplier, strcmp(name, Self.packageAttribute) == 0, try isDirectory(file) {
+                return makePackage(request, node, file, Array(value), flags: flags)
+            }
             // Setting an ACL may clear the set-group-id bit, by the rights of who sets it.
             let isACL = strcmp(name, "system.posix_acl_access") == 0
             let set = {
@@ -64,6 +68,28 @@ extension Driver {
             request.done()
         }
     }
+
+    /// Zeros are no part of a package: the bytes of placeholders come first.
+    private func makePackage(
+        _ request: Request, _ node: Node, _ file: SharedDescriptor, _ value: [UInt8], flags: Int32
+    ) {
+        let set: @Sendable (Request) -> Void = { [self] request in
+            request.answer { () throws(Errno) in
+                try check(
+                    cl_setxattr_fd(file.raw, Self.packageAttribute, value, value.count, flags))
+                noteAttribute(Self.packageAttribute, of: node)
+                request.done()
+            }
+        }
+        if value.isEmpty || value[0] == UInt8(ascii: "0") { return set(request) }
+        fetchAll(below: file, for: request, set)
+    }
+
+    private func isDirectory(_ file: SharedDescriptor) throws(Errno) -> Bool {
+        Trace(try file.status()).isDirectory
+    }
+
+    private static var packageAttribute: String { "user.concord.package" }
 
     private func noteAttribute(_ name: UnsafePointer<CChar>, of node: Node) {
         if strcmp(name, "user.concord.package") == 0 {

@@ -4,11 +4,14 @@ import Model
 // Placeholders: what is not here is neither cut nor kept, and is no change.
 extension Recorder {
     /// Whoever the mark names shows that version. Another document has the inode when it was linked
-    /// or moved aside: it has no version of its own until the bytes are here.
+    /// or moved aside: it has no version of its own until the bytes are here, which are fetched.
     func noteAbsent(_ found: AbsentLive, in recording: inout Recording) {
         guard found.mark.item == recording.item.id, found.mark.version == recording.item.current
         else {
             recording.isLiveLeft = true
+            if found.mark.item != recording.item.id {
+                fetch(found.descriptor.raw, of: recording.item)
+            }
             return
         }
         recording.absent = found

@@ -67,6 +67,12 @@ extension Recorder {
             // Adopted before; what was done to it since is to be seen by its contents.
             return false
         }
+        if let target = try t.item(parent: parent, name: name), target.id != mark.item,
+            target.inode == trace.inode, target.latest > 0
+        {
+            // Known as this document's, to whose name it was moved while nobody watched.
+            return false
+        }
         guard let adoption = try adoption(of: mark, trace, named: name, in: parent, t) else {
             return false
         }

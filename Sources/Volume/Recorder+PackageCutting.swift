@@ -18,11 +18,12 @@ extension Recorder {
         if item.deleted == nil {
             guard let cut = try cutPackage(item, former, syncs: syncs) else {
                 postpone(item.key)
-                if work.attempts > 8 { startScan() }
+                if work.attempts > 8, !moved.contains(item.key) { startScan() }
                 return nil
             }
             live = cut
         }
+        endFetching(of: item.key)
         var recording = Recording(item: item, work: work)
         let current = try version(item.current, of: item)
         if let live {
@@ -150,6 +151,11 @@ extension Recorder {
             builder.newest = status(root.raw).changed
             try builder.add(directory: root.raw, path: [])
             guard !builder.isBusy else { return nil }
+            for inner in builder.absent {
+                let file = try openBeneath(inner, from: root.raw, flags: O_PATH)
+                fetch(file.raw, of: item)
+            }
+            guard builder.absent.isEmpty else { return nil }
             packageCuts[item.key] = builder.files
             for file in builder.files.values { memory.packaged[file.trace.inode] = item.key }
             for (inode, directory) in builder.directories {
@@ -176,7 +182,9 @@ extension Volume {
             var builder = PackageBuilder(known: [:], nil, unchangedSince: 0)
             if trace.isDirectory {
                 try builder.add(directory: file.raw, path: [])
-                if !builder.isBusy { return (builder.manifest, builder.trace(of: trace)) }
+                if !builder.isBusy, builder.absent.isEmpty {
+                    return (builder.manifest, builder.trace(of: trace))
+                }
             } else if trace.isFile {
                 let chunks = try? cutFile(file.raw, size: trace.size)
                 let isStill = !Trace(try file.status()).differs(from: trace)
@@ -217,6 +225,8 @@ private struct PackageBuilder {
     var files: [[UInt8]: PackageFile] = [:]
     var directories: [UInt64: [Name]] = [:]
     var isBusy = false
+    /// Placeholders, whose bytes have to be here before it is a version.
+    var absent: [[Name]] = []
 
     init(
         known: [[UInt8]: PackageFile], _ manifest: Manifest?, unchangedSince: Int64,
@@ -269,7 +279,9 @@ private struct PackageBuilder {
             entry.size = UInt64(entry.target.count)
             entries.append(entry)
         } else if trace.isFile {
-            guard let chunks = try chunks(of: name, trace, in: directory, key: entry.path) else {
+            let chunks = try chunks(of: name, trace, in: directory, key: entry.path)
+            guard let chunks else {
+                if !isBusy { absent.append(path) }
                 return
             }
             entry.size = UInt64(trace.size)
@@ -291,6 +303,7 @@ private struct PackageBuilder {
         return Array(buffer[..<length])
     }
 
+    /// Nil: a program is at it, or it is a placeholder.
     private mutating func chunks(
         of name: Name, _ trace: Trace, in directory: Int32, key: [UInt8]
     ) throws(Errno) -> [ChunkReference]? {
@@ -300,6 +313,7 @@ private struct PackageBuilder {
             isBusy = true
             return nil
         }
+        if AbsentMark(of: file.raw, size: trace.size) != nil { return nil }
         if let before = known[key], !before.trace.differs(from: trace) {
             files[key] = before
             return before.chunks

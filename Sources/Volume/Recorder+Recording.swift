@@ -219,7 +219,9 @@ extension Recorder {
         var log: Name?
         if item.deleted == nil {
             switch try openLive(item, work, syncs: syncs) {
-            case .found(let file): live = file
+            case .found(let file):
+                live = file
+                endFetching(of: item.key)
             case .logged(let found):
                 tell(item, of: found)
                 log = found
@@ -248,6 +250,7 @@ extension Recorder {
             return nil
         }
         untell("document \(item.key)")
+        if item.deleted != nil { endFetching(of: item.key) }
         return recording
     }
 

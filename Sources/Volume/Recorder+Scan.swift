@@ -81,6 +81,7 @@ extension Recorder {
             return
         }
         let trace = status(directory.raw)
+        try reclassify(&item, path, directory.raw, t)
         let before = item
         item.inode = trace.inode
         if before.inode != trace.inode, memory.locations[before.inode] == .directory(key) {
@@ -100,6 +101,19 @@ extension Recorder {
         }
         memory.locations[trace.inode] = .directory(key)
         try compareEntries(of: key, directory.raw, t)
+    }
+
+    /// Somebody set or removed the attribute that makes a package of a directory.
+    private func reclassify(
+        _ item: inout Item, _ path: [Name], _ directory: Int32, _ t: Transaction
+    ) throws {
+        guard let name = path.last else { return }
+        let kind = packageKind(of: name, directory)
+        guard kind != item.kind else { return }
+        item.kind = kind
+        try t.update(item)
+        try convert(item, t)
+        item = try t.item(item.key) ?? item
     }
 
     /// What lies in a package must be known before a program moves it.

@@ -19,6 +19,8 @@ final class Recorder: @unchecked Sendable {
     let stash: Stash
     let journal: Journal
     let packs: PackStore
+    let hydration: Hydration
+    let moved = MovedPlaceholders()
     let events: EventQueue
     let settings: Settings
     /// As whom it records: a hub may know this device by another name.
@@ -128,10 +130,11 @@ final class Recorder: @unchecked Sendable {
     }
 
     init(
-        tree: Int32, stash: Stash, journal: Journal, packs: PackStore, events: EventQueue,
-        settings: Settings, device: Device, kept: KeptContents, unrecorded: UnrecordedContents,
-        powerLoss: PowerLoss?, log: Logger, ignoreFile: IgnoreFile, leftovers: [Stash.Entry],
-        incoming: Incoming, displaced: [Name], reserve: Reserve, room: Room
+        tree: Int32, stash: Stash, journal: Journal, packs: PackStore, hydration: Hydration,
+        events: EventQueue, settings: Settings, device: Device, kept: KeptContents,
+        unrecorded: UnrecordedContents, powerLoss: PowerLoss?, log: Logger,
+        ignoreFile: IgnoreFile, leftovers: [Stash.Entry], incoming: Incoming,
+        displaced: [Name], reserve: Reserve, room: Room
     ) {
         self.reserve = reserve
         self.room = room
@@ -139,6 +142,7 @@ final class Recorder: @unchecked Sendable {
         self.stash = stash
         self.journal = journal
         self.packs = packs
+        self.hydration = hydration
         self.events = events
         self.settings = settings
         pace = Pace(settings)

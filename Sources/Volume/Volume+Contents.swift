@@ -25,7 +25,10 @@ package struct Arriving: Sendable {
 // Contents on demand: which documents are here, and how they come and go.
 extension Volume {
     /// Where absent bytes come from; nil: nowhere, and whoever needs them is told at once.
-    package func setRemote(_ remote: (any RemoteContents)?) { hydration.setRemote(remote) }
+    package func setRemote(_ remote: (any RemoteContents)?) {
+        hydration.setRemote(remote)
+        if remote != nil { askAgainForMovedPlaceholders() }
+    }
 
     /// Says how to find out whether programs have an inode open: the mount does.
     package func watchOpenFiles(_ isOpen: @escaping @Sendable (UInt64) -> Bool) {
@@ -181,7 +184,7 @@ extension Volume {
     package func remotely(_ body: @escaping @Sendable () -> Void) { hydration.pool.run(body) }
 
     /// A file's attributes as programs are to see them: a placeholder has its exact times at every
-    /// moment, and the blocks of a file without holes.
+    /// moment, and the blocks that it takes here.
     package func present(_ status: inout stat, of file: () -> Int32?) {
         guard status.st_mode & S_IFMT == S_IFREG, status.st_size > 0 else { return }
         let (known, told) = hydration.look(

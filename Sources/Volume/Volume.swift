@@ -67,8 +67,8 @@ package final class Volume: Sendable {
             directory: store.directory.raw, last: lastEvent, onFirst: { wake.current?() })
         self.logged = logged
         recorder = Recorder(
-            tree: store.tree.raw, stash: stash, journal: journal, packs: packs, events: events,
-            settings: settings,
+            tree: store.tree.raw, stash: stash, journal: journal, packs: packs,
+            hydration: hydration, events: events, settings: settings,
             device: Recorder.Device(id: identity.device, name: identity.deviceName), kept: kept,
             unrecorded: unrecorded, powerLoss: powerLoss, log: log, ignoreFile: names,
             leftovers: leftovers, incoming: incoming, displaced: displaced,

@@ -73,6 +73,7 @@ final class Desk: @unchecked Sendable {
                 return true
             }
             return "\(last.items) \(last.bytes)"
+        case "online": volume.setRemote(hub)
         case "pin": try volume.pin(at: path)
         case "unpin": try volume.unpin(at: path)
         case "dataless": return "\(try volume.isDataless(at: path))"

@@ -88,6 +88,95 @@ struct OnDemandRenamingTests {
         }
     }
 
+    @Test("what a directory holds comes before an attribute makes a package of it")
+    func becomesPackageByAttribute() throws {
+        try OnDemandVolume.with { volume in
+            try Command("mkdir", "\(volume.path)/photos").succeed()
+            let photo = try volume.absent("photos/a", bytes: 50_000)
+            let attribute = ["-n", "user.concord.package", "-v", "1", "\(volume.path)/photos"]
+            try volume.set("offline")
+            let failure = try Command("setfattr", arguments: attribute).run()
+            #expect(failure.errors.contains("unreachable"), "\(failure)")
+            #expect(try volume.order("dataless", "photos/a") == "true")
+            try volume.set("offline", nil)
+            try Command("setfattr", arguments: attribute).succeed()
+            try volume.order("keep", "photos")
+            try volume.set("offline")
+            #expect(try volume.read("photos/a") == photo)
+            #expect(try versions(volume, "photos") == 1)
+        }
+    }
+
+    /// Changes the store's tree while the volume is not mounted.
+    private func edit(_ volume: OnDemandVolume, _ script: String) throws {
+        try volume.unmount()
+        var command = Command("/bin/sh", "-ec", script)
+        command.directory = "\(volume.store)/tree"
+        try command.succeed()
+        try volume.mount()
+    }
+
+    @Test("what was moved over a document while unmounted comes by itself", arguments: 0...2)
+    func overWhileUnmounted(offlineMounts: Int) throws {
+        try OnDemandVolume.with { volume in
+            let draft = try volume.absent("draft.txt", bytes: 5000)
+            try volume.absent("report.txt", bytes: 5000)
+            if offlineMounts > 0 { try volume.set("offline") }
+            try edit(volume, "mv draft.txt report.txt")
+            for _ in 0..<offlineMounts {
+                #expect(throws: (any Error).self) { try volume.read("report.txt") }
+                #expect(try versions(volume, "report.txt") == 1)
+                try edit(volume, ":")
+            }
+            try volume.set("offline", nil)
+            try volume.order("online")
+            try wait(seconds: 20, for: "the bytes") {
+                try volume.order("dataless", "report.txt") == "false" ? true : nil
+            }
+            #expect(!volume.asked.isEmpty)
+            try wait(seconds: 20, for: "a version of its own") {
+                try versions(volume, "report.txt") == 2 ? true : nil
+            }
+            #expect(try volume.read("report.txt") == draft)
+            #expect(
+                try FileManager.default.contentsOfDirectory(atPath: volume.path) == ["report.txt"])
+            try edit(volume, ":")
+            #expect(try versions(volume, "report.txt") == 2)
+            #expect(try volume.order("doctor") == "")
+        }
+    }
+
+    @Test(
+        "what became a part of a package while unmounted comes by itself",
+        arguments: [
+            "mv photos/photo.jpg Note.rtfd/", "ln photos/photo.jpg Note.rtfd/",
+            "mv photos Note.rtfd/", "mv photos New.rtfd",
+            "setfattr -n user.concord.package -v 1 photos",
+            "cp -a --sparse=always photos/photo.jpg Note.rtfd/",
+        ])
+    func intoPackageWhileUnmounted(script: String) throws {
+        try OnDemandVolume.with { volume in
+            try package(volume, "Note.rtfd")
+            try Command("mkdir", "\(volume.path)/photos").succeed()
+            let photo = try volume.absent("photos/photo.jpg", bytes: 50_000)
+            try edit(volume, script)
+            let names = ["Note.rtfd", "New.rtfd", "photos"]
+            let package = names.first { script.hasSuffix($0) || script.hasSuffix($0 + "/") } ?? ""
+            let inside = script.contains("photos Note") ? "photos/photo.jpg" : "photo.jpg"
+            let count = package == "Note.rtfd" ? 2 : 1
+            try volume.order("online")
+            try wait(seconds: 20, for: "the package to be recorded") {
+                (try? versions(volume, package)) == count ? true : nil
+            }
+            let last = try FileManager.default.contentsOfDirectory(
+                atPath: "\(volume.path)/.versions/\(package)").sorted().last ?? ""
+            #expect(try volume.read(".versions/\(package)/\(last)/\(inside)") == photo)
+            try volume.set("offline")
+            #expect(try volume.read("\(package)/\(inside)") == photo)
+            #expect(try volume.order("doctor") == "")
+        }
+    }
+
     @Test("a temporary file that becomes a document, and a second name, come first")
     func anotherName() throws {
         try OnDemandVolume.with { volume in

@@ -1,0 +1,64 @@
+import Journal
+import Model
+import Synchronization
+import SystemCalls
+
+/// Documents that wait for the bytes of another document's placeholder.
+final class MovedPlaceholders: Sendable {
+    private let waiting = Mutex<Set<Int64>>([])
+
+    func insert(_ key: Int64) { waiting.withLock { _ = $0.insert(key) } }
+    func remove(_ key: Int64) { waiting.withLock { _ = $0.remove(key) } }
+    func contains(_ key: Int64) -> Bool { waiting.withLock { $0.contains(key) } }
+    var keys: Set<Int64> { waiting.withLock { $0 } }
+}
+
+// Placeholders that became another document's contents, or a part of a package, where nothing made
+// a program wait for their bytes: the tree was changed while it was not mounted, or a directory was
+// made a package. Zeros are nobody's contents: the bytes are fetched as soon as they can be had,
+// and until then the document is neither recorded nor sent.
+extension Recorder {
+    /// `file` may be O_PATH. The document is looked at again when the bytes have come, when there
+    /// is a hub to ask, and now and then.
+    func fetch(_ file: Int32, of item: Item) {
+        let key = item.key
+        let trace = status(file)
+        moved.insert(key)
+        let found: Hydration.Found
+        do throws(Errno) {
+            found = try hydration.use(file, inode: trace.inode, size: trace.size)
+        } catch {
+            return tell(
+                "placeholder in \(key)", "The placeholder in \(item.name) cannot be used: \(error)."
+            )
+        }
+        guard case .absent(let absent) = found else { return }
+        let name = item.name
+        let number = hydration.want(.finish, of: absent) { [weak self, hydration] error in
+            hydration.end(absent)
+            guard let self else { return }
+            guard let error else { return isReady(key) }
+            tell(
+                "placeholder in \(key)",
+                "\(name) is not sent before the contents are here that were moved to it while the "
+                    + "volume was not mounted, or that became a part of it: \(error.message)")
+        }
+        if number == nil {
+            hydration.end(absent)
+            isReady(key)
+        }
+    }
+
+    func endFetching(of key: Int64) {
+        guard moved.contains(key) else { return }
+        moved.remove(key)
+        untell("placeholder in \(key)")
+    }
+}
+
+extension Volume {
+    /// A hub can be asked now.
+    func askAgainForMovedPlaceholders() {
+        for key in recorder.moved.keys { recorder.isReady(key) }
+    }
+}
