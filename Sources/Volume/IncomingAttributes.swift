@@ -42,14 +42,15 @@ package struct IncomingAttributes: Hashable, Sendable {
             // The journal keeps it (`AttributeList.lacking`). An older value is not agreed on.
             _ = name.withCString { cl_removexattr_fd(file, $0) }
         }
-        try local?.setAccessList(of: file)
-        // The mode comes last: it also bounds what the access control list grants.
-        guard let mode else { return }
         var status = stat()
         try check(cl_fstat(file, &status))
+        let isDirectory = Trace(status).isDirectory
+        try local?.setLists(of: file, isDirectory: isDirectory)
+        // The mode comes last: it also bounds what the access control list grants.
+        guard let mode else { return }
         var bits = mode_t(mode)
         // A directory's set-group-ID bit only says which group new files get.
-        if Trace(status).isDirectory {
+        if isDirectory {
             bits |= (status.st_mode | (local?.inherited ?? 0)) & S_ISGID
         }
         try check(cl_chmod_fd(file, bits))
@@ -62,31 +63,44 @@ package struct LocalAttributes {
     private let uid: uid_t
     private let gid: gid_t
     private let accessList: [UInt8]?
+    /// Of a directory: what new files in it get.
+    private let defaultList: [UInt8]?
     /// Of the directory in which a new directory is made.
     fileprivate let inherited: mode_t
 
     private static let accessListName = "system.posix_acl_access"
+    private static let defaultListName = "system.posix_acl_default"
+    /// A version, and the three entries that a mode is: such a list grants nothing else.
+    private static let plainListSize = 4 + 3 * 8
 
     /// Those of something that is replaced.
     init(of old: Int32) throws(Errno) {
         var status = stat()
         try check(cl_fstat(old, &status))
         (uid, gid, inherited) = (status.st_uid, status.st_gid, status.st_mode)
-        var value = [UInt8](repeating: 0, count: 1 << 12)
-        var count = cl_getxattr_fd(old, LocalAttributes.accessListName, &value, value.count)
-        if count == -Int(ERANGE) {
-            value = [UInt8](repeating: 0, count: 1 << 16)
-            count = cl_getxattr_fd(old, LocalAttributes.accessListName, &value, value.count)
-        }
-        accessList = count > 0 ? Array(value.prefix(count)) : nil
+        accessList = LocalAttributes.list(LocalAttributes.accessListName, of: old)
+        defaultList = LocalAttributes.list(LocalAttributes.defaultListName, of: old)
     }
 
-    /// Those of something new.
+    /// Those of something new. A directory's default list is what a file made there begins with;
+    /// the mode, which the devices share, bounds it as chmod(2) does.
     init(in directory: Int32) throws(Errno) {
         var status = stat()
         try check(cl_fstat(directory, &status))
         (uid, gid, inherited) = (status.st_uid, status.st_gid, status.st_mode)
-        accessList = nil
+        defaultList = LocalAttributes.list(LocalAttributes.defaultListName, of: directory)
+        let isPlain = (defaultList?.count ?? 0) <= LocalAttributes.plainListSize
+        accessList = isPlain ? nil : defaultList
+    }
+
+    private static func list(_ name: String, of file: Int32) -> [UInt8]? {
+        var value = [UInt8](repeating: 0, count: 1 << 12)
+        var count = cl_getxattr_fd(file, name, &value, value.count)
+        if count == -Int(ERANGE) {
+            value = [UInt8](repeating: 0, count: 1 << 16)
+            count = cl_getxattr_fd(file, name, &value, value.count)
+        }
+        return count > 0 ? Array(value.prefix(count)) : nil
     }
 
     /// Only root can give files away.
@@ -98,9 +112,21 @@ package struct LocalAttributes {
         try check(cl_chown_fd(file, uid, gid))
     }
 
-    fileprivate func setAccessList(of file: Int32) throws(Errno) {
-        guard let accessList else { return }
-        try check(
-            cl_setxattr_fd(file, LocalAttributes.accessListName, accessList, accessList.count, 0))
+    fileprivate func setLists(of file: Int32, isDirectory: Bool) throws(Errno) {
+        if let list = accessList {
+            try check(cl_setxattr_fd(file, LocalAttributes.accessListName, list, list.count, 0))
+        }
+        if isDirectory, let list = defaultList {
+            try check(cl_setxattr_fd(file, LocalAttributes.defaultListName, list, list.count, 0))
+        }
+    }
+
+    /// Gives something that was made for a place what it would have got, had it been made there by
+    /// a program; the mode stays.
+    func give(to file: Int32) throws(Errno) {
+        var status = stat()
+        try check(cl_fstat(file, &status))
+        guard !Trace(status).isSymlink else { return try setOwner(of: file) }
+        try IncomingAttributes(mode: Trace(status).permissions).apply(to: file, local: self)
     }
 }

@@ -72,9 +72,12 @@ private struct Installer {
         let key: Int64
         let inode: UInt64
         let descriptor: Descriptor
+        /// What is new in it gets this.
+        let local: LocalAttributes
 
         init(_ key: Int64, _ descriptor: consuming Descriptor) throws {
             self.key = key
+            local = try LocalAttributes(in: descriptor.raw)
             inode = UInt64(try descriptor.status().st_ino)
             self.descriptor = descriptor
         }
@@ -102,6 +105,8 @@ private struct Installer {
         try Preparing(arrival: dataless, directory: incoming.directory).make(draft) {
             (_, _) throws(VolumeError) in
         }
+        let made = try openBeneath([draft], from: incoming.directory, flags: O_PATH)
+        try directory.local.give(to: made.raw)
         let result = draft.withCString { from in
             item.name.withCString { to in
                 cl_renameat2(

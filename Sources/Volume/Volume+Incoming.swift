@@ -55,7 +55,8 @@ extension Volume {
     }
 
     /// Gives what was prepared the owner and the access control list of what it replaces, and its
-    /// mode where the hub says none; something new gets the owner of its directory.
+    /// mode where the hub says none; something new gets the owner of its directory, and the list
+    /// that this has for new files.
     package func dress(_ name: String, for path: [Name]) throws(VolumeError) {
         do throws(Errno) {
             let arrival = Incoming.mark(of: Name(name)).flatMap { incoming.known($0) }

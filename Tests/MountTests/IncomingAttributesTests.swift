@@ -142,6 +142,50 @@ struct IncomingAttributesTests {
         }
     }
 
+    private func list(_ stage: ApplierStage, _ name: String, _ attribute: String) -> [UInt8] {
+        var found = [UInt8](repeating: 0, count: 100)
+        let count = cl_path_getxattr(stage.path + "/" + name, attribute, &found, found.count)
+        return Array(found.prefix(max(0, count)))
+    }
+
+    @Test func whatIsNewGetsItsDirectorysDefaultAccessList() throws {
+        try ApplierStage.with { stage in
+            let (access, initial) = ("system.posix_acl_access", "system.posix_acl_default")
+            try directory(stage, "d")
+            // Version 2; user rwx, user 4321 rw-, group r-x, mask rwx, others r-x.
+            func entries(_ bits: [UInt8]) -> [UInt8] {
+                let all: [UInt8] = [255, 255, 255, 255]
+                return [2, 0, 0, 0] + [1, 0, bits[0], 0] + all + [2, 0, bits[1], 0]
+                    + [0xE1, 0x10, 0, 0] + [4, 0, bits[2], 0] + all + [16, 0, bits[3], 0] + all
+                    + [32, 0, bits[4], 0] + all
+            }
+            let given = entries([7, 6, 5, 7, 5])
+            let made = try Descriptor(opening: stage.path + "/d", flags: O_PATH)
+            try #require(cl_setxattr_fd(made.raw, initial, given, given.count, 0) == 0)
+            try stage.quiet()
+            var file = ApplierStage.arrival("theirs", item: .random())
+            file.mode = 0o640
+            var name = try stage.prepare(file, ["theirs"])
+            #expect(stage.apply(.make(incoming: name, at: stage.place("d/f"))) == .done)
+            #expect(list(stage, "d/f", access) == entries([6, 6, 5, 4, 0]))
+            #expect(try mode(stage, "d/f") == 0o640)
+            #expect(list(stage, "d/f", initial) == [])
+            name = try stage.prepare(Arrival(item: .random(), kind: .directory, mode: 0o750))
+            #expect(stage.apply(.make(incoming: name, at: stage.place("d/new"))) == .done)
+            #expect(list(stage, "d/new", access) == entries([7, 6, 5, 5, 0]))
+            #expect(list(stage, "d/new", initial) == given)
+            // As a program's creat(2) gives it.
+            let path = stage.path + "/d/here"
+            let own = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o640)
+            #expect(own >= 0 && close(own) == 0)
+            #expect(list(stage, "d/here", access) == list(stage, "d/f", access))
+            #expect(mkdir(stage.path + "/d/local", 0o750) == 0)
+            for attribute in [access, initial] {
+                #expect(list(stage, "d/local", attribute) == list(stage, "d/new", attribute))
+            }
+        }
+    }
+
     @Test func operationsSetNoOtherAttributes() throws {
         try ApplierStage.with { stage in
             try stage.write("mine", to: "f")

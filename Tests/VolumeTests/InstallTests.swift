@@ -20,6 +20,48 @@ import Testing
         return Arrival(item: .random(), kind: .file, version: version, mode: 0o644)
     }
 
+    @Test func ownersAndAccessListsAreThoseOfTheDirectory() throws {
+        let tree = try ProgramTree()
+        try tree.mkdir("theirs", by: program)
+        let path = tree.real("theirs")
+        let all: [UInt8] = [255, 255, 255, 255]
+        // Version 2; user rwx, user 4321 rw-, group ---, mask rwx, others ---.
+        let list: [UInt8] =
+            [2, 0, 0, 0] + [1, 0, 7, 0] + all + [2, 0, 6, 0, 0xE1, 0x10, 0, 0] + [4, 0, 0, 0]
+            + all + [16, 0, 7, 0] + all + [32, 0, 0, 0] + all
+        let made = try Descriptor(opening: path, flags: O_PATH)
+        try #require(
+            cl_setxattr_fd(made.raw, "system.posix_acl_default", list, list.count, 0) == 0)
+        if geteuid() == 0 { try #require(chown(path, 4321, 4322) == 0) }
+        let owner = try made.status()
+        #expect(tree.quiet())
+        let parent = try #require(try tree.item("theirs")).id
+        let directory = Arrival(item: .random(), kind: .directory, mode: 0o755)
+        let link = Arrival(item: .random(), kind: .symlink, target: Array("f".utf8))
+        let report = try tree.volume.install([
+            Installation(directory, in: parent, name: Name("d")),
+            Installation(file(5), in: directory.item, name: Name("f")),
+            Installation(link, in: directory.item, name: Name("l")),
+        ])
+        #expect(report.taken.isEmpty)
+        for (name, mode) in [("d", 0o755), ("d/f", 0o644), ("d/l", nil)] as [(String, mode_t?)] {
+            var status = stat()
+            try #require(lstat(path + "/" + name, &status) == 0)
+            #expect((status.st_uid, status.st_gid) == (owner.st_uid, owner.st_gid), "\(name)")
+            if let mode { #expect(status.st_mode & 0o7777 == mode, "\(name)") }
+        }
+        var found = [UInt8](repeating: 0, count: 100)
+        for (name, attribute) in [("d", "default"), ("d", "access"), ("d/f", "access")] {
+            let file = try Descriptor(opening: path + "/" + name, flags: O_PATH)
+            let count = cl_getxattr_fd(
+                file.raw, "system.posix_acl_" + attribute, &found, found.count)
+            #expect(count == list.count, "\(name) \(attribute)")
+        }
+        try tree.remount()
+        #expect(tree.quiet())
+        #expect(try tree.item("theirs/d/f")?.mode == 0o644)
+    }
+
     @Test func aTreeOfPlaceholders() throws {
         let tree = try ProgramTree()
         try tree.save("mine", "mine", by: program)
