@@ -18,6 +18,12 @@ extension Transaction {
         try expectChange("version \(id)")
     }
 
+    /// When its contents were modified, nanoseconds since 1970.
+    package func setModified(_ time: Int64, of id: Identifier) throws(VolumeError) {
+        try run(Change.modified, [.integer(time), .identifier(id)])
+        try expectChange("version \(id)")
+    }
+
     /// Nil takes the label away.
     package func setLabel(_ id: Identifier, _ label: String?) throws(VolumeError) {
         try run(Change.label, [.text(label), .identifier(id)])
@@ -72,6 +78,7 @@ private enum Change {
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
         """
     static let kind = "UPDATE versions SET kind = ? WHERE id = ?"
+    static let modified = "UPDATE versions SET modified = ? WHERE id = ?"
     static let label = "UPDATE versions SET label = ? WHERE id = ?"
     static let durability = "UPDATE versions SET durability = ? WHERE id = ?"
     static let manifestOf = "SELECT manifest FROM versions WHERE id = ?"

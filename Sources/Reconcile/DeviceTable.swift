@@ -18,6 +18,8 @@ package protocol DeviceTable {
     mutating func hasLocalChildren(_ parent: Identifier) throws(Failure) -> Bool
     /// A version recorded here, its sequence 0 and its parents as recorded.
     mutating func revision(_ id: Identifier) throws(Failure) -> Revision?
+    /// The contents of a version recorded here were modified then.
+    mutating func setModified(_ time: Int64, of revision: Identifier) throws(Failure)
     /// Whether a version recorded here was made from another one, by one step or many.
     mutating func descends(_ id: Identifier, from ancestor: Identifier, of item: Identifier)
         throws(Failure) -> Bool

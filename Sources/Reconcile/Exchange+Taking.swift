@@ -180,6 +180,11 @@ extension Exchange {
             if !isNewer { mirror.remote = nil }
             mirror.since = mirror.remote?.firstChange(after: mirror.base, session) ?? 0
             mirror.state = isNewer ? .due : .settled
+            if let local = try table.local(adjustment.item), let id = local.revision,
+                let time = local.newTime(in: adjustment.remote)
+            {
+                try table.setModified(time, of: id)
+            }
         } else {
             mirror.state = isStuck ? .stuck : .due
         }
@@ -366,7 +371,8 @@ extension Exchange {
             steps.append(.contents(current))
         }
         let names = Set(local.attributes.keys).union(remote.attributes.keys)
-        let differing = names.filter { local.attributes[$0] != remote.attributes[$0] }
+        var differing = names.filter { local.attributes[$0] != remote.attributes[$0] }
+        if local.newTime(in: state) != nil { differing.insert(Image.modifiedName) }
         if !differing.isEmpty {
             steps.append(
                 .attributes(

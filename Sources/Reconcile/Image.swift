@@ -10,6 +10,9 @@ package struct Image: Hashable, Sendable {
     package var revision: Identifier?
     /// Equal for equal contents of one volume.
     package var content: Digest?
+    /// When those contents were modified, as the version says that has them here; of a file in the
+    /// tree alone, and no part of what is agreed on.
+    package var modified: Int64?
     /// Unsettled, in the order of their ids.
     package var conflicts: [Identifier]
     package var attributes: [String: [UInt8]]
@@ -39,6 +42,28 @@ package struct Image: Hashable, Sendable {
             conflicts: state.conflicts.map(\.id).sorted { ($0.high, $0.low) < ($1.high, $1.low) },
             attributes: state.attributes.compactMapValues(\.value),
             isAlive: state.life.isAlive)
+        // What its contents say is said once.
+        if let time = state.current?.note.modified,
+            attributes[Image.modifiedName] == Image.bytes(ofTime: time)
+        {
+            attributes[Image.modifiedName] = nil
+        }
+    }
+
+    /// The time of a file that is not that of its contents.
+    static let modifiedName = "modified"
+
+    private static func bytes(ofTime time: Int64) -> [UInt8] {
+        (0..<8).map { UInt8(truncatingIfNeeded: time >> (56 - 8 * $0)) }
+    }
+
+    /// The time of the hub's contents, where the tree has those contents and another time for them:
+    /// they were made twice, or came with a time of their own. What the hub heard of first counts.
+    func newTime(in state: ItemState) -> Int64? {
+        guard let modified, let time = state.current?.note.modified, modified != time,
+            hasContents(of: Image(state))
+        else { return nil }
+        return time
     }
 
     func isAt(_ other: Image) -> Bool { parent == other.parent && name == other.name }
@@ -65,6 +90,7 @@ package struct Agreement: Hashable, Sendable {
         volumeEpoch: Identifier, generation: UInt64
     ) {
         self.image = image
+        self.image.modified = nil
         self.placedBy = placedBy
         self.placedAt = placedAt
         self.sequence = sequence

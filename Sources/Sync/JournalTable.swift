@@ -82,6 +82,7 @@ struct JournalTable: DeviceTable {
             let mode = SharedMode.bits(of: item.mode)
             image.attributes["mode"] = [UInt8(mode >> 8), UInt8(mode & 0xFF)]
         }
+        if kind == .file { image.modified = item.versionModified }
         if kind == .file, item.changed != 0, let saved = item.versionModified,
             saved != item.modified
         {
@@ -116,6 +117,10 @@ struct JournalTable: DeviceTable {
     func revision(_ id: Identifier) throws(VolumeError) -> Revision? {
         guard let (_, version) = try journal.version(id: id) else { return nil }
         return Revision(version, account: account, clock: clock)
+    }
+
+    func setModified(_ time: Int64, of revision: Identifier) throws(VolumeError) {
+        try journal.setModified(time, of: revision)
     }
 
     func descends(_ id: Identifier, from ancestor: Identifier, of item: Identifier)

@@ -47,8 +47,16 @@ struct DeviceJournal: DeviceTable {
 
     // MARK: The tree
 
+    /// As the journal shows it.
+    func shown(_ id: Identifier) -> Image? {
+        guard var image = images[id] else { return nil }
+        let revision = image.kind == .file && image.isAlive ? image.revision : nil
+        image.modified = revision.flatMap { revisions[$0]?.note.modified }
+        return image
+    }
+
     func local(_ id: Identifier) -> Image? {
-        let image = images[id]
+        let image = shown(id)
         twin?.compare("the image of \(id.low)", image?.asAsked, with: self) {
             try $0.local(id)?.asAsked
         }
@@ -97,6 +105,11 @@ struct DeviceJournal: DeviceTable {
             try $0.revision(id)?.asRecorded(here: isHere)
         }
         return revision
+    }
+
+    mutating func setModified(_ time: Int64, of revision: Identifier) {
+        revisions[revision]?.note.modified = time
+        twin?.write("a time", with: self) { try $0.setModified(time, of: revision) }
     }
 
     func descends(_ id: Identifier, from ancestor: Identifier, of item: Identifier) -> Bool {

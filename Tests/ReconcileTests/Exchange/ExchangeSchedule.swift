@@ -466,7 +466,7 @@ struct ExchangeSchedule {
         journal.twin?.compareAll(with: journal)
         if !journal.outbox.isEmpty { witness.blame("device \(number) has something to send") }
         for item in hub.table.all where item.life.isAlive {
-            guard let local = journal.images[item.id], local.isAlive else {
+            guard let local = journal.shown(item.id), local.isAlive else {
                 witness.blame("device \(number) does not have \(item.id.low)")
                 continue
             }

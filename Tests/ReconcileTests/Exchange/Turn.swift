@@ -78,7 +78,8 @@ extension DeviceJournal {
         }
         let new = Revision(
             id: .revision(event.number), parents: parents, content: .content(content), size: 1,
-            moment: Moment(time: clock, device: state.device))
+            moment: Moment(time: clock, device: state.device),
+            note: .init(modified: Int64(event.number)))
         revisions[new.id] = new
         return new
     }
@@ -183,7 +184,7 @@ extension DeviceJournal {
     /// - Returns: Whether it is there now; what stands in its way else.
     mutating func apply(_ adjustment: Adjustment, looks: Bool) -> Bool {
         let id = adjustment.item
-        let there = images[id].flatMap { $0.isAlive ? $0 : nil }
+        let there = shown(id).flatMap { $0.isAlive ? $0 : nil }
         if looks, there != adjustment.local { return false }
         let remote = Image(adjustment.remote)
         for step in adjustment.steps {

@@ -125,7 +125,7 @@ final class JournalTwin {
         let table = table
         for (id, image) in device.images {
             let answer = try table.local(id)?.asAsked
-            if answer != image.asAsked {
+            if answer != device.shown(id)?.asAsked {
                 blame("\(id.low) is \(String(describing: answer)), and not \(image)")
             }
             if try table.mirror(id) != device.mirrors[id] { blame("the mirror of \(id.low)") }
