@@ -168,8 +168,10 @@ struct OnDemandRenamingTests {
             try wait(seconds: 20, for: "the package to be recorded") {
                 (try? versions(volume, package)) == count ? true : nil
             }
-            let last = try FileManager.default.contentsOfDirectory(
-                atPath: "\(volume.path)/.versions/\(package)").sorted().last ?? ""
+            let last =
+                try FileManager.default.contentsOfDirectory(
+                    atPath: "\(volume.path)/.versions/\(package)"
+                ).sorted().last ?? ""
             #expect(try volume.read(".versions/\(package)/\(last)/\(inside)") == photo)
             try volume.set("offline")
             #expect(try volume.read("\(package)/\(inside)") == photo)
