@@ -20,7 +20,10 @@ extension Reader {
 
     package func version(id: Identifier) throws(VolumeError) -> (item: Int64, version: Version)? {
         try first(Select.byID, [.identifier(id)]) { (columns) throws(VolumeError) in
-            (item: columns.integer(16), version: try Version(columns: columns))
+            (
+                item: columns.integer(Version.selectionCount),
+                version: try Version(columns: columns)
+            )
         }
     }
 
@@ -106,9 +109,13 @@ extension Reader {
 }
 
 private enum Select {
-    static let ofItem = "SELECT \(Version.selection) FROM versions WHERE item = ? ORDER BY number"
-    static let byNumber = "SELECT \(Version.selection) FROM versions WHERE item = ? AND number = ?"
-    static let byID = "SELECT \(Version.selection), item FROM versions WHERE id = ?"
+    static let ofItem = """
+        SELECT \(Version.selection) FROM \(Version.tables) WHERE item = ? ORDER BY number
+        """
+    static let byNumber = """
+        SELECT \(Version.selection) FROM \(Version.tables) WHERE item = ? AND number = ?
+        """
+    static let byID = "SELECT \(Version.selection), item FROM \(Version.tables) WHERE id = ?"
     static let manifest = """
         SELECT bytes FROM manifests WHERE key = (SELECT manifest FROM versions WHERE id = ?)
         """

@@ -5,7 +5,7 @@ enum Schema {
     static let applicationID: Int32 = 0x436E_6364
 
     /// Step 0 makes an empty database version 1. A step that was ever released is never changed.
-    static let steps: [String] = [first, second, third, fourth, fifth, sixth, seventh]
+    static let steps: [String] = [first, second, third, fourth, fifth, sixth, seventh, eighth]
 
     static var version: Int32 { Int32(steps.count) }
 
@@ -220,8 +220,19 @@ enum Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    // Who has a name at the hub: it is told to leave it before another one takes it.
+    // Whose the versions are. Nobody knows that of those that were recorded before.
     private static let seventh = """
+        CREATE TABLE owners (
+            version BLOB PRIMARY KEY NOT NULL CHECK (length(version) = 16),
+            owner INTEGER NOT NULL,
+            owner_group INTEGER NOT NULL,
+            permissions INTEGER NOT NULL,
+            access_list BLOB NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        """
+
+    // Who has a name at the hub: it is told to leave it before another one takes it.
+    private static let eighth = """
         ALTER TABLE mirror ADD COLUMN place BLOB;
         CREATE INDEX mirror_place ON mirror (place, id) WHERE place IS NOT NULL;
         """

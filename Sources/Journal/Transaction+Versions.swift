@@ -11,6 +11,18 @@ extension Transaction {
         let stored = try store(manifest, content: version.content)
         try run(Change.insert, version.values + [.integer(key), .integer(stored)])
         if version.durability == .hub { try addConfirmation(version.id) }
+        if let protection = version.protection { try setProtection(of: version.id, protection) }
+    }
+
+    /// Whose a version is. Of the current version it changes with the document.
+    package func setProtection(of id: Identifier, _ protection: Protection) throws(VolumeError) {
+        try run(
+            Change.protection,
+            [
+                .identifier(id), .integer(Int64(protection.owner)),
+                .integer(Int64(protection.group)), .integer(Int64(protection.mode)),
+                .bytes(protection.accessList),
+            ])
     }
 
     package func setKind(_ id: Identifier, _ kind: Version.Kind) throws(VolumeError) {
@@ -50,6 +62,7 @@ extension Transaction {
         try run("DELETE FROM versions WHERE id = ?", [.identifier(id)])
         try endHolding(id)
         try removeConfirmation(id)
+        try run("DELETE FROM owners WHERE version = ?", [.identifier(id)])
         try run(Change.dropManifest, [.integer(manifest), .integer(manifest)])
     }
 
@@ -76,6 +89,10 @@ private enum Change {
     static let insert = """
         INSERT INTO versions (\(Version.columns), item, manifest)
         VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        """
+    static let protection = """
+        INSERT OR REPLACE INTO owners (version, owner, owner_group, permissions, access_list)
+        VALUES (?, ?, ?, ?, ?)
         """
     static let kind = "UPDATE versions SET kind = ? WHERE id = ?"
     static let modified = "UPDATE versions SET modified = ? WHERE id = ?"

@@ -12,8 +12,14 @@ extension Version {
         id, number, parents, kind, device, device_name, person, program, name, size, modified,
         saved, content,
         CASE WHEN durability = 3 AND NOT \(isConfirmed) THEN 2 ELSE durability END,
-        label, durability = 3
+        label, durability = 3, owner, owner_group, permissions, access_list
         """
+
+    /// The tables of `selection`.
+    static let tables = "versions LEFT JOIN owners ON owners.version = versions.id"
+
+    /// How many columns `selection` has.
+    static let selectionCount: Int32 = 20
 
     /// Of a row of `versions`.
     static let isConfirmed = """
@@ -32,7 +38,7 @@ extension Version {
             modified: columns.integer(10), saved: columns.integer(11),
             content: try columns.digest(12), durability: try columns.code(13),
             label: columns.isNull(14) ? nil : columns.text(14),
-            wasAtHub: columns.integer(15) == 1)
+            wasAtHub: columns.integer(15) == 1, protection: Protection(columns: columns, from: 16))
     }
 
     // The parents are one blob of 16 bytes each: they are written and read with their version and
@@ -44,5 +50,17 @@ extension Version {
             .text(program), .bytes(name.bytes), .bits(size), .integer(modified),
             .integer(saved), .digest(content), .code(durability.rawValue), .text(label),
         ]
+    }
+}
+
+extension Protection {
+    /// The last columns of `Version.selection`; nil where a version has no row in `owners`.
+    fileprivate init?(columns: Columns, from index: Int32) {
+        guard !columns.isNull(index) else { return nil }
+        self.init(
+            owner: UInt32(truncatingIfNeeded: columns.integer(index)),
+            group: UInt32(truncatingIfNeeded: columns.integer(index + 1)),
+            mode: UInt16(truncatingIfNeeded: columns.integer(index + 2)),
+            accessList: columns.bytes(index + 3))
     }
 }

@@ -49,12 +49,16 @@ package struct Version: Hashable, Sendable {
     /// Some hub had it once: another one, perhaps, than the one whose confirmation `durability`
     /// speaks of. Its bytes may be nowhere else.
     package var wasAtHub: Bool
+    /// What the document was protected by while this was its current version; nil when nobody has
+    /// recorded that.
+    package var protection: Protection?
 
     package init(
         id: Identifier = .random(), number: Int, parents: [Identifier] = [], kind: Kind = .current,
         device: Identifier, deviceName: String, person: String, program: String, name: Name,
         size: UInt64, modified: Int64, saved: Int64, content: Digest,
-        durability: Durability = .disk, label: String? = nil, wasAtHub: Bool? = nil
+        durability: Durability = .disk, label: String? = nil, wasAtHub: Bool? = nil,
+        protection: Protection? = nil
     ) {
         self.id = id
         self.number = number
@@ -72,6 +76,7 @@ package struct Version: Hashable, Sendable {
         self.durability = durability
         self.label = label
         self.wasAtHub = wasAtHub ?? (durability == .hub)
+        self.protection = protection
     }
 }
 

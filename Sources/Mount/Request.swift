@@ -1,6 +1,7 @@
 import CFuse
 import CLinux
 import Glibc
+import Model
 import SystemCalls
 
 /// Who asks, as the kernel says.
@@ -33,6 +34,23 @@ struct Request: @unchecked Sendable {
         return Caller(
             uid: context.uid, gid: context.gid, process: context.pid, umask: context.umask,
             unique: serving.unique, group: serving.group)
+    }
+
+    /// Who asks, with all groups: those of a thread that waits for this request's answer. Only on
+    /// the worker thread that was given the request.
+    var onlooker: Onlooker {
+        let caller = caller
+        var user = Onlooker(uid: caller.uid, gid: caller.gid)
+        guard !user.isRoot else { return user }
+        var groups = [gid_t](repeating: 0, count: 256)
+        var count = Int(fuse_req_getgroups(raw, Int32(groups.count), &groups))
+        if count > groups.count {
+            groups = [gid_t](repeating: 0, count: count)
+            count = Int(fuse_req_getgroups(raw, Int32(groups.count), &groups))
+        }
+        // Where they are not told, the caller has those of the process alone.
+        user.groups = Array(groups.prefix(max(0, count)))
+        return user
     }
 
     /// Runs a handler that answers as its last step, or throws before it has.

@@ -22,10 +22,11 @@ extension Driver {
                 let path = nodes.path(of: parent.directory)
             else { throw .readOnly }
             let name = Name(cString: name)
+            let user = request.onlooker
             parking.park(
                 request, on: .questions,
                 { () throws(Errno) in
-                    let (version, isLast) = try self.version(name, in: parent)
+                    let (version, isLast) = try self.version(name, in: parent, for: user)
                     do throws(VolumeError) {
                         try self.volume.settle([version.id], at: path + [document])
                     } catch {
@@ -43,10 +44,11 @@ extension Driver {
             node.side == .conflicts
         else { return settle(request, in: parent, name) }
         let name = Name(cString: name)
+        let user = request.onlooker
         parking.park(
             request, on: .questions,
             { () throws(Errno) in
-                do throws(Errno) { _ = try self.document(name, in: node) } catch {
+                do throws(Errno) { _ = try self.document(name, in: node, for: user) } catch {
                     guard error == .notFound else { throw error }
                     let place = VersionNode.Place.document(node.directory.id, name)
                     self.versions.known(node.side, place)?.setEmptied(false)
@@ -58,11 +60,14 @@ extension Driver {
     }
 
     /// And whether there is no other one.
-    private func version(_ name: Name, in parent: VersionNode) throws(Errno) -> (Version, Bool) {
+    private func version(_ name: Name, in parent: VersionNode, for user: Onlooker) throws(Errno)
+        -> (Version, Bool)
+    {
         guard case .document(_, let document) = parent.place else { throw .notFound }
-        let state = try self.document(document, in: parent)
+        let state = try self.document(document, in: parent, for: user)
         versions.update(parent, state)
-        guard let history = state.facts?.history, let index = history.fileNames.firstIndex(of: name)
+        guard let history = state.facts?.history?.visible(to: user),
+            let index = history.fileNames.firstIndex(of: name)
         else { throw .notFound }
         return (history.versions[index], history.versions.count == 1)
     }
@@ -86,11 +91,11 @@ extension Driver {
             if flags & UInt32(RENAME_NOREPLACE) != 0 { throw .exists }
             guard flags == 0 else { throw .invalid }
             let (name, target) = (Name(cString: from.name), to.parent)
-            let actor = actor(request.caller)
+            let (actor, user) = (actor(request.caller), request.onlooker)
             parking.park(
                 request, on: .disk,
                 { () throws(Errno) -> ReadyReplacement? in
-                    let (version, _) = try self.version(name, in: parent)
+                    let (version, _) = try self.version(name, in: parent, for: user)
                     return try self.ready(version, path + [document], actor)
                 },
                 undo: { ready in ready.map { self.volume.discard($0.incoming) } },

@@ -7,8 +7,8 @@ import SystemCalls
 import Volume
 
 // `.versions/NAME/`: the history of NAME as read-only files, and `.conflicts/NAME/`: what of it is
-// unsettled. Lookups below may wait for the recorder, so they are parked. Who may read a document
-// or a directory now may read its past.
+// unsettled. Lookups below may wait for the recorder, so they are parked. A version is there for
+// those alone who may know of it (`Version.isVisible`), so each caller is judged anew.
 extension Driver {
     func lookupVersions(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         request.answer { () throws(Errno) in
@@ -21,9 +21,12 @@ extension Driver {
             }
             let parent = try versions.find(parent)
             let name = Name(cString: name)
+            let user = request.onlooker
             parkReaching(
                 request,
-                { (locally) throws(Errno) in try self.find(name, in: parent, locally: locally) },
+                { (locally) throws(Errno) in
+                    try self.find(name, in: parent, for: user, locally: locally)
+                },
                 undo: { self.versions.forget($0.id, 1) },
                 answer: { self.answerVersion($0, $1) })
         }
@@ -38,17 +41,18 @@ extension Driver {
         if !request.reply(parameters) { versions.forget(node.id, 1) }
     }
 
-    private func find(_ name: Name, in parent: VersionNode, locally: Bool) throws(Errno)
-        -> VersionNode
-    {
+    private func find(
+        _ name: Name, in parent: VersionNode, for user: Onlooker, locally: Bool
+    ) throws(Errno) -> VersionNode {
         switch parent.place {
         case .directory where parent.side == .all && name.bytes.first == UInt8(ascii: "@"):
             return try past(Name(bytes: Array(name.bytes.dropFirst())).text, in: parent)
-        case .past(_, let time): return try past(name, at: time, in: parent, locally: locally)
+        case .past(_, let time):
+            return try past(name, at: time, in: parent, for: user, locally: locally)
         case .directory:
             let place = VersionNode.Place.document(parent.directory.id, name)
             let state: VersionNode.State
-            do throws(Errno) { state = try document(name, in: parent) } catch {
+            do throws(Errno) { state = try document(name, in: parent, for: user) } catch {
                 guard error == .notFound, let known = versions.known(parent.side, place),
                     known.isJustEmptied
                 else { throw error }
@@ -56,7 +60,7 @@ extension Driver {
             }
             return versions.enter(parent.side, place, of: parent.directory, state)
         case .document(_, let document):
-            return try findVersion(name, of: document, in: parent, locally: locally)
+            return try findVersion(name, of: document, in: parent, for: user, locally: locally)
         case .version(let id):
             return try findEntry(name.bytes, below: [], of: id, in: parent)
         case .entry(let id, let index):
@@ -65,16 +69,19 @@ extension Driver {
         }
     }
 
-    func document(_ name: Name, in node: VersionNode) throws(Errno) -> VersionNode.State {
+    /// Everybody may list it, and finds there what is visible to him. Its write bits are the
+    /// document's: who may change the document may settle its conflicts.
+    func document(_ name: Name, in node: VersionNode, for user: Onlooker) throws(Errno)
+        -> VersionNode.State
+    {
         let directory = node.directory
         guard let path = nodes.path(of: directory) else { throw .notFound }
         guard let history = try history(at: path + [name])?.shown(in: node.side),
-            !history.versions.isEmpty
+            !history.visible(to: user).versions.isEmpty
         else { throw .notFound }
-        let above = try self.directory(directory)
-        var found = stat()
-        let result = name.withCString { cl_fstatat(above.raw, $0, &found, Flag.noFollow) }
-        var status = protection(of: result < 0 ? nil : found, in: try above.status())
+        var shown = history.protection
+        shown.mode = shown.mode & 0o222 | 0o444
+        var status = shown.status(like: try self.directory(directory).status())
         status.st_mtim = Timestamp(nanoseconds: history.versions.last?.saved ?? 0).timespec
         return VersionNode.State(
             status: readOnly(status, isDirectory: true), facts: VersionNode.Facts(history: history))
@@ -94,22 +101,24 @@ extension Driver {
     }
 
     private func past(
-        _ name: Name, at time: Int64, in parent: VersionNode, locally: Bool
+        _ name: Name, at time: Int64, in parent: VersionNode, for user: Onlooker, locally: Bool
     ) throws(Errno) -> VersionNode {
         guard let entry = parent.facts?.past.first(where: { $0.name == name }) else {
             throw .notFound
         }
-        let original = protection(of: volume.status(of: entry.item), in: parent.status)
         guard let version = entry.version else {
+            let original = protection(of: volume.status(of: entry.item), in: parent.status)
             do throws(VolumeError) {
                 return try pastDirectory(entry.item.key, at: time, in: parent, original)
             } catch {
                 throw Errno(error)
             }
         }
+        let protection = volume.protection(of: entry.item)
+        guard version.isVisible(to: user, of: protection) else { throw .notFound }
         return try enter(
-            version, isPackage: entry.item.kind == .package, in: parent, original,
-            locally: locally)
+            version, isPackage: entry.item.kind == .package, in: parent,
+            version.shownProtection(of: protection), locally: locally)
     }
 
     private func pastDirectory(
@@ -122,27 +131,30 @@ extension Driver {
     }
 
     private func findVersion(
-        _ name: Name, of document: Name, in parent: VersionNode, locally: Bool
+        _ name: Name, of document: Name, in parent: VersionNode, for user: Onlooker, locally: Bool
     ) throws(Errno) -> VersionNode {
         var history = parent.history
         if history?.fileNames.contains(name) != true {
-            let state = try self.document(document, in: parent)
+            let state = try self.document(document, in: parent, for: user)
             versions.update(parent, state)
             history = state.facts?.history
         }
-        guard let history, let index = history.fileNames.firstIndex(of: name) else {
-            throw .notFound
-        }
+        guard let history, let index = history.fileNames.firstIndex(of: name),
+            case let version = history.versions[index],
+            version.isVisible(to: user, of: history.protection)
+        else { throw .notFound }
         return try enter(
-            history.versions[index], isPackage: history.isPackage, in: parent, parent.status,
-            locally: locally)
+            version, isPackage: history.isPackage, in: parent,
+            version.shownProtection(of: history.protection), locally: locally)
     }
 
     private func enter(
-        _ version: Version, isPackage: Bool, in parent: VersionNode, _ original: stat,
+        _ version: Version, isPackage: Bool, in parent: VersionNode, _ protection: Protection,
         locally: Bool
     ) throws(Errno) -> VersionNode {
-        var state = VersionNode.State(status: readOnly(original, isDirectory: isPackage))
+        let original = protection.status(like: parent.status)
+        var state = VersionNode.State(
+            status: readOnly(original, isDirectory: isPackage), accessList: protection.accessList)
         state.status.setSize(version.size)
         state.status.st_mtim = Timestamp(nanoseconds: version.modified).timespec
         state.status.st_ctim = Timestamp(nanoseconds: version.saved).timespec
@@ -161,14 +173,19 @@ extension Driver {
             let index = content.manifest.entries.firstIndex(where: { $0.path == wanted })
         else { throw .notFound }
         let entry = content.manifest.entries[index]
-        var status = readOnly(parent.status, isDirectory: entry.kind == .directory)
+        // What is private in a package is private in its past.
+        var original = parent.status
+        original.st_mode &= S_IFMT | 0o222 | mode_t(entry.mode)
+        var status = readOnly(original, isDirectory: entry.kind == .directory)
         status.st_mode |= mode_t(entry.mode) & 0o111 & status.st_mode >> 2
         if entry.kind == .symlink { status.st_mode = S_IFLNK | 0o777 }
         status.setSize(entry.size)
         status.st_mtim = Timestamp(nanoseconds: entry.modified).timespec
         return versions.enter(
             parent.side, .entry(version, index), of: parent.directory,
-            VersionNode.State(status: status, facts: VersionNode.Facts(content: content)))
+            VersionNode.State(
+                status: status, facts: VersionNode.Facts(content: content),
+                accessList: parent.accessList))
     }
 
     private func content(of version: Identifier, locally: Bool) throws(Errno) -> VersionContent {
@@ -209,16 +226,22 @@ extension Driver {
         throws(Errno)
     {
         let node = try versions.find(id)
+        let user = request.onlooker
         guard case .document(_, let name) = node.place else {
-            return answer(request, names(in: node))
+            if user.isRoot { return answer(request, names(in: node, for: user)) }
+            // What is visible may be known only when the recorder has caught up.
+            return parking.park(
+                request, on: .questions,
+                { () throws(Errno) -> [Name] in self.names(in: node, for: user) },
+                answer: { request, names in answer(request, names) })
         }
         parking.park(
             request, on: .questions,
             { () throws(Errno) -> [Name] in
                 do throws(Errno) {
-                    let state = try self.document(name, in: node)
+                    let state = try self.document(name, in: node, for: user)
                     self.versions.update(node, state)
-                    return state.facts?.history?.fileNames ?? []
+                    return state.facts?.history?.visible(to: user).fileNames ?? []
                 } catch {
                     guard error == .notFound, node.isJustEmptied else { throw error }
                     return []
@@ -237,10 +260,10 @@ extension Driver {
         }
     }
 
-    private func names(in node: VersionNode) -> [Name] {
+    private func names(in node: VersionNode, for user: Onlooker) -> [Name] {
         switch node.place {
-        case .directory: conflicted(in: node)
-        case .past: node.facts?.past.map(\.name) ?? []
+        case .directory: conflicted(in: node, for: user)
+        case .past: (node.facts?.past ?? []).filter { isVisible($0, to: user) }.map(\.name)
         // Asked of the journal each time it is opened.
         case .document: []
         case .version: children(of: [], in: node)
@@ -250,9 +273,14 @@ extension Driver {
     }
 
     /// The history of what is not known by name is not listed; conflicts are to be found.
-    private func conflicted(in node: VersionNode) -> [Name] {
+    private func conflicted(in node: VersionNode, for user: Onlooker) -> [Name] {
         guard node.side == .conflicts, let path = nodes.path(of: node.directory) else { return [] }
-        return (try? volume.conflictedNames(in: path)) ?? []
+        return (try? volume.conflictedNames(in: path, visibleTo: user)) ?? []
+    }
+
+    private func isVisible(_ entry: PastEntry, to user: Onlooker) -> Bool {
+        guard !user.isRoot, let version = entry.version else { return true }
+        return version.isVisible(to: user, of: volume.protection(of: entry.item))
     }
 
     private func children(of path: [UInt8], in node: VersionNode) -> [Name] {
@@ -275,7 +303,9 @@ extension Driver {
         let content = try content(of: id, locally: locally)
         versions.update(
             node,
-            VersionNode.State(status: node.status, facts: VersionNode.Facts(content: content)))
+            VersionNode.State(
+                status: node.status, facts: VersionNode.Facts(content: content),
+                accessList: node.accessList))
         return content
     }
 
@@ -321,12 +351,16 @@ extension Driver {
 
 extension DocumentHistory {
     fileprivate func shown(in side: VersionSide) -> DocumentHistory {
-        guard side != .all else { return self }
-        var history = self
-        let indices = versions.indices.filter { side.shows(versions[$0]) }
-        history.versions = indices.map { versions[$0] }
-        history.fileNames = indices.map { fileNames[$0] }
-        return history
+        side == .all ? self : with(versions.indices.filter { side.shows(versions[$0]) })
+    }
+}
+
+extension Protection {
+    fileprivate func status(like other: stat) -> stat {
+        var status = other
+        (status.st_uid, status.st_gid) = (owner, group)
+        status.st_mode = mode_t(mode)
+        return status
     }
 }
 

@@ -57,6 +57,8 @@ final class VersionNode: @unchecked Sendable {
     struct State {
         var status: stat
         var facts: Facts?
+        /// That of the version, for the kernel to judge by; empty where the mode says all.
+        var accessList: [UInt8] = []
         /// When the last version was taken out of `.conflicts/NAME` (monotonic nanoseconds).
         var emptied: Int64?
     }
@@ -85,6 +87,7 @@ final class VersionNode: @unchecked Sendable {
 
     var status: stat { state.withLock { $0.status } }
     var facts: Facts? { state.withLock { $0.facts } }
+    var accessList: [UInt8] { state.withLock { $0.accessList } }
     var history: DocumentHistory? { facts?.history }
     var content: VersionContent? { facts?.content }
 
@@ -94,6 +97,7 @@ final class VersionNode: @unchecked Sendable {
             let inode = state.status.st_ino
             state.status = new.status
             state.status.st_ino = inode
+            state.accessList = new.accessList
             if let facts = new.facts { state.facts = facts }
         }
     }
@@ -119,6 +123,20 @@ final class VersionNode: @unchecked Sendable {
             state.emptied = isEmptied ? cl_clock_monotonic_ns() : nil
             if isEmptied { state.facts = nil }
         }
+    }
+
+    /// The access control list with what the mode shows: reading, and what directories need.
+    var readableAccessList: [UInt8] {
+        let (list, isDirectory) = state.withLock {
+            ($0.accessList, $0.status.st_mode & S_IFMT == S_IFDIR)
+        }
+        var shown = list
+        // Entries of eight bytes follow a header of four; the permissions are in their third byte.
+        for index in stride(from: 6, to: shown.count, by: 8) {
+            let reads = shown[index] & 4
+            shown[index] = isDirectory ? shown[index] & 2 | reads | reads >> 2 : reads
+        }
+        return shown
     }
 
     /// Which entry of the manifest this is.

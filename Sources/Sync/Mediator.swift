@@ -169,6 +169,12 @@ package final class Mediator: @unchecked Sendable {
         for version in open where numbers?.contains(version.number) ?? true {
             // A person has taken that back.
             if !isAsked, lineage.original(of: version.id) != nil { continue }
+            // Nor does a private version become part of what others may read, unasked.
+            if !isAsked, let own = version.protection,
+                !own.isAsOpen(as: document.history.protection)
+            {
+                continue
+            }
             let merge = documentMerge(document, isAsked: isAsked, rules: rules)
             switch try merge.merge(version, by: actor) {
             case .clean(let replacement):

@@ -383,6 +383,10 @@ extension JournalTable {
         var version = Version(revision, content: content, kind: kind)
         item.latest += 1
         version.number = item.latest
+        // Whose the document is here.
+        version.protection = try item.current.flatMap { (id) throws(VolumeError) in
+            try journal.version(id: id)?.version.protection
+        }
         try journal.insert(version, of: key, manifest: [])
         try journal.update(item)
     }

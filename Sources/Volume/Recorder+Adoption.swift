@@ -201,8 +201,13 @@ extension Recorder {
         if let old = item.current, old != version.id, try t.version(id: old) != nil {
             try t.setKind(old, .history)
         }
+        // It is of the document here; its mode is the one that it was sent with.
+        version.protection = try protection(of: item, t)
         if let (owner, known) = try t.version(id: version.id) {
             guard owner == item.key else { return }
+            if let protection = version.protection {
+                try t.setProtection(of: version.id, protection)
+            }
             try t.setKind(version.id, .current)
             if known.durability < version.durability {
                 try t.setDurability([version.id], to: version.durability)

@@ -48,6 +48,7 @@ extension Recorder {
                 continue
             }
             note(attributes: attributes(of: file.raw), now, on: &changed)
+            try protectCurrent(of: item, file.raw, now, t)
             if item.kind == .file, item.changed != 0, memory.works[item.key] == nil {
                 let isSame = item.size == UInt64(now.size) && item.modified == now.modified
                 // Times were set, or it is written to just now: its contents tell.
@@ -56,6 +57,21 @@ extension Recorder {
             if changed != item { try t.update(changed) }
             // A recording that is under way has read the old ones.
             if changed.changed == 0 || memory.works[item.key] != nil { touch(item.key) }
+        }
+    }
+
+    /// While nothing else is to be recorded, the current version is what the file shows.
+    private func protectCurrent(of item: Item, _ file: Int32, _ now: Trace, _ t: Transaction)
+        throws
+    {
+        guard item.changed != 0, memory.works[item.key] == nil, let current = item.current,
+            item.kind == .package
+                || item.kind == .file && item.size == UInt64(now.size)
+                    && item.modified == now.modified
+        else { return }
+        let protection = Protection(of: file)
+        if try t.version(id: current)?.version.protection != protection {
+            try t.setProtection(of: current, protection)
         }
     }
 

@@ -14,7 +14,7 @@ extension Recorder {
             let bytes = try item.current.flatMap { try reader.manifest(of: $0) }
             return bytes.flatMap(Manifest.init(encoded:))
         }
-        var live: (manifest: Manifest, trace: Trace)?
+        var live: (manifest: Manifest, trace: Trace, protection: Protection)?
         if item.deleted == nil {
             guard let cut = try cutPackage(item, former, syncs: syncs) else {
                 postpone(item.key)
@@ -34,9 +34,11 @@ extension Recorder {
                     ?? Work.Save(
                         actor: Actor(process: 0, uid: 0, program: ""), time: live.trace.modified)
                 let version = append(
-                    cut, to: &recording, trace: live.trace, save: save, kind: .current,
-                    after: current)
+                    cut, to: &recording, trace: live.trace, live.protection, save: save,
+                    kind: .current, after: current)
                 recording.item.current = version.id
+            } else if cut.digest == current?.content {
+                recording.protect(current, as: live.protection)
             }
             recording.item.size = live.manifest.size
             recording.item.modified = live.trace.modified
@@ -138,7 +140,7 @@ extension Recorder {
 
     /// Nil when a program is changing it.
     private func cutPackage(_ item: Item, _ former: Manifest?, syncs: Bool) throws(VolumeError)
-        -> (manifest: Manifest, trace: Trace)?
+        -> (manifest: Manifest, trace: Trace, protection: Protection)?
     {
         guard let path = try look({ try $0.path(of: item.key) }) else { return nil }
         if syncs { try syncTree() }
@@ -161,7 +163,9 @@ extension Recorder {
             for (inode, directory) in builder.directories {
                 memory.locations[inode] = .package(item.key, directory)
             }
-            return (builder.manifest, builder.trace(of: status(root.raw)))
+            return (
+                builder.manifest, builder.trace(of: status(root.raw)), Protection(of: root.raw)
+            )
         } catch {
             if error == .notFound { return nil }
             throw VolumeError(.system, "The package \(path.shown) cannot be read: \(error).")
@@ -174,16 +178,17 @@ extension Volume {
     ///
     /// - Throws: `.notFound`; `.busy` while a program writes to it.
     static func cutAside(_ path: [Name], in tree: Int32) throws(VolumeError)
-        -> (manifest: Manifest, trace: Trace)
+        -> (manifest: Manifest, trace: Trace, protection: Protection)
     {
         do throws(Errno) {
             let file = try openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
             let trace = Trace(try file.status())
+            let protection = Protection(of: file.raw)
             var builder = PackageBuilder(known: [:], nil, unchangedSince: 0)
             if trace.isDirectory {
                 try builder.add(directory: file.raw, path: [])
                 if !builder.isBusy, builder.absent.isEmpty {
-                    return (builder.manifest, builder.trace(of: trace))
+                    return (builder.manifest, builder.trace(of: trace), protection)
                 }
             } else if trace.isFile {
                 let chunks = try? cutFile(file.raw, size: trace.size)
@@ -191,7 +196,7 @@ extension Volume {
                 if let chunks, isStill, cl_probe_writers(file.raw) != -EAGAIN {
                     let manifest = Manifest(
                         chunks: chunks, mode: trace.permissions, modified: trace.modified)
-                    return (manifest, trace)
+                    return (manifest, trace, protection)
                 }
             }
         } catch {

@@ -10,6 +10,8 @@ import SystemCalls
 struct Recording {
     var item: Item
     var versions: [(version: Version, manifest: [UInt8])] = []
+    /// How versions were protected that the journal has.
+    var protections: [Identifier: Protection] = [:]
     /// Versions that are no longer current.
     var outdated: [Identifier] = []
     /// Versions whose bytes were overwritten while nobody watched.
@@ -25,6 +27,19 @@ struct Recording {
     /// What a person should know once this is committed: before, a change of the meantime may be
     /// behind it.
     var problem: String?
+}
+
+extension Recording {
+    /// The current version is protected as the document is for as long as it is current: what was
+    /// made private before it was replaced stays so.
+    mutating func protect(_ current: Version?, as protection: Protection) {
+        guard let current else { return }
+        if let index = versions.firstIndex(where: { $0.version.id == current.id }) {
+            versions[index].version.protection = protection
+        } else if protections[current.id] ?? current.protection != protection {
+            protections[current.id] = protection
+        }
+    }
 }
 
 // Recording: contents that lie in the stash and in the tree become versions, oldest first; then
@@ -129,6 +144,9 @@ extension Recorder {
             (recorded.latest, recorded.current, recorded.inPlace)
         (item.mode, item.attributes) = (recorded.mode, recorded.attributes)
         for id in recording.outdated { try t.setKind(id, .history) }
+        for (id, protection) in recording.protections {
+            try t.setProtection(of: id, protection)
+        }
         // The hub has the bytes of what waits in the outbox, which is sent by the version's row.
         if !recording.lost.isEmpty, try !t.isInOutbox(item.id) {
             for version in recording.lost { try t.remove(version: version.id) }
@@ -296,7 +314,11 @@ extension Recorder {
         for cut in formers where !cut.former.isBase {
             let former = cut.former
             let digest = cut.cut.digest
-            if digest == current?.content { continue }
+            let protection = Protection(of: cut.descriptor.raw)
+            if digest == current?.content {
+                recording.protect(current, as: protection)
+                continue
+            }
             if former.isRecovered || former.isLate,
                 try look({ try $0.hasVersion(of: key, content: digest) })
             {
@@ -308,7 +330,7 @@ extension Recorder {
                 former.save ?? former.entry.map { Work.Save(actor: $0.actor, time: $0.saved) }
                 ?? Work.Save(actor: nobody, time: cut.trace.modified)
             let version = append(
-                cut.cut, to: &recording, trace: cut.trace, save: save,
+                cut.cut, to: &recording, trace: cut.trace, protection, save: save,
                 kind: isConflict ? .conflict : .current, after: isConflict ? base : current)
             if !isConflict { current = version }
         }
@@ -338,7 +360,11 @@ extension Recorder {
         if recording.work.formers.contains(where: hasOverwritten) {
             recording.item.inPlace += 1
         }
-        if live.cut.digest == current?.content { return current }
+        let protection = Protection(of: live.descriptor.raw)
+        if live.cut.digest == current?.content {
+            recording.protect(current, as: protection)
+            return current
+        }
         // A new file without a byte is not worth a version: it is nothing, or about to become
         // something.
         if current == nil, live.trace.size == 0 { return nil }
@@ -347,19 +373,20 @@ extension Recorder {
             ?? Work.Save(
                 actor: Actor(process: 0, uid: live.owner, program: ""), time: live.trace.modified)
         return append(
-            live.cut, to: &recording, trace: live.trace, save: save, kind: .current, after: current)
+            live.cut, to: &recording, trace: live.trace, protection, save: save, kind: .current,
+            after: current)
     }
 
     func append(
-        _ cut: CutContent, to recording: inout Recording, trace: Trace, save: Work.Save,
-        kind: Version.Kind, after current: Version?
+        _ cut: CutContent, to recording: inout Recording, trace: Trace, _ protection: Protection,
+        save: Work.Save, kind: Version.Kind, after current: Version?
     ) -> Version {
         recording.item.latest += 1
         let version = Version(
             number: recording.item.latest, parents: current.map { [$0.id] } ?? [], kind: kind,
             device: device.id, deviceName: device.name, person: person(save.actor.uid),
             program: save.actor.program, name: recording.item.name, size: cut.manifest.size,
-            modified: trace.modified, saved: save.time, content: cut.digest)
+            modified: trace.modified, saved: save.time, content: cut.digest, protection: protection)
         if kind == .current, let current {
             if let index = recording.versions.firstIndex(where: { $0.version.id == current.id }) {
                 recording.versions[index].version.kind = .history

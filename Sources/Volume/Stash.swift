@@ -136,7 +136,7 @@ final class Stash: Sendable {
         let copy = try Descriptor(
             opening: draft, in: directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
         var result = cl_copy_file(source.raw, copy.raw, trace.size)
-        _ = cl_chmod_fd(copy.raw, mode_t(trace.permissions))
+        Protection(of: file).apply(to: copy.raw)
         if result >= 0 {
             let size = (0..<8).map { UInt8(truncatingIfNeeded: trace.size >> (56 - 8 * $0)) }
             result = cl_setxattr_fd(copy.raw, Stash.sizeAttribute, size, size.count, 0)
@@ -166,7 +166,7 @@ final class Stash: Sendable {
                 opening: name, in: directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
         else { return false }
         if cl_clone_file(source.raw, copy.raw) == 0 {
-            _ = cl_chmod_fd(copy.raw, mode_t(trace.permissions))
+            Protection(of: file).apply(to: copy.raw)
             return true
         }
         remove(name)

@@ -18,7 +18,7 @@ extension Volume {
         throws(VolumeError) -> Identifier
     {
         try catchUp(with: path, timeoutSeconds: 5)
-        let (manifest, trace) = try Volume.cutAside(source, in: root)
+        let (manifest, trace, protection) = try Volume.cutAside(source, in: root)
         return try recorder.perform { recorder, t in
             var item = try self.existing(path, t)
             guard item.kind == .file || item.kind == .package,
@@ -35,7 +35,7 @@ extension Volume {
                 device: recorder.device.id, deviceName: recorder.device.name,
                 person: Volume.person(actor.uid), program: actor.program, name: item.name,
                 size: manifest.size, modified: trace.modified, saved: cl_clock_realtime_ns(),
-                content: CutContent(manifest).digest)
+                content: CutContent(manifest).digest, protection: protection)
             try t.insert(version, of: item.key, manifest: manifest.encoded)
             try t.update(item)
             return version.id

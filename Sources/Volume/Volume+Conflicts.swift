@@ -96,6 +96,24 @@ extension Volume {
         }
     }
 
+    /// Only those of which some conflict version is visible to a user.
+    package func conflictedNames(in path: [Name], visibleTo user: Onlooker) throws(VolumeError)
+        -> [Name]
+    {
+        if user.isRoot { return try conflictedNames(in: path) }
+        return try journal.read { reader in
+            guard let directory = try self.item(at: path, reader) else { return [] }
+            return try reader.conflictedNames(in: directory.key).filter { name in
+                guard let item = try reader.item(parent: directory.key, name: name) else {
+                    return false
+                }
+                return try self.history(of: item, reader).visible(to: user).versions.contains {
+                    $0.kind == .conflict
+                }
+            }
+        }
+    }
+
     /// Conflict versions of the document become history: they are settled, here and on all
     /// devices. What the name shows stays.
     ///
@@ -232,13 +250,15 @@ extension Volume {
     /// - Returns: The numbers of the versions that are in conflict by it.
     /// - Throws: `.notFound` when nothing was settled that is still known.
     package func undoSettlement(
-        at path: [Name], by actor: Actor, through tree: any Applying
+        at path: [Name], by actor: Actor, visibleTo user: Onlooker = .root,
+        through tree: any Applying
     ) throws(VolumeError) -> [Int] {
         try catchUp(with: path, timeoutSeconds: 5)
         let (item, settlement, versions) = try journal.read { reader in
             let item = try self.existing(path, reader)
             return (
-                item, try reader.lastSettlement(of: item.key), try reader.versions(of: item.key)
+                item, try reader.lastSettlement(of: item.key),
+                try self.history(of: item, reader).visible(to: user).versions
             )
         }
         guard let settlement else {

@@ -14,6 +14,8 @@ package struct DocumentHistory: Sendable {
     package var fileNames: [Name]
     /// On how many devices the current version is, where the hub has told.
     package var devices: Int?
+    /// How the document is protected now.
+    package var protection: Protection
 
     package enum State: String, Sendable {
         case current
@@ -133,7 +135,8 @@ extension Volume {
         return DocumentHistory(
             id: item.id, isPackage: item.kind == .package, state: state, versions: versions,
             fileNames: versions.map { Volume.fileName(of: $0, in: item.name) },
-            devices: devices(holding: versions.first { $0.id == item.current }))
+            devices: devices(holding: versions.first { $0.id == item.current }),
+            protection: try protection(of: item, reader))
     }
 
     /// `2026-11-21 08.15.30 laptop 3.txt`: time (UTC), device and number, with the document's

@@ -30,6 +30,8 @@ package struct RewindStep: Sendable {
     package var id: Identifier
     /// What it showed; nil for a newer one.
     package var version: Version?
+    /// How the document is protected now.
+    package var protection: Protection
 }
 
 // Directories as they were: by what this device has recorded. Documents are looked for where they
@@ -66,6 +68,15 @@ extension Volume {
         if let found = try? standing(item.key) { return found }
         try? catchUp(with: nil, timeoutSeconds: 5)
         return try? standing(item.key)
+    }
+
+    /// How a document of the past is protected now. Waits as `status(of:)` does.
+    package func protection(of item: Item) -> Protection {
+        _ = status(of: item)
+        let found = try? journal.read { reader in
+            try self.protection(of: try reader.item(item.key) ?? item, reader)
+        }
+        return found ?? .unknown
     }
 
     private func standing(_ key: Int64) throws -> stat? {
@@ -134,13 +145,20 @@ extension Volume {
                 let now = try reader.item(parent: item.parent, name: item.name)
                 guard let version, try !shows(now, version, reader) else { return }
                 steps.append(
-                    RewindStep(kind: .deleted, path: path, id: item.id, version: version))
+                    RewindStep(
+                        kind: .deleted, path: path, id: item.id, version: version,
+                        protection: try protection(of: item, reader)))
             } else if let version {
                 if try shows(item, version, reader) { return }
                 steps.append(
-                    RewindStep(kind: .changed, path: path, id: item.id, version: version))
+                    RewindStep(
+                        kind: .changed, path: path, id: item.id, version: version,
+                        protection: try protection(of: item, reader)))
             } else if try !reader.versions(of: item.key).isEmpty {
-                steps.append(RewindStep(kind: .newer, path: path, id: item.id))
+                steps.append(
+                    RewindStep(
+                        kind: .newer, path: path, id: item.id,
+                        protection: try protection(of: item, reader)))
             }
         case .symlink, .special: return
         }

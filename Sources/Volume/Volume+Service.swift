@@ -133,23 +133,27 @@ extension Volume {
         return item
     }
 
-    package func deletedDocuments(in path: [Name]) throws(VolumeError) -> [DeletedDocument] {
+    package func deletedDocuments(in path: [Name], visibleTo user: Onlooker = .root)
+        throws(VolumeError) -> [DeletedDocument]
+    {
         try catchUp(withFocus: .deleted(from: path), timeoutSeconds: 5)
-        return try deletedDocuments(in: path) { _, _ in true }
+        return try deletedDocuments(in: path, visibleTo: user) { _, _ in true }
     }
 
     /// Deleted documents that once had the name, in the same directory.
-    package func earlierDocuments(at path: [Name]) throws(VolumeError) -> [DeletedDocument] {
+    package func earlierDocuments(at path: [Name], visibleTo user: Onlooker = .root)
+        throws(VolumeError) -> [DeletedDocument]
+    {
         guard let name = path.last else { return [] }
         let directory = Array(path.dropLast())
         try catchUp(withFocus: .deleted(from: directory), timeoutSeconds: 5)
-        return try deletedDocuments(in: directory) { item, versions in
+        return try deletedDocuments(in: directory, visibleTo: user) { item, versions in
             item.name == name || versions.contains { $0.name == name }
         }
     }
 
     private func deletedDocuments(
-        in path: [Name], where isMeant: (Item, [Version]) -> Bool
+        in path: [Name], visibleTo user: Onlooker, where isMeant: (Item, [Version]) -> Bool
     ) throws(VolumeError) -> [DeletedDocument] {
         try journal.read { reader in
             guard let directory = try self.item(at: path, includesDeleted: true, reader) else {
@@ -158,7 +162,10 @@ extension Volume {
                     "There is no directory \(path.shown) here.")
             }
             return try reader.deletedItems(in: directory.key).compactMap { item in
-                let versions = try reader.versions(of: item.key)
+                let protection = try self.protection(of: item, reader)
+                let versions = try reader.versions(of: item.key).filter {
+                    $0.isVisible(to: user, of: protection)
+                }
                 guard !versions.isEmpty, isMeant(item, versions) else { return nil }
                 return DeletedDocument(
                     id: item.id, name: item.name, deletedAt: item.deleted ?? 0,

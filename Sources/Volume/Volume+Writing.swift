@@ -185,7 +185,7 @@ extension Volume {
         } else {
             let copy = try Descriptor(
                 opening: name, in: stash.directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)
-            _ = cl_chmod_fd(copy.raw, mode_t(trace.permissions))
+            Protection(of: file).apply(to: copy.raw)
             writing.undo = try Undo(name: name, in: stash, copy: copy, size: trace.size)
         }
         writing.isSecured = true

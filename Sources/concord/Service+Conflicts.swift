@@ -7,8 +7,12 @@ import Volume
 extension Service {
     func conflicts(_ request: Request, for peer: Peer) throws(VolumeError) -> ConflictsReport {
         var found = try volume.conflicts(below: request.components())
-        if peer.uid != 0, peer.uid != geteuid() {
-            found.removeAll { !volume.mayAccess(peer, $0.path, write: false) }
+        for index in found.indices {
+            found[index].history = found[index].history.visible(to: peer.onlooker)
+        }
+        found.removeAll { document in
+            !volume.mayKnow(peer, of: document.path)
+                || !document.history.versions.contains { $0.kind == .conflict }
         }
         return ConflictsReport(documents: found.map(ConflictsReport.Document.init))
     }
@@ -19,11 +23,12 @@ extension Service {
         let path = try request.components()
         let actor = actor(of: request, peer)
         if request.undo == true {
-            let open = try volume.undoSettlement(at: path, by: actor, through: tree)
+            let open = try volume.undoSettlement(
+                at: path, by: actor, visibleTo: peer.onlooker, through: tree)
             return ResolutionReport(
                 current: try volume.status(at: path).currentVersion, settled: open)
         }
-        let history = try self.history(request)
+        let history = try self.history(request, for: peer)
         let open = history.versions.filter { $0.kind == .conflict }
         let numbers = request.numbers ?? open.map(\.number)
         var ids: [Identifier] = []
@@ -60,14 +65,23 @@ extension Service {
 extension Service {
     func merge(_ request: Request, for peer: Peer) throws(VolumeError) -> MergeReport {
         let path = try request.components()
+        let open = try history(request, for: peer).versions.filter { $0.kind == .conflict }
+            .map(\.number)
+        let known = { (number: Int) in peer.isOwner || open.contains(number) }
+        guard (request.numbers ?? request.number.map { [$0] } ?? []).allSatisfy(known),
+            peer.isOwner || !open.isEmpty
+        else {
+            throw VolumeError(.notFound, "\(path.shown) has no such version in conflict.")
+        }
         if request.explain == true {
-            let (kind, sentences, text) = try mediator.explain(at: path, number: request.number)
+            let (kind, sentences, text) = try mediator.explain(
+                at: path, number: request.number ?? (peer.isOwner ? nil : open.first))
             let isShort = text.map { $0.count <= Limits.pieceBytesMax / 16 } ?? false
             return MergeReport(
                 outcome: kind, sentences: sentences, text: isShort ? text.map(base64) : nil)
         }
         let merged = try mediator.merge(
-            at: path, numbers: request.numbers,
+            at: path, numbers: request.numbers ?? (peer.isOwner ? nil : open),
             by: Actor(process: peer.process, uid: peer.uid, program: request.program ?? "merge"))
         return MergeReport(
             sentences: merged.reasons, current: try volume.status(at: path).currentVersion,
@@ -77,9 +91,12 @@ extension Service {
 
 // The past.
 extension Service {
-    func rewinding(_ request: Request) throws(VolumeError) -> RewindReport {
+    func rewinding(_ request: Request, for peer: Peer) throws(VolumeError) -> RewindReport {
         guard let time = request.time else { throw request.missing("time") }
-        let steps = try volume.rewinding(request.components(), to: time)
+        let steps = try volume.rewinding(request.components(), to: time).filter {
+            volume.mayKnow(peer, of: $0.path)
+                && $0.version?.isVisible(to: peer.onlooker, of: $0.protection) ?? true
+        }
         return RewindReport(
             steps: steps.map { step in
                 RewindReport.Step(

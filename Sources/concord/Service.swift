@@ -36,16 +36,18 @@ struct Service: ControlService {
             return .document(
                 try document(at: request.components(), asksHub: request.local != true))
         case .versions where request.deleted == true:
-            let documents = try volume.deletedDocuments(in: request.components())
+            let documents = try volume.deletedDocuments(
+                in: request.components(), visibleTo: peer.onlooker)
             return .deleted(DeletedReport(documents: documents.map(DeletedReport.Document.init)))
         case .versions:
-            return .history(try historyReport(request))
-        case .contents: return .contents(try contents(request))
-        case .extract: return .piece(try piece(request))
+            return .history(try historyReport(request, for: peer))
+        case .contents: return .contents(try contents(request, for: peer))
+        case .extract: return .piece(try piece(request, for: peer))
         case .name:
-            try name(request)
+            try name(request, for: peer)
             return .done
         case .forget:
+            _ = try version(request, for: peer)
             try volume.forget(version: request.versionNumber(), at: request.components())
             return .done
         case .purge: return .purged(try purge(request, for: peer))
@@ -75,7 +77,7 @@ struct Service: ControlService {
             return try answerOfHub(request)
         case .conflicts: return .conflicts(try conflicts(request, for: peer))
         case .merge: return .merge(try merge(request, for: peer))
-        case .past: return .rewind(try rewinding(request))
+        case .past: return .rewind(try rewinding(request, for: peer))
         case .resolve: return .resolution(try resolve(request, for: peer))
         case .download, .evict, .pin, .unpin:
             return try answerOfContents(request, progress)
@@ -85,11 +87,14 @@ struct Service: ControlService {
         }
     }
 
-    private func historyReport(_ request: Request) throws(VolumeError) -> HistoryReport {
-        let history = try history(request)
+    private func historyReport(_ request: Request, for peer: Peer) throws(VolumeError)
+        -> HistoryReport
+    {
+        let history = try history(request, for: peer)
         var report = HistoryReport(history)
         if request.earlier == true, request.document == nil {
-            let documents = try volume.earlierDocuments(at: request.components())
+            let documents = try volume.earlierDocuments(
+                at: request.components(), visibleTo: peer.onlooker)
             report.earlier = documents.map(DeletedReport.Document.init)
         }
         if request.local == true {
@@ -101,7 +106,12 @@ struct Service: ControlService {
         return report
     }
 
-    func history(_ request: Request) throws(VolumeError) -> DocumentHistory {
+    /// What the asker may know of it.
+    func history(_ request: Request, for peer: Peer) throws(VolumeError) -> DocumentHistory {
+        try wholeHistory(request).visible(to: peer.onlooker)
+    }
+
+    private func wholeHistory(_ request: Request) throws(VolumeError) -> DocumentHistory {
         if let id = try request.identifier() {
             if let history = try volume.history(of: id) { return history }
             throw VolumeError(.notFound, "there is no document with the id \(id) on this volume")
@@ -138,18 +148,21 @@ struct Service: ControlService {
         Actor(process: peer.process, uid: peer.uid, program: request.program ?? "fsctl")
     }
 
-    private func content(_ request: Request) throws(VolumeError) -> VersionContent {
+    /// The one that is asked about, where the asker may know of it.
+    private func version(_ request: Request, for peer: Peer) throws(VolumeError) -> Version {
         let number = try request.versionNumber()
-        guard let version = try history(request).versions.first(where: { $0.number == number })
-        else {
+        let known = try history(request, for: peer).versions
+        guard let version = known.first(where: { $0.number == number }) else {
             throw VolumeError(
                 .notFound, "there is no version \(number) of it; fsctl versions lists them")
         }
-        return try volume.content(of: version.id)
+        return version
     }
 
-    private func contents(_ request: Request) throws(VolumeError) -> ContentsReport {
-        let manifest = try content(request).manifest
+    private func contents(_ request: Request, for peer: Peer) throws(VolumeError)
+        -> ContentsReport
+    {
+        let manifest = try volume.content(of: version(request, for: peer).id).manifest
         let start = min(max(0, request.entry ?? 0), manifest.entries.count)
         let entries = manifest.entries[start...].prefix(Limits.entriesMax)
         return ContentsReport(
@@ -157,8 +170,8 @@ struct Service: ControlService {
             next: entries.endIndex < manifest.entries.count ? entries.endIndex : nil)
     }
 
-    private func piece(_ request: Request) throws(VolumeError) -> PieceReport {
-        let content = try content(request)
+    private func piece(_ request: Request, for peer: Peer) throws(VolumeError) -> PieceReport {
+        let content = try volume.content(of: version(request, for: peer).id)
         let entry = request.entry ?? 0
         let (offset, length) = (request.offset ?? 0, request.length ?? Limits.pieceBytesMax)
         guard content.manifest.entries.indices.contains(entry), offset >= 0, length >= 0 else {
@@ -179,11 +192,12 @@ struct Service: ControlService {
         return PieceReport(data: base64(Array(bytes[..<count])))
     }
 
-    private func name(_ request: Request) throws(VolumeError) {
-        let (path, number) = (try request.components(), try request.versionNumber())
+    private func name(_ request: Request, for peer: Peer) throws(VolumeError) {
+        let path = try request.components()
+        let number = try version(request, for: peer).number
         if let label = request.label {
             try Label.check(label)
-            let other = try history(request).versions.first {
+            let other = try wholeHistory(request).versions.first {
                 $0.label == label && $0.number != number
             }
             if let other {

@@ -88,6 +88,7 @@ struct ConfirmationTests {
         try journal.write { t in
             try t.run("DROP TABLE witnesses", [])
             try t.run("DROP TABLE confirmations", [])
+            try t.run("DROP TABLE owners", [])
             try t.run("DROP INDEX mirror_place", [])
             try t.run("ALTER TABLE mirror DROP COLUMN place", [])
             try t.run("PRAGMA user_version = 5", [])

@@ -116,8 +116,15 @@ extension TableLayout {
             .integer,
         ], hasKey: false)
 
+    static let owners = TableLayout(
+        name: "owners",
+        shapes: [
+            .identifier, .number(0...Int64(UInt32.max)), .number(0...Int64(UInt32.max)),
+            .number(0...0o7777), .bytes(0...Int(UInt16.max)),
+        ], hasKey: false)
+
     /// Items and manifests before what refers to them.
-    static let all = [meta, items, manifests, versions, chunks, stash]
+    static let all = [meta, items, manifests, versions, owners, chunks, stash]
 
     static let schema = TableLayout(
         name: "sqlite_schema", shapes: [.text, .text, .text, .integer, .optionalText], hasKey: true)

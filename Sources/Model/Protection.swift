@@ -1,0 +1,125 @@
+/// Whose something is and who else may read it: owner, group, permission bits and access control
+/// list. A version keeps those that its document had while it was the current one.
+package struct Protection: Hashable, Sendable {
+    package var owner: UInt32
+    package var group: UInt32
+    /// Permission bits.
+    package var mode: UInt16
+    /// The value of `system.posix_acl_access`; empty where the mode says all.
+    package var accessList: [UInt8]
+
+    package init(owner: UInt32, group: UInt32, mode: UInt16, accessList: [UInt8] = []) {
+        self.owner = owner
+        self.group = group
+        self.mode = mode & 0o7777
+        self.accessList = accessList
+    }
+
+    /// What nothing is known about belongs to root alone.
+    package static let unknown = Protection(owner: 0, group: 0, mode: 0o600)
+
+    /// The same for its owner, and nothing for anybody else.
+    package var ownersAlone: Protection {
+        Protection(owner: owner, group: group, mode: mode & 0o7700)
+    }
+
+    /// Whether everybody may surely read this who may read the other one.
+    package func isAsOpen(as other: Protection) -> Bool {
+        let readers = other.mode & 0o044
+        return owner == other.owner && accessList == other.accessList && readers & ~mode == 0
+            && (group == other.group || readers == 0)
+    }
+
+    /// Whether the kernel would let that user read a file that is protected so.
+    package func allowsReading(by user: Onlooker) -> Bool {
+        if user.isRoot { return true }
+        if user.uid == owner { return mode & 0o400 != 0 }
+        guard accessList.isEmpty else {
+            return AccessList(accessList)?.allowsReading(by: user, group: group) ?? false
+        }
+        return mode & (user.belongs(to: group) ? 0o040 : 0o004) != 0
+    }
+}
+
+/// A user who asks for something, with all groups.
+package struct Onlooker: Hashable, Sendable {
+    package var uid: UInt32
+    package var gid: UInt32
+    package var groups: [UInt32]
+
+    package init(uid: UInt32, gid: UInt32, groups: [UInt32] = []) {
+        self.uid = uid
+        self.gid = gid
+        self.groups = groups
+    }
+
+    package static let root = Onlooker(uid: 0, gid: 0)
+
+    package var isRoot: Bool { uid == 0 }
+
+    package func belongs(to group: UInt32) -> Bool { gid == group || groups.contains(group) }
+}
+
+extension Version {
+    /// Whether a user may know of this version and read it: every view of the past and of conflicts
+    /// asks here. It takes what the version was protected by. Who is not its owner may besides read
+    /// no more of the past than of the document as it is now, so that making a document private
+    /// makes its past private, too. A version of which nobody recorded whose it was is for the
+    /// document's owner.
+    ///
+    /// - Parameter document: How the document is protected now; of a deleted one, how its directory
+    ///   is, for the directory's owner alone.
+    package func isVisible(to user: Onlooker, of document: Protection) -> Bool {
+        if user.isRoot { return true }
+        guard let protection else { return user.uid == document.owner }
+        return protection.allowsReading(by: user)
+            && (user.uid == protection.owner || document.allowsReading(by: user))
+    }
+
+    /// How the version looks in a directory of the past.
+    package func shownProtection(of document: Protection) -> Protection {
+        protection ?? document.ownersAlone
+    }
+}
+
+/// `system.posix_acl_access` as the kernel encodes it: a version and entries of a tag, permissions
+/// and an id, least significant byte first.
+private struct AccessList {
+    private enum Tag: UInt16 {
+        case owner = 1
+        case user = 2
+        case owningGroup = 4
+        case group = 8
+        case mask = 16
+        case others = 32
+    }
+
+    private var entries: [(tag: Tag, permissions: UInt16, id: UInt32)] = []
+
+    /// Nil when it is no list.
+    init?(_ bytes: [UInt8]) {
+        func number(_ range: Range<Int>) -> UInt32 {
+            bytes[range].reversed().reduce(0) { $0 << 8 | UInt32($1) }
+        }
+        guard bytes.count >= 4, bytes.count % 8 == 4, number(0..<4) == 2 else { return nil }
+        for start in stride(from: 4, to: bytes.count, by: 8) {
+            guard let tag = Tag(rawValue: UInt16(number(start..<start + 2))) else { return nil }
+            entries.append(
+                (tag, UInt16(number(start + 2..<start + 4)), number(start + 4..<start + 8)))
+        }
+    }
+
+    /// Of somebody who is not the owner, as acl(5) says.
+    func allowsReading(by user: Onlooker, group: UInt32) -> Bool {
+        let mask = entries.first { $0.tag == .mask }?.permissions ?? 7
+        if let entry = entries.first(where: { $0.tag == .user && $0.id == user.uid }) {
+            return entry.permissions & mask & 4 != 0
+        }
+        let groups = entries.filter {
+            $0.tag == .owningGroup && user.belongs(to: group)
+                || $0.tag == .group && user.belongs(to: $0.id)
+        }
+        guard groups.isEmpty else { return groups.contains { $0.permissions & mask & 4 != 0 } }
+        return entries.contains { $0.tag == .others && $0.permissions & 4 != 0 }
+    }
+}

@@ -1,0 +1,92 @@
+import CLinux
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+// Protections as the tree's files have them.
+extension Protection {
+    private static let accessListName = "system.posix_acl_access"
+
+    /// That of an open file, by any descriptor, O_PATH too. What cannot be read is for root alone.
+    init(of file: Int32) {
+        var status = stat()
+        guard cl_fstat(file, &status) >= 0 else {
+            self = .unknown
+            return
+        }
+        self.init(status)
+        var value = [UInt8](repeating: 0, count: 1 << 12)
+        var count = cl_getxattr_fd(file, Protection.accessListName, &value, value.count)
+        if count == -Int(ERANGE) {
+            value = [UInt8](repeating: 0, count: 1 << 16)
+            count = cl_getxattr_fd(file, Protection.accessListName, &value, value.count)
+        }
+        switch count {
+        case 1...: accessList = Array(value.prefix(count))
+        case 0, -Int(ENODATA), -Int(EOPNOTSUPP): break
+        // There is one, and nobody knows whom it lets in.
+        default: self = ownersAlone
+        }
+    }
+
+    /// Of something without an access control list.
+    package init(_ status: stat) {
+        self.init(
+            owner: status.st_uid, group: status.st_gid, mode: UInt16(status.st_mode & 0o7777))
+    }
+
+    /// Protects a copy like its original: until it is recorded, nothing else says whose it is. Only
+    /// root can give files away.
+    func apply(to copy: Int32) {
+        if geteuid() == 0 { _ = cl_chown_fd(copy, owner, group) }
+        _ = cl_chmod_fd(copy, mode_t(mode))
+        guard !accessList.isEmpty else { return }
+        _ = cl_setxattr_fd(copy, Protection.accessListName, accessList, accessList.count, 0)
+    }
+}
+
+extension Volume {
+    /// How a document is protected now; of a deleted one, how its directory is, for the directory's
+    /// owner alone.
+    func protection(of item: Item, _ reader: Reader) throws -> Protection {
+        guard item.parent != 0, let directory = try reader.path(of: item.parent),
+            let above = try? openBeneath(directory, from: root, flags: O_PATH | O_DIRECTORY)
+        else { return .unknown }
+        if item.deleted == nil,
+            let file = try? openBeneath([item.name], from: above.raw, flags: O_PATH),
+            let status = try? file.status(), UInt64(status.st_ino) == item.inode
+        {
+            return Protection(of: file.raw)
+        }
+        guard let status = try? above.status() else { return .unknown }
+        return Protection(status).ownersAlone
+    }
+}
+
+extension DocumentHistory {
+    /// Only what a user may know of.
+    package func visible(to user: Onlooker) -> DocumentHistory {
+        if user.isRoot { return self }
+        return with(versions.indices.filter { versions[$0].isVisible(to: user, of: protection) })
+    }
+
+    /// Only those versions.
+    package func with(_ indices: [Int]) -> DocumentHistory {
+        var history = self
+        history.versions = indices.map { versions[$0] }
+        history.fileNames = indices.map { fileNames[$0] }
+        return history
+    }
+}
+
+extension Recorder {
+    /// How the file of an item is protected; nil where the tree has another one by now.
+    func protection(of item: Item, _ t: Reader) throws -> Protection? {
+        guard item.deleted == nil, let directory = try t.path(of: item.parent),
+            let file = try? openBeneath(directory + [item.name], from: tree, flags: O_PATH),
+            status(file.raw).inode == item.inode
+        else { return nil }
+        return Protection(of: file.raw)
+    }
+}

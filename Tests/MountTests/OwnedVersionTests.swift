@@ -1,0 +1,203 @@
+import Foundation
+import Glibc
+import Support
+import Testing
+
+/// Versions keep the owner and the permissions that their document had.
+@Suite("Whose versions are", .enabled(if: geteuid() == 0, "acting as other users takes root"))
+struct OwnedVersionTests {
+    /// Of root, with `as UID COMMAND…` for others.
+    @discardableResult
+    private func script(_ volume: MountedVolume, _ text: String) throws -> String {
+        var command = Command(
+            "/bin/bash", "-ec",
+            """
+            PATH='\(Programs.directory):/usr/bin:/bin'
+            # Others come as far as the volume.
+            chmod 711 ..
+            as() {
+                local user=$1; shift
+                setpriv --reuid=$user --regid=$user --clear-groups "$@"
+            }
+            no() { if "$@" 2>/dev/null; then echo "was allowed: $*"; fi; }
+            saved() { fsctl wait --durable disk .; }
+            # The contents of all versions that a user finds, oldest first.
+            past() { as $1 sh -c "cat $2/* 2>/dev/null" || true; }
+            \(text)
+            """)
+        command.directory = volume.path
+        return try command.succeed()
+    }
+
+    @Test("a file that takes the place of another user's does not show that one's versions")
+    func replaced() throws {
+        try MountedVolume.with { volume in
+            let said = try script(
+                volume,
+                """
+                chmod 777 .; umask 077
+                as 1001 sh -c 'echo secret > diary'; saved
+                as 1002 sh -c 'echo mine > new; chmod 644 new; mv new diary'; saved
+                as 1002 chmod 644 diary; saved
+                for user in 1001 1002 1003; do
+                    echo "$user: $(past $user .versions/diary | xargs)" \\
+                        "$(as $user ls .versions/diary | wc -l)" \\
+                        $(as $user fsctl versions diary --json | grep -o '"number":[0-9]*')
+                done
+                no as 1002 fsctl show diary 1; no as 1003 fsctl show diary 1
+                no as 1002 fsctl forget diary 1; no as 1002 fsctl name diary 1 x
+                as 1001 fsctl show diary 1
+                cat .versions/diary/* | xargs
+                """)
+            #expect(
+                said == """
+                    1001: secret mine 2 "number":1 "number":2
+                    1002: mine 1 "number":2
+                    1003: mine 1 "number":2
+                    secret
+                    secret mine
+
+                    """)
+        }
+    }
+
+    @Test("a directory of the past, too, and what is settled and deleted") func past() throws {
+        try MountedVolume.with { volume in
+            let said = try script(
+                volume,
+                """
+                chmod 777 .; umask 077; mkdir -m 777 d
+                as 1001 sh -c 'echo secret > d/diary; echo gone > d/gone'
+                as 1001 sh -c 'echo open > d/open; chmod 644 d/open; umask 022; echo all > d/all'
+                saved
+                sleep 1; then=$(date '+%Y-%m-%d %H:%M:%S'); sleep 1
+                as 1001 rm d/gone d/all
+                as 1002 sh -c 'echo mine > d/new; chmod 644 d/new; mv d/new d/diary'; saved
+                for user in 1001 1002; do
+                    echo "now: $(as $user ls "d/.versions/@$then" | xargs)."
+                    echo "read: $(as $user sh -c "cd 'd/.versions/@$then'; cat diary open" \\
+                        2>/dev/null | xargs)."
+                    echo "deleted: $(past $user d/.versions/gone) $(past $user d/.versions/all)."
+                    echo "listed: $(as $user fsctl versions --deleted d --json \\
+                        | grep -o '"name":"[a-z]*"' | sort | xargs)."
+                done
+                """)
+            #expect(
+                said == """
+                    now: all diary gone open.
+                    read: secret open.
+                    deleted: gone all.
+                    listed: name:all name:gone.
+                    now: open.
+                    read: open.
+                    deleted:  .
+                    listed: .
+
+                    """, "\(said)")
+        }
+    }
+
+    @Test("a document that is made private has a private past, whoever has it later")
+    func madePrivate() throws {
+        try MountedVolume.with { volume in
+            let said = try script(
+                volume,
+                """
+                chmod 777 .; umask 022
+                as 1001 sh -c 'echo one > a'; saved
+                as 1001 sh -c 'echo two > a'; saved
+                echo "shown: $(past 1002 .versions/a | xargs)"
+                as 1001 chmod 600 a; saved
+                echo "private: $(past 1002 .versions/a | xargs)."
+                as 1002 sh -c 'echo three > new; mv new a'; saved
+                echo "replaced: $(past 1002 .versions/a | xargs)"
+                echo "owner: $(past 1001 .versions/a | xargs)"
+                """)
+            #expect(
+                said == """
+                    shown: one two
+                    private: .
+                    replaced: one three
+                    owner: one two three
+
+                    """)
+        }
+    }
+
+    @Test(
+        "bytes that were moved aside keep their owner until they are recorded",
+        arguments: ["300k", "9M"])
+    func stashed(size: String) throws {
+        try MountedVolume.with { volume in
+            let said = try script(
+                volume,
+                """
+                chmod 777 .; umask 077
+                as 1001 sh -c 'head -c \(size) /dev/zero > a; chmod 602 a'
+                as 1002 sh -c 'echo new | dd of=a conv=notrunc status=none'
+                chown 1002:1002 a; chmod 644 a; saved
+                no as 1002 cat .versions/a/*\\ 1; ls .versions/a | wc -l
+                as 1001 ls .versions/a | wc -l; as 1002 ls .versions/a | wc -l
+                stat -c %u .versions/a/* | xargs
+                """)
+            #expect(said == "2\n2\n1\n1001 1002\n")
+        }
+    }
+
+    @Test("access control lists let in and keep out as they did") func accessLists() throws {
+        try MountedVolume.with { volume in
+            let said = try script(
+                volume,
+                """
+                chmod 777 .; umask 022
+                as 1001 sh -c 'echo one > a; setfacl -m u:1002:r,u:1003:- a'; saved
+                as 1001 sh -c 'echo three > b; setfacl -m u:1002:r,u:1003:- b; mv b a'; saved
+                for user in 1001 1002 1003 1004; do
+                    echo "$user: $(past $user .versions/a | xargs)."
+                done
+                """)
+            #expect(
+                said == """
+                    1001: one three.
+                    1002: one three.
+                    1003: .
+                    1004: one three.
+
+                    """)
+        }
+    }
+
+    @Test("conflicts are listed, read and settled by those who may know of them")
+    func conflicts() throws {
+        try MountedVolume.with(options: ["list_conflicts"]) { volume in
+            let said = try script(
+                volume,
+                """
+                chmod 777 .; umask 022; mkdir -m 700 closed; mkdir -m 777 d
+                for file in closed/a d/a; do
+                    echo base > $file; chmod 644 $file; saved
+                    exec 3>>$file; echo replaced > d/new; mv d/new $file; echo late >&3; exec 3>&-
+                done
+                as 1001 bash -c 'umask 077; echo base > d/b; fsctl wait --durable disk d/b
+                    exec 3>>d/b; echo x > d/n; mv d/n d/b; echo late >&3; exec 3>&-'
+                saved; chown 1002 d/b; chmod 644 d/b; saved
+                for user in 1001 1002; do
+                    echo "$user: $(as $user ls d/.conflicts | xargs)" \\
+                        "$(past $user d/.conflicts/a | xargs) $(past $user d/.conflicts/b | xargs)."
+                    as $user fsctl conflicts . --json | grep -o '"path":"[^"]*"' | xargs
+                done
+                no as 1002 fsctl resolve d/b --keep current; no as 1002 fsctl merge d/b
+                fsctl conflicts . --json | grep -o '"path":"[^"]*"' | xargs
+                """)
+            #expect(
+                said == """
+                    1001: a b base late base late.
+                    path:d/a path:d/b
+                    1002: a base late .
+                    path:d/a
+                    path:closed/a path:d/a path:d/b
+
+                    """)
+        }
+    }
+}
