@@ -105,7 +105,8 @@ struct Daemon {
                 at: socket,
                 service: Service(
                     volume: volume, session: session, mountPoint: point.path,
-                    desk: TurnDesk(arbiter: arbiter, session: session), membership: membership,
+                    desk: TurnDesk(arbiter: arbiter, session: session, volume: volume),
+                    membership: membership,
                     tree: applier, mediator: mediator),
                 log: file.logger("control")
             ) { volume.mayAccess($0, $1, write: $2) }

@@ -4,6 +4,7 @@ import Coordination
 import Glibc
 import Model
 import Mount
+import Volume
 
 // Who has a turn, and what happens: for those who look on.
 extension TurnDesk {
@@ -13,6 +14,7 @@ extension TurnDesk {
         turns += arbiter.standings(at: path).map { standing in
             turn(standing)
         }
+        turns.removeAll { !volume.mayKnow(client.peer, of: $0.path.path ?? []) }
         client.reply(request, LocksReport(turns: turns))
     }
 
@@ -45,10 +47,13 @@ extension TurnDesk {
         let top = request.path == nil ? Path([]) : session.path(try request.components())
         client.reply(request)
         clients.withLock { $0[client.number]?.watcher = client }
-        arbiter.observe(party) { [session, arbiter] note in
+        arbiter.observe(party) { [session, arbiter, volume] note in
             for event in TurnDesk.events(note, session) {
                 let isHere = event.paths.contains { $0.names == top.names || $0.isBelow(top) }
-                if isHere { client.push(event.event) }
+                guard isHere, let known = event.event.known(to: client.peer, of: volume) else {
+                    continue
+                }
+                client.push(known)
             }
             _ = arbiter
         }
@@ -103,6 +108,23 @@ extension TurnDesk {
                 return [sighting(.moved, from, to: to, process: process, program: program)]
             }
         }
+    }
+}
+
+extension WatchEvent {
+    /// What a user may hear of it: nothing of a name that he may not know. What is moved to where
+    /// he may not look is removed for him, and what comes from there appears.
+    fileprivate func known(to peer: Peer, of volume: Volume) -> WatchEvent? {
+        let isKnown = volume.mayKnow(peer, of: path.path ?? [])
+        guard let to else { return isKnown ? self : nil }
+        var event = self
+        switch (isKnown, volume.mayKnow(peer, of: to.path ?? [])) {
+        case (true, true): break
+        case (true, false): (event.kind, event.to) = (.removed, nil)
+        case (false, true): (event.kind, event.path, event.to) = (.appeared, to, nil)
+        case (false, false): return nil
+        }
+        return event
     }
 }
 

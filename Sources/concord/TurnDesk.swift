@@ -11,6 +11,7 @@ import Volume
 final class TurnDesk: Sendable {
     let arbiter: Arbiter
     let session: MountSession
+    let volume: Volume
     let clients = Mutex<[UInt64: Client]>([:])
 
     struct Client {
@@ -28,9 +29,10 @@ final class TurnDesk: Sendable {
         }
     }
 
-    init(arbiter: Arbiter, session: MountSession) {
+    init(arbiter: Arbiter, session: MountSession, volume: Volume) {
         self.arbiter = arbiter
         self.session = session
+        self.volume = volume
     }
 
     func hear(_ request: Control.Request, from client: Connection) throws(VolumeError) {
@@ -254,8 +256,9 @@ final class TurnDesk: Sendable {
         let presenter = Presenter(
             path, isDirectory: session.isDirectory(names) && !isPackage, hears: hears,
             party: party)
-        let id = arbiter.present(presenter) { message in
-            client.push(PresenterMessage(message, to: number))
+        let id = arbiter.present(presenter) { [volume] message in
+            let message = PresenterMessage(message, to: number)
+            if let known = message.known(to: client.peer, of: volume) { client.push(known) }
         }
         clients.withLock { $0[client.number]?.presenters[number] = id }
         client.reply(request)

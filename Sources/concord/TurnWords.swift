@@ -1,6 +1,7 @@
 import Control
 import Coordination
 import Model
+import Volume
 
 // The words of the control socket for what the arbiter says, and the other way round.
 
@@ -79,6 +80,28 @@ extension PresenterMessage {
             (self.path, version) = (RawText(path: path.names), id)
         default: break
         }
+    }
+}
+
+extension PresenterMessage {
+    /// What a user may hear of it: nothing of a name that he may not know, except that who is asked
+    /// for something is told in which directory.
+    func known(to peer: Peer, of volume: Volume) -> PresenterMessage? {
+        if peer.isOwner { return self }
+        var message = self
+        guard var names = path?.path else { return message }
+        let isKnown = volume.mayKnow(peer, of: names)
+        if kind == .subitemMoved {
+            guard let to, volume.mayKnow(peer, of: to.path ?? []) else { return nil }
+            if isKnown { return message }
+            (message.kind, message.path, message.to) = (.subitemAppeared, to, nil)
+            return message
+        }
+        guard !isKnown else { return message }
+        guard kind.isAsking else { return nil }
+        repeat { names.removeLast() } while !volume.mayKnow(peer, of: names)
+        message.path = RawText(path: names)
+        return message
     }
 }
 

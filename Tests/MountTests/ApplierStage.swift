@@ -47,7 +47,7 @@ final class ApplierStage {
         session = try MountSession(
             volume: volume, source: base + "/store", mountPoint: path,
             options: Mount.MountOptions(), arbiter: arbiter, socketPath: socket.path, log: log)
-        let desk = TurnDesk(arbiter: arbiter, session: session)
+        let desk = TurnDesk(arbiter: arbiter, session: session, volume: volume)
         applier = Applier(
             session: session, volume: volume, socketPath: socket.path,
             program: Programs.concord, log: log)

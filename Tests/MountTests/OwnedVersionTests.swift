@@ -200,4 +200,33 @@ struct OwnedVersionTests {
                     """)
         }
     }
+
+    @Test("who watches hears no name that he could not list") func watched() throws {
+        try MountedVolume.with { volume in
+            let heard = volume.store + ".heard"
+            defer { unlink(heard) }
+            let said = try script(
+                volume,
+                """
+                chmod 755 .; mkdir -m 700 closed; mkdir open
+                # Not by `as`, for it is ended by its number.
+                setpriv --reuid=1001 --regid=1001 --clear-groups fsctl watch . > \(heard) &
+                watcher=$!
+                heard() {
+                    for i in $(seq 600); do grep -q $1 \(heard) && return; $2; done; return 1
+                }
+                beat() { echo x >> open/beat; sleep 0.05; }
+                heard open/beat beat
+                echo x > closed/secret; mv closed/secret closed/other; cp open/beat closed/third
+                mv closed/other open/came; mv open/came closed/hidden; rm closed/third
+                echo x > open/last
+                heard open/last 'sleep 0.05'
+                kill $watcher; wait $watcher || true
+                grep -c closed/ \(heard) || true
+                grep came \(heard) | sed 's/.*) //; s/.* \\(made\\|removed\\)/\\1/' | xargs
+                as 1001 fsctl locks . --json | grep -c closed/ || true
+                """)
+            #expect(said == "0\nmade open/came removed open/came\n0\n")
+        }
+    }
 }
