@@ -17,6 +17,8 @@ extension Journal {
     ) throws(VolumeError) -> Journal {
         if try isDatabase(path, mayCreate: mayCreate) {
             try examineContent(path, mayBeUnfinished: mayCreate, checked: checked)
+        } else {
+            try makePrivately(path)
         }
         do {
             let pool = try DatabasePool(path: path, configuration: configuration(readonly: false))
@@ -48,6 +50,15 @@ extension Journal {
         guard !mayCreate else { return false }
         if size == 0 { throw .damagedJournal(path, "it is empty") }
         throw VolumeError(.notFound, "There is no journal at \(path): is this a store?")
+    }
+
+    /// SQLite would make it, and its log beside it, for everybody to read.
+    private static func makePrivately(_ path: String) throws(VolumeError) {
+        let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else {
+            throw .system(errno, detail: "it cannot be made", journal: path)
+        }
+        Glibc.close(descriptor)
     }
 
     private static var smallestPage: Int64 { 512 }

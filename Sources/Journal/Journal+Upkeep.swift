@@ -56,6 +56,18 @@ extension Journal {
         }
     }
 
+    /// Writes the whole file anew, without what was removed from it. Takes as long as copying it.
+    ///
+    /// - Returns: False when a reader still needs the log, which may have what was removed.
+    package func rewrite() throws(VolumeError) -> Bool {
+        do {
+            try pool.writeWithoutTransaction { try $0.execute(sql: "VACUUM") }
+        } catch {
+            throw VolumeError(error, journal: path)
+        }
+        return try checkpoint()
+    }
+
     /// Closes all connections and leaves one file without a log. Waits for reads under way.
     package func close() throws(VolumeError) {
         do {

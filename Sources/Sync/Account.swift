@@ -4,7 +4,8 @@ import Journal
 import Model
 import Reconcile
 
-/// Where this device is signed in, and what it needs for that: kept in the journal.
+/// Where this device is signed in, and what it needs for that: kept in the journal, but for its
+/// `Credentials`.
 package struct Account: Hashable, Sendable {
     package var address: HubAddress
     package var token: String
@@ -35,36 +36,66 @@ extension Account {
     ]
 
     /// Nil when signed out.
-    package init?(_ reader: Reader) throws(VolumeError) {
+    ///
+    /// - Throws: `.notFound` when the credentials are gone.
+    init?(_ reader: Reader, _ known: [Identifier: Credentials]) throws(VolumeError) {
         guard let address = try reader.value("hub.address"),
-            let token = try reader.value("hub.token"), let user = try reader.value("hub.user"),
+            let user = try reader.value("hub.user"),
             let account = try reader.value("hub.account").flatMap({ Identifier($0) }),
             let device = try reader.value("hub.device").flatMap({ Identifier($0) }),
-            let volume = try reader.value("hub.volume").flatMap({ Identifier($0) }),
-            let keys = try reader.value("hub.keys").flatMap({ bytesOf(hexadecimal: $0) }),
-            keys.count == 64
+            let volume = try reader.value("hub.volume").flatMap({ Identifier($0) })
         else { return nil }
+        guard let own = known[device] else {
+            throw VolumeError(
+                .notFound,
+                "The store has lost its file `credentials`: sign in again with a new code "
+                    + "(fsctl signin).")
+        }
         self.init(
             address: try HubAddress(address, certificate: try reader.value("hub.certificate")),
-            token: token, user: user, account: account, device: device,
+            token: own.token, user: user, account: account, device: device,
             deviceName: try reader.value("hub.device.name") ?? "device", volume: volume,
             volumeName: try reader.value("hub.volume.name") ?? "volume",
-            keys: VolumeKeys(chunks: Array(keys[..<32]), names: Array(keys[32...])),
-            isOffline: try reader.value("hub.offline") != nil)
+            keys: own.keys, isOffline: try reader.value("hub.offline") != nil)
     }
 
     package func store(_ t: Transaction) throws(VolumeError) {
         try t.set("hub.address", to: address.text)
         try t.set("hub.certificate", to: address.certificate)
-        try t.set("hub.token", to: token)
         try t.set("hub.user", to: user)
         try t.set("hub.account", to: account.description)
         try t.set("hub.device", to: device.description)
         try t.set("hub.device.name", to: deviceName)
         try t.set("hub.volume", to: volume.description)
         try t.set("hub.volume.name", to: volumeName)
-        try t.set("hub.keys", to: hexadecimal(keys.chunks + keys.names))
         try t.set("hub.offline", to: isOffline ? "yes" : nil)
+    }
+
+    var credentials: Credentials { Credentials(token: token, keys: keys) }
+
+    /// Those that an older build has put into the journal.
+    static func credentials(in reader: Reader) throws(VolumeError) -> [Identifier: Credentials] {
+        guard let token = try reader.value("hub.token"),
+            let device = try reader.value("hub.device").flatMap({ Identifier($0) }),
+            let keys = try reader.value("hub.keys").flatMap({ VolumeKeys(hexadecimal: $0) })
+        else { return [:] }
+        return [device: Credentials(token: token, keys: keys)]
+    }
+
+    private static let overwriting = "hub.secrets.overwriting"
+
+    /// Takes them out of the journal, whose file still has their bytes then.
+    static func forgetCredentials(_ t: Transaction) throws(VolumeError) {
+        for name in ["hub.token", "hub.keys"] { try t.set(name, to: nil) }
+        try t.set(overwriting, to: "due")
+    }
+
+    static func mustOverwrite(_ reader: Reader) throws(VolumeError) -> Bool {
+        try reader.value(overwriting) != nil
+    }
+
+    static func didOverwrite(_ t: Transaction) throws(VolumeError) {
+        try t.set(overwriting, to: nil)
     }
 
     package static func forget(_ t: Transaction) throws(VolumeError) {

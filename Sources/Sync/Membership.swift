@@ -14,6 +14,7 @@ package final class Membership: @unchecked Sendable {
     private let tree: any Applying
     private let settings: SyncSettings
     private let log: Logger
+    private let secrets: CredentialFile
     private let changed: @Sendable ([Spot]) -> Void
     private let unsafe = Hook<@Sendable (Bool) -> Void>()
     /// Held while a copy of a store becomes a device of its own, and while the engine is stopped.
@@ -32,6 +33,7 @@ package final class Membership: @unchecked Sendable {
         self.tree = tree
         self.settings = settings
         self.log = log
+        secrets = CredentialFile(store: volume.identity.store)
         self.changed = changed
     }
 
@@ -49,8 +51,27 @@ package final class Membership: @unchecked Sendable {
 
     /// Goes on where the last daemon stopped, if the volume belongs to a hub.
     package func start() throws(VolumeError) {
-        guard let account = try volume.journal.read({ try Account($0) }) else { return }
+        try moveSecrets()
+        let known = try secrets.read()
+        guard let account = try volume.journal.read({ try Account($0, known) }) else { return }
         try start(account)
+    }
+
+    /// Older builds had them in the journal, whose file keeps what was removed from it until it is
+    /// written anew.
+    private func moveSecrets() throws(VolumeError) {
+        let old = try volume.journal.read { try Account.credentials(in: $0) }
+        if !old.isEmpty {
+            try secrets.write(old)
+            try volume.perform { try Account.forgetCredentials($0) }
+        }
+        guard try volume.journal.read({ try Account.mustOverwrite($0) }) else { return }
+        do throws(VolumeError) {
+            guard try volume.journal.rewrite() else { return }
+            try volume.perform { try Account.didOverwrite($0) }
+        } catch {
+            log.warning("The journal's file still has old secrets; the next mount tries: \(error)")
+        }
     }
 
     private func start(_ account: Account) throws(VolumeError) {
@@ -144,6 +165,7 @@ package final class Membership: @unchecked Sendable {
         } catch {
             throw VolumeError(error)
         }
+        try secrets.write([account.device: account.credentials])
         try restart(account) { t in
             try t.forgetHub()
             try account.store(t)
@@ -176,6 +198,7 @@ package final class Membership: @unchecked Sendable {
         var renewed = new
         renewed.isOffline = account.isOffline
         let changed = renewed
+        try secrets.write([changed.device: changed.credentials])
         try restart(changed) { t in try changed.store(t) }
         log.info("signed in to \(address) again as \(changed.user)")
         return changed
@@ -203,7 +226,11 @@ package final class Membership: @unchecked Sendable {
             guard self.engine === engine else { return }
             halt()
             do throws(VolumeError) {
+                try secrets.write([
+                    account.device: account.credentials, new.device: new.credentials,
+                ])
                 try engine.perform { table in try table.become(new, epoch: answer.epoch) }
+                try secrets.write([new.device: new.credentials])
                 try volume.become(new.device)
                 try start(new)
                 log.warning("this store is a copy: it is the device \(new.deviceName) from now on")
@@ -253,6 +280,7 @@ package final class Membership: @unchecked Sendable {
             try t.forgetHub()
             try Account.forget(t)
         }
+        try secrets.remove()
         log.info("signed out of \(account.address)")
     }
 

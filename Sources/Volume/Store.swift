@@ -41,6 +41,7 @@ package final class Store: Sendable {
         do throws(Errno) {
             if mayCreate { try Store.makeDirectories(at: path) }
             directory = try Descriptor(opening: path, flags: O_PATH | O_DIRECTORY)
+            try Store.makePrivate(directory.raw)
             let lock = try Store.lock(in: directory.raw)
             reserve = Reserve(directory: directory.raw)
             reserve.giveUpIfFull()
@@ -95,6 +96,28 @@ package final class Store: Sendable {
         To have everything, mount the volume and run: fsctl download MOUNT
 
         """
+
+    /// Nobody but its owner comes into a store, whoever has made its directory with which mode: old
+    /// contents of all users lie there, and secrets. The tree keeps its mode, which is that of the
+    /// volume's root.
+    private static func makePrivate(_ directory: Int32) throws(Errno) {
+        try restrict(directory, to: 0o700)
+        var names: [Name] = []
+        try forEachName(in: directory) { names.append($0) }
+        for name in names where name != Name("tree") && name != Name("lost+found") {
+            let part = try openBeneath([name], from: directory, flags: O_PATH)
+            let trace = Trace(try part.status())
+            if trace.isDirectory { try restrict(part.raw, to: 0o700) }
+            if trace.isFile { try restrict(part.raw, to: 0o600) }
+        }
+    }
+
+    private static func restrict(_ file: Int32, to mode: mode_t) throws(Errno) {
+        var status = stat()
+        try check(cl_fstat(file, &status))
+        guard status.st_mode & 0o777 & ~mode != 0 else { return }
+        try check(cl_chmod_fd(file, status.st_mode & mode))
+    }
 
     private static func makePart(_ name: String, _ mode: mode_t, in directory: Int32)
         throws(Errno)

@@ -1,0 +1,82 @@
+import Foundation
+import Glibc
+import Support
+import Testing
+
+/// Where a device keeps what proves who it is.
+@Suite("Secrets", .serialized) struct SecretTests {
+    /// Files of a store, but for the tree, in which a token stands.
+    private func filesWithTokens(_ store: String) throws -> [String] {
+        let command = Command(
+            "/bin/sh", "-c",
+            "cd '\(store)' && find . -path ./tree -prune -o -type f -print0 "
+                + "| xargs -0 grep -lE 'cct_[0-9a-f]{64}' | sort")
+        return try command.run().output.split(separator: "\n").map(String.init)
+    }
+
+    /// What of a store others could open.
+    private func open(_ store: String) throws -> String {
+        try Command(
+            "/bin/sh", "-c",
+            "cd '\(store)' && find . -path ./tree -prune -o -perm /077 -print | sort"
+        ).succeed()
+    }
+
+    @Test("a store is private, whoever made its directory, and the token has a file of its own")
+    func privateStore() throws {
+        let home = try TemporaryDirectory("secrets")
+        let store = "\(home.path)/store"
+        // As with a umask of 0.
+        try Command(
+            "/bin/sh", "-ec",
+            "mkdir '\(store)'; chmod 777 '\(store)'; setfacl -d -m u::rwx,g::rwx,o::rwx '\(store)'"
+        ).succeed()
+        try Fleet.with(0) { fleet in
+            let device = try fleet.join(store: store)
+            try fleet.shell(0, "echo x > a; echo y > a")
+            try fleet.settle()
+            #expect(try open(store) == "")
+            #expect(try filesWithTokens(store) == ["./credentials"])
+            try device.remount()
+            try fleet.settle()
+            #expect(try filesWithTokens(store) == ["./credentials"])
+        }
+    }
+
+    @Test("an old journal's secrets move to their file, and nothing of them stays behind")
+    func moved() throws {
+        try Fleet.with(1) { fleet in
+            let device = fleet.devices[0]
+            try fleet.shell(0, "echo x > a")
+            try fleet.settle()
+            try device.unmount()
+            try Command(
+                "/bin/bash", "-ec",
+                """
+                cd '\(device.store)'; read -r device token keys < credentials; rm credentials
+                chmod 755 . chunks; chmod 644 journal.sqlite
+                sqlite3 journal.sqlite "INSERT INTO meta VALUES
+                    ('hub.token', '$token'), ('hub.keys', '$keys')"
+                """
+            ).succeed()
+            #expect(try filesWithTokens(device.store) == ["./journal.sqlite"])
+            try device.mount()
+            try fleet.shell(0, "echo y > b")
+            try fleet.settle()
+            #expect(try open(device.store) == "")
+            #expect(try filesWithTokens(device.store) == ["./credentials"])
+            try device.remount()
+            try fleet.settle()
+            #expect(try filesWithTokens(device.store) == ["./credentials"])
+            // It says so where they are gone, and a new code makes the device known again.
+            try device.unmount()
+            unlink("\(device.store)/credentials")
+            try device.mount()
+            #expect(device.said.contains("credentials"))
+            try fleet.signIn(device)
+            try fleet.settle()
+            try Programs.fsctl("signout", "--at", device.path).succeed()
+            #expect(try filesWithTokens(device.store) == [])
+        }
+    }
+}
