@@ -154,6 +154,11 @@ package final class Arbiter: Sendable {
         }
     }
 
+    /// Whether it is behind others or asks presenters still.
+    package func isWaiting(_ id: ClaimID) -> Bool {
+        state.withLock { $0.coordination.claims[id]?.isGranted == false }
+    }
+
     package func process(_ party: Party) -> Int32 { state.withLock { $0.process(party) } }
 
     /// Nil while somebody has a turn to write at the place, below or above it. The same number

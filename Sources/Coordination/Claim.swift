@@ -7,6 +7,8 @@ struct Claim {
         var spot: Spots.Index
         /// What is locked for it: the outermost package around it, or itself.
         var unit: Spots.Index
+        /// As in the request.
+        var yields: Bool
     }
 
     enum Phase: Hashable {
@@ -32,6 +34,9 @@ struct Claim {
     /// How many answers are still to come from each that nobody waits for any more.
     var unheard: [PresenterID: Int] = [:]
 
+    /// It waits for those no longer who yield.
+    var isOutwaiting = false
+
     /// Earlier ones that wait for its presenter's answer.
     var goesBefore: Set<ClaimID> = []
 
@@ -43,9 +48,10 @@ struct Claim {
     var isCoordinated: Bool { request.manner == .coordinated }
 
     /// By what they are about (C1 to C3), whatever their purposes.
-    func conflicts(with other: Claim) -> Bool {
+    func conflicts(with other: Claim, whereYielding: Bool = true) -> Bool {
         targets.contains { mine in
             other.targets.contains { theirs in
+                if theirs.yields, !whereYielding { return false }
                 if mine.unit == theirs.unit {
                     return mine.access.isWriting || theirs.access.isWriting
                 }

@@ -81,7 +81,7 @@ extension Coordination {
             spots.release(target.spot)
             spots.release(target.unit)
             claim.targets[index] = Claim.Target(
-                access: target.access, path: path, spot: spot, unit: unit)
+                access: target.access, path: path, spot: spot, unit: unit, yields: target.yields)
         }
         claims[id] = claim
         for target in claim.targets { spots[target.spot].claims.insert(id) }

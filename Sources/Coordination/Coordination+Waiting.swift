@@ -89,6 +89,7 @@ extension Coordination {
         for id in ids.reversed() where id != claim.id {
             looks += 1
             guard let other = claims[id], !other.isRelated(to: claim) else { continue }
+            if claim.isOutwaiting, !claim.conflicts(with: other, whereYielding: false) { continue }
             if isDeep(other, at: place), other.isGranted || !overtakes(claim, other) {
                 return id
             }

@@ -48,6 +48,7 @@ package struct Coordination: Sendable {
         case .released(let id): if claims[id]?.isGranted == true { end(id) }
         case .cancelled(let id): if claims[id]?.isGranted == false { refuse(id, .cancelled) }
         case .overdue(let id): lapse(id)
+        case .outwaited(let id): outwait(id)
         case .presented(let id, let presenter): present(id, presenter)
         case .retired(let id): retire(id)
         case .answered(let presenter, let id, let failure): answer(presenter, id, failure)
@@ -69,7 +70,7 @@ package struct Coordination: Sendable {
         let targets = request.targets.map { target in
             Claim.Target(
                 access: target.access, path: target.path, spot: spots.retain(target.path.steps),
-                unit: spots.retain(target.path.unit))
+                unit: spots.retain(target.path.unit), yields: target.yields)
         }
         let claim = Claim(id: id, request: request, targets: targets)
         claims[id] = claim
@@ -227,6 +228,13 @@ package struct Coordination: Sendable {
         for presenter in claim.outstanding { forget(presenter, id) }
         claims[id]!.outstanding = []
         grant(id)
+    }
+
+    /// Looked at again: perhaps only those are in its way who yield.
+    private mutating func outwait(_ id: ClaimID) {
+        guard claims[id]?.isGranted == false else { return }
+        claims[id]!.isOutwaiting = true
+        unsettle(id)
     }
 
     // MARK: Parties

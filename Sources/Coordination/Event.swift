@@ -9,6 +9,8 @@ package enum Event: Hashable, Sendable {
     case cancelled(ClaimID)
     /// A plain program has waited as long as it may.
     case overdue(ClaimID)
+    /// Whoever waits has waited long enough for those who yield.
+    case outwaited(ClaimID)
 
     case presented(PresenterID, Presenter)
     case retired(PresenterID)

@@ -3,10 +3,14 @@ package struct Request: Hashable, Sendable {
     package struct Target: Hashable, Sendable {
         package var access: Access
         package var path: Path
+        /// Of a reader who could not write the item: whoever may write it waits for such a turn for
+        /// a bounded time only (`Event.outwaited`).
+        package var yields: Bool
 
-        package init(_ access: Access, _ path: Path) {
+        package init(_ access: Access, _ path: Path, yields: Bool = false) {
             self.access = access
             self.path = path
+            self.yields = yields && !access.isWriting
         }
     }
 

@@ -98,12 +98,14 @@ extension Driver {
         }
         let turn = turns.request([target], waiting.line, goesAhead: false)
         let parking = parking
-        waiting.state.withLock { state in
-            guard !state.isOver else { return }
+        let claim = waiting.state.withLock { state -> ClaimID? in
+            guard !state.isOver else { return nil }
             state.claim = arbiter.request(turn) { [self] id, outcome in
                 parking.soon { self.hear(waiting, id, outcome) }
             }
+            return state.claim
         }
+        if let claim { turns.outwait(claim) }
     }
 
     private func hear(_ waiting: Waiting, _ id: ClaimID, _ outcome: Arbiter.Outcome) {

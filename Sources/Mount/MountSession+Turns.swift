@@ -12,6 +12,10 @@ extension MountSession {
 
     package func isDirectory(_ names: [Name]) -> Bool { driver.isDirectory(names) }
 
+    /// A claim that waits is not to wait for readers without the right to write longer than for any
+    /// program that has the document open for reading.
+    package func outwait(_ claim: ClaimID) { driver.turns.outwait(claim) }
+
     /// Where a symlink at the end leads, over as many as there are; it stays in the volume.
     package func resolve(_ names: [Name]) throws(VolumeError) -> [Name] {
         var names = names

@@ -59,6 +59,14 @@ final class Turns: Sendable {
         return request
     }
 
+    /// Whoever waits for those who could not write waits as long as for any reader.
+    func outwait(_ claim: ClaimID) {
+        guard arbiter.isWaiting(claim) else { return }
+        deadlines.after(seconds: settings.readerTime) { [arbiter] in
+            arbiter.step(.outwaited(claim))
+        }
+    }
+
     // MARK: Opens that wait
 
     /// Has `end` called when the volume is unmounted, until `forget`. Nil: it is being unmounted.

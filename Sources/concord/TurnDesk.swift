@@ -92,7 +92,7 @@ final class TurnDesk: Sendable {
         }
         try act(for: request, client, party)
         var targets: [TurnRequest.Target] = []
-        for access in accesses { targets.append(try target(access, request)) }
+        for access in accesses { targets.append(try target(access, request, client.peer)) }
         let turn = TurnRequest(
             targets, manner: isPreparing ? .preparing : .coordinated,
             purposes: Set((request.purposes ?? []).map(Purpose.init)),
@@ -121,20 +121,23 @@ final class TurnDesk: Sendable {
                 client.refuse(request, refusal.error)
             }
         }
+        if targets.contains(where: \.access.isWriting) { session.outwait(id) }
     }
 
     private func forget(_ number: Int, _ client: Connection) {
         clients.withLock { $0[client.number]?.claims[number] = nil }
     }
 
-    private func target(_ access: AccessField, _ request: Control.Request) throws(VolumeError)
-        -> TurnRequest.Target
+    private func target(_ access: AccessField, _ request: Control.Request, _ peer: Peer)
+        throws(VolumeError) -> TurnRequest.Target
     {
         var names = try request.components(of: access.path)
         switch (access.read, access.write) {
         case (let options?, nil):
             if options.contains(.resolvesSymbolicLink) { names = try session.resolve(names) }
-            return TurnRequest.Target(.read(.init(options)), session.path(names))
+            let mayWrite = peer.isOwner || volume.mayAccess(peer, names, write: true)
+            return TurnRequest.Target(
+                .read(.init(options)), session.path(names), yields: !mayWrite)
         case (nil, let way?):
             let option = Access.WritingOption(rawValue: way.rawValue) ?? .update
             return TurnRequest.Target(.write(option), session.path(names))

@@ -91,6 +91,8 @@ struct Ledger {
         case .released(let id): if turn(id)?.isGranted == true { drop(id) }
         case .cancelled(let id): if turn(id)?.isGranted == false { refusal = (id, .cancelled) }
         case .overdue(let id): lapse(id)
+        // No reader here yields.
+        case .outwaited: break
         case .presented(let id, let presenter):
             retire(id)
             presenters.append(Presenting(id: id, presenter: presenter, place: place!.0))

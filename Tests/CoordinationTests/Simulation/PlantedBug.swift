@@ -169,6 +169,7 @@ struct Tampered: Steppable {
             case .released(let id): .released(turned(id))
             case .cancelled(let id): .cancelled(turned(id))
             case .overdue(let id): .overdue(turned(id))
+            case .outwaited(let id): .outwaited(turned(id))
             case .answered(let presenter, let id, let failure):
                 .answered(presenter, turned(id), failure: failure)
             default: event
