@@ -292,7 +292,7 @@ package final class Membership: @unchecked Sendable {
             throw VolumeError(
                 .refused,
                 "\(waiting) changes are on this device only, and the hub does not know the device "
-                    + "any more: sign in again with a new code (fsctl signin URL --code CODE) and "
+                    + "any more: sign in again with a new code (fsctl signin URL) and "
                     + "they are sent, or sign out with --force; they stay here.")
         }
         guard waiting == 0 || isForced else {
@@ -306,7 +306,7 @@ package final class Membership: @unchecked Sendable {
     package var notSignedIn: VolumeError {
         VolumeError(
             .invalid,
-            "This volume is signed in to no hub: fsctl signin URL --code CODE does that.")
+            "This volume is signed in to no hub: fsctl signin URL does that.")
     }
 
     // MARK: Questions and orders

@@ -97,7 +97,7 @@ extension Service {
         case .offline: return "This device is offline: fsctl online ends that."
         case .signedOut(let reason):
             return "The hub does not know this device any more (\(reason)). "
-                + "A new code (concord hub invite) and fsctl signin URL --code CODE end that."
+                + "A new code (concord hub invite) and fsctl signin URL end that."
         case .down(let reason): return "The hub cannot be reached: \(reason)"
         case .connecting, .up: break
         }

@@ -98,20 +98,39 @@ extension Restoration {
         }
     }
 
-    /// Makes the part, or takes over one that an interrupted restore left; its lock tells whether
-    /// one is still at it.
+    /// Makes the part, which nobody else has open then: into a file that another user has put there
+    /// nothing is written.
     private func claim(_ part: FilePath) throws(VolumeError) -> Descriptor {
+        for _ in 0..<3 {
+            let descriptor = part.withCString {
+                cl_openat(AT_FDCWD, $0, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
+            }
+            if descriptor == -EEXIST {
+                try removeLeftover(part)
+                continue
+            }
+            guard descriptor >= 0 else { throw failure("write", part, Errno(-descriptor)) }
+            let file = Descriptor(owning: descriptor)
+            guard cl_lock(file.raw) >= 0 else { break }
+            return file
+        }
+        throw VolumeError(.busy, "another restore of \(target) is at work; wait for it")
+    }
+
+    /// Removes what an interrupted restore left; its lock tells whether one is still at it.
+    private func removeLeftover(_ part: FilePath) throws(VolumeError) {
         let descriptor = part.withCString {
-            cl_openat(AT_FDCWD, $0, O_RDWR | O_CREAT | O_NOFOLLOW, 0o600)
+            cl_openat(AT_FDCWD, $0, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
         }
-        guard descriptor >= 0 else { throw failure("write", part, Errno(-descriptor)) }
-        let file = Descriptor(owning: descriptor)
-        guard cl_lock(file.raw) >= 0 else {
-            throw VolumeError(.busy, "another restore of \(target) is at work; wait for it")
+        if descriptor == -ENOENT { return }
+        if descriptor >= 0 {
+            let file = Descriptor(owning: descriptor)
+            guard cl_lock(file.raw) >= 0 else {
+                throw VolumeError(.busy, "another restore of \(target) is at work; wait for it")
+            }
         }
-        let result = cl_ftruncate(file.raw, 0)
-        if result < 0 { throw failure("write", part, Errno(-result)) }
-        return file
+        let result = part.withCString { cl_unlinkat(AT_FDCWD, $0, 0) }
+        if result < 0, result != -ENOENT { throw failure("replace", part, Errno(-result)) }
     }
 
     /// Owner, user attributes and access list are those of the file that is replaced: a version has

@@ -7,8 +7,9 @@ struct SigninCommand: ParsableCommand {
         commandName: "signin",
         abstract: "Join a hub with a volume and all that is on it.",
         discussion: """
-            The code comes from `concord hub invite NAME` and works once. What is here is \
-            joined with what the hub has: nothing is deleted on either side.
+            The code comes from `concord hub invite NAME` and works once. It is asked for, so that \
+            it is in no list of processes. What is here is joined \
+            with what the hub has: nothing is deleted on either side.
             """)
 
     @OptionGroup var output: OutputOptions
@@ -17,8 +18,12 @@ struct SigninCommand: ParsableCommand {
     @Argument(help: "The hub: https://host:port.")
     var url: String
 
-    @Option(help: "A one-time code.")
-    var code: String
+    @Option(
+        help: "The one-time code, or - for standard input. Without it the code is asked for.")
+    var code: String?
+
+    @Option(help: "A file whose first line is the one-time code.", completion: .file())
+    var codeFile: String?
 
     @Option(help: "What this device is called. Default: the machine's name.")
     var device: String?
@@ -37,6 +42,7 @@ struct SigninCommand: ParsableCommand {
     var insecure = false
 
     func run() throws {
+        let code = try OneTimeCode.read(argument: code, file: codeFile)
         let report = try volume.ask(.signin, as: IdentityReport.self) {
             $0.address = url
             $0.code = code

@@ -46,7 +46,7 @@ struct VersionContents {
         do throws(Errno) {
             let status = try file.status()
             let mode = UInt16(truncatingIfNeeded: mode & 0o7777)
-            let entry = Manifest.Entry(mode: mode, size: UInt64(status.st_size))
+            let entry = Manifest.Entry(mode: mode, size: UInt64(max(0, status.st_size)))
             entries = [ContentsReport.Entry(entry)]
         } catch {
             throw VolumeError(.notFound, "cannot read \(file): \(error)")
@@ -95,7 +95,7 @@ struct VersionContents {
             try body(piece)
             offset += Int64(count)
         }
-        guard offset == Int64(entries[index].size) else {
+        guard UInt64(offset) == entries[index].size else {
             throw VolumeError(
                 .damaged,
                 "\(path) has \(offset) bytes where its version has \(entries[index].size); run "
@@ -112,7 +112,7 @@ struct VersionContents {
         (request.document, request.number, request.entry) = (id, number, index)
         request.length = Limits.pieceBytesMax
         var offset: Int64 = 0
-        while offset < Int64(entries[index].size) {
+        while UInt64(offset) < entries[index].size {
             request.offset = offset
             let report = try client.ask(request, as: PieceReport.self)
             guard let piece = bytes(base64: report.data), !piece.isEmpty else {

@@ -79,4 +79,45 @@ import Testing
             #expect(try filesWithTokens(device.store) == [])
         }
     }
+
+    @Test("a code comes from standard input or a file, and is in no list of processes")
+    func codes() throws {
+        try Fleet.with(0) { fleet in
+            let words = ["'\(Programs.fsctl)' signin", fleet.hub.address, "--at"]
+            for way in ["--code - < code", "--code-file code", "< code"] {
+                let device = try MountedVolume(options: ["name=team"])
+                defer { device.cleanUp() }
+                let home = try TemporaryDirectory("code")
+                try fleet.hub.invite().write(
+                    toFile: "\(home.path)/code", atomically: true, encoding: .utf8)
+                let line = (words + ["'\(device.path)'", way]).joined(separator: " ")
+                let said = try Command("/bin/sh", "-ec", "cd '\(home.path)'; \(line)").succeed()
+                #expect(said.contains("Signed in"), "\(way)")
+                try device.unmount()
+            }
+        }
+        // A hub that does not answer.
+        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+        var closed = false
+        defer { if !closed { close(listener) } }
+        #expect(listen(listener, 8) == 0)
+        var address = sockaddr_in()
+        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+        withUnsafeMutableBytes(of: &address) {
+            _ = getsockname(
+                listener, $0.baseAddress!.assumingMemoryBound(to: sockaddr.self), &size)
+        }
+        try MountedVolume.with { volume in
+            let asking = try Beside(
+                "signin", "http://127.0.0.1:\(UInt16(bigEndian: address.sin_port))", "--code",
+                "ABCDE-FGHJK", "--at", volume.path)
+            try asking.wait(for: "list of processes")
+            let line = try Data(contentsOf: URL(filePath: "/proc/\(asking.pid)/cmdline"))
+            let text = String(decoding: line, as: UTF8.self)
+            #expect(text.contains("--code") && text.contains("xxxxx") && !text.contains("ABCDE"))
+            close(listener)
+            closed = true
+            #expect(try asking.waitForEnd() != 0)
+        }
+    }
 }
