@@ -37,7 +37,8 @@ extension Hub {
                 throw Failure(.taken, "There is a device \(request.device): choose another id.")
             }
             return try transaction.enrol(
-                request.device, named: request.deviceName, account: caller.account, at: time)
+                request.device, named: request.deviceName, account: caller.account,
+                from: caller.device, at: time)
         }
     }
 
@@ -67,13 +68,13 @@ extension Hub {
 
     package func revoke(_ device: Identifier, for caller: Caller) async throws {
         let time = clock()
-        try await ledger.write { transaction in
+        let revoked = try await ledger.write { transaction in
             guard try transaction.owner(of: device) == caller.account else {
                 throw Failure(.notFound, "There is no device \(device) in this account.")
             }
-            try transaction.revoke(device, at: time)
+            return try transaction.revoke(device, at: time)
         }
-        endFeeds(of: device)
+        for device in revoked { endFeeds(of: device) }
     }
 
     package func signOut(_ caller: Caller) async throws {
@@ -130,7 +131,8 @@ extension Hub {
 
 extension LedgerTransaction {
     fileprivate func enrol(
-        _ device: Identifier, named name: String, account id: Identifier, at time: Int64
+        _ device: Identifier, named name: String, account id: Identifier,
+        from parent: Identifier? = nil, at time: Int64
     ) throws -> EnrolAnswer {
         guard let account = try account(id) else {
             throw Failure(.code, "The account of this code is no more.")
@@ -139,7 +141,7 @@ extension LedgerTransaction {
             throw Failure(
                 .taken, "The device \(device) is of another account: choose another id.")
         }
-        let epoch = try enrol(device, account: id, name: name, at: time)
+        let epoch = try enrol(device, account: id, name: name, from: parent, at: time)
         let token = Secret.token()
         try removeTokens(of: device)
         try addToken(Secret.hash(token: token), device: device)

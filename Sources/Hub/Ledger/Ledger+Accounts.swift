@@ -65,6 +65,7 @@ extension LedgerTransaction {
         }
         for device in try devices(of: account) {
             try execute("DELETE FROM tokens WHERE device = $1", [.id(device.id)])
+            try execute("DELETE FROM splits WHERE device = $1", [.id(device.id)])
         }
         for table in ["devices", "invites"] {
             try execute("DELETE FROM \(table) WHERE account = $1", [.id(account)])
@@ -132,9 +133,17 @@ extension LedgerTransaction {
     }
 
     /// Adds it, or names it anew; a revoked one that has a new code is one again. Its epoch.
+    ///
+    /// - Parameter parent: By whose token; nil by a code.
     package func enrol(
-        _ device: Identifier, account: Identifier, name: String, at time: Int64
+        _ device: Identifier, account: Identifier, name: String, from parent: Identifier? = nil,
+        at time: Int64
     ) throws -> UInt32 {
+        try execute("DELETE FROM splits WHERE device = $1", [.id(device)])
+        if let parent {
+            try execute(
+                "INSERT INTO splits (device, parent) VALUES ($1, $2)", [.id(device), .id(parent)])
+        }
         try execute(
             """
             INSERT INTO devices (id, account, name, epoch, enrolled, seen)
@@ -159,13 +168,26 @@ extension LedgerTransaction {
             "UPDATE devices SET seen = $1 WHERE id = $2", [.integer(time), .id(device)])
     }
 
-    /// False when there is no such device, or it was revoked before.
+    /// Also all devices that came from its token: who has stolen that one may have made some.
+    ///
+    /// - Returns: All of them.
     @discardableResult
-    package func revoke(_ device: Identifier, at time: Int64) throws -> Bool {
-        try removeTokens(of: device)
-        let changed = try execute(
-            "UPDATE devices SET revoked = $1 WHERE id = $2 AND revoked IS NULL",
-            [.integer(time), .id(device)])
-        return changed > 0
+    package func revoke(_ device: Identifier, at time: Int64) throws -> [Identifier] {
+        var revoked = [device]
+        var next = 0
+        while next < revoked.count {
+            let descendants = try rows(
+                "SELECT device FROM splits WHERE parent = $1", [.id(revoked[next])])
+            // None is its own ancestor: a device that is known cannot be split off.
+            revoked += try descendants.map { try $0.id(0) }
+            next += 1
+        }
+        for device in revoked {
+            try removeTokens(of: device)
+            try execute(
+                "UPDATE devices SET revoked = $1 WHERE id = $2 AND revoked IS NULL",
+                [.integer(time), .id(device)])
+        }
+        return revoked
     }
 }

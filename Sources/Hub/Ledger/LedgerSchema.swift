@@ -168,6 +168,11 @@ enum LedgerSchema {
             PRIMARY KEY (volume, start)
         )
         """,
+        """
+        -- By whose token a device was enrolled that had no code of its own.
+        CREATE TABLE splits (device BYTEA PRIMARY KEY, parent BYTEA NOT NULL);
+        CREATE INDEX splits_parent ON splits (parent)
+        """,
     ]
 
     /// In SQLite's words: strict tables, which lie in the order of their keys.
