@@ -46,16 +46,35 @@ extension Hub {
     package func caller(token: String) async throws -> Caller {
         let time = clock()
         let hash = Secret.hash(token: token)
-        guard let caller = try await ledger.read({ try $0.caller(hash) }) else {
+        guard let caller = try await ledger.read({ try $0.caller(hash, at: time) }) else {
             throw Failure(
                 .unauthenticated,
-                "The token is not known, or was revoked: sign in again. What waits is kept.")
+                "The token is not known, was revoked or is too old: sign in again. What waits is "
+                    + "kept.")
         }
         if time - caller.seen > 60_000_000_000 {
             // What a full disk does not let us note is not worth a refusal.
-            try? await ledger.write { try $0.see(caller.device, at: time) }
+            try? await ledger.write {
+                try $0.see(caller.device, at: time)
+                try $0.limitTokens(of: caller.device, to: time + Secret.tokenTime)
+            }
         }
         return caller
+    }
+
+    /// The token that the caller came with is followed by another one.
+    package func renew(_ token: String, of caller: Caller) async throws -> TokenAnswer {
+        let (old, new, time) = (Secret.hash(token: token), Secret.token(), clock())
+        try await ledger.write { transaction in
+            // Another request may have replaced it meanwhile.
+            guard try transaction.caller(old, at: time) != nil else {
+                throw Failure(.unauthenticated, "The token has been replaced: sign in again.")
+            }
+            try transaction.renew(
+                old, as: Secret.hash(token: new), of: caller.device,
+                expires: time + Secret.tokenTime, oldExpires: time + Secret.renewedTime)
+        }
+        return TokenAnswer(token: new)
     }
 
     package func devices(for caller: Caller) async throws -> DeviceList {
@@ -144,7 +163,8 @@ extension LedgerTransaction {
         let epoch = try enrol(device, account: id, name: name, from: parent, at: time)
         let token = Secret.token()
         try removeTokens(of: device)
-        try addToken(Secret.hash(token: token), device: device)
+        try addToken(
+            Secret.hash(token: token), device: device, expires: time + Secret.tokenTime)
         let volumes = try volumes(of: id).map { VolumeName(id: $0.id, name: $0.name) }
         return EnrolAnswer(
             token: token, user: account.name, account: id, device: device, epoch: epoch,

@@ -17,6 +17,12 @@ enum Secret {
         return groups.joined(separator: "-")
     }
 
+    /// Nanoseconds for which a token holds: a device that has been away for longer needs a code.
+    static let tokenTime: Int64 = 90 * 86_400_000_000_000
+    /// Nanoseconds for which a token holds that has been renewed, so that a device which was ended
+    /// before it kept the new one can ask again.
+    static let renewedTime: Int64 = 86_400_000_000_000
+
     static func token() -> String { "cct_" + hexadecimal(bytes(32)) }
 
     static func bytes(_ count: Int) -> [UInt8] {

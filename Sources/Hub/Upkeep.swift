@@ -40,8 +40,9 @@ extension Hub {
     /// Another process has written to the ledger.
     func noticeChanges() async throws {
         for line in feeds.all() {
+            let time = clock()
             let (caller, volume) = try await ledger.read {
-                (try $0.caller(line.token), try $0.volume(line.volume))
+                (try $0.caller(line.token, at: time), try $0.volume(line.volume))
             }
             guard caller != nil, let volume else {
                 let failure = Failure(.unauthenticated, "The device was signed out.")

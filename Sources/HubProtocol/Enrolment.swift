@@ -70,6 +70,14 @@ package struct EpochAnswer: Codable, Hashable, Sendable {
     package init(epoch: UInt32) { self.epoch = epoch }
 }
 
+/// `POST /v1/devices/self/token`: the device's next token. The one that it has holds for another
+/// day.
+package struct TokenAnswer: Codable, Hashable, Sendable {
+    package var token: String
+
+    package init(token: String) { self.token = token }
+}
+
 /// `GET /v1/devices`.
 package struct DeviceList: Codable, Hashable, Sendable {
     package var devices: [DeviceEntry]

@@ -7,6 +7,7 @@ package enum Routes {
     package static let devices = "/v1/devices"
     package static let selfEpoch = "/v1/devices/self/epoch"
     package static let selfSplit = "/v1/devices/self/split"
+    package static let selfToken = "/v1/devices/self/token"
     package static let volumes = "/v1/volumes"
     package static let health = "/healthz"
     package static let metrics = "/metrics"

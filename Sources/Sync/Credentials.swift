@@ -66,6 +66,13 @@ struct CredentialFile {
         }
     }
 
+    /// Seconds since it was written; nil when it is not there.
+    var age: Int64? {
+        var status = stat()
+        guard cl_fstatat(AT_FDCWD, path, &status, 0) >= 0 else { return nil }
+        return Int64(time(nil)) - Int64(status.st_mtim.tv_sec)
+    }
+
     func remove() throws(VolumeError) {
         let result = cl_unlinkat(AT_FDCWD, path, 0)
         if result == -ENOENT { return }

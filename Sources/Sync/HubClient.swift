@@ -67,6 +67,11 @@ package final class HubClient: Sendable {
         return answer.epoch
     }
 
+    package func renewToken() throws(HubFault) -> String {
+        let answer: TokenAnswer = try exchange(.POST, Routes.selfToken, Done())
+        return answer.token
+    }
+
     package func split(_ request: SplitRequest) throws(HubFault) -> EnrolAnswer {
         let answer: EnrolAnswer = try exchange(.POST, Routes.selfSplit, request)
         try refuse(answer.objection(to: request))

@@ -79,6 +79,9 @@ package final class Membership: @unchecked Sendable {
             volume: volume, account: account, tree: tree, settings: settings, log: log,
             changed: changed)
         engine.unsafe = unsafe.current
+        engine.connected = { [weak self, weak engine] in
+            if let self, let engine { self.renewToken(engine) }
+        }
         engine.cloned = { [weak self, weak engine] in
             guard let self, let engine else { return }
             startThread(named: "split") { self.split(engine) }
@@ -88,6 +91,27 @@ package final class Membership: @unchecked Sendable {
         volume.onArrival { [weak engine] mark in engine?.arrival(of: mark) }
         volume.setHolders { [weak engine] version in engine?.devices(holding: version) }
         engine.start()
+    }
+
+    /// A token is replaced long before it is over, so that one that was copied is soon of no use.
+    private static let tokenSeconds: Int64 = 7 * 86_400
+
+    /// Only on the engine's thread, which has ended before the credentials change otherwise.
+    private func renewToken(_ engine: SyncEngine) {
+        guard let age = secrets.age, age > Membership.tokenSeconds,
+            var account = current.withLock({ $0?.engine === engine ? $0?.account : nil })
+        else { return }
+        do {
+            account.token = try engine.client.renewToken()
+            // Kept before it is used: the old one holds for another day.
+            try secrets.write([account.device: account.credentials])
+        } catch {
+            log.warning("The hub's token is not renewed yet: \(error)")
+            return
+        }
+        engine.client.setToken(account.token)
+        let token = account.token
+        current.withLock { if $0?.engine === engine { $0?.account.token = token } }
     }
 
     /// For good. What was not sent stays in the journal.
@@ -165,8 +189,8 @@ package final class Membership: @unchecked Sendable {
         } catch {
             throw VolumeError(error)
         }
-        try secrets.write([account.device: account.credentials])
-        try restart(account) { t in
+        try restart(account) { [secrets] t in
+            try secrets.write([account.device: account.credentials])
             try t.forgetHub()
             try account.store(t)
             try session.store(t)
@@ -198,8 +222,10 @@ package final class Membership: @unchecked Sendable {
         var renewed = new
         renewed.isOffline = account.isOffline
         let changed = renewed
-        try secrets.write([changed.device: changed.credentials])
-        try restart(changed) { t in try changed.store(t) }
+        try restart(changed) { [secrets] t in
+            try secrets.write([changed.device: changed.credentials])
+            try changed.store(t)
+        }
         log.info("signed in to \(address) again as \(changed.user)")
         return changed
     }

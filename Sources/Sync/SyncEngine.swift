@@ -27,6 +27,8 @@ package final class SyncEngine: @unchecked Sendable {
     /// Called when something is on this device only, and when nothing is any more. Set before
     /// `start`.
     var unsafe: (@Sendable (Bool) -> Void)?
+    /// Called on the engine's thread whenever all is in step. Set before `start`.
+    var connected: (@Sendable () -> Void)?
     /// Called, also more than once, when another process is this device. Set before `start`.
     var cloned: (@Sendable () -> Void)?
 
@@ -189,6 +191,7 @@ package final class SyncEngine: @unchecked Sendable {
                 if let unsafe { unsafe(try isUnsafe()) }
                 if !isBusy { isBusy = try tellHoldings() }
                 if !isBusy, !isReconfirmed { try reconfirm() }
+                if !isBusy { connected?() }
                 backoff = 0
                 if !isBusy { rest(until: nextTime) }
             } catch {

@@ -31,6 +31,7 @@ struct RefusalTests {
                 (hub.url + Routes.devices, "GET"), (hub.url + Routes.volumes, "GET"),
                 (hub.url + Routes.volumes, "POST"), (hub.url + Routes.signOut, "POST"),
                 (hub.url + Routes.selfEpoch, "POST"), (hub.url + Routes.selfSplit, "POST"),
+                (hub.url + Routes.selfToken, "POST"),
                 (hub.url + Routes.device(device.id), "DELETE"),
             ]
             for (url, method) in asked {

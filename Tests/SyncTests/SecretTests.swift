@@ -80,6 +80,26 @@ import Testing
         }
     }
 
+    @Test("a token that is some days old is renewed, and the device goes on")
+    func renewed() throws {
+        try Fleet.with(1) { fleet in
+            let device = fleet.devices[0]
+            let path = "\(device.store)/credentials"
+            let before = try String(contentsOfFile: path, encoding: .utf8)
+            try device.unmount()
+            try Command("touch", "-d", "8 days ago", path).succeed()
+            try device.mount()
+            try wait(for: "another token") {
+                try String(contentsOfFile: path, encoding: .utf8) == before ? nil : true
+            }
+            try fleet.shell(0, "echo x > a")
+            try fleet.settle()
+            try device.remount()
+            try fleet.shell(0, "echo y > b")
+            try fleet.settle()
+        }
+    }
+
     @Test("a code comes from standard input or a file, and is in no list of processes")
     func codes() throws {
         try Fleet.with(0) { fleet in

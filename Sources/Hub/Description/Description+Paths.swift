@@ -142,6 +142,29 @@ extension Description {
               }
             }
           },
+          "/v1/devices/self/token": {
+            "post": {
+              "operationId": "renewToken",
+              "summary": "The device's next token. The one that it has holds for a day more; a \#
+        token that is never renewed holds for 90 days.",
+              "responses": {
+                "200": {
+                  "description": "The token.",
+                  "content": {
+                    "application/json": {"schema": {"$ref": "#/components/schemas/TokenAnswer"}}
+                  }
+                },
+                "400": {"$ref": "#/components/responses/Malformed"},
+                "401": {"$ref": "#/components/responses/Unauthenticated"},
+                "404": {"$ref": "#/components/responses/NotFound"},
+                "405": {"$ref": "#/components/responses/Method"},
+                "500": {"$ref": "#/components/responses/Failed"},
+                "503": {"$ref": "#/components/responses/Busy"},
+                "507": {"$ref": "#/components/responses/Full"},
+                "413": {"$ref": "#/components/responses/TooLarge"}
+              }
+            }
+          },
           "/v1/devices/self/split": {
             "post": {
               "operationId": "split",

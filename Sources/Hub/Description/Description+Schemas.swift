@@ -108,6 +108,14 @@ extension Description {
             },
             "required": ["device", "deviceName"]
           },
+          "TokenAnswer": {
+            "type": "object",
+            "properties": {
+              "token": {"type": "string", "description": "A secret, for Authorization: \#
+        Bearer."}
+            },
+            "required": ["token"]
+          },
           "EpochAnswer": {
             "type": "object",
             "properties": {"epoch": {"$ref": "#/components/schemas/Epoch"}},

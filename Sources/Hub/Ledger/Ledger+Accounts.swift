@@ -89,23 +89,41 @@ extension LedgerTransaction {
         return try found?.id(0)
     }
 
-    package func addToken(_ token: Digest, device: Identifier) throws {
+    package func addToken(_ token: Digest, device: Identifier, expires: Int64) throws {
         try execute(
-            "INSERT INTO tokens (hash, device) VALUES ($1, $2)", [.digest(token), .id(device)])
+            "INSERT INTO tokens (hash, device, expires) VALUES ($1, $2, $3)",
+            [.digest(token), .id(device), .integer(expires)])
+    }
+
+    /// One token takes the place of another one, which holds a little longer. A device has no third
+    /// one: if two have the old token, the one who renews it last is the device.
+    package func renew(
+        _ old: Digest, as new: Digest, of device: Identifier, expires: Int64, oldExpires: Int64
+    ) throws {
+        try execute(
+            "DELETE FROM tokens WHERE device = $1 AND hash <> $2", [.id(device), .digest(old)])
+        try execute(
+            """
+            UPDATE tokens SET expires = $1
+            WHERE hash = $2 AND (expires IS NULL OR expires > $1)
+            """, [.integer(oldExpires), .digest(old)])
+        try addToken(new, device: device, expires: expires)
     }
 
     package func removeTokens(of device: Identifier) throws {
         try execute("DELETE FROM tokens WHERE device = $1", [.id(device)])
     }
 
-    package func caller(_ token: Digest) throws -> Caller? {
+    /// Nil for a token that is unknown, revoked or over.
+    package func caller(_ token: Digest, at time: Int64) throws -> Caller? {
         let found = try row(
             """
             SELECT devices.id, devices.account, accounts.name, devices.epoch, devices.seen
             FROM tokens JOIN devices ON devices.id = tokens.device
             JOIN accounts ON accounts.id = devices.account
             WHERE tokens.hash = $1 AND devices.revoked IS NULL
-            """, [.digest(token)])
+                AND (tokens.expires IS NULL OR tokens.expires > $2)
+            """, [.digest(token), .integer(time)])
         return try found.map {
             Caller(
                 device: try $0.id(0), account: try $0.id(1), user: try $0.text(2),
@@ -166,6 +184,13 @@ extension LedgerTransaction {
     package func see(_ device: Identifier, at time: Int64) throws {
         try execute(
             "UPDATE devices SET seen = $1 WHERE id = $2", [.integer(time), .id(device)])
+    }
+
+    /// Those of an older hub begin to end.
+    package func limitTokens(of device: Identifier, to expires: Int64) throws {
+        try execute(
+            "UPDATE tokens SET expires = $1 WHERE device = $2 AND expires IS NULL",
+            [.integer(expires), .id(device)])
     }
 
     /// Also all devices that came from its token: who has stolen that one may have made some.

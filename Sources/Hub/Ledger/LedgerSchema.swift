@@ -173,6 +173,10 @@ enum LedgerSchema {
         CREATE TABLE splits (device BYTEA PRIMARY KEY, parent BYTEA NOT NULL);
         CREATE INDEX splits_parent ON splits (parent)
         """,
+        """
+        -- Null for one that an older hub gave, until it is seen.
+        ALTER TABLE tokens ADD COLUMN expires BIGINT
+        """,
     ]
 
     /// In SQLite's words: strict tables, which lie in the order of their keys.

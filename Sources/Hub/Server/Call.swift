@@ -42,6 +42,10 @@ struct Call {
                 if let process { try hub.check(process, of: caller) }
                 return try await answer(call, volume, caller, token: token)
             }
+            if route == .selfToken {
+                try await empty()
+                return Call.json(try await hub.renew(token, of: caller))
+            }
             return try await answer(route, caller)
         }
     }

@@ -96,7 +96,7 @@ extension Failure {
 /// What there is to be asked for.
 enum Route: Hashable {
     case health, metrics, description
-    case enrol, signOut, devices, selfEpoch, selfSplit, volumes
+    case enrol, signOut, devices, selfEpoch, selfSplit, selfToken, volumes
     case device(Identifier)
     case volume(Identifier, VolumeCall)
 
@@ -112,6 +112,7 @@ enum Route: Hashable {
         case Routes.devices: self = .devices
         case Routes.selfEpoch: self = .selfEpoch
         case Routes.selfSplit: self = .selfSplit
+        case Routes.selfToken: self = .selfToken
         case Routes.volumes: self = .volumes
         default:
             let parts = path.split(separator: "/", omittingEmptySubsequences: false).map(
@@ -146,6 +147,7 @@ enum Route: Hashable {
         case .devices: Routes.devices
         case .selfEpoch: Routes.selfEpoch
         case .selfSplit: Routes.selfSplit
+        case .selfToken: Routes.selfToken
         case .volumes: Routes.volumes
         case .device: "\(Routes.devices)/{device}"
         case .volume(_, let call): "\(Routes.volumes)/{volume}/\(call.rawValue)"
@@ -155,7 +157,7 @@ enum Route: Hashable {
     var methods: [HTTPRequest.Method] {
         switch self {
         case .health, .metrics, .description: [.get, .head]
-        case .enrol, .signOut, .selfEpoch, .selfSplit: [.post]
+        case .enrol, .signOut, .selfEpoch, .selfSplit, .selfToken: [.post]
         case .devices: [.get, .head]
         case .volumes: [.get, .head, .post]
         case .device: [.delete]
