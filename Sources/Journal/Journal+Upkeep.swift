@@ -36,7 +36,8 @@ extension Journal {
 
     /// Brings the log into the database. The log then starts again from its beginning, in the space
     /// that its file has. Returns whether the log had held anything.
-    func restartLog() throws(VolumeError) -> Bool {
+    @discardableResult
+    package func restartLog() throws(VolumeError) -> Bool {
         let result = try checkpoint("RESTART")
         return result.isDone && result.pages > 0
     }

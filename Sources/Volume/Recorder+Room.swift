@@ -39,6 +39,7 @@ extension Recorder {
             room.answer(isFreed: true, since: start)
             return false
         }
+        startLogAnew()
         let before = letGo
         do {
             // Contents that would take the place of all that is older go before it.
@@ -47,7 +48,7 @@ extension Recorder {
             while left > 0, try letVersionsGo(left, orNone: orNone) {
                 left = room.shortage(for: more)
             }
-            if left > 0, backlog.isEmpty { letGo += try letContentsGo(left).gone }
+            if left > 0, backlog.isEmpty { try letContentsGo(ofAtLeast: left) }
         } catch {
             tell("room", "Old versions could not be let go: \(error)")
         }
@@ -61,6 +62,44 @@ extension Recorder {
         for key in awaitingRoom.keys { memory.works[key]?.due = cl_clock_monotonic_ns() }
         awaitingRoom = [:]
         return true
+    }
+
+    /// What gives way has to be written down: the journal gets the space for what is in its log
+    /// while the disk has some, and the log begins anew in space of its own. Once a second.
+    private func startLogAnew() {
+        let now = cl_clock_monotonic_ns()
+        guard now >= nextLogStart else { return }
+        nextLogStart = now + nanoseconds(1)
+        // Its file stays as long as it is: what it has, nobody else can take.
+        _ = try? journal.restartLog()
+        reserve.fillLog()
+    }
+
+    /// The journal has no space to write down what goes: contents that no version needs go before
+    /// that. Who looks for one of them then, after a crash too, finds that there is none.
+    private func letContentsGoAhead(_ bytes: Int64) throws(VolumeError) -> LetGo {
+        let chosen = try journal.read { reader in
+            var uses: [UInt64: Int] = [:]
+            var needed: Set<UInt64> = []
+            for (key, work) in self.memory.works.all {
+                let isNeeded = try !self.endangered(reader.versions(of: key), reader).isEmpty
+                for former in work.formers {
+                    uses[former.inode, default: 0] += 1
+                    if isNeeded { needed.insert(former.inode) }
+                }
+            }
+            // No other content is read through it.
+            return try self.removableContents(reader).filter {
+                uses[$0.entry.inode] == 1 && !needed.contains($0.entry.inode)
+            }
+        }
+        var gone = LetGo()
+        for (entry, size) in chosen.sorted(by: { $0.entry.sequence < $1.entry.sequence })
+        where gone.bytes < bytes && size > 0 {
+            stash.remove(entry.file)
+            gone += LetGo(contents: 1, bytes: size)
+        }
+        return gone
     }
 
     private func report(_ letGo: LetGo) {
@@ -221,6 +260,17 @@ extension Recorder {
     }
 
     // MARK: Contents in the stash
+
+    private func letContentsGo(ofAtLeast bytes: Int64) throws(VolumeError) {
+        do throws(VolumeError) {
+            letGo += try letContentsGo(bytes).gone
+        } catch {
+            guard error.code == .full else { throw error }
+            let gone = try letContentsGoAhead(bytes)
+            letGo += gone
+            letGo += try letContentsGo(bytes - gone.bytes).gone
+        }
+    }
 
     /// Those that are not recorded yet, oldest first. Versions whose bytes were in them go with
     /// them. `chosen`: of these documents alone, what is `wished` of them; tells how many stay.

@@ -41,6 +41,8 @@ final class Recorder: @unchecked Sendable {
     /// Documents whose former contents do not fit into the packs now, with their bytes.
     var awaitingRoom: [Int64: Int64] = [:]
     var nextRoomReport: Int64 = 0
+    /// Monotonic nanoseconds: when the journal's log may be brought into it again.
+    var nextLogStart: Int64 = 0
     let freeable = Freeable()
     var nextMeasuring: Int64 = 0
     /// Called with a document whose contents a loss of power destroyed.

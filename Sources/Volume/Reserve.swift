@@ -5,7 +5,9 @@ import Synchronization
 import SystemCalls
 
 /// A file of the store that only holds space. It is given up when the disk is full, so that the
-/// journal can commit and the store can be opened, and is made again when there is room.
+/// journal can grow and the store can be opened, and is made again when there is room. Programs may
+/// take what is given up, so the journal's log has its space ahead of time: it can always be told
+/// what was removed to make room.
 final class Reserve: Sendable {
     /// O_PATH of the store.
     private let directory: Int32
@@ -15,6 +17,7 @@ final class Reserve: Sendable {
     /// Bytes. The journal's log is this long when it is brought into the journal.
     private static let sizeMax: Int64 = 16 << 20
     private static let name = "reserve"
+    private static let log = "journal.sqlite-wal"
 
     init(directory: Int32) { self.directory = directory }
 
@@ -28,15 +31,21 @@ final class Reserve: Sendable {
         guard !isImpossible.load(ordering: .relaxed), let space = DiskSpace(of: directory) else {
             return true
         }
-        return size >= wanted(space)
+        return size >= wanted(space) && isLogAhead(by: wanted(space) / 4)
     }
 
-    var size: Int64 {
+    var size: Int64 { status(Reserve.name).map { Int64($0.st_size) } ?? 0 }
+
+    /// Whether the log can grow by so many bytes that it has on the disk already.
+    private func isLogAhead(by bytes: Int64) -> Bool {
+        guard let log = status(Reserve.log) else { return true }
+        return Int64(log.st_blocks) * 512 >= Int64(log.st_size) + bytes
+    }
+
+    private func status(_ name: String) -> stat? {
         var status = stat()
-        guard cl_fstatat(directory, Reserve.name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
-            return 0
-        }
-        return Int64(status.st_size)
+        let isFound = cl_fstatat(directory, name, &status, AT_SYMLINK_NOFOLLOW) == 0
+        return isFound ? status : nil
     }
 
     /// Frees its space; false when there is none. A program may take it before the journal does:
@@ -59,7 +68,29 @@ final class Reserve: Sendable {
     func restore() {
         guard !isWhole, let space = DiskSpace(of: directory), space.free >= 4 * wanted(space)
         else { return }
+        fillLog(wanted(space))
         make(wanted(space))
+    }
+
+    /// The log has just begun: it gets its space before others take that.
+    func fillLog() {
+        guard let space = DiskSpace(of: directory) else { return }
+        // The rest is for the journal itself.
+        fillLog(min(wanted(space), space.free / 2))
+    }
+
+    /// Beyond its end, which SQLite does not see. Closing the log by another descriptor gives up no
+    /// lock: SQLite has none on it.
+    private func fillLog(_ bytes: Int64) {
+        let bytes = bytes & ~4095
+        guard bytes > 0, !isLogAhead(by: bytes),
+            let log = try? Descriptor(opening: Reserve.log, in: directory, flags: O_RDWR),
+            let status = try? log.status()
+        else { return }
+        let keepSize: Int32 = 1
+        if cl_fallocate(log.raw, keepSize, 0, Int64(status.st_size) + bytes) == -EOPNOTSUPP {
+            isImpossible.store(true, ordering: .relaxed)
+        }
     }
 
     /// Sets aside what is left of the disk, when the store is closed: the next opening needs it.

@@ -1,6 +1,5 @@
 import CLinux
 import Model
-import Synchronization
 
 /// How much of the disk is to stay free, and who waits for that. Programs write straight to the
 /// files below, where nobody can free space before they are refused it: so old contents have to go
@@ -11,7 +10,6 @@ final class Room: @unchecked Sendable {
     private let settings: Settings
     private let signal = Signal()
     private let lookout = Lookout("room")
-    private let isTightNow = Atomic(false)
     /// Wakes who frees space.
     let wake = Hook<@Sendable () -> Void>()
 
@@ -56,8 +54,12 @@ final class Room: @unchecked Sendable {
         return space.free - bytes >= mark(space)
     }
 
-    /// Whether writes had better pass through the process, which can free space for them.
-    var isTight: Bool { isTightNow.load(ordering: .relaxed) }
+    /// Whether writes had better pass through the process, which can free space for them. Asked
+    /// at each opening: programs fill a small disk faster than anybody looks.
+    var isTight: Bool {
+        guard isOn, let space = DiskSpace(of: directory) else { return false }
+        return space.free < 3 * mark(space)
+    }
 
     func start() {
         guard isOn else { return }
@@ -81,7 +83,6 @@ final class Room: @unchecked Sendable {
     private func look() -> Int64 {
         guard let space = DiskSpace(of: directory) else { return .max / 2 }
         let mark = mark(space)
-        isTightNow.store(space.free < 3 * mark, ordering: .relaxed)
         let now = cl_clock_monotonic_ns()
         if space.free < mark { wake.current?() }
         // A nanosecond for each byte.

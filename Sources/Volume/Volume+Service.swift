@@ -92,7 +92,7 @@ extension Volume {
             guard cl_fstatat(AT_FDCWD, store.journalPath + ending, &status, 0) == 0 else {
                 return total
             }
-            return total + Int64(status.st_size)
+            return total + Int64(status.st_blocks) * 512
         }
     }
 

@@ -98,6 +98,7 @@ package final class Volume: Sendable {
         let isClean = store.takeCleanMark()
         let (journal, problem) = try openJournal(
             store, mayCreate: settings.mayCreate, checked: !isClean, log: log)
+        store.reserve.fillLog()
         let packs = try PackStore(
             directory: store.chunksPath, packBytesMax: Volume.packBytesMax(on: store))
         var parts = Parts(

@@ -109,9 +109,31 @@ import Testing
         }
     }
 
-    private func fill(_ descriptor: Int32) -> Int64 {
+    /// Others may take what the reserve has held before the journal does.
+    @Test func theLogHasItsSpaceWhoeverTakesTheReserve() throws {
+        try onSmallDisk { tree, disk in
+            try tree.save("0", "text", by: program)
+            #expect(tree.quiet())
+            let id = try #require(try tree.item("0")).id
+            try wait(for: "the reserve") { tree.volume.store.reserve.isWhole }
+            let filler = try Descriptor(
+                opening: disk + "/filler", flags: O_RDWR | O_CREAT, mode: 0o600)
+            var size = fill(filler.raw)
+            for number in 0..<10 {
+                // What was given up for one change is taken before the next.
+                while case let more = fill(filler.raw, from: size), more > size { size = more }
+                try tree.rename("\(number)", "\(number + 1)", by: program)
+                #expect(try tree.volume.path(of: id) == names("\(number + 1)"))
+            }
+            try check(cl_ftruncate(filler.raw, 0))
+            #expect(tree.quiet())
+            try tree.checkInvariants()
+        }
+    }
+
+    private func fill(_ descriptor: Int32, from start: Int64 = 0) -> Int64 {
         let block = [UInt8](repeating: 1, count: 1 << 16)
-        var size: Int64 = 0
+        var size = start
         while true {
             let count = block.withUnsafeBytes {
                 cl_pwrite(descriptor, $0.baseAddress, 1 << 16, size)
