@@ -5,6 +5,7 @@ DESTDIR ?=
 SBINDIR ?= /sbin
 UNITDIR ?= /lib/systemd/system
 SOAK_MINUTES ?= 60
+DISK_MINUTES ?= 3
 MOUNTPOINT ?= $(HOME)/Concord
 SECOND ?= $(HOME)/Concord-second
 BASE ?= $(HOME)/.local/share/concord
@@ -38,8 +39,9 @@ build: deps ## the release programs, in .build/release
 test: test-deps ## every test; fails also when one leaves a mount, process or file behind
 	Tests/run
 
-soak: test-deps ## random operations and kill -9 for SOAK_MINUTES (60)
-	CONCORD_SOAK_MINUTES=$(SOAK_MINUTES) Tests/run --filter "Soak|RandomTests|TurnTakingTests|AppendingTests|RandomEditTests|ManagedDocumentTests"
+soak: test-deps ## random operations and kill -9 for SOAK_MINUTES (60), a full disk for DISK_MINUTES (3)
+	CONCORD_SOAK_MINUTES=$(SOAK_MINUTES) CONCORD_DISK_MINUTES=$(DISK_MINUTES) \
+		Tests/run --filter "Soak|RandomTests|TurnTakingTests|AppendingTests|RandomEditTests|ManagedDocumentTests"
 
 bench: build test-deps ## this mount beside the disk, a bare FUSE mirror, and what else keeps two devices equal
 	Tests/Bench/bench --concord $(BIN)/concord
