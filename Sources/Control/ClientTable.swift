@@ -31,7 +31,7 @@ struct ClientTable {
         finish()
     }
 
-    /// One poll(2): at most a second, so that limits of time are kept.
+    /// One poll(2), which ends by itself only where a limit of time has to be kept.
     private mutating func step() {
         let now = cl_clock_monotonic_ns()
         dropHalfLines(now)
@@ -49,9 +49,8 @@ struct ClientTable {
                 return client.connection.hasMoreToSend ? idle | Int16(POLLOUT) : idle
             }
         var ready = [Int16](repeating: 0, count: descriptors.count)
-        guard cl_poll(descriptors, wanted, &ready, Int32(descriptors.count), 1000) > 0 else {
-            return
-        }
+        let count = cl_poll(descriptors, wanted, &ready, Int32(descriptors.count), patience(now))
+        guard count > 0 else { return }
         if ready[0] != 0 { resume(server.takeAnswered()) }
         for (socket, client) in clients where client.connection.isGone && !client.isBusy {
             hangUp(socket)
@@ -61,6 +60,15 @@ struct ClientTable {
             if clients[socket] != nil { hear(socket, ready[index + 2]) }
         }
         if ready[1] != 0 { accept() }
+    }
+
+    /// Milliseconds until something has to be done that no client tells of; -1: for ever.
+    private func patience(_ now: Int64) -> Int32 {
+        let limit = Timestamp.span(seconds: server.limits.halfLineSeconds)
+        let halfLines = clients.values.lazy.filter { !$0.isBusy && !$0.line.isEmpty }
+        var due = halfLines.map { $0.since + limit }.min()
+        if now < acceptAfter { due = min(due ?? .max, acceptAfter) }
+        return due.map { Int32(clamping: max(0, $0 - now) / 1_000_000 + 1) } ?? -1
     }
 
     private mutating func hear(_ socket: Int32, _ events: Int16) {

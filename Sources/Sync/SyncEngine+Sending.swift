@@ -269,9 +269,11 @@ extension SyncEngine {
             try refused(entry, refusal)
         }
         lastSent = entries.last?.number ?? lastSent
-        state.withLock {
-            $0.head = max($0.head, answer.head)
-            $0.connection = .up
+        signal.change {
+            state.withLock {
+                $0.head = max($0.head, answer.head)
+                $0.connection = .up
+            }
         }
         for entry in entries {
             if let id = entry.change.revision?.id { ready.remove(id) }

@@ -39,7 +39,7 @@ extension SyncEngine {
             if session.isFresh { try install(due: due) }
             isMore = answer.next < answer.head
         }
-        state.withLock { $0.connection = .up }
+        signal.change { state.withLock { $0.connection = .up } }
         nextPoll = cl_clock_monotonic_ns() + Timestamp.span(seconds: settings.pollSeconds)
         if try self.session().isFresh { try join() }
         return count > 0

@@ -293,11 +293,22 @@ package final class SyncEngine: @unchecked Sendable {
 
     // MARK: Hints
 
+    /// Nanoseconds from the end of a feed until the next is asked for; twice as long each time that
+    /// the hub does not keep one up.
+    private static let feedPause: Int64 = 500_000_000
+    private static let feedPauseMax: Int64 = 16_000_000_000
+
     private func listen() {
         defer { signal.change { running -= 1 } }
+        var pause = SyncEngine.feedPause
         while !isEnding {
+            guard !state.withLock({ $0.isOffline }) else {
+                _ = signal.wait(until: .max / 2) { isStopping || !state.withLock(\.isOffline) }
+                continue
+            }
+            let began = cl_clock_monotonic_ns()
             let session = try? volume.journal.read { try Session($0) }
-            if let epoch = session?.volumeEpoch, !state.withLock({ $0.isOffline }) {
+            if let epoch = session?.volumeEpoch {
                 do {
                     try client.feed(account.volume, epoch: epoch) { [weak self] hint in
                         guard let self, !self.isEnding, hint.ended == nil,
@@ -322,7 +333,14 @@ package final class SyncEngine: @unchecked Sendable {
                     }
                 }
             }
-            _ = signal.wait(until: cl_clock_monotonic_ns() + 500_000_000) { isStopping }
+            let now = cl_clock_monotonic_ns()
+            if now - began > SyncEngine.feedPauseMax { pause = SyncEngine.feedPause }
+            // The other thread may find the hub sooner.
+            let isDown = state.withLock { $0.connection != .up }
+            _ = signal.wait(until: now + pause) {
+                isStopping || isDown && state.withLock { $0.connection == .up }
+            }
+            pause = min(2 * pause, SyncEngine.feedPauseMax)
         }
     }
 }

@@ -86,7 +86,7 @@ final class Room: @unchecked Sendable {
         let now = cl_clock_monotonic_ns()
         if space.free < mark { wake.current?() }
         // A nanosecond for each byte.
-        return now + min(max(space.free - mark, 50_000_000), 5_000_000_000)
+        return now + min(max(space.free - mark, 50_000_000), 20_000_000_000)
     }
 
     /// Frees space for a program that was refused so many bytes. False when nothing could go.

@@ -25,11 +25,13 @@ struct WatchdogCommand: ParsableCommand {
         guard daemon != 1 else { return }
         _ = chdir("/")
         let allowed = Int64(seconds * 1000)
-        let pause = Int32(max(50, min(5000, allowed / 4)))
         // In milliseconds of the monotonic clock, which stands still while the machine sleeps.
         var stoppedAt: Int64?
         while true {
             var (input, wanted, ready) = (Int32(0), Int16(POLLIN | POLLHUP), Int16(0))
+            // Seldom while the daemon runs; what is left of its time once it was found stopped.
+            let left = stoppedAt.map { $0 + allowed - cl_clock_monotonic_ns() / 1_000_000 }
+            let pause = Int32(clamping: max(50, min(allowed / 4, left ?? .max)))
             let count = cl_poll(&input, &wanted, &ready, 1, pause)
             if count > 0 { return }
             let now = cl_clock_monotonic_ns() / 1_000_000

@@ -191,6 +191,15 @@ struct LifecycleTests {
         }
     }
 
+    @Test("while nothing happens, the daemon and its watchdog wake a few times a minute")
+    func idle() throws {
+        try MountedVolume.with { volume in
+            try save("one", to: "letter.txt", in: volume)
+            try volume.waitForDisk()
+            try Alarms.waitForRest(of: volume.pid)
+        }
+    }
+
     /// Returns when none of the daemon's threads can take a request any more.
     private func stop(_ volume: MountedVolume) throws {
         _ = kill(volume.pid, SIGSTOP)

@@ -1,0 +1,76 @@
+import CLinux
+import Foundation
+import Glibc
+
+/// When the threads of a process wake by themselves: read from the system calls in which they wait.
+package enum Alarms {
+    /// Waits until neither the process nor those that it has started wake soon: a program that does
+    /// nothing wakes a few times a minute. One that always has a shorter timer never gets there.
+    package static func waitForRest(of process: pid_t) throws {
+        try wait(seconds: 90, for: "processes that no timer wakes soon") {
+            let children = try Command("ps", "-o", "pid=", "--ppid", "\(process)").run().output
+            let all = [process] + children.split { $0.isWhitespace }.compactMap { pid_t($0) }
+            return try all.allSatisfy { try soonest(in: $0) ?? 0 > 8 } ? true : nil
+        }
+    }
+
+    /// Seconds until the first of them does; nil when one of them runs. Threads that wait for
+    /// something without a limit of time count as waiting for ever.
+    private static func soonest(in process: pid_t) throws -> Double? {
+        var soonest = Double.infinity
+        let tasks = "/proc/\(process)/task"
+        for task in try FileManager.default.contentsOfDirectory(atPath: tasks) {
+            // One that has ended meanwhile wakes nobody.
+            let file = "\(tasks)/\(task)/syscall"
+            guard let line = try? String(contentsOfFile: file, encoding: .utf8) else { continue }
+            let words = line.split { $0 == " " || $0 == "\n" }
+            guard let number = words.first.flatMap({ Int($0) }) else { return nil }
+            let arguments = words.dropFirst().map { UInt64($0.dropFirst(2), radix: 16) ?? 0 }
+            soonest = min(soonest, try seconds(number, arguments, of: process))
+        }
+        return soonest
+    }
+
+    #if arch(x86_64)
+        private static let (futex, poll, ppoll, epoll, sleep) = (202, 7, 271, [232, 281], 230)
+    #else
+        private static let (futex, poll, ppoll, epoll, sleep) = (98, -1, 73, [22], 115)
+    #endif
+
+    private static func seconds(_ number: Int, _ arguments: [UInt64], of process: pid_t) throws
+        -> Double
+    {
+        switch number {
+        case futex where arguments[1] & 0x7f == 9:  // FUTEX_WAIT_BITSET: until a point in time
+            guard let due = try time(at: arguments[3], of: process) else { return .infinity }
+            let isRealTime = arguments[1] & 0x100 != 0
+            let now = isRealTime ? cl_clock_realtime_ns() : cl_clock_monotonic_ns()
+            return due - Double(now) / 1e9
+        case futex, ppoll:
+            let index = number == futex ? 3 : 2
+            return try time(at: arguments[index], of: process) ?? .infinity
+        case poll: return milliseconds(arguments[2])
+        case _ where epoll.contains(number): return milliseconds(arguments[3])
+        case sleep: return try time(at: arguments[2], of: process) ?? .infinity
+        default: return .infinity
+        }
+    }
+
+    private static func milliseconds(_ argument: UInt64) -> Double {
+        let count = Int32(truncatingIfNeeded: argument)
+        return count < 0 ? .infinity : Double(count) / 1000
+    }
+
+    /// A `timespec` in the memory of the process; nil for the null pointer.
+    private static func time(at address: UInt64, of process: pid_t) throws -> Double? {
+        guard address != 0 else { return nil }
+        let memory = open("/proc/\(process)/mem", O_RDONLY | O_CLOEXEC)
+        guard memory >= 0 else { throw SupportError("the memory of \(process): errno \(errno)") }
+        defer { close(memory) }
+        var time = timespec()
+        // A thread that has gone on meanwhile has perhaps no such memory any more.
+        let count = pread(memory, &time, MemoryLayout<timespec>.size, off_t(address))
+        guard count == MemoryLayout<timespec>.size else { return 0 }
+        return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+    }
+}
