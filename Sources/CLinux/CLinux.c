@@ -176,6 +176,15 @@ int cl_raise_descriptor_limit(void) {
     return limit.rlim_max > 1 << 20 ? 1 << 20 : (int)limit.rlim_max;
 }
 int cl_mount(const char *source, const char *target, const char *type, unsigned long flags, const char *data) { return RESULT(mount(source, target, type, flags, data)); }
+int cl_clone_without_atime(int fd) {
+    int clone = (int)syscall(SYS_open_tree, fd, "", AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+    if (clone < 0) return -errno;
+    struct mount_attr how = {.attr_set = MOUNT_ATTR_NOATIME, .attr_clr = MOUNT_ATTR__ATIME};
+    if (syscall(SYS_mount_setattr, clone, "", AT_EMPTY_PATH, &how, sizeof how) == 0) return clone;
+    int error = errno;
+    close(clone);
+    return -error;
+}
 int cl_umount(const char *target, int lazily) { return RESULT(umount2(target, lazily ? MNT_DETACH : 0)); }
 static int64_t clock_ns(clockid_t clock) { struct timespec t; clock_gettime(clock, &t); return t.tv_sec * 1000000000ll + t.tv_nsec; }
 int64_t cl_clock_realtime_ns(void) { return clock_ns(CLOCK_REALTIME); }

@@ -100,7 +100,13 @@ extension Driver {
         let result = cl_thread_set_fsetid(0)
         guard result >= 0 else { return result }
         defer { _ = cl_thread_set_fsetid(1) }
-        return cf_backing_open(kernel, file.raw)
+        guard keepsAccessTimes else { return cf_backing_open(kernel, file.raw) }
+        // The kernel reads with the program's own flags: only the mount below can say that reading
+        // is not to be noted.
+        let clone = cl_clone_without_atime(file.raw)
+        guard clone >= 0 else { return cf_backing_open(kernel, file.raw) }
+        defer { _ = cl_close(clone) }
+        return cf_backing_open(kernel, clone)
     }
 
     // MARK: Replies past libfuse

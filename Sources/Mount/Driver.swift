@@ -30,6 +30,9 @@ final class Driver: @unchecked Sendable {
     let socketPath: String
     /// Whether this process may act as other users (root).
     let actsAsCaller: Bool
+    /// The mount option noatime: the files and directories below keep their access times when
+    /// programs read.
+    let keepsAccessTimes: Bool
 
     /// Kernel passthrough: wished by the options, settled by INIT before the first other request,
     /// and given up for files that the kernel refuses.
@@ -57,6 +60,8 @@ final class Driver: @unchecked Sendable {
         gate = Gate(incoming: nodes.enterBeside(beside, inode: besideInode))
         versions = VersionNodes()
         actsAsCaller = geteuid() == 0
+        keepsAccessTimes =
+            options.kernel.last { ["atime", "noatime"].contains($0) } == "noatime"
         passthrough = Atomic(options.passthrough && actsAsCaller)
         let why = !options.passthrough ? "the mount option nopassthrough" : "only root may"
         whyNotPassthrough = Mutex(passthrough.load(ordering: .relaxed) ? nil : why)

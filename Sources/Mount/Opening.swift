@@ -43,7 +43,7 @@ final class Opening: @unchecked Sendable {
     ) throws(Errno) {
         self.driver = driver
         self.node = node
-        self.flags = flags
+        self.flags = driver.keepsAccessTimes ? flags | Flag.noAccessTime : flags
         self.caller = caller
         self.isNew = isNew
         self.known = known

@@ -15,7 +15,7 @@ extension Driver {
             }
             let node = try node(id)
             let directory = try directory(node)
-            let descriptor = try check(cl_openat(directory.raw, ".", O_RDONLY | O_DIRECTORY, 0))
+            let descriptor = try openListing(directory)
             // The kernel drops what it remembers of a directory when a name in it changes through
             // us.
             // Conflicts come and go without that.
@@ -23,6 +23,16 @@ extension Driver {
             open.pointee.keep_cache = 1
             answerOpendir(request, DirectoryStream(node: node, descriptor: descriptor), open)
         }
+    }
+
+    private func openListing(_ directory: SharedDescriptor) throws(Errno) -> Int32 {
+        let flags = O_RDONLY | O_DIRECTORY
+        if keepsAccessTimes {
+            // Only who owns it may do so.
+            let listing = cl_openat(directory.raw, ".", flags | Flag.noAccessTime, 0)
+            if listing != -EPERM { return try check(listing) }
+        }
+        return try check(cl_openat(directory.raw, ".", flags, 0))
     }
 
     private func answerOpendir(

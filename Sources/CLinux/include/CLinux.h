@@ -81,6 +81,8 @@ int cl_ignore_signals(void);                           /* SIGPIPE and SIGIO */
 int cl_raise_descriptor_limit(void);                   /* to 2^20 where allowed, else to the hard limit; returns it */
 int cl_mount(const char *source, const char *target, const char *type, unsigned long flags, const char *data);
 int cl_umount(const char *target, int lazily);
+/// The same file by a mount of its own, which has no name and keeps access times as they are: O_PATH. Root's.
+int cl_clone_without_atime(int fd);
 int64_t cl_clock_realtime_ns(void);
 int64_t cl_clock_monotonic_ns(void);
 int cl_errno(void);
