@@ -54,7 +54,7 @@ extension Driver {
         do throws(Errno) {
             return try body()
         } catch {
-            guard [ENOENT, ENOTDIR, ESTALE, ELOOP].contains(error.code) else { throw error }
+            guard error.isMissing else { throw error }
         }
         do throws(Errno) {
             return try namespace.reading(body)

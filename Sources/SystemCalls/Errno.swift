@@ -18,6 +18,15 @@ package struct Errno: Error, Hashable, Sendable, CustomStringConvertible {
     package static let interrupted = Errno(EINTR)
     package static let again = Errno(EAGAIN)
     package static let denied = Errno(EACCES)
+
+    /// What a path names is not there, or something else is there or on the way: names change while
+    /// others walk along them.
+    package var isMissing: Bool {
+        switch code {
+        case ENOENT, ENOTDIR, ELOOP, ESTALE: true
+        default: false
+        }
+    }
 }
 
 /// Gives back what a `cl_` function returned, or throws what it refused with.

@@ -146,7 +146,7 @@ extension Recorder {
         do throws(Errno) {
             descriptor = try openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
         } catch {
-            if error == .notFound || error.code == ELOOP || error.code == ENXIO { return .gone }
+            if error.isMissing || error.code == ENXIO { return .gone }
             throw VolumeError(
                 .system, "\(path.shown) cannot be read, so it has no new version: \(error).")
         }

@@ -167,7 +167,7 @@ extension Recorder {
                 builder.manifest, builder.trace(of: status(root.raw)), Protection(of: root.raw)
             )
         } catch {
-            if error == .notFound { return nil }
+            if error.isMissing { return nil }
             throw VolumeError(.system, "The package \(path.shown) cannot be read: \(error).")
         }
     }
@@ -201,7 +201,7 @@ extension Volume {
             }
         } catch {
             throw VolumeError(
-                error == .notFound ? .notFound : .system,
+                error.isMissing ? .notFound : .system,
                 "\(path.shown) cannot be read: \(error).")
         }
         throw VolumeError(

@@ -72,10 +72,11 @@ extension Recorder {
         }
         let directory: Descriptor
         do throws(Errno) {
-            directory = try openBeneath(path, from: tree, flags: O_RDONLY | O_DIRECTORY)
+            directory = try openBeneath(
+                path, from: tree, flags: O_RDONLY | O_DIRECTORY | O_NOATIME)
         } catch {
             // Not readable is not deleted.
-            if error != .notFound {
+            if !error.isMissing {
                 tell("scan of \(path.shown)", "\(path.shown) cannot be read: \(error).")
             }
             return

@@ -243,7 +243,7 @@ extension Volume {
             return try openBeneath(path, from: root, flags: O_PATH)
         } catch {
             throw VolumeError(
-                error == .notFound ? .notFound : .system,
+                error.isMissing ? .notFound : .system,
                 "\(path.shown) cannot be looked at: \(error).")
         }
     }

@@ -190,6 +190,33 @@ import Testing
         }
     }
 
+    /// A name that changes while it is walked along is no problem to tell of, and nothing that was
+    /// saved is forgotten for it.
+    @Test func aFileInTheWayOfAPathIsNoProblem() throws {
+        let tree = try ProgramTree()
+        let program = Program(process: 10, name: "git")
+        try tree.mkdir("dir", by: program)
+        try tree.save("dir/x", "1", by: program)
+        #expect(tree.quiet())
+        let handle = try tree.open("dir/x", O_WRONLY | O_TRUNC, by: program)
+        try tree.write(handle, Array("2".utf8))
+        #expect(rename(tree.real("dir"), tree.real("elsewhere")) == 0)
+        try Data("file".utf8).write(to: URL(fileURLWithPath: tree.real("dir")))
+        tree.close(handle)
+        #expect(tree.quiet())
+        #expect(try tree.volume.status().problems == [])
+        // Another kind of thing has the name `dir`, so what it stood for is deleted, not moved.
+        let found = try ["elsewhere/x", "dir"].map { try tree.texts($0) }
+        #expect(found == [["2"], ["file"]])
+        let kept = try tree.volume.journal.read { reader in
+            var items: [Int64] = []
+            try reader.forEachItem { items.append($0.key) }
+            return try items.flatMap { try reader.versions(of: $0) }
+        }
+        #expect(try kept.contains { try tree.bytes(of: $0) == Array("1".utf8) })
+        try tree.checkInvariants()
+    }
+
     /// Whatever fails was not possible.
     private func disturb(
         _ tree: ProgramTree, _ random: inout SeededRandom, destroys: Bool
