@@ -34,10 +34,7 @@ struct Daemon {
         let file = LogFile(path: announcement.isForeground ? nil : place.text + "/log")
         let log = file.logger("concord")
 
-        let volume = try Volume.open(
-            store: place.text, name: options.name,
-            owner: "process \(getpid()), mounted at \(point.path)", settings: settings,
-            log: file.logger("volume"))
+        let volume = try open(place, for: point, file)
         let wasTakenAway: Bool
         do throws(VolumeError) {
             wasTakenAway = try serve(volume, at: point, file)
@@ -52,6 +49,37 @@ struct Daemon {
                 "This process was stopped for too long, so programs got errors. Mounting again.")
         }
         return wasTakenAway
+    }
+
+    /// Opens the store. umount(8) does not wait for the process that had it mounted, which puts the
+    /// store in order for a moment longer: that is waited for here.
+    private func open(_ place: StorePlace, for point: MountPoint, _ file: LogFile)
+        throws(VolumeError) -> Volume
+    {
+        let patience = cl_clock_monotonic_ns() + Timestamp.span(seconds: 10)
+        var isWaiting = false
+        while true {
+            do throws(VolumeError) {
+                return try Volume.open(
+                    store: place.text, name: options.name,
+                    owner: "process \(getpid()), mounted at \(point.path)", settings: settings,
+                    log: file.logger("volume"))
+            } catch {
+                let isOver = cl_clock_monotonic_ns() > patience
+                guard error.code == .busy, !isOver, try !isMounted(place) else { throw error }
+            }
+            if !isWaiting {
+                file.logger("concord").info("waiting for the last process of this store to end")
+            }
+            isWaiting = true
+            usleep(20_000)
+        }
+    }
+
+    private func isMounted(_ place: StorePlace) throws(VolumeError) -> Bool {
+        // The source is one of several mount options, between which there are commas.
+        let source = place.text.filter { $0 != "," }
+        return try MountTable().entries.contains { $0.isConcord && $0.source == source }
     }
 
     private func checked() throws(VolumeError) -> (StorePlace, MountPoint) {

@@ -91,6 +91,32 @@ struct LifecycleTests {
         }
     }
 
+    @Test("mount waits for the process of the last mount, which umount does not")
+    func mountedAgain() throws {
+        try MountedVolume.with { volume in
+            try save("one", to: "letter.txt", in: volume)
+            try stop(volume)
+            defer { _ = kill(volume.pid, SIGCONT) }
+            #expect(umount2(volume.path, Int32(MNT_DETACH)) == 0)
+            let (other, said) = (try TemporaryDirectory(), try TemporaryDirectory())
+            let output = open("\(said.path)/said", O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+            defer { close(output) }
+            let next = try ChildProcess(
+                Programs.concord, ["mount", "--store", volume.store, other.path], input: output,
+                output: output, errors: output)
+            try wait(for: "the next mount to wait for the last") {
+                let log = try? String(contentsOfFile: "\(volume.store)/log", encoding: .utf8)
+                let isWaiting = log?.contains("waiting for the last process") == true
+                return isWaiting || next.hasEnded() ? true : nil
+            }
+            _ = kill(volume.pid, SIGCONT)
+            #expect(try next.waitForEnd(seconds: 60) == 0)
+            #expect(
+                try String(contentsOfFile: "\(other.path)/letter.txt", encoding: .utf8) == "one")
+            try Command(Programs.concord, "unmount", other.path).succeed()
+        }
+    }
+
     @Test("a new mount takes the place of a dead one and heals it")
     func dead() throws {
         try MountedVolume.with { volume in
