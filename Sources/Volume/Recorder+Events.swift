@@ -7,14 +7,17 @@ import SystemCalls
 // What each event means for the documents: which one a name, an inode or a moved-aside content
 // belongs to.
 extension Recorder {
-    /// Understands the events in their order, in one transaction, until one of them makes a scan
-    /// necessary.
+    /// Events of one transaction: what it changes is kept in memory until it ends.
+    private static let eventsMax = 10_000
+
+    /// Understands events in their order, in one transaction, until one of them makes a scan
+    /// necessary or the time for parting is over. The others stay in the log.
     func applyBacklog() {
-        guard !backlog.isEmpty, memory.scan == nil else { return }
+        guard !backlog.isEmpty, memory.scan == nil, !isOverdue else { return }
         var done = 0
         do {
             try transact { t in
-                for noted in backlog {
+                for noted in backlog.prefix(Recorder.eventsMax) where !isOverdue {
                     try apply(noted, t)
                     done += 1
                     if memory.scan != nil { break }

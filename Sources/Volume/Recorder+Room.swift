@@ -40,6 +40,8 @@ extension Recorder {
             return false
         }
         startLogAnew()
+        // What may go was replaced or deleted perhaps a moment ago.
+        understand(now: true)
         let before = letGo
         do {
             // Contents that would take the place of all that is older go before it.

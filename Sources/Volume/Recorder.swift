@@ -251,7 +251,8 @@ final class Recorder: @unchecked Sendable {
         isReplaying = !logged.isEmpty
         restoreRetentionClock()
         restore(logged)
-        applyBacklog()
+        while !backlog.isEmpty, memory.scan == nil, !isPaused, !isOverdue { applyBacklog() }
+        guard !isOverdue else { return signal.change { hasStopped = true } }
         // Handles died with the daemon that knew them; who still writes all the same is found out
         // by a lease.
         for key in memory.works.all.keys { memory.works[key]?.isWriting = false }
@@ -346,7 +347,7 @@ final class Recorder: @unchecked Sendable {
 
     /// Takes the events once the volume has been quiet for a moment, or has not been for long.
     /// While the tree is compared with the journal they wait: directories may not be known yet.
-    private func understand(now isUrgent: Bool) {
+    func understand(now isUrgent: Bool) {
         guard memory.scan == nil, !isPaused else { return }
         let waiting = events.waiting
         let now = cl_clock_monotonic_ns()

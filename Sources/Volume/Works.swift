@@ -64,9 +64,26 @@ struct Works {
         return changed
     }
 
+    /// A document may have thousands, of which one comes or goes at a time.
     private mutating func index(_ key: Int64, _ old: [Former], _ new: [Former]) {
         changed.insert(key)
-        for former in old {
+        let start = zip(old, new).prefix { $0 == $1 }.count
+        let rest = min(old.count, new.count) - start
+        let end = zip(old.reversed(), new.reversed()).prefix(rest).prefix { $0 == $1 }.count
+        let removed = old[start..<(old.count - end)]
+        forget(key, removed)
+        if !removed.isEmpty {
+            // Two of them may lie in one inode.
+            let inodes = Set(removed.map(\.inode))
+            let kept = new[..<start] + new[(new.count - end)...]
+            note(key, kept.filter { inodes.contains($0.inode) })
+        }
+        note(key, Array(new[start..<(new.count - end)]))
+        for entry in removed.lazy.compactMap(\.entry) where !needs(entry) { left.append(entry) }
+    }
+
+    private mutating func forget(_ key: Int64, _ formers: ArraySlice<Former>) {
+        for former in formers {
             switch former.place {
             case .stash(let entry):
                 remove(key, from: &users, entry.file)
@@ -74,7 +91,10 @@ struct Works {
             case .elsewhere(let trace): remove(key, from: &heirs, trace.inode)
             }
         }
-        for former in new {
+    }
+
+    private mutating func note(_ key: Int64, _ formers: [Former]) {
+        for former in formers {
             switch former.place {
             case .stash(let entry):
                 users[entry.file, default: []].insert(key)
@@ -82,7 +102,6 @@ struct Works {
             case .elsewhere(let trace): heirs[trace.inode, default: []].insert(key)
             }
         }
-        for entry in old.lazy.compactMap(\.entry) where !needs(entry) { left.append(entry) }
     }
 
     private func remove<ID>(_ key: Int64, from keys: inout [ID: Set<Int64>], _ id: ID) {
