@@ -180,7 +180,10 @@ extension Rule {
         planted: SourceText(path: "docs/plan.md", text: "# Plan\n")
     ) { source in
         let first = source.path.split(separator: "/").first ?? ""
-        let known = ["Package.swift", "Sources", "Tests", "Makefile", "README.md", "Packaging"]
+        let known = [
+            "Package.swift", "Sources", "Tests", "Makefile", "README.md", "Packaging", "SECURITY.md",
+            "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md",
+        ]
         if known.contains(String(first)) || first.hasPrefix(".") { return [] }
         let message = "\(first) at the top level: put it in Sources, Tests or Packaging"
         return [Finding(path: source.path, line: 1, message: message)]
