@@ -181,8 +181,8 @@ extension Rule {
     ) { source in
         let first = source.path.split(separator: "/").first ?? ""
         let known = [
-            "Package.swift", "Sources", "Tests", "Makefile", "README.md", "Packaging", "SECURITY.md",
-            "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md",
+            "Package.swift", "Sources", "Tests", "Makefile", "README.md", "Packaging", "LICENSE",
+            "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md",
         ]
         if known.contains(String(first)) || first.hasPrefix(".") { return [] }
         let message = "\(first) at the top level: put it in Sources, Tests or Packaging"
