@@ -78,7 +78,7 @@ package final class Store: Sendable {
             try makePart(name, mode, in: directory)
         }
         let note = try? Descriptor(
-            opening: noteName, in: directory, flags: O_WRONLY | O_CREAT | O_EXCL, mode: 0o644)
+            opening: noteName, in: directory, flags: O_WRONLY | O_CREAT | O_EXCL, mode: 0o600)
         if let note { try? writeFully(note.raw, Array(noteText.utf8), at: 0) }
     }
 
