@@ -47,7 +47,8 @@ enum Noting {
         WHEN new.kind <> 5 AND (new.parent IS NOT old.parent OR new.name IS NOT old.name
             OR new.kind IS NOT old.kind OR new.deleted IS NOT old.deleted
             OR new.current IS NOT old.current OR new.mode IS NOT old.mode
-            OR new.attributes IS NOT old.attributes OR new.modified IS NOT old.modified)
+            OR new.attributes IS NOT old.attributes OR new.modified IS NOT old.modified
+            OR old.changed = 0 AND new.changed <> 0)
         BEGIN
             INSERT OR IGNORE INTO unsent (item) VALUES (new.key);
             UPDATE unsent SET placed = \(now)

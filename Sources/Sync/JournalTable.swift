@@ -214,7 +214,7 @@ struct JournalTable: DeviceTable {
 
     /// What the hub has as it is here is safe there: also where another device brought it, in which
     /// case the version is that one's from now on, by whose id the hub finds its bytes.
-    private func confirm(_ id: Identifier, _ mirror: Mirror) throws(VolumeError) {
+    func confirm(_ id: Identifier, _ mirror: Mirror) throws(VolumeError) {
         guard mirror.remote == nil, mirror.state == .settled, let base = mirror.base,
             base.image.isAlive, let known = base.image.revision,
             let item = try journal.item(id: id), item.deleted == nil, item.changed != 0,

@@ -381,7 +381,11 @@ extension JournalTable {
             }
             return nil
         }
-        guard !draft.changes.isEmpty else { return nil }
+        guard !draft.changes.isEmpty else {
+            // Contents that were agreed on before they were recorded here.
+            if let mirror = try mirror(id) { try confirm(id, mirror) }
+            return nil
+        }
         let names = try journal.path(of: key) ?? []
         var keyed = SyncEngine.KeyedDraft(
             key: key, draft: draft, path: names.shown)
