@@ -88,8 +88,11 @@ extension TrapTests {
             let tree = RandomTree(
                 random: random, tested: fleet.devices[0].path, model: model, staysOpen: false)
             defer { tree.closeAll() }
-            for _ in 0..<(isSoak ? 60 : 8) {
-                try tree.run(steps: 500, comparing: 500)
+            // At a person's pace. See "What is not shown" in Traps.md.
+            for _ in 0..<(isSoak ? 600 : 40) {
+                try tree.run(steps: 25, comparing: 25)
+                tree.closeAll()
+                try fleet.settle([0])
                 for device in fleet.devices {
                     let found = try Programs.fsctl("conflicts", device.path).succeed()
                     #expect(found.hasPrefix("No document here is in conflict"), "\(found)")
