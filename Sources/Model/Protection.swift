@@ -5,7 +5,10 @@ package struct Protection: Hashable, Sendable {
     package var group: UInt32
     /// Permission bits.
     package var mode: UInt16
-    /// The value of `system.posix_acl_access`; empty where the mode says all.
+    /// The extended attribute that is a file's access control list (acl(5)).
+    package static let accessListName = "system.posix_acl_access"
+
+    /// The value of that attribute; empty where the mode says all.
     package var accessList: [UInt8]
 
     package init(owner: UInt32, group: UInt32, mode: UInt16, accessList: [UInt8] = []) {
@@ -62,10 +65,10 @@ package struct Onlooker: Hashable, Sendable {
 
 extension Version {
     /// Whether a user may know of this version and read it: every view of the past and of conflicts
-    /// asks here. It takes what the version was protected by. Who is not its owner may besides read
-    /// no more of the past than of the document as it is now, so that making a document private
-    /// makes its past private, too. A version of which nobody recorded whose it was is for the
-    /// document's owner.
+    /// asks here. The version's own protection has to allow it. A user who is not the version's
+    /// owner must also be allowed to read the document as it is now, so that making a document
+    /// private makes its past private, too. A version whose owner was not recorded is visible to
+    /// the document's owner alone.
     ///
     /// - Parameter document: How the document is protected now; of a deleted one, how its directory
     ///   is, for the directory's owner alone.

@@ -13,7 +13,7 @@ extension Driver {
             return answer(request, id, attribute, size: size)
         }
         request.answer { () throws(Errno) in
-            if VersionNodes.isVirtual(id), strcmp(name, Driver.accessListName) == 0 {
+            if VersionNodes.isVirtual(id), strcmp(name, Protection.accessListName) == 0 {
                 let list = try versions.find(id).readableAccessList
                 guard !list.isEmpty else { throw Errno(ENODATA) }
                 return try replyValue(request, list, size: size)
@@ -52,7 +52,7 @@ extension Driver {
                 return makePackage(request, node, file, Array(value), flags: flags)
             }
             // Setting an ACL may clear the set-group-id bit, by the rights of who sets it.
-            let isACL = strcmp(name, Driver.accessListName) == 0
+            let isACL = strcmp(name, Protection.accessListName) == 0
             let set = {
                 Int64(cl_setxattr_fd(file.raw, name, value.baseAddress, value.count, flags))
             }
@@ -103,8 +103,6 @@ extension Driver {
             volume.attributesChanged(inode: node.inode)
         }
     }
-
-    private static let accessListName = "system.posix_acl_access"
 
     /// A mark of the tree's files, which programs neither see nor set.
     private func isOurs(_ name: UnsafePointer<CChar>) -> Bool {

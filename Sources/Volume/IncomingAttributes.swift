@@ -68,7 +68,6 @@ package struct LocalAttributes {
     /// Of the directory in which a new directory is made.
     fileprivate let inherited: mode_t
 
-    private static let accessListName = "system.posix_acl_access"
     private static let defaultListName = "system.posix_acl_default"
     /// A version, and the three entries that a mode is: such a list grants nothing else.
     private static let plainListSize = 4 + 3 * 8
@@ -78,7 +77,7 @@ package struct LocalAttributes {
         var status = stat()
         try check(cl_fstat(old, &status))
         (uid, gid, inherited) = (status.st_uid, status.st_gid, status.st_mode)
-        accessList = LocalAttributes.list(LocalAttributes.accessListName, of: old)
+        accessList = LocalAttributes.list(Protection.accessListName, of: old)
         defaultList = LocalAttributes.list(LocalAttributes.defaultListName, of: old)
     }
 
@@ -94,13 +93,8 @@ package struct LocalAttributes {
     }
 
     private static func list(_ name: String, of file: Int32) -> [UInt8]? {
-        var value = [UInt8](repeating: 0, count: 1 << 12)
-        var count = cl_getxattr_fd(file, name, &value, value.count)
-        if count == -Int(ERANGE) {
-            value = [UInt8](repeating: 0, count: 1 << 16)
-            count = cl_getxattr_fd(file, name, &value, value.count)
-        }
-        return count > 0 ? Array(value.prefix(count)) : nil
+        let value = (try? extendedAttribute(name, of: file)) ?? []
+        return value.isEmpty ? nil : value
     }
 
     /// Only root can give files away.
@@ -114,7 +108,7 @@ package struct LocalAttributes {
 
     fileprivate func setLists(of file: Int32, isDirectory: Bool) throws(Errno) {
         if let list = accessList {
-            try check(cl_setxattr_fd(file, LocalAttributes.accessListName, list, list.count, 0))
+            try check(cl_setxattr_fd(file, Protection.accessListName, list, list.count, 0))
         }
         if isDirectory, let list = defaultList {
             try check(cl_setxattr_fd(file, LocalAttributes.defaultListName, list, list.count, 0))

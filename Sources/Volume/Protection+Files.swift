@@ -6,8 +6,6 @@ import SystemCalls
 
 // Protections as the tree's files have them.
 extension Protection {
-    private static let accessListName = "system.posix_acl_access"
-
     /// That of an open file, by any descriptor, O_PATH too. What cannot be read is for root alone.
     init(of file: Int32) {
         var status = stat()
@@ -16,17 +14,12 @@ extension Protection {
             return
         }
         self.init(status)
-        var value = [UInt8](repeating: 0, count: 1 << 12)
-        var count = cl_getxattr_fd(file, Protection.accessListName, &value, value.count)
-        if count == -Int(ERANGE) {
-            value = [UInt8](repeating: 0, count: 1 << 16)
-            count = cl_getxattr_fd(file, Protection.accessListName, &value, value.count)
-        }
-        switch count {
-        case 1...: accessList = Array(value.prefix(count))
-        case 0, -Int(ENODATA), -Int(EOPNOTSUPP): break
-        // There is one, and nobody knows whom it lets in.
-        default: self = ownersAlone
+        do throws(Errno) {
+            accessList = try extendedAttribute(Protection.accessListName, of: file)
+        } catch {
+            guard error.code != ENODATA, error.code != EOPNOTSUPP else { return }
+            // There is a list, and it is not known whom it lets in.
+            self = ownersAlone
         }
     }
 

@@ -23,15 +23,7 @@ extension Recorder {
     }
 
     private func value(of name: [UInt8], _ file: Int32) -> [UInt8]? {
-        Name(bytes: name).withCString { name in
-            var value = [UInt8](repeating: 0, count: 256)
-            var length = cl_getxattr_fd(file, name, &value, value.count)
-            if length == -Int(ERANGE) {
-                value = [UInt8](repeating: 0, count: 1 << 16)
-                length = cl_getxattr_fd(file, name, &value, value.count)
-            }
-            return length >= 0 ? Array(value[..<length]) : nil
-        }
+        Name(bytes: name).withCString { try? extendedAttribute($0, of: file) }
     }
 
     /// A program has changed an inode's mode, attributes or times.

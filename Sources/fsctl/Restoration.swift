@@ -145,7 +145,7 @@ extension Restoration {
         let count = max(0, cl_listxattr_fd(old, &list, list.count))
         for word in list[..<count].split(separator: 0) {
             let name = String(decoding: word.map(UInt8.init(bitPattern:)), as: UTF8.self)
-            guard name.hasPrefix("user.") || name == "system.posix_acl_access" else { continue }
+            guard name.hasPrefix("user.") || name == Protection.accessListName else { continue }
             var value = [UInt8](repeating: 0, count: 1 << 16)
             let size = cl_getxattr_fd(old, name, &value, value.count)
             if size >= 0 { _ = cl_setxattr_fd(file, name, value, size, 0) }
