@@ -127,23 +127,25 @@ extension CommitAnswer {
 }
 
 extension EnrolAnswer {
-    package func objection(to request: EnrolRequest) -> String? {
-        guard device == request.device else { return "The answer is to another device." }
-        return objectionToToken
-    }
-
-    package func objection(to request: SplitRequest) -> String? {
-        guard device == request.device else { return "The answer is to another device." }
-        return objectionToToken
-    }
-
-    /// It goes into a header.
-    private var objectionToToken: String? {
-        guard (1...HubLimits.noteBytes).contains(token.utf8.count),
-            token.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
-        else { return "A token has 1 to \(HubLimits.noteBytes) visible characters." }
+    /// To the answer to a request that named this device.
+    package func objection(to asked: Identifier) -> String? {
+        guard device == asked else { return "The answer is to another device." }
+        if let objection = token.objectionToToken { return objection }
         return user.utf8.count <= HubLimits.noteBytes
             ? nil : "The name of a person has at most \(HubLimits.noteBytes) bytes."
+    }
+}
+
+extension TokenAnswer {
+    package var objection: String? { token.objectionToToken }
+}
+
+extension String {
+    /// A token goes into a header of each request.
+    fileprivate var objectionToToken: String? {
+        (1...HubLimits.noteBytes).contains(utf8.count)
+            && utf8.allSatisfy { (0x21...0x7E).contains($0) }
+            ? nil : "A token has 1 to \(HubLimits.noteBytes) visible characters."
     }
 }
 

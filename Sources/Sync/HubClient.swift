@@ -44,7 +44,7 @@ package final class HubClient: Sendable {
 
     package func enrol(_ request: EnrolRequest) throws(HubFault) -> EnrolAnswer {
         let answer: EnrolAnswer = try exchange(.POST, Routes.enrol, request)
-        try refuse(answer.objection(to: request))
+        try refuse(answer.objection(to: request.device))
         return answer
     }
 
@@ -69,12 +69,13 @@ package final class HubClient: Sendable {
 
     package func renewToken() throws(HubFault) -> String {
         let answer: TokenAnswer = try exchange(.POST, Routes.selfToken, Done())
+        try refuse(answer.objection)
         return answer.token
     }
 
     package func split(_ request: SplitRequest) throws(HubFault) -> EnrolAnswer {
         let answer: EnrolAnswer = try exchange(.POST, Routes.selfSplit, request)
-        try refuse(answer.objection(to: request))
+        try refuse(answer.objection(to: request.device))
         return answer
     }
 

@@ -68,12 +68,13 @@ struct ObjectionTests {
         func enrolled(_ token: String, _ device: Identifier) -> String? {
             EnrolAnswer(
                 token: token, user: "u", account: .random(), device: device, epoch: 1, volumes: []
-            ).objection(to: request)
+            ).objection(to: request.device)
         }
         #expect(enrolled("cct_1", request.device) == nil)
         #expect(enrolled("cct_1", .random()) != nil)
         for token in ["", "a b", "a\r\nX: y", String(repeating: "x", count: 5000)] {
             #expect(enrolled(token, request.device) != nil)
+            #expect(TokenAnswer(token: token).objection != nil)
         }
         #expect(DurabilityAnswer(devices: [1, nil]).objection(toCount: 2) == nil)
         #expect(DurabilityAnswer(devices: [1]).objection(toCount: 2) != nil)
