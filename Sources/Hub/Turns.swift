@@ -1,11 +1,11 @@
 import Model
 
-/// One at a time, account by account: who has much to do waits for the others between two of its
-/// steps, and not they for all of them.
+/// Lets one caller work at a time, and takes the accounts in turn. An account with much work leaves
+/// between its steps, so that the others wait for one step and not for all of the work.
 actor Turns {
     private var isTaken = false
     private var waiting: [Identifier: [CheckedContinuation<Void, Never>]] = [:]
-    /// Accounts that wait, the next one first.
+    /// The accounts that wait, in the order in which they are let in.
     private var order: [Identifier] = []
 
     /// How many wait.

@@ -1,23 +1,25 @@
 import Model
 
-// Names that pass from one item to another on this device. The hub takes each change by itself, and
-// its names are unique at any time: who leaves a name is told of before who takes it. Else the one
-// that takes it would be given another name, though nobody else had ever used it.
+// Names that pass from one item to another on this device. The hub applies each change by itself,
+// and its names are unique at any time. So the item that leaves a name is told of before the item
+// that takes it. Otherwise the hub would give the second one another name, although no other device
+// had ever used that name.
 extension Exchange {
     /// What has to be told before a change of place.
     private struct Obstacles {
-        /// It has the name at the hub, and has left it here.
+        /// The item that has the name at the hub, and has left it here.
         var leaver: Identifier?
-        /// Those between the item and the directory that is to hold it, which is in the item at the
-        /// hub and not here any more.
+        /// Where the directory that is to hold the item is inside it at the hub, and no longer
+        /// here: the directories between the two that are to be told of.
         var between: [Identifier] = []
     }
 
-    /// Puts what a draft tells of its item's place into an order that the hub can take.
+    /// Decides whether a draft may be told now, so that the hub gets changes of place in an order
+    /// in which it can apply them.
     ///
-    /// - Returns: The draft itself when nothing stands in its way. Where items wait for each other,
-    ///   the draft gives its item a name of its own first, and it goes on from there later. Nil: it
-    ///   has to wait.
+    /// - Returns: The draft itself when no other item has to be told of first. When that other item
+    ///   waits for this one, a draft that gives this one a name of its own for the time being. Nil
+    ///   when the draft has to wait.
     func inOrder<T: DeviceTable>(_ draft: Draft, _ table: inout T) throws(T.Failure) -> Draft? {
         guard let placement = draft.placement, !bugs.contains(.takesNamesTooEarly) else {
             return draft
@@ -29,7 +31,7 @@ extension Exchange {
         return try aside(draft, &table)
     }
 
-    /// The change of place alone, to a name that nothing else has.
+    /// The draft's change of place alone, to a name that no other item has.
     func aside<T: DeviceTable>(_ draft: Draft, _ table: inout T) throws(T.Failure) -> Draft? {
         guard let placement = draft.placement else { return nil }
         let spare = try table.placement(
@@ -92,8 +94,8 @@ extension Exchange {
         return false
     }
 
-    /// What the hub believes in a deleted directory and is elsewhere here, which is not told yet:
-    /// it would be deleted with it.
+    /// Items that are in a deleted directory at the hub, and elsewhere here, which the hub has not
+    /// been told of: it would delete them with the directory.
     func movedOut<T: DeviceTable>(of directory: Identifier, _ table: inout T)
         throws(T.Failure) -> [Identifier]
     {
@@ -113,14 +115,5 @@ extension Exchange {
 
 extension Exchange.Draft {
     /// Where its item is to be.
-    package var placement: Placement? {
-        for change in changes {
-            switch change {
-            case .create(let creation): return creation.placement
-            case .move(let placement, _): return placement
-            default: continue
-            }
-        }
-        return nil
-    }
+    package var placement: Placement? { changes.lazy.compactMap(\.placement).first }
 }

@@ -260,10 +260,14 @@ extension Change {
         }
     }
 
-    var places: Bool {
+    /// Where it puts its item; nil where it does not place it.
+    var placement: Placement? {
         switch self {
-        case .create, .move: true
-        default: false
+        case .create(let creation): creation.placement
+        case .move(let placement, _): placement
+        default: nil
         }
     }
+
+    var places: Bool { placement != nil }
 }

@@ -30,7 +30,7 @@ package struct PurgeReport: Equatable, Sendable {
         /// The one who asks may not write the document.
         case denied
 
-        /// Behind "2 versions stay: ".
+        /// The end of a sentence that begins with "2 versions stay: ".
         package var words: String {
             switch self {
             case .obstacle(let obstacle): obstacle.reason

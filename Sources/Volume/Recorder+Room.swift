@@ -40,7 +40,8 @@ extension Recorder {
             return false
         }
         startLogAnew()
-        // What may go was replaced or deleted perhaps a moment ago.
+        // Contents that were replaced or deleted a moment ago may be removed, too: their events are
+        // processed first.
         understand(now: true)
         let before = letGo
         do {
@@ -66,19 +67,21 @@ extension Recorder {
         return true
     }
 
-    /// What gives way has to be written down: the journal gets the space for what is in its log
-    /// while the disk has some, and the log begins anew in space of its own. Once a second.
+    /// Each removal has to be written to the journal. So, once a second at most, the log is brought
+    /// into the journal's file while the disk has space for that, and starts again in space that is
+    /// allocated already.
     private func startLogAnew() {
         let now = cl_clock_monotonic_ns()
         guard now >= nextLogStart else { return }
         nextLogStart = now + nanoseconds(1)
-        // Its file stays as long as it is: what it has, nobody else can take.
+        // The log's file is not made shorter: other programs could take the space that it gives up.
         _ = try? journal.restartLog()
         reserve.fillLog()
     }
 
-    /// The journal has no space to write down what goes: contents that no version needs go before
-    /// that. Who looks for one of them then, after a crash too, finds that there is none.
+    /// For a journal that has no space left to note removals: removes contents that no version
+    /// needs before they are noted. Whoever looks for such a content later, after a crash too,
+    /// finds that it is not there.
     private func letContentsGoAhead(_ bytes: Int64) throws(VolumeError) -> LetGo {
         let chosen = try journal.read { reader in
             var uses: [UInt64: Int] = [:]

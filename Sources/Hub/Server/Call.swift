@@ -9,9 +9,9 @@ import NIOCore
 struct Call {
     let hub: Hub
     let request: Request
-    /// Of who asks, also behind a proxy.
+    /// The address of the caller; behind a proxy, the one that the proxy names.
     let address: String
-    /// Nobody between has forwarded it, and it comes from this machine.
+    /// Whether it was sent from this machine, and not forwarded by a proxy.
     let isLocal: Bool
     let held: HeldBody
 

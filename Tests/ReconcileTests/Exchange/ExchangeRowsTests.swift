@@ -398,12 +398,18 @@ import Testing
         #expect(journals[1].images[.item(2)]?.name == "a")
     }
 
-    /// Nobody else has the name: it is left before it is taken.
-    @Test mutating func aDeletedDirectoryLeavesItsNameToWhatWasInIt() {
+    /// 1 is a directory d with a file x, which is 2.
+    private mutating func directoryWithAFile() {
         makeDirectory(0, 1, "d")
         makeFile(0, 2, "x", in: .item(1), content: 1)
         tell(0, 1, 2)
         settle()
+    }
+
+    /// No other device has the name: the item that leaves it is told of before the one that takes
+    /// it.
+    @Test mutating func aDeletedDirectoryLeavesItsNameToWhatWasInIt() {
+        directoryWithAFile()
         move(0, 2, "d")
         journals[0].images[.item(2)]!.parent = .root
         delete(0, 1)
@@ -413,10 +419,7 @@ import Testing
     }
 
     @Test mutating func aDirectoryIsMadeAnewAroundWhatWasInIt() {
-        makeDirectory(0, 1, "d")
-        makeFile(0, 2, "x", in: .item(1), content: 1)
-        tell(0, 1, 2)
-        settle()
+        directoryWithAFile()
         makeDirectory(0, 3, "d")
         move(0, 2, "x")
         journals[0].images[.item(2)]!.parent = .item(3)

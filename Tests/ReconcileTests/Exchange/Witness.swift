@@ -42,12 +42,7 @@ extension DeviceJournal {
     /// would give it another name.
     func overtaking(_ operations: [Operation]) -> String? {
         for operation in operations {
-            let placement: Placement
-            switch operation.change {
-            case .create(let creation): placement = creation.placement
-            case .move(let place, _): placement = place
-            default: continue
-            }
+            guard let placement = operation.change.placement else { continue }
             for (id, mirror) in mirrors where id != operation.item && unsent.contains(id) {
                 guard let base = mirror.base, base.image.isAlive, base.isOf(state),
                     base.image.parent == placement.parent, base.image.name == placement.name,
