@@ -153,7 +153,8 @@ struct Decision {
             return try overrule(item, .cycle, in: &table)
         }
         var moment = operation.moment
-        if item.placedBy == base {
+        if item.placedBy == base || isOwn(item.placedBy) {
+            // It knew of that place, or made it so itself, by a restoration for example.
             moment.raise(above: item.placedAt)
         } else if moment < item.placedAt {
             return try overrule(item, .newerMove, in: &table)

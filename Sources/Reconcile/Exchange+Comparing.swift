@@ -22,9 +22,12 @@ extension Exchange {
             guard base.isAlive, remote?.isAlive ?? true else { return [] }
             return [.delete(current: base.revision)]
         }
-        var changes: [Change] = []
-        if !base.isAlive, !(remote?.isAlive ?? false) { changes.append(.restore) }
-        return changes + (try differences(id, local, base, remote, mirror, &table))
+        let changes = try differences(id, local, base, remote, mirror, &table)
+        // A move takes it out of the trash as well.
+        if base.isAlive || remote?.isAlive ?? false || changes.contains(where: \.places) {
+            return changes
+        }
+        return [.restore] + changes
     }
 
     private func creation<T: DeviceTable>(_ local: Image, _ table: inout T) throws(T.Failure)
@@ -52,7 +55,7 @@ extension Exchange {
             changes.append(
                 .move(
                     try table.placement(local.name, in: local.parent),
-                    base: by ?? OperationID(device: .root, epoch: 0, number: 0)))
+                    base: by ?? .unknown))
         }
         changes += try contents(id, local, base, remote, &table)
         let names = Set(local.attributes.keys).union(base?.attributes.keys ?? [:].keys).sorted()

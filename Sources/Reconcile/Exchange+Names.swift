@@ -38,11 +38,16 @@ extension Exchange {
             placement.name.withMark(of: draft.item), in: placement.parent)
         for change in draft.changes {
             var aside = draft
+            aside.placement = spare
             switch change {
             case .create(var creation):
                 creation.placement = spare
                 aside.changes = [.create(creation)]
             case .move(_, let base): aside.changes = [.move(spare, base: base)]
+            // A move takes it out of the trash as well.
+            case .restore:
+                let base = try table.mirror(draft.item)?.base?.placedBy
+                aside.changes = [.move(spare, base: base ?? .unknown)]
             default: continue
             }
             aside.isAside = true
@@ -111,9 +116,4 @@ extension Exchange {
         }
         return found
     }
-}
-
-extension Exchange.Draft {
-    /// Where its item is to be.
-    package var placement: Placement? { changes.lazy.compactMap(\.placement).first }
 }

@@ -103,13 +103,16 @@ extension Exchange {
         mirror.remote = state
         mirror.since = state.firstChange(after: mirror.base, session)
         mirror.state = mirror.state == .underway ? .underway : .due
+        let wasMovedOut = try mirror.uncover(session, table.local(state.id))
+        // Before its draft is looked at, which is made from it.
+        if !bugs.contains(.draftsFromBefore) { try table.setMirror(state.id, mirror) }
+        if wasMovedOut { try table.addUnsent(state.id) }
         // What is being brought there now can make another picture any moment.
         if mirror.state != .underway, try isFree(state.id, &table), try matches(state, &table) {
-            mirror = Mirror(base: agreement(state, session))
+            try table.setMirror(state.id, Mirror(base: agreement(state, session)))
+            return false
         }
-        let wasMovedOut = try mirror.uncover(session, table.local(state.id))
-        try table.setMirror(state.id, mirror)
-        if wasMovedOut { try table.addUnsent(state.id) }
+        if bugs.contains(.draftsFromBefore) { try table.setMirror(state.id, mirror) }
         return mirror.state == .due
     }
 

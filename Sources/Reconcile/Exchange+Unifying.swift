@@ -62,7 +62,7 @@ extension Exchange {
         _ id: Identifier, _ local: Image, unifiedInto target: Identifier, _ session: Session,
         _ table: inout T
     ) throws(T.Failure) -> ItemState {
-        let nobody = OperationID(device: .root, epoch: 0, number: 0)
+        let nobody = OperationID.unknown
         let batch = OperationID(device: target, epoch: 0, number: 0)
         return ItemState(
             id: id, kind: local.kind, target: local.target,

@@ -16,7 +16,7 @@ package struct Exchange: Sendable {
         case sendsEchoes, ignoresOutbox, overwritesUnsent, absenceDeletes, forgetsParent
         case sendsWhileFresh, keepsCursor, agreesEarly, dropsConflicts, staleIsFresh
         case makesOnlyWhatIsCurrent, seesNothingBesideWhatIsStuck, sendsEditsOfEdits
-        case forgetsWhatWasAgreedOn, takesNamesTooEarly
+        case forgetsWhatWasAgreedOn, takesNamesTooEarly, draftsFromBefore
     }
 
     // MARK: Sending
@@ -25,6 +25,8 @@ package struct Exchange: Sendable {
     package struct Draft: Hashable, Sendable {
         package var item: Identifier
         package var changes: [Change]
+        /// Where they put it, or take it out of the trash; nil where they do neither.
+        package var placement: Placement?
         /// Cannot be sent before these are known to the hub: its directory.
         package var waitsFor: Identifier?
         /// A version of it is on its way, and the hub may refuse that one: the next is made from
@@ -68,6 +70,10 @@ package struct Exchange: Sendable {
             return draft
         }
         draft.changes = try changes(id, local, mirror, &table)
+        draft.placement = draft.changes.lazy.compactMap(\.placement).first
+        if draft.changes.contains(.restore), let local {
+            draft.placement = try table.placement(local.name, in: local.parent)
+        }
         if draft.changes.isEmpty {
             if mirror.remote?.unified == nil { try table.removeUnsent(id) }
         } else if let local, local.isAlive, !draft.isDeletion,
@@ -127,6 +133,7 @@ package struct Exchange: Sendable {
         if draft.isAside, let placement = draft.placement {
             image = mirror.base?.image ?? image
             (image.parent, image.name) = (placement.parent, placement.name)
+            image.isAlive = true
             // Those of a new item are told when it has its name.
             if mirror.base == nil { image.conflicts = [] }
         }
@@ -233,6 +240,7 @@ extension Exchange.Draft {
             return placement
         }
         var draft = self
+        draft.placement = placement.map(still)
         draft.changes = changes.map { change in
             switch change {
             case .create(var creation):

@@ -38,6 +38,9 @@ package struct OperationID: Hashable, Sendable, Comparable {
         self.number = number
     }
 
+    /// Of what nobody knows who did it.
+    package static let unknown = OperationID(device: .root, epoch: 0, number: 0)
+
     package static func < (a: OperationID, b: OperationID) -> Bool {
         (a.device.high, a.device.low, a.epoch, a.number)
             < (b.device.high, b.device.low, b.epoch, b.number)

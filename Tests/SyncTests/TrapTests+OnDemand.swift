@@ -75,6 +75,30 @@ extension TrapTests {
         }
     }
 
+    @Test("34: nor at full speed") func onlyOneWritesFast() throws {
+        let random = SeededRandom(named: "OnlyOneWrites", usual: 261_123)
+        let home = try TemporaryDirectory("model")
+        try Fleet.with(2) { fleet in
+            let model = "\(home.path)/model"
+            try FileManager.default.createDirectory(
+                atPath: model, withIntermediateDirectories: false)
+            let tree = RandomTree(
+                random: random, tested: fleet.devices[0].path, model: model, staysOpen: false)
+            defer { tree.closeAll() }
+            let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"] != nil
+            try tree.run(steps: isSoak ? 10_000 : 500, comparing: 500)
+            tree.closeAll()
+            try fleet.settle()
+            // The hub had nothing to say to it.
+            try tree.compareTrees()
+            for device in fleet.devices {
+                let found = try Programs.fsctl("conflicts", device.path).succeed()
+                #expect(found.hasPrefix("No document here is in conflict"), "\(found)")
+                try Programs.fsctl("doctor", "--no-repair", device.path).succeed()
+            }
+        }
+    }
+
     @Test("34: whatever one device does, one that only listens is in conflict with nothing")
     func onlyOneWrites() throws {
         let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"] != nil

@@ -89,7 +89,7 @@ struct OversizedItem: Error {}
 extension ItemState {
     /// Every volume has it, and no operation changes it.
     fileprivate static var root: ItemState {
-        let nobody = OperationID(device: .root, epoch: 0, number: 0)
+        let nobody = OperationID.unknown
         let placement = Placement(
             parent: .root, name: "", key: NameKey([]), spare: "", spareKey: NameKey([]))
         return ItemState(

@@ -14,6 +14,9 @@ struct DeviceJournal: DeviceTable {
     /// Where the hub was when this device began: what was in the trash then is left out.
     var joinedAt: UInt64 = 0
     var clock: Int64 = 0
+    /// Whether its user also gives an item the name of another one, which goes or changes places
+    /// with it, and makes symbolic links.
+    var takesNames = false
     /// What became another item.
     private(set) var renamed: [Identifier: Identifier] = [:]
     /// The same in SQLite, where that is looked at too.
@@ -86,6 +89,13 @@ struct DeviceJournal: DeviceTable {
     func children(of parent: Identifier) -> [Identifier] {
         images.filter { $0.value.isAlive && $0.value.parent == parent }.keys
             .sorted { $0.low < $1.low }
+    }
+
+    /// For people.
+    func brief(_ id: Identifier) -> String {
+        guard let image = images[id] else { return "\(id.low)" }
+        let life = image.isAlive ? "" : ", gone"
+        return "\(id.low) \(image.kind) \(image.name) in \(image.parent.low)\(life)"
     }
 
     func isAncestor(_ id: Identifier, of other: Identifier) -> Bool {

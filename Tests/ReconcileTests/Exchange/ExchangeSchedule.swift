@@ -33,6 +33,8 @@ struct ExchangeSchedule {
     private let mistakes: Set<Mistake>
     private let takesTurns: Bool
     private let hardships: Set<Hardship>
+    /// Only the first device has a user; the others look on.
+    private let hasSoleWriter: Bool
     private var isEnding = false
     private var hub = HubInMemory()
     private var hubBackup: HubInMemory?
@@ -44,9 +46,10 @@ struct ExchangeSchedule {
 
     init(
         devices count: Int, takesTurns: Bool, bugs: Set<Exchange.Bug>, mistakes: Set<Mistake>,
-        hardships: Set<Hardship> = []
+        hardships: Set<Hardship> = [], hasSoleWriter: Bool = false
     ) {
         self.hardships = takesTurns ? [] : hardships
+        self.hasSoleWriter = hasSoleWriter
         hub.isFull = self.hardships.contains(.quota)
         var exchange = Exchange()
         exchange.bugs = bugs
@@ -60,6 +63,7 @@ struct ExchangeSchedule {
                 journal: DeviceJournal(device: $0, volumeEpoch: epoch),
                 skew: Int64($0 * 90 - 90))
         }
+        devices[0].journal.takesNames = hasSoleWriter
     }
 
     /// All that is asked of the tables in memory is asked of these too.
@@ -95,7 +99,11 @@ struct ExchangeSchedule {
     }
 
     private mutating func take(_ event: Event<Turn>) {
-        let who = event.device
+        var who = event.device
+        if hasSoleWriter {
+            if event.action.isUsers { who = 0 }
+            if event.action.loses { return }
+        }
         if event.action.isUsers {
             guard var deed = devices[who].journal.act(event) else { return }
             if let adjustment = devices[who].underway?.adjustment,
@@ -104,7 +112,8 @@ struct ExchangeSchedule {
                 // What it had a moment ago goes with it, noted as a conflict version or not yet.
                 deed.deleted += [adjustment.local?.revision].compactMap(\.self)
             }
-            log?.append("\(event): \(deed.touched.map(\.low))")
+            let shown = deed.touched.map { devices[who].journal.brief($0) }
+            log?.append("\(event.number): device \(who) \(event.action): \(shown)")
             devices[who].touched.formUnion(deed.touched)
             return witness.see(deed)
         }
@@ -205,6 +214,7 @@ struct ExchangeSchedule {
         for place in due.indices {
             let id = due[(place + choice) % due.count]
             if let found = exchange.adjustment(id, in: &devices[who].journal) {
+                if hasSoleWriter, who == 0 { witness.blame("to be undone: \(found.brief)") }
                 devices[who].underway = (found, false, false)
                 return true
             }
@@ -323,7 +333,8 @@ struct ExchangeSchedule {
         var (witness, log) = (witness, log)
         witness.willJudge(hub.table)
         let answer = hub.commit(request, at: now) { operation, verdict, table in
-            witness.see(operation, verdict, table, mustApply: takesTurns)
+            witness.see(
+                operation, verdict, table, mustApply: takesTurns || hasSoleWriter)
             witness.judge(operation, verdict, table)
             log?.append("\(operation.brief) → \(verdict)")
         }

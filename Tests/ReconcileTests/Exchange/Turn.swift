@@ -23,6 +23,14 @@ enum Turn: Doing {
         default: false
         }
     }
+
+    /// Takes something back that was so before.
+    var loses: Bool {
+        switch self {
+        case .hubBackup, .hubRestore, .backup, .rollBack: true
+        default: false
+        }
+    }
 }
 
 private let names = ["a", "b", "c.txt"]
@@ -52,7 +60,9 @@ extension DeviceJournal {
         case .resolveWithContents:
             return event.choose(0, contested).map { save($0, event, settles: true) }
         case .restore:
-            let gone = ids.filter { !images[$0]!.isAlive }
+            var gone = ids.filter { !images[$0]!.isAlive }
+            // On a device that only its user changes, a directory that is made again is another.
+            if takesNames { gone.removeAll { !images[$0]!.kind.isDocument } }
             return event.choose(0, gone).flatMap { restore($0) }
         default: return nil
         }
@@ -65,6 +75,25 @@ extension DeviceJournal {
             child(name, in: parent).map({ $0 == id }) ?? true
         else { return nil }
         return (parent, name)
+    }
+
+    /// As `freePlace`, but what has the name may be removed by it.
+    private mutating func place(_ event: Event<Turn>, for id: Identifier?, _ deed: inout Deed)
+        -> (Identifier, String)?
+    {
+        if takesNames, !event.oneIn(3, 0) {
+            let directories = [.root] + alive.filter { images[$0]!.kind == .directory }
+            if let parent = event.choose(1, directories), let name = event.choose(2, names),
+                let holder = child(name, in: parent), holder != id,
+                id.map({ !isAncestor($0, of: parent) && !isAncestor(holder, of: $0) }) ?? true
+            {
+                let gone = delete(holder)
+                deed.deleted += gone.deleted
+                deed.touched += gone.touched
+                return (parent, name)
+            }
+        }
+        return freePlace(event, for: id)
     }
 
     private mutating func revision(_ event: Event<Turn>, _ parents: [Identifier]) -> Revision {
@@ -85,11 +114,14 @@ extension DeviceJournal {
     }
 
     private mutating func create(_ event: Event<Turn>, _ kind: ItemKind) -> Deed? {
-        guard let (parent, name) = freePlace(event, for: nil) else { return nil }
+        var deed = Deed()
+        guard let (parent, name) = place(event, for: nil, &deed) else { return nil }
         let id = Identifier.item(event.number)
+        deed.touched.append(id)
         var image = Image(kind: kind, parent: parent, name: name)
-        var deed = Deed(touched: [id])
-        if kind.isDocument {
+        if takesNames, kind == .file, event.oneIn(3, 3) {
+            (image.kind, image.target) = (.symlink, "to \(event.number)")
+        } else if kind.isDocument {
             let new = revision(event, [])
             (image.revision, image.content) = (new.id, new.content)
             deed.made = new
@@ -126,12 +158,29 @@ extension DeviceJournal {
     }
 
     private mutating func move(_ id: Identifier, _ event: Event<Turn>) -> Deed? {
-        guard let (parent, name) = freePlace(event, for: id) else { return nil }
+        if takesNames, event.oneIn(4, 3) { return swap(id, event) }
+        var deed = Deed(touched: [id])
+        guard let (parent, name) = place(event, for: id, &deed) else { return nil }
         images[id]!.parent = parent
         images[id]!.name = name
         times[id, default: ChangeTimes()].placed = clock
         unsent.insert(id)
-        return Deed(touched: [id])
+        return deed
+    }
+
+    /// As `renameat2` with RENAME_EXCHANGE.
+    private mutating func swap(_ id: Identifier, _ event: Event<Turn>) -> Deed? {
+        guard let other = event.choose(1, alive), other != id,
+            !isAncestor(id, of: other), !isAncestor(other, of: id)
+        else { return nil }
+        let (one, two) = (images[id]!, images[other]!)
+        (images[id]!.parent, images[id]!.name) = (two.parent, two.name)
+        (images[other]!.parent, images[other]!.name) = (one.parent, one.name)
+        for item in [id, other] {
+            times[item, default: ChangeTimes()].placed = clock
+            unsent.insert(item)
+        }
+        return Deed(touched: [id, other])
     }
 
     private mutating func delete(_ id: Identifier) -> Deed {
