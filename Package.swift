@@ -188,7 +188,9 @@ let tests: [Target] = [
         ]),
     // What real processes do in the tests of turns, by the public library alone.
     .executableTarget(
-        name: "turns-program", dependencies: ["FileCoordination"], path: "Tests/TurnProgram"),
+        name: "turns-program",
+        dependencies: ["FileCoordination", .product(name: "GRDB", package: "GRDB.swift")],
+        path: "Tests/TurnProgram"),
     // The program of the article Documents.
     .executableTarget(
         name: "notes-program", dependencies: ["FileCoordination"], path: "Tests/NotesProgram"),

@@ -29,7 +29,7 @@ extension Document {
     ///
     /// The queue is not blocked by waiting: so others are let in by
     /// `relinquishPresentedItem` while this document waits for somebody else.
-    nonisolated func access<Value: Sendable>(
+    @concurrent nonisolated func access<Value: Sendable>(
         _ intents: [FileAccessIntent],
         _ body: @escaping @Sendable (FileCoordinator) throws -> Value
     ) async throws -> Value {

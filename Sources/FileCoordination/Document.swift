@@ -234,7 +234,7 @@ import Synchronization
     /// Runs code that reads or writes the file by itself, in the document's queue: not while the
     /// document does, and not after others were let in without knowing of it. The code takes its
     /// own turn, with a ``FileCoordinator`` made with this document.
-    nonisolated public final func performAsynchronousFileAccess<Value: Sendable>(
+    @concurrent nonisolated public final func performAsynchronousFileAccess<Value: Sendable>(
         _ body: @escaping @Sendable () throws -> Value
     ) async throws -> Value {
         try await withCheckedThrowingContinuation { done in

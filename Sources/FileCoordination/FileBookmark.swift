@@ -63,6 +63,14 @@ public struct FileBookmark: Codable, Hashable, Sendable {
             .unavailable, "the volume that \(path) was on is not mounted; mount it again")
     }
 
+    /// Without a thread of the cooperative pool: it waits for the volume.
+    @concurrent fileprivate func resolved() async throws -> URL {
+        let queue = DispatchQueue(label: "bookmark")
+        return try await withCheckedThrowingContinuation { done in
+            queue.async { done.resume(with: Result { try resolve() }) }
+        }
+    }
+
     private func find(_ item: String, _ socket: String) throws(VolumeError) -> URL? {
         let client = try ControlClient(socket: socket)
         let report = try client.ask(Request(.status), as: VolumeReport.self)
@@ -123,11 +131,6 @@ extension Document {
 
     /// The document of a bookmark, wherever it is now.
     public convenience init(resolving bookmark: FileBookmark) async throws {
-        // Waits for the volume, which is not for the main actor.
-        let queue = DispatchQueue(label: "bookmark")
-        let url = try await withCheckedThrowingContinuation { done in
-            queue.async { done.resume(with: Result { try bookmark.resolve() }) }
-        }
-        self.init(fileURL: url)
+        self.init(fileURL: try await bookmark.resolved())
     }
 }

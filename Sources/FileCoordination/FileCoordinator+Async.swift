@@ -77,7 +77,7 @@ extension FileCoordinator {
     ) async throws -> Value {
         let accesses = try Self.preparation(
             readingURLs, readingOptions, writingURLs, writingOptions)
-        let turn = try await wait(accesses, isPreparing: true)
+        let turn = try await outcome(of: accesses, isPreparing: true).get()
         defer { forget(turn) }
         return try await batchAccessor()
     }
@@ -85,7 +85,7 @@ extension FileCoordinator {
     private func within<Value>(
         _ accesses: [Access], _ accessor: ([URL]) async throws -> Value
     ) async throws -> Value {
-        let turn = try await wait(accesses)
+        let turn = try await outcome(of: accesses).get()
         let result: Result<Value, any Error>
         do { result = .success(try await accessor(try await turn.urls())) } catch {
             result = .failure(error)

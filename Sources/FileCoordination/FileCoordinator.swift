@@ -154,29 +154,33 @@ extension FileCoordinator {
         return try answer.withLock { $0! }.get()
     }
 
-    func wait(_ accesses: [Access], isPreparing: Bool = false) async throws -> Turn {
+    /// The outcome, for the caller to look at: a function that ended with a `try await` would lose
+    /// its caller's actor where that throws (<doc:Threads>).
+    @concurrent func outcome(
+        of accesses: [Access], isPreparing: Bool = false
+    ) async -> Result<Turn, any Error> {
         let current = Mutex<(request: TurnRequest?, isCancelled: Bool)>((nil, false))
-        do {
-            return try await withTaskCancellationHandler {
-                try await withCheckedThrowingContinuation { continuation in
-                    let request = request(accesses, isPreparing: isPreparing) {
-                        continuation.resume(with: $0.mapError { $0 as any Error })
-                    }
-                    let isLate = current.withLock { current in
-                        current.request = request
-                        return current.isCancelled
-                    }
-                    if isLate { request.cancel() }
+        let outcome = await withTaskCancellationHandler {
+            await withCheckedContinuation { continuation in
+                let request = request(accesses, isPreparing: isPreparing) {
+                    continuation.resume(returning: $0)
                 }
-            } onCancel: {
-                let request = current.withLock { current in
-                    current.isCancelled = true
-                    return current.request
+                let isLate = current.withLock { current in
+                    current.request = request
+                    return current.isCancelled
                 }
-                request?.cancel()
+                if isLate { request.cancel() }
             }
-        } catch FileCoordinationError.cancelled where Task.isCancelled {
-            throw CancellationError()
+        } onCancel: {
+            let request = current.withLock { current in
+                current.isCancelled = true
+                return current.request
+            }
+            request?.cancel()
+        }
+        return outcome.mapError { error -> any Error in
+            if error.code == .cancelled, Task.isCancelled { return CancellationError() }
+            return error
         }
     }
 

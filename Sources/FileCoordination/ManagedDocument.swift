@@ -60,7 +60,7 @@ import Synchronization
     /// Reads, not on the main actor. A document that is new and was not created yet is empty.
     ///
     /// - Throws: What `body` throws; ``DocumentError`` when the document was closed.
-    nonisolated public final func read<Value: Sendable>(
+    @concurrent nonisolated public final func read<Value: Sendable>(
         _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws -> Value { try await copy().queue.read(body) }
 

@@ -56,7 +56,7 @@ final class Turn: Sendable {
         return urls
     }
 
-    func urls() async throws -> [URL] {
+    @concurrent func urls() async throws -> [URL] {
         guard isUploading else { return found }
         return try await withCheckedThrowingContinuation { done in
             let work = { @Sendable in done.resume(with: Result { try self.urls() }) }
@@ -73,7 +73,7 @@ final class Turn: Sendable {
         removeSnapshots()
     }
 
-    func end() async {
+    @concurrent func end() async {
         await withCheckedContinuation { done in release { done.resume() } }
         removeSnapshots()
     }

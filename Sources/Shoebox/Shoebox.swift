@@ -86,7 +86,7 @@ final class Shoebox: Sendable {
     }
 
     /// What is at a URL, downloaded if it was not here.
-    func contents(of url: URL) async throws -> Data {
+    @concurrent func contents(of url: URL) async throws -> Data {
         let values = try UbiquityContainer.resourceValues(ofItemAt: url)
         if values?.downloadingStatus == .notDownloaded {
             // Reading would do it too, but tell nobody how far it is.

@@ -42,6 +42,15 @@ import Testing
             #expect(try text(path) == "dear reader\ndear writer\n")
         }
     }
+
+    @Test("what is awaited on the main actor goes on there, optimized too")
+    func homecoming() throws {
+        try withTurns([]) { root in
+            let result = try Command("\(Programs.directory)/turns-program", "home", root).run()
+            #expect(result.output == "{\"at\":\"home\",\"name\":\"all\"}\n")
+            #expect(result.status == 0, "\(result.errors)")
+        }
+    }
 }
 
 /// A notes program that runs, and what it has shown.

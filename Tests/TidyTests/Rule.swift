@@ -39,7 +39,7 @@ private let code: Set<String> = ["swift", "c", "h", "py", "sh"]
 extension Rule {
     static let all = [
         arrows, columns, fileLength, functionLength, hooks, promises, names, leftovers, titles,
-        topLevel, seconds,
+        topLevel, seconds, elsewhere,
     ]
 
     static let arrows = Rule(
@@ -173,6 +173,31 @@ extension Rule {
         ]
         guard products.contains(where: { code.contains($0) }) else { return nil }
         return "use Timestamp, which does not overflow"
+    }
+
+    /// Swift 6.3, optimizing, does not go back to the caller's actor where a function that runs on
+    /// it (`nonisolated(nonsending)`, the default here) ends with waiting for a continuation.
+    static let elsewhere = Rule(
+        "what may go on in another thread says that it does: @concurrent",
+        planted: SourceText(
+            path: "Sources/FileCoordination/Bad.swift",
+            text: "func wait() async {\n    await withCheckedContinuation { $0.resume() }\n}\n")
+    ) { source in
+        guard let module = source.module,
+            ["FileCoordination", "CloudNotes", "Shoebox"].contains(module)
+        else { return [] }
+        return functions(of: source).compactMap { range in
+            let lines = source.lines[range]
+            let signature = lines.prefix(1 + lines.prefix { !$0.hasSuffix("{") }.count)
+            let waits = lines.contains {
+                $0.contains("await withChecked") || $0.contains("await withUnsafe")
+            }
+            guard waits, !signature.contains(where: { $0.contains("@concurrent") }) else {
+                return nil
+            }
+            let message = "this function waits for a continuation: mark it @concurrent"
+            return Finding(path: source.path, line: range.lowerBound + 1, message: message)
+        }
     }
 
     static let topLevel = Rule(

@@ -20,8 +20,14 @@ import Foundation
 //     edit name path   the presenter of the documentation
 //     type name text   into it; text name: what it shows
 //     stress name path path rounds: read+write and write+write of both, in a loop
-let desk = Desk()
-while let line = readLine() {
-    let words = line.split(separator: " ").map(String.init)
-    if !words.isEmpty { desk.obey(Words(words)) }
+//
+// turns-program home DIRECTORY: see Homecoming.
+if CommandLine.arguments.count == 3, CommandLine.arguments[1] == "home" {
+    try await Homecoming(CommandLine.arguments[2]).check()
+} else {
+    let desk = Desk()
+    while let line = readLine() {
+        let words = line.split(separator: " ").map(String.init)
+        if !words.isEmpty { desk.obey(Words(words)) }
+    }
 }
