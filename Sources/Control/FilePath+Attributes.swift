@@ -11,6 +11,14 @@ extension FilePath {
         return count >= 0 ? Array(value[..<count]) : nil
     }
 
+    /// Sets an extended attribute, links followed, as far as the file system takes it.
+    package func setAttribute(_ name: String, _ value: [UInt8]) {
+        let file = withCString { open($0, O_RDONLY | O_CLOEXEC) }
+        guard file >= 0 else { return }
+        defer { close(file) }
+        _ = cl_setxattr_fd(file, name, value, value.count, 0)
+    }
+
     /// Gives this file or directory the permissions and the extended attributes of another, as far
     /// as the file system takes them.
     package func takeAttributes(of other: FilePath) {

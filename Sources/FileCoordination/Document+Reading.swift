@@ -7,6 +7,7 @@ extension Document {
     struct Reading: Sendable {
         let contents: any Sendable
         let stamp: FileStamp?
+        var contentHash: Int? { (contents as? Data)?.contentHash }
     }
 
     func openFile() async throws {
@@ -75,7 +76,9 @@ extension Document {
                     try self.reading(at: intent.url)
                 }
                 guard isOwn else {
-                    try take(Reading(contents: reading.contents, stamp: place.withLock(\.stamp)))
+                    let known = place.withLock { $0 }
+                    try take(Reading(contents: reading.contents, stamp: known.stamp))
+                    place.withLock { $0.contentHash = known.contentHash }
                     return updateChangeCount(.done)
                 }
                 try take(reading)
@@ -103,7 +106,9 @@ extension Document {
         }
         try load(fromContents: reading.contents, ofType: fileType)
         undoManager.removeAllActions()
-        place.withLock { $0.stamp = reading.stamp }
+        place.withLock { place in
+            (place.stamp, place.contentHash) = (reading.stamp, reading.contentHash)
+        }
         changes.clear()
     }
 

@@ -74,14 +74,18 @@ extension Document {
         try await access(intents) { [self] coordinator in
             let (from, to) = (intents[0].url, intents[intents.count - 1].url)
             if !isNew { try checkUnchanged(from) }
+            place.withLock { $0.written = nil }
             if intents.count > 1 {
                 try write(draft, from, to, coordinator)
             } else {
                 try write(draft, to)
             }
-            let stamp = FileStamp(FilePath(to))
+            // Of what was written: something else may be there already.
+            let written = place.withLock { $0.written?.base == nil ? nil : $0.written }
+            let stamp = written ?? FileStamp(FilePath(to))
             let wasElsewhere = place.withLock { place in
-                defer { place = Place(url: to, stamp: stamp) }
+                let hash = (draft.contents as? Data)?.contentHash
+                defer { place = Place(url: to, stamp: stamp, contentHash: hash) }
                 return place.url != to
             }
             guard isNew || wasElsewhere else { return }
@@ -92,13 +96,19 @@ extension Document {
         set(.closed, false)
     }
 
-    /// On a volume what others wrote is kept as a version, and this document has heard of it. On
-    /// other file systems nobody keeps it.
+    /// On a volume what others wrote is not written over: the save names what it was made from, and
+    /// theirs is merged with it or is in conflict. On other file systems nobody would keep it.
     nonisolated private func checkUnchanged(_ url: URL) throws {
         let path = FilePath(url)
-        guard let known = place.withLock(\.stamp), let stamp = FileStamp(path), stamp != known,
-            try path.place() == nil
-        else { return }
+        let known = place.withLock { $0 }
+        guard let old = known.stamp, let stamp = FileStamp(path), stamp != old else { return }
+        if let hash = known.contentHash, stamp.size == old.size,
+            (try? path.readAll())?.contentHash == hash
+        {
+            // Its time is another, and nothing else.
+            return place.withLock { $0.stamp = stamp }
+        }
+        guard try path.place() == nil else { return }
         throw DocumentError(
             .changedElsewhere,
             "another program has changed \(path) since it was read: revert the document, or save "
@@ -192,7 +202,10 @@ extension Document {
                 originalContentsURL: isThere ? url : nil)
             if isThere, draft.kind == target.kind { draft.takeAttributes(of: target) }
             try draft.set(attributes)
+            let (base, stamp) = (place.withLock(\.stamp), FileStamp(draft))
+            if operation == .overwriting, let base { draft.name(base: base) }
             try draft.install(at: target)
+            place.withLock { $0.written = stamp }
         } catch {
             draft.remove()
             throw error

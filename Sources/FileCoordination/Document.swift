@@ -31,8 +31,12 @@ import Synchronization
     /// What the file queue knows too.
     struct Place: Sendable {
         var url: URL
-        /// Of what was read or written last; nil before.
+        /// Of what was read or written last, which the next save is made from; nil before.
         var stamp: FileStamp?
+        /// During a save: of what was written, before it got its name.
+        var written: FileStamp?
+        /// Tells, of a file of moderate size, whether its bytes are the same although it was touched.
+        var contentHash: Int?
     }
 
     nonisolated let place: Mutex<Place>

@@ -91,6 +91,12 @@ extension FilePath {
         }
     }
 
+    /// Says on a draft which contents it was made from: a volume compares them with those that the
+    /// draft replaces, in the step that does it. Elsewhere nobody asks.
+    func name(base: FileStamp) {
+        if let value = base.base { setAttribute("user.concord.base", value) }
+    }
+
     /// Takes a name, and what has it now goes. A directory and something else change places first,
     /// so that there is no moment without anything.
     func install(at target: FilePath) throws(CocoaError) {

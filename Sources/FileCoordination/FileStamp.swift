@@ -48,8 +48,29 @@ struct FileStamp: Hashable, Sendable {
         }
     }
 
+    /// As a save names the contents that it was made from (``FilePath/name(base:)``); nil of a
+    /// directory.
+    var base: [UInt8]? {
+        guard entries.count == 1, entries[0].mode != S_IFDIR else { return nil }
+        let entry = entries[0]
+        return Array("\(entry.size) \(entry.seconds) \(entry.nanoseconds)".utf8)
+    }
+
+    /// Of a file; nil of a directory.
+    var size: Int64? { base == nil ? nil : entries[0].size }
+
     static func == (one: FileStamp, other: FileStamp) -> Bool { one.entries == other.entries }
     func hash(into hasher: inout Hasher) { hasher.combine(entries) }
+}
+
+extension Data {
+    /// For comparing within this process; nil where it would take long.
+    var contentHash: Int? {
+        guard count <= 1 << 24 else { return nil }
+        var hasher = Hasher()
+        for region in regions { region.withUnsafeBytes { hasher.combine(bytes: $0) } }
+        return hasher.finalize()
+    }
 }
 
 extension Date {

@@ -173,6 +173,7 @@ import Synchronization
             _ = try copy.take(
                 WorkingCopy.Contents(
                     path: url.path, data: try path.readAll(), source: source(of: url)))
+            place.withLock { $0.stamp = stamp }
         }
         if operation == .creating { copy.forget() }
         try copy.save { data in

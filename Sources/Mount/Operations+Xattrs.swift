@@ -43,8 +43,11 @@ extension Driver {
         _ value: UnsafeRawBufferPointer, flags: Int32
     ) {
         request.answer { () throws(Errno) in
-            if DocumentAttribute(name) != nil || isOurs(name) { throw Errno(EPERM) }
             let node = try node(id)
+            let isBase = strcmp(name, NamedBase.attribute) == 0
+            guard isBase ? nodes.flags(of: node).contains(.local) : isProgramsOwn(name) else {
+                throw Errno(EPERM)
+            }
             let file = try descriptor(node)
             let isApplier = gate.isApplier(request.caller.process)
             if isApplier { try admitChange(of: node) }
@@ -64,7 +67,7 @@ extension Driver {
 
     func removexattr(_ request: Request, _ id: UInt64, _ name: UnsafePointer<CChar>) {
         request.answer { () throws(Errno) in
-            if DocumentAttribute(name) != nil || isOurs(name) { throw Errno(EPERM) }
+            guard isProgramsOwn(name) else { throw Errno(EPERM) }
             let node = try node(id)
             let file = try descriptor(node)
             if gate.isApplier(request.caller.process) { try admitChange(of: node) }
@@ -102,6 +105,10 @@ extension Driver {
         } else {
             volume.attributesChanged(inode: node.inode)
         }
+    }
+
+    private func isProgramsOwn(_ name: UnsafePointer<CChar>) -> Bool {
+        DocumentAttribute(name) == nil && !isOurs(name)
     }
 
     /// A mark of the tree's files, which programs neither see nor set.

@@ -10,6 +10,7 @@ extension Former {
         static let base: UInt8 = 4
         static let recovered: UInt8 = 8
         static let late: UInt8 = 16
+        static let unseen: UInt8 = 32
     }
 
     /// Begins the names of all rows of one item.
@@ -25,6 +26,7 @@ extension Former {
         if isBase { flags |= Flag.base }
         if isRecovered { flags |= Flag.recovered }
         if isLate { flags |= Flag.late }
+        if isUnseen { flags |= Flag.unseen }
         let spot: String
         switch place {
         case .stash(let entry): spot = entry.file
@@ -58,6 +60,7 @@ extension Former {
         isBase = row.kind & Flag.base != 0
         isRecovered = row.kind & Flag.recovered != 0
         isLate = row.kind & Flag.late != 0
+        isUnseen = row.kind & Flag.unseen != 0
         base = Identifier(String(parts[2]))
     }
 }

@@ -198,7 +198,7 @@ extension Recorder {
             let entry = last.entry, entry.kind != .displaced,
             entry.inode == trace.inode, entry.modified == trace.modified
         else { return false }
-        return !last.isBase && !last.isSuperseded && !last.isLate && !last.isRecovered
+        return !last.isBase && !last.isToBeConflict && !last.isRecovered
     }
 
     private func tooLarge(_ path: [Name]) -> VolumeError {

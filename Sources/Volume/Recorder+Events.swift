@@ -86,11 +86,12 @@ extension Recorder {
             try made(spot, trace, isLink: true, by: actor, t)
         case .removed(let spot, let trace, let stash, let actor):
             try removed(spot, trace, stash: stash, by: actor, t)
-        case .renamed(let from, let to, let trace, let replaced, let stash, let actor):
+        case .renamed(
+            let from, let to, let trace, let replaced, let stash, let unseen, let actor):
             try renamed(
                 Move(
                     from: from, to: to, trace: trace, replaced: replaced, stash: stash,
-                    actor: actor), t)
+                    unseen: unseen, actor: actor), t)
         case .exchanged(let a, let traceA, let b, let traceB, let actor):
             try exchanged(a, traceA, b, traceB, by: actor, t)
         case .secured(let inode, let stash, _):
@@ -355,7 +356,7 @@ extension Recorder {
         touch(item.key) { work in
             work.isWriting = false
             guard let last = work.formers.last, last.entry?.kind == .copied, last.inode == inode,
-                !last.isBase, !last.isSuperseded, !last.isLate, !last.isRecovered
+                !last.isBase, !last.isToBeConflict, !last.isRecovered
             else { return }
             work.formers.removeLast()
             work.save = last.save ?? work.save

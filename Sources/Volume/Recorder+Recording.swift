@@ -315,6 +315,11 @@ extension Recorder {
             let former = cut.former
             let digest = cut.cut.digest
             let protection = Protection(of: cut.descriptor.raw)
+            if former.isUnseen, !isDeleted, digest != live?.cut.digest,
+                try keepUnseen(cut, protection, current, &recording)
+            {
+                continue
+            }
             if digest == current?.content {
                 recording.protect(current, as: protection)
                 continue
@@ -335,11 +340,42 @@ extension Recorder {
             if !isConflict { current = version }
         }
         for index in recording.rest.indices where !recording.rest[index].isLate {
-            recording.rest[index].base = current?.id
+            if !recording.rest[index].isUnseen { recording.rest[index].base = current?.id }
             recording.rest[index].isLate = true
         }
         if let live { current = chain(&recording, live, after: current) }
         recording.item.current = current?.id
+    }
+
+    /// Contents that were replaced by who had not seen them become a conflict version. Where they
+    /// are a version already, as which they were current, they become another one: that one is
+    /// part of what the hub may have been told. False: they had been seen.
+    private func keepUnseen(
+        _ cut: CutFormer, _ protection: Protection, _ current: Version?,
+        _ recording: inout Recording
+    ) throws(VolumeError) -> Bool {
+        var base = try version(cut.former.base, of: recording.item)
+        guard cut.cut.digest != base?.content else { return false }
+        guard let current, current.content == cut.cut.digest else {
+            let save =
+                cut.former.save ?? cut.former.entry.map {
+                    Work.Save(actor: $0.actor, time: $0.saved)
+                }
+                ?? Work.Save(actor: nobody, time: cut.trace.modified)
+            _ = append(
+                cut.cut, to: &recording, trace: cut.trace, protection, save: save,
+                kind: .conflict, after: base ?? current)
+            return true
+        }
+        if base == nil { base = try version(current.parents.first, of: recording.item) }
+        recording.item.latest += 1
+        var copy = current
+        (copy.id, copy.number) = (.random(), recording.item.latest)
+        (copy.kind, copy.durability, copy.label) = (.conflict, .disk, nil)
+        copy.parents = base.map { [$0.id] } ?? []
+        copy.protection = protection
+        recording.versions.append((copy, cut.cut.manifest.encoded))
+        return true
     }
 
     /// Not out of its whole history, which is long where a program saves every second.

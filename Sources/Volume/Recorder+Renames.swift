@@ -9,6 +9,7 @@ struct Move {
     var trace: Trace
     var replaced: Trace?
     var stash: String?
+    var unseen: NamedBase?
     var actor: Actor
 }
 
@@ -168,6 +169,7 @@ extension Recorder {
             // Another hard link has its bytes.
             need(target, replaced)
         }
+        if let base = move.unseen { try replaceUnseen(target, madeFrom: base, t) }
         let save = source.flatMap { memory.works[$0.key]?.save }
         let isSaved = source.map { $0.latest > 0 || memory.works[$0.key]?.save != nil } ?? false
         if let source, source.latest > 0 || isSaved && move.to.name.isBackup(of: move.from.name) {
@@ -177,6 +179,16 @@ extension Recorder {
         try retire(source, t)
         try give(
             &target, move.trace, save ?? Work.Save(actor: move.actor, time: eventTime), t)
+    }
+
+    /// What replaces the newest of a document's former contents was not made from that.
+    private func replaceUnseen(_ item: Item, madeFrom base: NamedBase, _ t: Reader) throws {
+        let known = try t.versions(of: item.key).last { base.isThat(of: $0) }
+        touch(item.key) { work in
+            guard let last = work.formers.indices.last else { return }
+            work.formers[last].isUnseen = true
+            work.formers[last].base = known?.id
+        }
     }
 
     /// The item that a temporary file had while it was one. What was saved in it before stays, as a

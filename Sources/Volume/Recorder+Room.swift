@@ -224,7 +224,7 @@ extension Recorder {
         // A conflict that is not recorded yet may have been made from it.
         case nil:
             let isAlone =
-                work?.formers.allSatisfy { $0.base == nil && !$0.isSuperseded && !$0.isLate }
+                work?.formers.allSatisfy { $0.base == nil && !$0.isToBeConflict }
                 ?? true
             return isAlone ? nil : .unrecorded
         case .current where item.deleted != nil && check.mayLoseRow:
@@ -341,7 +341,7 @@ extension Recorder {
         // only while its present one waits to be recorded.
         guard item.deleted != nil || item.changed == 0,
             item.deleted != nil
-                || !work.formers.contains(where: { $0.isSuperseded || $0.isLate })
+                || !work.formers.contains(where: \.isToBeConflict)
         else { return false }
         let versions = try t.versions(of: key)
         let check = try RemovalCheck(item, versions, t)

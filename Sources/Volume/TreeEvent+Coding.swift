@@ -69,8 +69,9 @@ extension TreeEvent {
             out.append(trace)
             out.append(text: stash ?? "")
             out.append(actor)
-        case .renamed(let from, let to, let trace, let replaced, let stash, let actor):
-            out.append(4)
+        case .renamed(
+            let from, let to, let trace, let replaced, let stash, let unseen, let actor):
+            out.append(unseen == nil ? 4 : 13)
             out.append(from)
             out.append(to)
             out.append(trace)
@@ -78,6 +79,10 @@ extension TreeEvent {
             if let replaced { out.append(replaced) }
             out.append(text: stash ?? "")
             out.append(actor)
+            if let unseen {
+                out.append(fixed: UInt64(bitPattern: unseen.size))
+                out.append(fixed: UInt64(bitPattern: unseen.modified))
+            }
         case .exchanged(let a, let traceA, let b, let traceB, let actor):
             out.append(5)
             out.append(a)
@@ -125,8 +130,8 @@ extension TreeEvent {
                 let actor = reader.actor()
             else { return nil }
             self = .removed(spot, trace, stash: stash.isEmpty ? nil : stash, by: actor)
-        case 4:
-            guard let event = reader.renamed() else { return nil }
+        case 4, 13:
+            guard let event = reader.renamed(isUnseen: reader.last == 13) else { return nil }
             self = event
         case 5:
             guard let a = reader.spot(), let traceA = reader.trace(), let b = reader.spot(),
@@ -241,7 +246,7 @@ private struct EventReader {
         return Actor(process: process, uid: uid, program: program)
     }
 
-    mutating func renamed() -> TreeEvent? {
+    mutating func renamed(isUnseen: Bool) -> TreeEvent? {
         guard let from = spot(), let to = spot(), let moved = trace(), let hasReplaced = byte()
         else { return nil }
         var replaced: Trace?
@@ -250,8 +255,13 @@ private struct EventReader {
             if replaced == nil { return nil }
         }
         guard let stash = text(), let actor = actor() else { return nil }
+        var unseen: NamedBase?
+        if isUnseen {
+            guard let size: Int64 = fixed(), let modified: Int64 = fixed() else { return nil }
+            unseen = NamedBase(size: size, modified: modified)
+        }
         return .renamed(
             from: from, to: to, moved, replaced: replaced, stash: stash.isEmpty ? nil : stash,
-            by: actor)
+            unseen: unseen, by: actor)
     }
 }

@@ -61,11 +61,16 @@ extension Volume {
                 cl_renameat2(from.descriptor, from.name, to.descriptor, to.name, flags))
             return false
         }
+        var unseen: NamedBase?
+        if movedTraits.contains(.local), trace.isFile {
+            unseen = NamedBase(takenOff: from.name, in: from.descriptor)
+            if let replaced, unseen?.isThat(of: Trace(replaced)) == true { unseen = nil }
+        }
         let aside = try replace(to, replaced, replacedTraits, with: from, flags: flags, by: actor)
         events.append(
             .renamed(
                 from: from.spot, to: to.spot, trace, replaced: replaced.map { Trace($0) },
-                stash: aside, by: actor))
+                stash: aside, unseen: unseen, by: actor))
         if aside == nil, let replaced { noteGone(replaced) }
         return aside != nil
     }

@@ -43,13 +43,18 @@ struct Former: Hashable {
     var save: Work.Save?
     /// A program saved it after it had been replaced: a conflict version.
     var isSuperseded = false
+    /// What replaced it was made from an older content, `base`: a conflict version.
+    var isUnseen = false
     /// No content of the document: an older one of its old blocks is read through it.
     var isBase = false
     /// Found in the stash when the volume was opened: perhaps it was recorded before.
     var isRecovered = false
-    /// What was current before it, when it was left for later because a program still had it open.
+    /// What was current before it, when it was left for later because a program still had it open;
+    /// of one that was replaced unseen, what both were made from, if that was recorded.
     var base: Identifier?
     var isLate = false
+
+    var isToBeConflict: Bool { isSuperseded || isLate || isUnseen }
 
     var entry: Stash.Entry? {
         guard case .stash(let entry) = place else { return nil }

@@ -1,0 +1,165 @@
+import Control
+import Foundation
+import Glibc
+import Support
+import Testing
+
+@testable import FileCoordination
+
+/// Each save names the contents that it was made from: what others saved meanwhile is merged with
+/// it, or in conflict, and never only in the history.
+@Suite("Whoever saves, saves from what they saw") struct DocumentBaseTests {
+    private static let lines = "one\ntwo\nthree\nfour\nfive\nsix\n"
+
+    /// A document in which something is unsaved while others write, and that then saves.
+    private func meanwhile(
+        _ old: String, _ mine: String, _ others: (String) throws -> Void,
+        then: (Note, String) throws -> Void
+    ) throws {
+        try withTurns(["a.txt"]) { root in
+            let path = "\(root)/a.txt"
+            try Data(old.utf8).write(to: URL(filePath: path))
+            let note = try Note.opened(path)
+            // What plain programs do must not make it save before them.
+            note.isStubborn.withLock { $0 = true }
+            try note.type(mine)
+            try others(path)
+            note.isStubborn.withLock { $0 = false }
+            try onMain { try await note.autosave() }
+            try then(note, path)
+            try note.shut()
+        }
+    }
+
+    private func conflicts(of path: String) throws -> [String] {
+        try versions(of: path).versions.filter { $0.kind == "conflict" }.map { version in
+            let directory = URL(filePath: path).deletingLastPathComponent()
+            return try text(
+                directory.appending(path: ".conflicts/a.txt/\(version.fileName.text)").path)
+        }
+    }
+
+    @Test(
+        "others' changes are merged with what was unsaved, and the document shows both",
+        arguments: [
+            "echo seven >> PATH", "sed -i s/five/5/ PATH",
+            "fsctl coordinate write --merging PATH -- sed -i s/five/5/ PATH",
+            "sed s/five/5/ PATH > PATH~new; cat PATH~new > PATH; rm PATH~new",
+        ])
+    func merged(_ script: String) throws {
+        try meanwhile(Self.lines, "ONE" + Self.lines.dropFirst(3)) { path in
+            let tool = script.replacing("PATH", with: path)
+            try stranger("PATH='\(Programs.directory)':$PATH; \(tool)")
+        } then: { note, path in
+            let theirs = script.contains("seven") ? "seven" : "5"
+            try note.wait(for: "both") {
+                $0.text.hasPrefix("ONE\n") && $0.text.contains("\(theirs)\n")
+            }
+            try wait(for: "no conflict") { try conflicts(of: path).isEmpty ? true : nil }
+            try note.wait(for: "a green light") { $0.documentState == .normal }
+            #expect(try text(path) == note.shown())
+        }
+    }
+
+    @Test(
+        "what cannot be merged is in conflict, and everybody hears of it",
+        arguments: ["printf theirs > PATH", "sed -i s/old/theirs/ PATH"])
+    func conflict(_ script: String) throws {
+        let other = try Program()
+        try meanwhile("old", "mine") { path in
+            try other.present("p", "\(path) hears=versions,change")
+            try stranger(script.replacing("PATH", with: path))
+            // As a version that was current already, and as one that was not.
+            if script.hasPrefix("sed") { _ = try versions(of: path) }
+        } then: { note, path in
+            try other.wait("message", "p", "versionGained")
+            try note.wait(for: "a yellow light") { $0.documentState == .inConflict }
+            #expect(try conflicts(of: path) == ["theirs"])
+            #expect(try text(path) == "mine" && note.shown() == "mine")
+            // Saved once more, it is not in conflict with its own save.
+            try note.type("mine again")
+            try onMain { try await note.autosave() }
+            _ = try versions(of: path)
+            #expect(try conflicts(of: path) == ["theirs"])
+        }
+    }
+
+    @Test("equal changes, and another time alone, are no conflict")
+    func equal() throws {
+        try meanwhile("old", "same") { path in
+            try stranger("printf same > \(path)")
+        } then: { _, path in
+            let found = try conflicts(of: path)
+            #expect(found.isEmpty)
+        }
+        try meanwhile("old", "mine") { path in
+            try stranger("touch -d '1 hour ago' \(path)")
+        } then: { note, path in
+            let found = try conflicts(of: path)
+            let kinds = try versions(of: path).versions.map(\.kind)
+            #expect(found.isEmpty && kinds == ["history", "current"])
+            #expect(try text(path) == "mine" && note.shown() == "mine")
+        }
+    }
+
+    @Test("a daemon that is killed right after such a save knows of the conflict")
+    func killed() throws {
+        try MountedVolume.with { volume in
+            let path = "\(volume.path)/a.txt"
+            try Data("old".utf8).write(to: URL(filePath: path))
+            try volume.waitForDisk()
+            // As the library saves it.
+            var status = stat()
+            _ = stat(path, &status)
+            let base = "\(status.st_size) \(status.st_mtim.tv_sec) \(status.st_mtim.tv_nsec)"
+            try Command("sh", "-c", "printf theirs > \(path)").succeed()
+            let draft = "\(volume.path)/.#draft.txt"
+            try Data("mine".utf8).write(to: URL(filePath: draft))
+            FilePath(draft).setAttribute("user.concord.base", Array(base.utf8))
+            #expect(rename(draft, path) == 0)
+            try volume.kill9()
+            try volume.mount()
+            try wait(for: "the conflict") { try conflicts(of: path) == ["theirs"] ? true : nil }
+            #expect(try text(path) == "mine")
+            // A document itself bears no such mark.
+            FilePath(path).setAttribute("user.concord.base", Array(base.utf8))
+            #expect(FilePath("\(volume.tree)/a.txt").attribute("user.concord.base") == nil)
+        }
+    }
+
+    @Test("a save on another device is no less a save")
+    func devices() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.put(0, "a.txt", Self.lines)
+            try fleet.put(0, "b.txt", "old")
+            try fleet.expectEqual()
+            let paths = ["a.txt", "b.txt"].map { "\(fleet.devices[1].path)/\($0)" }
+            let notes = try paths.map(Note.opened)
+            for note in notes { note.isStubborn.withLock { $0 = true } }
+            try notes[0].type("ONE" + Self.lines.dropFirst(3))
+            try notes[1].type("mine")
+            try fleet.put(0, "a.txt", Self.lines.replacing("five", with: "5"))
+            try fleet.put(0, "b.txt", "theirs")
+            try fleet.settle([0])
+            try wait(for: "their saves") {
+                fleet.text(1, "a.txt")?.contains("5\n") == true
+                    && fleet.text(1, "b.txt") == "theirs" ? true : nil
+            }
+            for note in notes {
+                note.isStubborn.withLock { $0 = false }
+                try onMain { try await note.autosave() }
+            }
+            let merged = "ONE" + Self.lines.dropFirst(3).replacing("five", with: "5")
+            try notes[0].wait(for: "both") { $0.text == merged }
+            try notes[1].wait(for: "a yellow light") { $0.documentState == .inConflict }
+            for note in notes { try note.shut() }
+            try fleet.settle()
+            for index in 0..<2 {
+                #expect(
+                    fleet.text(index, "a.txt") == merged && fleet.text(index, "b.txt") == "mine")
+                #expect(try fleet.conflicts(index, "a.txt").isEmpty)
+                #expect(try fleet.conflicts(index, "b.txt") == ["theirs"])
+            }
+        }
+    }
+}
