@@ -48,8 +48,12 @@ extension Driver {
         let waiting = Waiting(
             request, opening, node, Family.line(of: request.caller.process),
             nodes.path(of: node))
+        numbers.begin(awaiting: node)
         let hold = parking.hold(request) { [self] in end(waiting, with: nil) }
-        guard let hold else { return opening.abandon() }
+        guard let hold else {
+            numbers.end(awaiting: node)
+            return opening.abandon()
+        }
         waiting.state.withLock { $0.hold = hold }
         let number = turns.remember { [self] in end(waiting, with: Errno(ECONNABORTED)) }
         guard let number else { return end(waiting, with: Errno(ECONNABORTED)) }
@@ -190,10 +194,11 @@ extension Driver {
     }
 
     private func settle(_ waiting: Waiting) {
-        let (number, deadline) = waiting.state.withLock { state in
-            state.isOver = true
-            return (state.number, state.deadline)
+        let (isFirst, number, deadline) = waiting.state.withLock { state in
+            defer { state.isOver = true }
+            return (!state.isOver, state.number, state.deadline)
         }
+        if isFirst { numbers.end(awaiting: waiting.node) }
         if let number { turns.forget(number) }
         if let deadline { turns.deadlines.cancel(deadline) }
     }

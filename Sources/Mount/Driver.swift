@@ -23,6 +23,7 @@ final class Driver: @unchecked Sendable {
     let parking = Parking()
     let notifier = Notifier()
     let turns: Turns
+    let numbers = FileNumbers()
     let requests = RequestCounters()
     /// The file system the tree is on; nothing below it may be on another.
     let device: dev_t

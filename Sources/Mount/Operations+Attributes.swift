@@ -18,7 +18,8 @@ extension Driver {
             if nodes.flags(of: node).contains(.mapped), !isMapped(try descriptor(node)) {
                 nodes.remove(.mapped, from: node)
             }
-            let (status, seconds) = try status(of: node)
+            var (status, seconds) = try status(of: node)
+            numbers.show(&status)
             request.reply(status, seconds: seconds)
         }
     }
@@ -97,6 +98,7 @@ extension Driver {
         volume.present(&status) { file.raw }
         let position = nodes.position(of: node)
         if position.isStashed { status.st_nlink = 0 }
+        numbers.show(&status)
         request.reply(
             status,
             seconds: Driver.cacheSeconds(status.st_mode, isVolatile: position.isVolatile))
@@ -186,6 +188,7 @@ extension Driver {
         try check(cl_statx_whole(file.raw, "", flags, message.sx_mask | 0x7ff, &reply.stat))
         reply.stat.mask &= 0xfff
         present(&reply.stat, file)
+        reply.stat.ino = numbers.shown(reply.stat.ino)
         if position.isStashed { reply.stat.nlink = 0 }
         // What follows in statx(2) is about mounts and direct I/O of the tree, not of this file
         // system.

@@ -92,7 +92,7 @@ extension Driver {
         // A real file of that name is from before the tree was a volume's; it cannot be reached.
         if VersionNodes.isReserved(entry.name) { return true }
         var parameters = fuse_entry_param()
-        parameters.attr.st_ino = ino_t(entry.inode)
+        parameters.attr.st_ino = ino_t(numbers.shown(entry.inode))
         parameters.attr.st_mode = mode_t(entry.kind) << 12
         guard page.plus, !entry.isDots else {
             return page.add(entry.name, parameters, next: entry.offset)
@@ -105,6 +105,7 @@ extension Driver {
         }
         present(&status, in: stream.descriptor, entry.name)
         let entered = nodes.enter(entry.name, in: parent, status: status)
+        numbers.show(&status)
         if page.add(entry.name, fuse_entry_param(entered, status), next: entry.offset) {
             return true
         }

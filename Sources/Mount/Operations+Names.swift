@@ -139,6 +139,8 @@ extension Driver {
 
     /// Answers with a node; when nobody hears it, the lookup did not happen.
     func reply(_ request: Request, _ entered: NodeTable.Entered, _ status: stat) {
+        var status = status
+        numbers.show(&status)
         if !request.reply(fuse_entry_param(entered, status)) { nodes.forget(entered.node.id) }
     }
 

@@ -117,6 +117,8 @@ extension Driver {
     ) {
         let isVolatile = entered.isVolatile || opened.handle.isSharedWriter
         var reply = cf_create_out()
+        var status = status
+        numbers.show(&status)
         reply.entry = cf_entry_out(entered.node, status, isVolatile: isVolatile)
         reply.open = opened.reply
         guard !request.reply(wire: reply) else { return }

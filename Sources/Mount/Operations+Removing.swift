@@ -144,6 +144,7 @@ extension Driver {
                 isSwap = try admitRename(
                     (source, from.name), moved, (target, to.name), replaced, flags: flags)
             }
+            let isSave = !isExchange && isSave(moved, from.name, sourceDirectory, over: replaced)
             let isStashed = try volume.rename(
                 from: Place(
                     descriptor: sourceDirectory.raw, inode: source.inode, name: from.name),
@@ -153,11 +154,36 @@ extension Driver {
                 movedTraits: traits(moved.node), replacedTraits: traits(replaced?.node),
                 isSwap: isSwap, by: actor)
             if isApplier { gate.carriedOut() }
+            if isSave { keepNumber(of: replaced, on: moved) }
             settle(
                 moved, replaced, (source, from.name), (target, to.name),
                 isExchange: isExchange, isStashed: isStashed)
             return nil
         }
+    }
+
+    /// Whether a draft is about to take the place of a document that somebody is looking at: it says
+    /// what it was made from, or others wait to open that document.
+    private func isSave(
+        _ moved: Victim, _ name: UnsafePointer<CChar>, _ directory: SharedDescriptor,
+        over replaced: Victim?
+    ) -> Bool {
+        guard let node = replaced?.node, traits(moved.node).contains(.local),
+            Trace(moved.status).isFile, replaced.map({ Trace($0.status).isFile }) == true
+        else { return false }
+        if numbers.isAwaited(node) { return true }
+        guard let draft = try? SharedDescriptor(pathOf: name, in: directory.raw) else {
+            return false
+        }
+        return cl_getxattr_fd(draft.raw, NamedBase.attribute, nil, 0) >= 0
+    }
+
+    /// Before what was replaced is forgotten.
+    private func keepNumber(of replaced: Victim?, on moved: Victim) {
+        guard let old = replaced?.node, let new = moved.node, old !== new,
+            let file = nodes.descriptor(of: old)
+        else { return }
+        if let spare = numbers.replace(old, file, with: new) { notifier.tell(.attributes(spare)) }
     }
 
     /// What a rename that has been done means for nodes.
@@ -212,9 +238,9 @@ extension Driver {
     ) {
         guard let node = file.node else { return }
         let isDirectory = file.status.st_mode & S_IFMT == S_IFDIR
-        nodes.unnamed(
-            node, name, in: parent,
-            isGone: isStashed || isDirectory || file.status.st_nlink <= 1, isStashed: isStashed)
+        let isGone = isStashed || isDirectory || file.status.st_nlink <= 1
+        if isGone { numbers.forget(node.inode) }
+        nodes.unnamed(node, name, in: parent, isGone: isGone, isStashed: isStashed)
     }
 
     /// What the table knows of a file's past that matters to history.
