@@ -11,6 +11,18 @@ extension FilePath {
         return count >= 0 ? Array(value[..<count]) : nil
     }
 
+    /// Whether nothing has this name any more. The file system itself is asked: right after an
+    /// unlink the kernel may still know the name.
+    package var isUnlinked: Bool {
+        // struct statx, of which the link count is at byte 16.
+        var status = [UInt32](repeating: 0, count: 64)
+        let (forcesSync, links): (Int32, UInt32) = (0x2000, 4)
+        let result = withCString {
+            cl_statx_whole(AT_FDCWD, $0, AT_SYMLINK_NOFOLLOW | forcesSync, links, &status)
+        }
+        return result < 0 || status[4] == 0
+    }
+
     /// Sets an extended attribute, links followed, as far as the file system takes it.
     package func setAttribute(_ name: String, _ value: [UInt8]) {
         let file = withCString { open($0, O_RDONLY | O_CLOEXEC) }

@@ -75,6 +75,9 @@ package struct PresenterMessage: Codable, Hashable, Sendable {
     package var to: RawText?
     /// A version's id.
     package var version: String?
+    /// Of `accommodateDeletion`: a system call deletes it, during which nothing can be done to the
+    /// directory. What is unsaved can be kept afterwards (`add`).
+    package var plain: Bool?
 
     package init(presenter: Int, kind: Kind) {
         self.presenter = presenter

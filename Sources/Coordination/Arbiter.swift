@@ -42,7 +42,7 @@ package final class Arbiter: Sendable {
         var coordination = Coordination()
         var last: UInt64 = 0
         var hearings: [ClaimID: Hearing] = [:]
-        var listeners: [PresenterID: @Sendable (Message) -> Void] = [:]
+        var listeners: [PresenterID: @Sendable (Message, Int32?) -> Void] = [:]
         /// Who is behind a party, as a process.
         var processes: [Party: Int32] = [:]
         var observers: [Party: @Sendable (Note) -> Void] = [:]
@@ -181,8 +181,10 @@ package final class Arbiter: Sendable {
 
     // MARK: Presenters
 
+    /// - Parameter listener: Called with each message, and where a system call of a program that
+    ///   knows of no turns is behind it, with its process. It must be quick.
     package func present(
-        _ presenter: Presenter, _ listener: @escaping @Sendable (Message) -> Void
+        _ presenter: Presenter, _ listener: @escaping @Sendable (Message, Int32?) -> Void
     ) -> PresenterID {
         state.withLock { state in
             let id = PresenterID(state.next())
@@ -338,7 +340,10 @@ package final class Arbiter: Sendable {
             case .refused(let id, let refusal):
                 state.since[id.number] = nil
                 state.hearings.removeValue(forKey: id)?(id, .refused(refusal))
-            case .told(let id, let message): state.listeners[id]?(message)
+            case .told(let id, let message):
+                let claim = message.claim.flatMap { state.coordination.claims[$0] }
+                let process = claim.flatMap { $0.isPlain ? state.process($0.request) : nil }
+                state.listeners[id]?(message, process)
             }
         }
         if case .released(let id) = event { state.since[id.number] = nil }

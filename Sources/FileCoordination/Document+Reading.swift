@@ -51,6 +51,9 @@ extension Document {
             enableEditing()
         }
         await settle()
+        if place.withLock(\.isBeingDeleted) {
+            try await inTurn { _ = try await self.endDeletion() }
+        }
         // Saving may be put off by an override of autosave(), but not any longer.
         if hasUnsavedChanges { try await save(to: fileURL, for: .overwriting) }
         try await inTurn { [self] in
@@ -129,6 +132,7 @@ extension Document {
         // What happens from now on deserves another look.
         isFollowing = false
         guard !state.contains(.closed) else { return }
+        if place.withLock(\.isBeingDeleted), try await endDeletion() { return }
         await lookForConflicts()
         let differs = try await performAsynchronousFileAccess { [self] in
             let (url, known) = place.withLock { ($0.url, $0.stamp) }

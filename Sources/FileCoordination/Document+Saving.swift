@@ -25,6 +25,11 @@ extension Document {
             failures = 0
             set(.savingError, false)
         } catch {
+            if operation == .overwriting, (error as? CocoaError)?.code == .fileNoSuchFile {
+                // Deleted while it was being saved. What was to be saved is kept all the same.
+                deletionBegins()
+                lookAtFile()
+            }
             failures += 1
             set(.savingError)
             handleError(error, userInteractionPermitted: !isClosing)
@@ -54,6 +59,8 @@ extension Document {
 
     private func write(_ draft: Draft) async throws {
         let isNew = draft.operation == .creating
+        // Whether it is gone is seen in a moment; until then nothing may take its name.
+        if !isNew, place.withLock(\.isBeingDeleted) { return }
         let url = draft.isOwn ? fileURL : draft.url
         var target = url
         if let fileExtension = draft.fileExtension {
@@ -85,7 +92,11 @@ extension Document {
             let stamp = written ?? FileStamp(FilePath(to))
             let wasElsewhere = place.withLock { place in
                 let hash = (draft.contents as? Data)?.contentHash
-                defer { place = Place(url: to, stamp: stamp, contentHash: hash) }
+                defer {
+                    place = Place(
+                        url: to, stamp: stamp, isBeingDeleted: place.isBeingDeleted,
+                        contentHash: hash)
+                }
                 return place.url != to
             }
             guard isNew || wasElsewhere else { return }
@@ -173,6 +184,8 @@ extension Document {
         case .redone: updateChangeCount(.redone)
         }
     }
+
+    func noteUnsaved() { scheduleAutosave() }
 
     private func scheduleAutosave() {
         guard autosaving == nil, hasUnsavedChanges else { return }

@@ -35,6 +35,8 @@ import Synchronization
         var stamp: FileStamp?
         /// During a save: of what was written, before it got its name.
         var written: FileStamp?
+        /// A program is in the middle of deleting it.
+        var isBeingDeleted = false
         /// Tells, of a file of moderate size, whether its bytes are the same although it was touched.
         var contentHash: Int?
     }
@@ -273,10 +275,15 @@ import Synchronization
     ) { answer(completionHandler) { try await $0.autosave() } }
 
     /// Closes the document. When something unsaved cannot be saved they are refused, and nothing
-    /// is deleted.
+    /// is deleted. A program that takes no turns (`rm`) is not kept waiting: the document is closed
+    /// when the file is gone, and what was unsaved is a version of what was deleted.
     nonisolated open func accommodatePresentedItemDeletion(
         completionHandler: @escaping @Sendable ((any Error)?) -> Void
-    ) { answer(completionHandler) { try await $0.close() } }
+    ) {
+        answer(completionHandler) { document in
+            if !document.awaitsDeletion() { try await document.close() }
+        }
+    }
 
     /// Reads it again if it is not what was read or written last, and nothing is unsaved.
     nonisolated open func presentedItemDidChange() { lookAtFile() }

@@ -126,7 +126,11 @@ final class PresenterSession: Sendable {
         case .save:
             ask(key) { $0.savePresentedItemChanges(completionHandler: $1) }
         case .accommodateDeletion:
-            ask(key) { $0.accommodatePresentedItemDeletion(completionHandler: $1) }
+            let isPlain = message.plain ?? false
+            ask(key) { presenter, done in
+                if isPlain { (presenter as? Document)?.deletionBegins() }
+                presenter.accommodatePresentedItemDeletion(completionHandler: done)
+            }
         case .accommodateSubitemDeletion:
             let url = URL(subject ?? place.path)
             ask(key) { $0.accommodatePresentedSubitemDeletion(at: url, completionHandler: $1) }

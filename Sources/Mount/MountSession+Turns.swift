@@ -12,6 +12,9 @@ extension MountSession {
 
     package func isDirectory(_ names: [Name]) -> Bool { driver.isDirectory(names) }
 
+    /// Whether a process applies what the hub brings.
+    package func isApplier(_ process: Int32) -> Bool { driver.gate.isApplier(process) }
+
     /// A claim that waits is not to wait for readers without the right to write longer than for any
     /// program that has the document open for reading.
     package func outwait(_ claim: ClaimID) { driver.turns.outwait(claim) }

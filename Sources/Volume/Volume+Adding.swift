@@ -11,16 +11,21 @@ extension Volume {
     /// showing what it shows. `source` is read, and stays. The version is this device's alone: hub
     /// and other devices hear of what was current.
     ///
+    /// - Parameter isDeleted: It is the document that was deleted there last that is meant.
     /// - Returns: Its id.
     /// - Throws: `.notFound`; `.invalid` when they are not of the same kind; `.busy` while a
     ///   program writes to `source`; `.full`.
-    package func addVersion(from source: [Name], at path: [Name], by actor: Actor)
-        throws(VolumeError) -> Identifier
-    {
-        try catchUp(with: path, timeoutSeconds: 5)
+    package func addVersion(
+        from source: [Name], at path: [Name], isDeleted: Bool = false, by actor: Actor
+    ) throws(VolumeError) -> Identifier {
+        if isDeleted {
+            try catchUp(withFocus: .deleted(from: Array(path.dropLast())), timeoutSeconds: 5)
+        } else {
+            try catchUp(with: path, timeoutSeconds: 5)
+        }
         let (manifest, trace, protection) = try Volume.cutAside(source, in: root)
         return try recorder.perform { recorder, t in
-            var item = try self.existing(path, t)
+            var item = isDeleted ? try self.deleted(path, t) : try self.existing(path, t)
             guard item.kind == .file || item.kind == .package,
                 (item.kind == .package) == manifest.isPackage
             else {
@@ -40,6 +45,24 @@ extension Volume {
             try t.update(item)
             return version.id
         }
+    }
+
+    /// What was deleted there last; its directories may be deleted, too.
+    private func deleted(_ path: [Name], _ reader: Reader) throws -> Item {
+        var found: Item?
+        var parent = Item.root
+        for (index, name) in path.enumerated() {
+            let isLast = index == path.count - 1
+            let alive = isLast ? nil : try reader.item(parent: parent, name: name)
+            found = try alive ?? reader.deletedItem(parent: parent, name: name)
+            guard let found else { break }
+            parent = found.key
+        }
+        guard let found else {
+            throw VolumeError(
+                .notFound, "\(path.shown): no document of that name was deleted there.")
+        }
+        return found
     }
 }
 

@@ -64,6 +64,8 @@ extension Volume {
         var unseen: NamedBase?
         if movedTraits.contains(.local), trace.isFile {
             unseen = NamedBase(takenOff: from.name, in: from.descriptor)
+            // A save of what was deleted does not bring it back.
+            guard replaced != nil || unseen == nil else { throw .notFound }
             if let replaced, unseen?.isThat(of: Trace(replaced)) == true { unseen = nil }
         }
         let aside = try replace(to, replaced, replacedTraits, with: from, flags: flags, by: actor)

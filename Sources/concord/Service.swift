@@ -140,7 +140,7 @@ struct Service: ControlService {
         guard let from = request.from else { throw request.missing("from") }
         let id = try volume.addVersion(
             from: request.components(of: from), at: request.components(),
-            by: actor(of: request, peer))
+            isDeleted: request.deleted ?? false, by: actor(of: request, peer))
         return AdditionReport(id: id.description)
     }
 

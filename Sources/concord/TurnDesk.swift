@@ -259,8 +259,11 @@ final class TurnDesk: Sendable {
         let presenter = Presenter(
             path, isDirectory: session.isDirectory(names) && !isPackage, hears: hears,
             party: party)
-        let id = arbiter.present(presenter) { [volume] message in
-            let message = PresenterMessage(message, to: number)
+        let id = arbiter.present(presenter) { [volume, session] message, process in
+            var message = PresenterMessage(message, to: number)
+            if message.kind == .accommodateDeletion, let process {
+                message.plain = !session.isApplier(process)
+            }
             if let known = message.known(to: client.peer, of: volume) { client.push(known) }
         }
         clients.withLock { $0[client.number]?.presenters[number] = id }

@@ -56,4 +56,45 @@ import Testing
             #expect(try FileStatus(of: path).inode != number)
         }
     }
+
+    @Test("mv to another disk takes what is unsaved along")
+    func movedAway() throws {
+        let home = try TemporaryDirectory("elsewhere")
+        try withUnsaved { note, _, path in
+            try stranger("mv \(path) \(home.path)/a.txt")
+            #expect(try text("\(home.path)/a.txt") == "unsaved")
+            try note.wait(for: "the end") { $0.documentState == .closed }
+            #expect(!FileManager.default.fileExists(atPath: path))
+        }
+    }
+
+    @Test(
+        "what is removed is gone, its document closes, and the unsaved text is a version of it",
+        arguments: ["rm PATH", "rm -r DIR", "rm PATH; echo new > PATH", "rm -r DIR; mkdir DIR"])
+    func removed(_ script: String) throws {
+        try withUnsaved("d/a.txt") { note, root, path in
+            let id = String(decoding: FilePath(path).attribute("user.concord.id") ?? [], as: UTF8.self)
+            try stranger(
+                script.replacing("PATH", with: path).replacing("DIR", with: "\(root)/d"))
+            try note.wait(for: "the end") { $0.documentState == .closed }
+            #expect(note.said.allSatisfy { !$0.contains("error") })
+            try onMain { #expect(note.errors.isEmpty && !note.hasUnsavedChanges) }
+            let left = try Command("find", root, "-type", "f").succeed()
+            #expect(left == (script.contains("echo") ? "\(path)\n" : ""))
+            if script.contains("echo") { #expect(try text(path) == "new\n") }
+            #expect(try contents(ofDocument: id, in: root).contains("unsaved"))
+        }
+    }
+
+    private func contents(ofDocument id: String, in root: String) throws -> [String] {
+        let client = try ControlClient(socket: MountedPath(FilePath(root)).socket)
+        var request = Request(.versions)
+        request.document = id
+        return try client.ask(request, as: HistoryReport.self).versions.map { version in
+            var piece = Request(.extract)
+            (piece.document, piece.number) = (id, version.number)
+            let report = try client.ask(piece, as: PieceReport.self)
+            return String(decoding: Data(base64Encoded: report.data) ?? Data(), as: UTF8.self)
+        }
+    }
 }
