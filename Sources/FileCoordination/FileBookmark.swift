@@ -1,6 +1,7 @@
 import Control
 import Foundation
 import Model
+import Synchronization
 
 /// Finds a file or directory again after the program has ended, wherever it was moved meanwhile:
 /// what a program keeps of the documents that were open.
@@ -52,16 +53,52 @@ public struct FileBookmark: Codable, Hashable, Sendable {
         if path.attribute("user.concord.id") == Array(item.utf8) {
             return URL(path, isDirectory: isDirectory)
         }
+        // Where it was is asked first: other volumes' daemons may be slow to answer.
+        let own = (try? path.place())?.socket
+        do throws(VolumeError) {
+            if let own, let url = try find(item, own) { return url }
+        } catch { throw FileCoordinationError(error) }
+        return try findElsewhere(item, than: own, path)
+    }
+
+    private struct Answers {
+        var url: URL?
         var failure: VolumeError?
-        for socket in try sockets(path) {
-            do throws(VolumeError) {
-                if let url = try find(item, socket) { return url }
-            } catch { failure = error }
+    }
+
+    /// Asks all other mounted volumes at once. One whose daemon is stopped is not waited for.
+    private func findElsewhere(_ item: String, than own: String?, _ path: FilePath)
+        throws(FileCoordinationError) -> URL
+    {
+        let (answers, answered) = (Answering(), DispatchSemaphore(value: 0))
+        var count = 0
+        for mountPoint in FilePath.mountPoints {
+            let thread = ThreadHandle("bookmark") { [self] in
+                defer { answered.signal() }
+                guard let name = mountPoint.attribute(MountedPath.attribute) else { return }
+                let socket = String(decoding: name, as: UTF8.self)
+                guard socket != own else { return }
+                do throws(VolumeError) {
+                    guard let url = try find(item, socket) else { return }
+                    answers.state.withLock { $0.url = url }
+                } catch { answers.state.withLock { $0.failure = error } }
+            }
+            guard let thread else { continue }
+            thread.detach()
+            count += 1
         }
-        if let failure { throw FileCoordinationError(failure) }
+        let deadline = DispatchTime.now() + .seconds(5)
+        for _ in 0..<count where answers.state.withLock({ $0.url }) == nil {
+            if answered.wait(timeout: deadline) == .timedOut { break }
+        }
+        let found = answers.state.withLock { $0 }
+        if let url = found.url { return url }
+        if let failure = found.failure { throw FileCoordinationError(failure) }
         throw FileCoordinationError(
             .unavailable, "the volume that \(path) was on is not mounted; mount it again")
     }
+
+    private final class Answering: Sendable { let state = Mutex(Answers()) }
 
     /// Without a thread of the cooperative pool: it waits for the volume.
     @concurrent fileprivate func resolved() async throws -> URL {
@@ -80,18 +117,6 @@ public struct FileBookmark: Codable, Hashable, Sendable {
         let names = try client.ask(request, as: DocumentReport.self).path?.path ?? []
         let root = FilePath(bytes: report.mountPoint.bytes)
         return URL(root.appending(names), isDirectory: isDirectory)
-    }
-
-    /// Of the volume where it was, and of all others.
-    private func sockets(_ path: FilePath) throws(FileCoordinationError) -> [String] {
-        var sockets: [String] = []
-        if let place = try? path.place() { sockets.append(place.socket) }
-        for mountPoint in FilePath.mountPoints {
-            guard let socket = mountPoint.attribute(MountedPath.attribute) else { continue }
-            let text = String(decoding: socket, as: UTF8.self)
-            if !sockets.contains(text) { sockets.append(text) }
-        }
-        return sockets
     }
 }
 
