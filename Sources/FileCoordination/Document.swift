@@ -37,7 +37,7 @@ import Synchronization
         var written: FileStamp?
         /// A program is in the middle of deleting it.
         var isBeingDeleted = false
-        /// Tells, of a file of moderate size, whether its bytes are the same although it was touched.
+        /// Of a file of moderate size: tells whether it was only touched.
         var contentHash: Int?
     }
 

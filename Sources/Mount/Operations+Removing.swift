@@ -162,8 +162,8 @@ extension Driver {
         }
     }
 
-    /// Whether a draft is about to take the place of a document that somebody is looking at: it says
-    /// what it was made from, or others wait to open that document.
+    /// Whether a draft is about to take the place of a document that somebody is looking at: it
+    /// says what it was made from, or others wait to open that document.
     private func isSave(
         _ moved: Victim, _ name: UnsafePointer<CChar>, _ directory: SharedDescriptor,
         over replaced: Victim?

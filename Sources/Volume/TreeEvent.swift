@@ -11,8 +11,8 @@ package enum TreeEvent: Sendable {
     case linked(Spot, Trace, by: Actor)
     /// A name went away. `stash` names where its bytes were moved, if they were.
     case removed(Spot, Trace, stash: String?, by: Actor)
-    /// A name moved. `replaced` is what stood at `to`, `stash` where its bytes were moved. `unseen`:
-    /// what was moved was made from these contents, which are not those that were replaced.
+    /// A name moved. `replaced` is what stood at `to`, `stash` where its bytes were moved.
+    /// `unseen`: what was moved was made from these contents, not from those that were replaced.
     case renamed(
         from: Spot, to: Spot, Trace, replaced: Trace?, stash: String?, unseen: NamedBase? = nil,
         by: Actor)

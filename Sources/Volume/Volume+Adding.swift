@@ -49,16 +49,16 @@ extension Volume {
 
     /// What was deleted there last; its directories may be deleted, too.
     private func deleted(_ path: [Name], _ reader: Reader) throws -> Item {
-        var found: Item?
-        var parent = Item.root
+        var parents = [Item.root]
+        var found: [Item] = []
         for (index, name) in path.enumerated() {
-            let isLast = index == path.count - 1
-            let alive = isLast ? nil : try reader.item(parent: parent, name: name)
-            found = try alive ?? reader.deletedItem(parent: parent, name: name)
-            guard let found else { break }
-            parent = found.key
+            found = try parents.compactMap { try reader.deletedItem(parent: $0, name: name) }
+            guard index < path.count - 1 else { break }
+            // A directory of that name may be there again.
+            found += try parents.compactMap { try reader.item(parent: $0, name: name) }
+            parents = found.map(\.key)
         }
-        guard let found else {
+        guard let found = found.max(by: { ($0.deleted ?? 0) < ($1.deleted ?? 0) }) else {
             throw VolumeError(
                 .notFound, "\(path.shown): no document of that name was deleted there.")
         }

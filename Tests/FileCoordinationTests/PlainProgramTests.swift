@@ -21,8 +21,8 @@ import Testing
     @Test(
         "the first attempt copies what is unsaved",
         arguments: [
-            "cp PATH COPY", "cp -a PATH COPY", "install PATH COPY", "cp -p --sparse=never PATH COPY",
-            "dd if=PATH of=COPY status=none", "tar -cf - -C ROOT a.txt | tar -xOf - > COPY",
+            "cp PATH COPY", "cp -a PATH COPY", "install PATH COPY",
+            "cp -p --sparse=never PATH COPY", "dd if=PATH of=COPY status=none", "tar -cf - -C ROOT a.txt | tar -xOf - > COPY",
         ])
     func copied(_ script: String) throws {
         let home = try TemporaryDirectory("copies")
@@ -73,7 +73,8 @@ import Testing
         arguments: ["rm PATH", "rm -r DIR", "rm PATH; echo new > PATH", "rm -r DIR; mkdir DIR"])
     func removed(_ script: String) throws {
         try withUnsaved("d/a.txt") { note, root, path in
-            let id = String(decoding: FilePath(path).attribute("user.concord.id") ?? [], as: UTF8.self)
+            let attribute = FilePath(path).attribute("user.concord.id") ?? []
+            let id = String(decoding: attribute, as: UTF8.self)
             try stranger(
                 script.replacing("PATH", with: path).replacing("DIR", with: "\(root)/d"))
             try note.wait(for: "the end") { $0.documentState == .closed }
