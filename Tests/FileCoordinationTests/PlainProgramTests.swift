@@ -22,7 +22,8 @@ import Testing
         "the first attempt copies what is unsaved",
         arguments: [
             "cp PATH COPY", "cp -a PATH COPY", "install PATH COPY",
-            "cp -p --sparse=never PATH COPY", "dd if=PATH of=COPY status=none", "tar -cf - -C ROOT a.txt | tar -xOf - > COPY",
+            "cp -p --sparse=never PATH COPY", "dd if=PATH of=COPY status=none",
+            "tar -cf - -C ROOT a.txt | tar -xOf - > COPY",
         ])
     func copied(_ script: String) throws {
         let home = try TemporaryDirectory("copies")
