@@ -8,16 +8,8 @@ extension Driver {
     /// Makes something in the tree with the caller's identity and umask, so that the file system
     /// itself gives it its owner, its group and what its directory's default ACL says.
     func create(for caller: Caller, _ body: () -> Int32) throws(Errno) -> Int32 {
-        try withRoom { () throws(Errno) in try createNow(for: caller, body) }
-    }
-
-    /// What is refused for want of space is tried again when old versions have given way.
-    private func withRoom<Result>(_ bytes: Int = 0, _ body: () throws(Errno) -> Result)
-        throws(Errno) -> Result
-    {
-        do throws(Errno) { return try body() } catch {
-            guard error == .noSpace, volume.makeRoom(Int64(bytes)) else { throw error }
-            return try body()
+        try volume.withRoom(mayBlock: false) { () throws(Errno) in
+            try createNow(for: caller, body)
         }
     }
 
@@ -39,14 +31,17 @@ extension Driver {
     }
 
     /// Changes a file with the caller's rights, so that set-id bits are cleared as a write of his
-    /// own would.
-    func change(for caller: Caller, writing bytes: Int = 0, _ body: () -> Int64)
-        throws(Errno) -> Int64
-    {
-        try withRoom(bytes) { () throws(Errno) in try changeNow(for: caller, body) }
+    /// own would. `mayBlock`: on a thread that may wait for space as long as that takes.
+    func change(
+        for caller: Caller, writing bytes: Int = 0, mayBlock: Bool = false, _ body: () -> Int64
+    ) throws(Errno) -> Int64 {
+        try volume.withRoom(for: Int64(bytes), mayBlock: mayBlock) { () throws(Errno) in
+            try changeNow(for: caller, body)
+        }
     }
 
-    private func changeNow(for caller: Caller, _ body: () -> Int64) throws(Errno) -> Int64 {
+    /// The same, once: the caller does not wait here for space.
+    func changeNow(for caller: Caller, _ body: () -> Int64) throws(Errno) -> Int64 {
         guard actsAsCaller, caller.uid != 0 else { return try check(body()) }
         cl_thread_fsids(caller.uid, caller.gid)
         defer { cl_thread_fsids(0, 0) }

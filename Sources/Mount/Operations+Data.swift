@@ -50,35 +50,52 @@ extension Driver {
         request.answer { () throws(Errno) in
             let handle = try handles.find(number)
             let offset = try offset(of: position, handle)
-            guard handle.undo?.mustSync(offset: offset, length: Int64(bytes.count)) == true else {
-                let count = try write(handle, bytes, at: position, for: request.caller)
-                fuse_reply_write(request.raw, Int(count))
-                return
+            let (caller, count) = (request.caller, Int64(bytes.count))
+            if handle.undo?.mustSync(offset: offset, length: count) == true {
+                // The old blocks have to be on the disk first.
+                return park(request, on: .disk, handle, [UInt8](bytes), at: position)
             }
-            // The old blocks have to be on the disk first.
-            let (caller, copied) = (request.caller, [UInt8](bytes))
-            parking.carryOut(
-                request, on: .disk,
-                { () throws(Errno) -> Int64 in
-                    let result = copied.withUnsafeBytes { bytes in
-                        Result { () throws(Errno) in
-                            try self.write(handle, bytes, at: position, for: caller)
-                        }
-                    }
-                    return try result.get()
-                },
-                answer: { request, count in fuse_reply_write(request.raw, Int(count)) })
+            let written: Int64
+            do throws(Errno) {
+                written = try writeNow(handle, bytes, at: position, for: caller)
+            } catch {
+                guard error == .noSpace else { throw error }
+                // Others are served while old contents give way.
+                return park(request, on: .room, handle, [UInt8](bytes), at: position)
+            }
+            fuse_reply_write(request.raw, Int(written))
         }
     }
 
-    private func write(
+    private func park(
+        _ request: Request, on lane: Parking.Lane, _ handle: Handle, _ bytes: [UInt8],
+        at position: WritePosition
+    ) {
+        let caller = request.caller
+        parking.carryOut(
+            request, on: lane,
+            { () throws(Errno) -> Int64 in
+                let result = bytes.withUnsafeBytes { bytes in
+                    Result { () throws(Errno) in
+                        try self.volume.withRoom(for: Int64(bytes.count), mayBlock: true) {
+                            () throws(Errno) in
+                            try self.writeNow(handle, bytes, at: position, for: caller)
+                        }
+                    }
+                }
+                return try result.get()
+            },
+            answer: { request, count in fuse_reply_write(request.raw, Int(count)) })
+    }
+
+    private func writeNow(
         _ handle: Handle, _ bytes: UnsafeRawBufferPointer, at position: WritePosition,
         for caller: Caller
     ) throws(Errno) -> Int64 {
         let descriptor = try handle.descriptor()
         let offset = try offset(of: position, handle)
         try willWrite(handle, offset: offset, length: bytes.count)
-        return try change(for: caller, writing: bytes.count) {
+        return try changeNow(for: caller) {
             switch position {
             case .offset: Int64(cl_pwrite(descriptor, bytes.baseAddress, bytes.count, offset))
             case .end: Int64(cl_pwrite_end(descriptor, bytes.baseAddress, bytes.count))
@@ -126,9 +143,11 @@ extension Driver {
                 request, on: .disk,
                 { () throws(Errno) in
                     let descriptor = try handle.descriptor()
-                    try self.willWrite(handle, offset: offset, length: Int(length))
-                    _ = try self.change(for: caller, writing: Int(length)) {
-                        Int64(cl_fallocate(descriptor, mode, offset, length))
+                    try self.volume.withRoom(for: length, mayBlock: true) { () throws(Errno) in
+                        try self.willWrite(handle, offset: offset, length: Int(length))
+                        _ = try self.changeNow(for: caller) {
+                            Int64(cl_fallocate(descriptor, mode, offset, length))
+                        }
                     }
                 },
                 answer: { request, _ in request.done() })
@@ -172,10 +191,13 @@ extension Driver {
                 request, on: .disk,
                 { () throws(Errno) -> Int64 in
                     let (input, descriptor) = (try source.descriptor(), try target.descriptor())
-                    try self.willWrite(target, offset: to.offset, length: length)
-                    return try self.change(for: caller) {
-                        cl_copy_file_range(
-                            input, from.offset, descriptor, to.offset, length)
+                    return try self.volume.withRoom(for: Int64(length), mayBlock: true) {
+                        () throws(Errno) in
+                        try self.willWrite(target, offset: to.offset, length: length)
+                        return try self.changeNow(for: caller) {
+                            cl_copy_file_range(
+                                input, from.offset, descriptor, to.offset, length)
+                        }
                     }
                 },
                 answer: { request, count in fuse_reply_write(request.raw, Int(count)) })

@@ -18,6 +18,8 @@ final class Parking: Sendable {
         case questions
         /// The disk, for as long as it takes: fsync and copies of any length.
         case disk
+        /// Space on the disk: writes that were refused it, until old contents have given way.
+        case room
 
         fileprivate var pool: ThreadPool {
             switch self {
@@ -25,6 +27,7 @@ final class Parking: Sendable {
             case .opens: ThreadPool("opens", limit: 4)
             case .questions: ThreadPool("questions", limit: 4)
             case .disk: ThreadPool("disk", limit: 16)
+            case .room: ThreadPool("room", limit: 16)
             }
         }
     }

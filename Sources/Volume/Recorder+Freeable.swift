@@ -47,7 +47,7 @@ extension Recorder {
         return isDue ? nextMeasuring : nil
     }
 
-    private func freeableBytes() throws(VolumeError) -> Int64 {
+    func freeableBytes() throws(VolumeError) -> Int64 {
         try journal.read { reader in
             let inPacks = try self.freeableInPacks(reader)
             let inStash = try self.removableContents(reader).reduce(0) { $0 + $1.size }

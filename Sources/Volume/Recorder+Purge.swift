@@ -86,7 +86,7 @@ extension Recorder {
         if !wish.isRehearsal, report.bytes > 0 {
             // What could not be recorded for want of space is tried again, and told again.
             untell("recording")
-            pausedUntil = 0
+            endPauses()
         }
         return report
     }

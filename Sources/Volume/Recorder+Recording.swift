@@ -49,7 +49,7 @@ extension Recorder {
     /// How many of the documents, from the first on, were looked at: 0 when it must wait.
     @discardableResult
     func record(_ keys: [Int64]) -> Int {
-        guard !isPaused else { return 0 }
+        guard !isRecordingPaused else { return 0 }
         var count = 0
         do {
             // All that a disk has to write takes longer than there is time at the end.
@@ -91,8 +91,9 @@ extension Recorder {
             untell("recording")
         } catch {
             // Nothing was taken away: it is tried again when there is space.
+            packsHoldWaste = true
             tell("recording", "Versions cannot be recorded now: \(error) It is tried again.")
-            pause(seconds: settings.retrySeconds)
+            pause(\.recordingPausedUntil, seconds: settings.retrySeconds)
         }
         return count
     }

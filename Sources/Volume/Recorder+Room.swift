@@ -31,40 +31,53 @@ extension Recorder {
     /// False when there is room, or nothing that could go.
     func makeRoom() -> Bool {
         guard room.isDue, memory.scan == nil else { return false }
-        let start = cl_clock_monotonic_ns()
+        let look = room.begin()
         awaitingRoom = awaitingRoom.filter { memory.works[$0.key] != nil }
         let more = awaitingRoom.values.max() ?? 0
-        let shortage = room.shortage(for: more)
-        guard shortage > 0 else {
-            room.answer(isFreed: true, since: start)
+        guard room.shortage(for: more) > 0 else {
+            room.answer(look, isFreed: true)
             return false
         }
         startLogAnew()
+        // What waits until the disk has space again must not keep it from having that.
+        pausedUntil = 0
         // Contents that were replaced or deleted a moment ago may be removed, too: their events are
         // processed first.
         understand(now: true)
         let before = letGo
         do {
-            // Contents that would take the place of all that is older go before it.
-            let orNone = room.shortage() == 0
-            var left = shortage
-            while left > 0, try letVersionsGo(left, orNone: orNone) {
-                left = room.shortage(for: more)
-            }
-            if left > 0, backlog.isEmpty { try letContentsGo(ofAtLeast: left) }
+            try room.giveUpRefused(beyond: freeableBytes)
+            try letGo(until: { self.room.shortage(for: more) })
         } catch {
             tell("room", "Old versions could not be let go: \(error)")
         }
         let isFreed = letGo != before
-        room.answer(isFreed: isFreed, since: start)
+        room.answer(look, isFreed: isFreed)
         guard isFreed else { return false }
         untell("room")
         report(letGo)
         // What waited for space need not wait any longer.
-        pausedUntil = 0
+        endPauses()
         for key in awaitingRoom.keys { memory.works[key]?.due = cl_clock_monotonic_ns() }
         awaitingRoom = [:]
         return true
+    }
+
+    /// Versions first, then contents that are none yet, until nothing is short any more. The disk
+    /// decides: what a program still has open takes its space although it has been removed.
+    private func letGo(until shortage: () -> Int64) throws(VolumeError) {
+        if packsHoldWaste {
+            packsHoldWaste = false
+            letGo += try remove(VersionChoice())
+        }
+        // Contents that would take the place of all that is older go before it.
+        let orNone = room.shortage() == 0
+        while case let left = shortage(), left > 0, try letVersionsGo(left, orNone: orNone) {}
+        while case let left = shortage(), left > 0, backlog.isEmpty {
+            let before = letGo
+            try letContentsGo(ofAtLeast: left)
+            if letGo == before { break }
+        }
     }
 
     /// Each removal has to be written to the journal. So, once a second at most, the log is brought

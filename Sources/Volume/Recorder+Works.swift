@@ -11,7 +11,8 @@ extension Recorder {
     func recordDue() -> Bool {
         let now = cl_clock_monotonic_ns()
         for key in takeReady() { memory.works[key]?.due = now }
-        guard memory.scan == nil, backlog.isEmpty, !isPaused, !isOverdue else { return false }
+        guard memory.scan == nil, backlog.isEmpty, !isRecordingPaused, !isOverdue
+        else { return false }
         var due: [Int64] = []
         for (key, work) in memory.works.all where work.due <= now {
             due.append(key)
@@ -63,7 +64,7 @@ extension Recorder {
 
     /// Items that the scan found new or changed, a few at a time; false when there are none.
     func recordPending() -> Bool {
-        guard let cursor = pendingCursor, memory.scan == nil, !isPaused, !isOverdue
+        guard let cursor = pendingCursor, memory.scan == nil, !isRecordingPaused, !isOverdue
         else { return false }
         guard
             let found = try? journal.read({

@@ -40,6 +40,8 @@ final class Recorder: @unchecked Sendable {
     var letGo = LetGo()
     /// Documents whose former contents do not fit into the packs now, with their bytes.
     var awaitingRoom: [Int64: Int64] = [:]
+    /// The packs may have chunks that the journal does not know: of what was not committed.
+    var packsHoldWaste = true
     var nextRoomReport: Int64 = 0
     /// Monotonic nanoseconds: when the journal's log may be brought into it again.
     var nextLogStart: Int64 = 0
@@ -74,6 +76,9 @@ final class Recorder: @unchecked Sendable {
     var pendingCursor: Int64? = 0
     /// Monotonic nanoseconds: the disk was full, or the like.
     var pausedUntil: Int64 = 0
+    /// The same of recording alone: what happens in the tree is understood meanwhile, or nothing
+    /// that was replaced since could give way.
+    var recordingPausedUntil: Int64 = 0
     /// How often a failure may be tried again at once before a transaction succeeds.
     var retriesLeft = Recorder.retriesMax
     static let retriesMax = 3
@@ -316,19 +321,27 @@ final class Recorder: @unchecked Sendable {
 
     var isPaused: Bool { cl_clock_monotonic_ns() < pausedUntil }
 
+    var isRecordingPaused: Bool {
+        cl_clock_monotonic_ns() < max(pausedUntil, recordingPausedUntil)
+    }
+
     /// What failed is tried again after that time; at once when the journal has found space.
-    func pause(seconds: Double) {
+    func pause(_ work: ReferenceWritableKeyPath<Recorder, Int64> = \.pausedUntil, seconds: Double) {
         if journal.takeRetry(), retriesLeft > 0 {
             retriesLeft -= 1
             return
         }
-        pausedUntil = cl_clock_monotonic_ns() + nanoseconds(seconds)
+        self[keyPath: work] = cl_clock_monotonic_ns() + nanoseconds(seconds)
     }
+
+    /// There is space again.
+    func endPauses() { (pausedUntil, recordingPausedUntil) = (0, 0) }
 
     /// Until an event, a question or the time of the next work.
     private func sleep() {
         let now = cl_clock_monotonic_ns()
-        var deadline = min(nextThinning, memory.works.all.values.lazy.map(\.due).min() ?? .max)
+        let nextWork = memory.works.all.values.lazy.map(\.due).min() ?? .max
+        var deadline = min(nextThinning, max(nextWork, recordingPausedUntil))
         let waiting = events.waiting
         if waiting.count > 0 {
             deadline = min(deadline, waiting.newest + nanoseconds(pace.settleSeconds))
@@ -336,6 +349,7 @@ final class Recorder: @unchecked Sendable {
         if let measuringDue { deadline = min(deadline, measuringDue) }
         if !backlog.isEmpty || memory.scan != nil { deadline = now }
         deadline = max(deadline, now + 2_000_000, pausedUntil)
+        if memory.scan == nil, let due = room.due { deadline = min(deadline, due) }
         if !reserve.isWhole {
             deadline = min(deadline, max(pausedUntil, now + nanoseconds(settings.retrySeconds)))
         }

@@ -16,15 +16,20 @@ final class Room: @unchecked Sendable {
     // Guarded by `signal`.
     private var asked: UInt64 = 0
     private var answered: UInt64 = 0
-    /// Bytes that were refused since the last answer.
-    private var refused: Int64 = 0
+    /// Of the last request for which something was let go.
+    private var granted: UInt64 = 0
+    /// The largest number of bytes that was refused, and by which request.
+    private var refused: (bytes: Int64, request: UInt64) = (0, 0)
     private var isOver = false
-    /// Monotonic nanoseconds: nothing was found that could go, so that nobody need ask before.
-    private var nextTry: Int64 = 0
-    /// How often in a row nothing was found.
-    private var failures = 0
+    /// Counts what may have made something removable.
+    private var news: UInt64 = 0
+    /// When the last look found nothing: what had happened before it.
+    private var vainNews: UInt64?
     /// Monotonic nanoseconds: looking in vain takes long in a large store.
     private var notBefore: Int64 = 0
+    /// Monotonic nanoseconds: nothing was found, and who asks before is told so at once as long as
+    /// nothing happens.
+    private var vainUntil: Int64 = 0
 
     init(directory: Int32, settings: Settings) {
         self.directory = directory
@@ -42,7 +47,7 @@ final class Room: @unchecked Sendable {
     func shortage(for more: Int64 = 0) -> Int64 {
         guard isOn, let space = DiskSpace(of: directory) else { return 0 }
         let mark = mark(space)
-        let wanted = mark + max(more, signal.look { refused })
+        let wanted = mark + max(more, signal.look { refused.bytes })
         // Somewhat more than is needed, so that it is not soon to do again.
         return space.free < wanted ? wanted + mark / 2 - space.free : 0
     }
@@ -74,8 +79,7 @@ final class Room: @unchecked Sendable {
     /// Something was written, or may give way.
     func poke() {
         guard isOn else { return }
-        let soon = cl_clock_monotonic_ns() + 250_000_000
-        signal.change { (failures, nextTry) = (0, max(notBefore, min(nextTry, soon))) }
+        signal.change { news += 1 }
         lookout.poke()
     }
 
@@ -89,40 +93,72 @@ final class Room: @unchecked Sendable {
         return now + min(max(space.free - mark, 50_000_000), 20_000_000_000)
     }
 
-    /// Frees space for a program that was refused so many bytes. False when nothing could go.
-    /// Blocks, for a few seconds at most.
-    func make(_ bytes: Int64) -> Bool {
+    /// Frees space for a program that was refused so many bytes. False when nothing could go of what
+    /// there was when it asked, or not until `deadline` (monotonic nanoseconds). Blocks.
+    func make(_ bytes: Int64, until deadline: Int64) -> Bool {
         guard isOn else { return false }
         let now = cl_clock_monotonic_ns()
-        let ticket = signal.change { () -> UInt64? in
-            guard now >= nextTry, !isOver else { return nil }
+        let request = signal.change { () -> UInt64? in
+            let isVain = vainNews == news && now < vainUntil
+            guard !isVain, !isOver else { return nil }
             asked += 1
-            refused = max(refused, bytes)
+            if bytes > refused.bytes { refused = (bytes, asked) }
             return asked
         }
-        guard let ticket else { return false }
+        guard let request else { return false }
         wake.current?()
-        let deadline = now + Timestamp.span(seconds: settings.roomSeconds)
-        _ = signal.wait(until: deadline) { answered >= ticket || isOver }
-        return signal.look { answered >= ticket && nextTry == 0 }
+        _ = signal.wait(until: deadline) { answered >= request || isOver }
+        return signal.look { granted >= request }
+    }
+
+    /// A look for what can go: it answers those who had asked when it began. Who asks later may do
+    /// so because of something that it has not seen.
+    struct Look {
+        fileprivate let request: UInt64
+        fileprivate let news: UInt64
+        fileprivate let start: Int64
+    }
+
+    func begin() -> Look {
+        signal.look { Look(request: asked, news: news, start: cl_clock_monotonic_ns()) }
     }
 
     /// Called by who frees space: who waits for it tries again, or hears that there is none.
-    /// `since`: when he began to look (monotonic nanoseconds).
-    func answer(isFreed: Bool, since start: Int64) {
+    func answer(_ look: Look, isFreed: Bool) {
         let now = cl_clock_monotonic_ns()
         signal.change {
-            (answered, refused) = (asked, 0)
-            failures = isFreed ? 0 : min(failures + 1, 5)
-            let pause = Timestamp.span(seconds: 0.25 * Double(1 << failures))
-            notBefore = isFreed ? 0 : now + 20 * (now - start)
-            nextTry = isFreed ? 0 : max(notBefore, now + pause)
+            answered = look.request
+            if isFreed { granted = look.request }
+            if refused.request <= look.request { refused = (0, 0) }
+            vainNews = isFreed ? nil : look.news
+            notBefore = isFreed ? 0 : now + 4 * (now - look.start)
+            vainUntil = max(notBefore, now + 1_000_000_000)
         }
     }
 
-    /// Whether nothing was found that could go, since something was written last.
-    var hasFailed: Bool { signal.look { failures > 0 } }
+    /// A program may ask for more than could ever go: nothing goes for that.
+    func giveUpRefused(beyond freeable: () throws(VolumeError) -> Int64) throws(VolumeError) {
+        let bytes = signal.look { refused.bytes }
+        guard bytes > Room.bytesTaken, let space = DiskSpace(of: directory) else { return }
+        guard bytes > space.free + (try freeable()) else { return }
+        signal.change { refused = (0, 0) }
+    }
+
+    /// So few are not worth counting what could go.
+    private static let bytesTaken: Int64 = 1 << 20
+
+    /// Whether the last look found nothing.
+    var hasFailed: Bool { signal.look { vainNews != nil } }
 
     /// Whether it is time to look for what can go.
-    var isDue: Bool { signal.look { asked > answered || cl_clock_monotonic_ns() >= nextTry } }
+    var isDue: Bool {
+        let now = cl_clock_monotonic_ns()
+        return signal.look {
+            guard now >= notBefore else { return false }
+            return asked > answered || vainNews != news || now >= vainUntil
+        }
+    }
+
+    /// When to look for those who wait (monotonic nanoseconds); nil while nobody does.
+    var due: Int64? { signal.look { asked > answered ? notBefore : nil } }
 }

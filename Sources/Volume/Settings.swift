@@ -72,8 +72,10 @@ package struct Settings: Sendable {
     /// old versions give way ahead of it. 0: they never do.
     package var freeShare = 0.1
     package var freeBytesKept: Int64 = 512 << 20
-    /// Seconds that a program that was refused space waits for old versions to give way.
+    /// Seconds that a program that was refused space waits for old versions to give way, where
+    /// other requests wait behind it; and where none do.
     package var roomSeconds = 3.0
+    package var roomSecondsParked = 30.0
     /// Seconds between two looks at these limits.
     package var evictionSeconds = 30.0
 

@@ -208,10 +208,14 @@ extension Volume {
     private func copy(_ file: Int32, _ trace: Trace, into name: String, mayBlock: Bool)
         throws(Errno) -> Bool
     {
-        do throws(Errno) { try stash.copy(of: file, trace, into: name) } catch {
-            guard error == .noSpace else { throw error }
-            guard mayBlock else { return false }
-            guard room.make(trace.size) else { throw error }
+        guard mayBlock else {
+            do throws(Errno) { try stash.copy(of: file, trace, into: name) } catch {
+                guard error == .noSpace else { throw error }
+                return false
+            }
+            return true
+        }
+        try withRoom(for: trace.size, mayBlock: true) { () throws(Errno) in
             try stash.copy(of: file, trace, into: name)
         }
         return true

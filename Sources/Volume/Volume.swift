@@ -133,8 +133,24 @@ package final class Volume: Sendable {
         return min(PackStore.Limits.packBytes, max(4 << 20, UInt64(space.total / 64)))
     }
 
-    /// Frees space for a program that was refused so many bytes. False when nothing could go.
-    package func makeRoom(_ bytes: Int64 = 0) -> Bool { room.make(bytes) }
+    /// Does what takes so many bytes of the disk. When it is refused for want of space it is tried
+    /// again once old contents have given way, unless nothing can. Blocks then: for a moment where
+    /// the caller serves all requests, else (`mayBlock`) for as long as freeing space may take.
+    package func withRoom<Result>(
+        for bytes: Int64 = 0, mayBlock: Bool, _ body: () throws(Errno) -> Result
+    ) throws(Errno) -> Result {
+        let patience = mayBlock ? settings.roomSecondsParked : settings.roomSeconds
+        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: patience)
+        // What was freed for it others may have taken.
+        for _ in 0..<Volume.roomTriesMax {
+            do throws(Errno) { return try body() } catch {
+                guard error == .noSpace, room.make(bytes, until: deadline) else { throw error }
+            }
+        }
+        return try body()
+    }
+
+    private static let roomTriesMax = 8
 
     /// Bytes that would give way to a program that needs space, as they were counted last: somewhat
     /// late, for counting takes reading the journal.

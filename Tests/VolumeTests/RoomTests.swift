@@ -2,6 +2,7 @@ import CLinux
 import Foundation
 import Glibc
 import Model
+import Synchronization
 import SystemCalls
 import Testing
 
@@ -11,13 +12,15 @@ import Testing
 @Suite(.serialized) struct RoomTests {
     let program = Program(process: 10, name: "cp")
 
-    private func onSmallDisk(_ body: (ProgramTree, String) throws -> Void) throws {
+    private func onSmallDisk(
+        _ settings: Settings = ProgramTree.fast, _ body: (ProgramTree, String) throws -> Void
+    ) throws {
         let scratch = Scratch()
         guard mount("tmpfs", scratch.path, "tmpfs", 0, "size=24m") == 0 else {
             print("not root: no small file system, not tested")
             return
         }
-        var settings = ProgramTree.fast
+        var settings = settings
         settings.freeShare = 0.1
         do {
             let tree = try ProgramTree(store: scratch.path + "/store", settings: settings)
@@ -114,6 +117,78 @@ import Testing
             try tree.volume.journal.write { try $0.removeUnsent(item.key) }
             try wait(for: "room") { try free(disk) > 18_000_000 }
             try tree.checkInvariants()
+        }
+    }
+
+    /// While nothing can be written down or recorded for want of room, what is removed is understood
+    /// and gives way.
+    @Test func whatIsRemovedWhileTheRecorderWaitsGivesWay() throws {
+        try onSmallDisk { tree, disk in
+            var noise = Noise(seed: 5)
+            try tree.save("big", noise.bytes(14_000_000), by: program)
+            #expect(tree.quiet())
+            try tree.volume.recorder.carryOut { (recorder) throws(VolumeError) in
+                recorder.pausedUntil = cl_clock_monotonic_ns() + 3_600_000_000_000
+            }
+            try tree.unlink("big", by: program)
+            var tries = 0
+            try tree.volume.withRoom(for: 12_000_000, mayBlock: true) { () throws(Errno) in
+                tries += 1
+                if tries == 1 { throw .noSpace }
+            }
+            #expect(try free(disk) > 12_000_000)
+            try tree.checkInvariants()
+        }
+    }
+
+    /// What was freed for one program another one may have taken.
+    @Test func itIsTriedAgainWhileThereIsRoom() throws {
+        try onSmallDisk { tree, _ in
+            var tries = 0
+            try tree.volume.withRoom(mayBlock: true) { () throws(Errno) in
+                tries += 1
+                if tries < 5 { throw .noSpace }
+            }
+            #expect(tries == 5)
+        }
+    }
+
+    /// Who asks while somebody looks may have removed what the look has not seen.
+    @Test func aLookAnswersThoseWhoHadAskedBefore() throws {
+        let scratch = Scratch()
+        let directory = try Descriptor(opening: scratch.path, flags: O_RDONLY | O_DIRECTORY)
+        var settings = Settings()
+        settings.freeShare = 0.1
+        let room = Room(directory: directory.raw, settings: settings)
+        let look = room.begin()
+        let result = Mutex<Bool?>(nil)
+        let deadline = cl_clock_monotonic_ns() + 60_000_000_000
+        Thread.detachNewThread {
+            let isMade = room.make(1, until: deadline)
+            result.withLock { $0 = isMade }
+        }
+        try wait(for: "a request") { room.due != nil }
+        room.answer(look, isFreed: false)
+        #expect(room.due != nil)
+        room.answer(room.begin(), isFreed: true)
+        try wait(for: "an answer") { result.withLock { $0 } != nil }
+        #expect(result.withLock { $0 } == true)
+    }
+
+    /// Nothing goes for a program that asks for more than all that could.
+    @Test func nothingGoesInVain() throws {
+        try onSmallDisk { tree, _ in
+            var noise = Noise(seed: 6)
+            for _ in 0..<5 { try tree.save("a", noise.bytes(900_000), by: program) }
+            #expect(tree.quiet())
+            let before = try tree.versions("a")
+            #expect(throws: Errno.noSpace) {
+                try tree.volume.withRoom(for: 1 << 40, mayBlock: true) { () throws(Errno) in
+                    throw .noSpace
+                }
+            }
+            #expect(before.count == 5)
+            #expect(try tree.versions("a") == before)
         }
     }
 }
