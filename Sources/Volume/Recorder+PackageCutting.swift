@@ -10,6 +10,10 @@ extension Recorder {
     func recordPackage(
         _ item: Item, _ work: Work, syncs: Bool, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) -> Recording? {
+        guard fits(work, item.key) else {
+            postpone(item.key)
+            return nil
+        }
         let former = try look { reader in
             let bytes = try item.current.flatMap { try reader.manifest(of: $0) }
             return bytes.flatMap(Manifest.init(encoded:))

@@ -273,6 +273,8 @@ extension Recorder {
         } else if let current = item.current, versions.contains(where: { $0.id == current }) {
             var item = item
             item.current = nil
+            // What it shows is to be recorded, also by who finds it after a crash.
+            if item.deleted == nil { item.changed = 0 }
             try t.update(item)
         }
     }
@@ -349,10 +351,13 @@ extension Recorder {
 
     private func mayGo(_ entry: Stash.Entry, from key: Int64, _ t: Reader) throws -> Bool {
         guard let work = memory.works[key] else { return true }
-        guard let item = try t.item(key), item.kind == .file, !work.isWriting else { return false }
+        guard let item = try t.item(key), item.kind == .file || item.kind == .package,
+            // While a program writes it, what it saved last is nowhere else.
+            !work.isWriting || entry != work.formers.last(where: { $0.entry != nil })?.entry
+        else { return false }
         // Contents that are going to be conflict versions stay. A document's former contents go
-        // only while its present one waits to be recorded.
-        guard item.deleted != nil || item.changed == 0,
+        // only while its present one waits to be recorded: a package's does as long as it has any.
+        guard item.deleted != nil || item.changed == 0 || item.kind == .package,
             item.deleted != nil
                 || !work.formers.contains(where: \.isToBeConflict)
         else { return false }
@@ -382,7 +387,10 @@ extension Recorder {
     /// The number of versions that went with it.
     private func drop(_ entry: Stash.Entry, from key: Int64, _ t: Transaction) throws -> Int {
         guard let item = try t.item(key) else { return 0 }
+        let due = memory.works[key]?.due
         touch(key) { work in work.formers.removeAll { $0.entry == entry } }
+        // A package waits until nothing changes it, as before.
+        if item.kind == .package, let due { memory.works[key]?.due = due }
         let versions = try endangered(t.versions(of: key), t)
         let hasRest = memory.works[key]?.formers.isEmpty == false
         try remove(versions, of: item, hasRest: hasRest, t)

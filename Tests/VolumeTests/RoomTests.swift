@@ -191,4 +191,27 @@ import Testing
             #expect(try tree.versions("a") == before)
         }
     }
+
+    /// What a package had before, or has lost, gives way as a file's contents do.
+    @Test func whatAPackageHadGivesWay() throws {
+        try onSmallDisk { tree, disk in
+            var noise = Noise(seed: 7)
+            try tree.mkdir("p.pages", by: program)
+            let small = noise.bytes(1_000)
+            try tree.save("p.pages/small", small, by: program)
+            try tree.save("p.pages/big", noise.bytes(9_000_000), by: program)
+            #expect(tree.quiet())
+            for _ in 0..<3 {
+                try tree.replace("p.pages/big", noise.bytes(9_000_000), by: program)
+                try wait(for: "room") { try free(disk) > 10_000_000 }
+                #expect(tree.quiet())
+                #expect(tree.contents("p.pages/small") == small)
+            }
+            #expect(try tree.item("p.pages")?.current != nil)
+            let status = try tree.volume.status()
+            #expect(status.notices.contains { $0.contains("were let go") })
+            #expect(status.problems == [])
+            try tree.checkInvariants()
+        }
+    }
 }
