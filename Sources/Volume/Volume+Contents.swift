@@ -27,7 +27,9 @@ extension Volume {
     /// Where absent bytes come from; nil: nowhere, and whoever needs them is told at once.
     package func setRemote(_ remote: (any RemoteContents)?) {
         hydration.setRemote(remote)
-        if remote != nil { askAgainForMovedPlaceholders() }
+        guard remote != nil else { return }
+        askAgainForMovedPlaceholders()
+        pinned.poke()
     }
 
     /// Says how to find out whether programs have an inode open: the mount does.
@@ -73,6 +75,7 @@ extension Volume {
             try t.setPin(item.key, to: nil)
             if try t.isPinned(item.key) { try t.setPin(item.key, to: false) }
         }
+        pinned.poke()
     }
 
     package func isPinned(at path: [Name]) throws(VolumeError) -> Bool {
@@ -101,7 +104,14 @@ extension Volume {
             let size = trace(file.raw).size
             return AbsentMark(of: file.raw, size: size) == nil ? [] : [(path, size)]
         }
-        return try journal.read { reader in
+        return try absentDocuments { (_, names, _) in names.starts(with: path) }
+    }
+
+    /// Those absent documents that are meant, by key and path, and their sizes.
+    func absentDocuments(_ isMeant: @escaping (Int64, [Name], Reader) throws -> Bool)
+        throws(VolumeError) -> [(path: [Name], size: Int64)]
+    {
+        try journal.read { reader in
             var found: [(path: [Name], size: Int64)] = []
             var cursor: Int64 = 0
             while true {
@@ -110,7 +120,7 @@ extension Volume {
                 cursor = last
                 for key in page {
                     guard let item = try reader.item(key), item.deleted == nil,
-                        let names = try reader.path(of: key), names.starts(with: path)
+                        let names = try reader.path(of: key), try isMeant(key, names, reader)
                     else { continue }
                     found.append((names, Int64(clamping: item.size)))
                 }
@@ -256,7 +266,7 @@ extension Volume {
 }
 
 /// Several documents that are downloaded, some at a time.
-private final class Downloads: @unchecked Sendable {
+final class Downloads: @unchecked Sendable {
     private let volume: Volume
     private var waiting: [(path: [Name], size: Int64)]
     private let signal = Signal()
@@ -285,7 +295,8 @@ private final class Downloads: @unchecked Sendable {
                     failure = VolumeError(
                         .full,
                         "\(next.path.shown) stays at the hub: the rest of this disk is kept for "
-                            + "what programs write. Make room, and ask for it again.")
+                            + "what programs write. Make room: what is pinned then comes by "
+                            + "itself, anything else when it is asked for again.")
                     break
                 }
                 number += 1

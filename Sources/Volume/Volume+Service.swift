@@ -83,7 +83,7 @@ extension Volume {
             journalBytes: journalBytes, reserveBytes: store.reserve.size,
             freeableBytes: freeableBytes,
             problems: report.problems.sorted { $0.key < $1.key }.map(\.value),
-            notices: [report.letGo].compactMap(\.self))
+            notices: [report.letGo, pinned.notice].compactMap(\.self))
     }
 
     private var journalBytes: Int64 {

@@ -30,6 +30,7 @@ package final class Volume: Sendable {
     /// Whether programs have an inode open, as the mount knows.
     let openFiles = Hook<@Sendable (UInt64) -> Bool>()
     private let evictor = Evictor()
+    let pinned = PinnedDownloads()
     let kept = KeptContents()
     let unrecorded = UnrecordedContents()
     let recentChunks = RecentChunks()
@@ -171,6 +172,7 @@ package final class Volume: Sendable {
         }
         recorder.start(logged)
         evictor.start(self)
+        pinned.start(self)
         room.start()
     }
 
@@ -181,6 +183,7 @@ package final class Volume: Sendable {
     /// Records what can be recorded quickly and closes the journal.
     package func stop() {
         evictor.stop()
+        pinned.stop()
         room.stop()
         hydration.close()
         recorder.stop()
@@ -203,6 +206,7 @@ package final class Volume: Sendable {
     /// The recorder must not outlive the descriptors that it works with.
     deinit {
         evictor.stop()
+        pinned.stop()
         room.stop()
         recorder.abandon()
     }

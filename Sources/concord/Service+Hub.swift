@@ -166,6 +166,7 @@ extension Service {
         case .download: try download(path, progress)
         case .pin:
             try volume.pin(at: path)
+            defer { volume.downloadPinned() }
             try download(path, progress)
         case .unpin: try volume.unpin(at: path)
         default:

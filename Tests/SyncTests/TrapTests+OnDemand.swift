@@ -26,11 +26,22 @@ extension TrapTests {
             try wait(seconds: 60, for: "the small one elsewhere") {
                 fleet.text(0, "small") == "small\n" ? true : nil
             }
+            try wait(seconds: 60, for: "word of what is waited for") {
+                try fleet.report(other).notices?.contains {
+                    $0.contains("pinned") && $0.contains("room")
+                } == true ? true : nil
+            }
             try disk.grow(to: "800m")
-            try pin.succeed()
-            for number in 1...12 {
-                let file = try FileStatus(of: "\(other.tree)/film/\(number)")
-                #expect(file.allocated >= file.size)
+            // Nobody asks again.
+            try wait(seconds: 60, for: "what is pinned") {
+                try (1...12).allSatisfy { number in
+                    let file = try FileStatus(of: "\(other.tree)/film/\(number)")
+                    return file.allocated >= file.size
+                } ? true : nil
+            }
+            try wait(seconds: 60, for: "the end of that notice") {
+                try fleet.report(other).notices?.contains { $0.contains("pinned") } == true
+                    ? nil : true
             }
             try fleet.expectSound()
         }
