@@ -30,6 +30,8 @@ extension SyncEngine {
         var takes: HubName?
         /// What it is to be told together with.
         var weakPackage: [Name]?
+        /// The deletion of a document that had been left alone for long.
+        var isLongStanding = false
     }
 
     struct HubName: Hashable, Sendable {
@@ -51,7 +53,7 @@ extension SyncEngine {
         // looked at: by now they may have left it to another item.
         let staying = Set(held.lazy.filter { $0.value.vacates == nil }.map(\.key))
         let writes = lastWrites()
-        let (drafted, leaving, unrecorded) = try perform { [self] table in
+        let (drafted, leaving, unrecorded) = try perform { [self, brake] table in
             var found: [KeyedDraft] = []
             var leaving: [KeyedDraft] = []
             var packages: Set<[Name]> = []
@@ -62,7 +64,7 @@ extension SyncEngine {
                 guard let last = keys.last else { break }
                 cursor = last
                 for key in keys where waiting.contains(key) && staying.contains(key) {
-                    let draft = try table.draft(key, exchange, volume)
+                    let draft = try table.draft(key, exchange, volume, brake)
                     if let draft, draft.vacates != nil { leaving.append(draft) }
                 }
                 for key in keys where !waiting.contains(key) {
@@ -70,7 +72,9 @@ extension SyncEngine {
                         let package = try table.journal.path(of: key).flatMap(Volume.weakPackage)
                         guard let package, packages.contains(package) else { continue }
                     }
-                    guard let draft = try table.draft(key, exchange, volume) else { continue }
+                    guard let draft = try table.draft(key, exchange, volume, brake) else {
+                        continue
+                    }
                     found.append(draft)
                     if let package = draft.weakPackage { packages.insert(package) }
                 }
@@ -142,8 +146,8 @@ extension SyncEngine {
             let seconds = pause(for: keyed.draft, now: now)
             held[keyed.key] = Held(
                 since: now, until: now + Timestamp.span(seconds: seconds),
-                isDeletion: keyed.draft.isDeletion, vacates: keyed.vacates,
-                weakPackage: keyed.weakPackage)
+                isDeletion: keyed.draft.isDeletion, isLongStanding: keyed.isLongStanding,
+                vacates: keyed.vacates, weakPackage: keyed.weakPackage)
             isNew = true
             if keyed.draft.isDeletion { isRemoving = true }
         }
@@ -178,23 +182,26 @@ extension SyncEngine {
     private func braked(_ drafts: [KeyedDraft]) throws -> [KeyedDraft] {
         let deletions = held.values.count(where: \.isDeletion)
         let isReleased = state.withLock { $0.isBrakeReleased }
+        if isReleased { brake.release() }
         guard deletions > 0 else {
             state.withLock { ($0.brake, $0.isBrakeReleased) = (nil, false) }
             return drafts
         }
         let items = try volume.journal.read { try $0.mirrorCount() }
-        let isMany =
-            deletions > settings.brakeCount
-            || deletions >= settings.brakeLeast
-                && Double(deletions) > settings.brakePart * Double(items)
-        state.withLock {
-            $0.brake = isMany && !isReleased ? Brake(count: deletions, items: items) : nil
+        let verdict = brake.judge(
+            waiting: deletions,
+            longStanding: held.values.count { $0.isDeletion && $0.isLongStanding }, of: items,
+            at: cl_clock_monotonic_ns())
+        let isHolding = verdict != .none && !isReleased
+        state.withLock { $0.brake = isHolding ? Brake(count: deletions, items: items) : nil }
+        guard isHolding else { return drafts }
+        func isHeld(_ keyed: KeyedDraft) -> Bool {
+            keyed.draft.isDeletion && (verdict == .all || keyed.isLongStanding)
         }
-        guard isMany, !isReleased else { return drafts }
         // They wait again, so that they do not fill every batch from now on; a release ends that.
         let again = cl_clock_monotonic_ns() + Timestamp.span(seconds: settings.brakeSeconds)
-        for keyed in drafts where keyed.draft.isDeletion { held[keyed.key]?.until = again }
-        return drafts.filter { !$0.draft.isDeletion }
+        for keyed in drafts where isHeld(keyed) { held[keyed.key]?.until = again }
+        return drafts.filter { !isHeld($0) }
     }
 
     // MARK: Operations
@@ -211,6 +218,7 @@ extension SyncEngine {
         var numbers: [[Name]: UInt64] = [:]
         for keyed in done {
             held[keyed.key] = nil
+            if keyed.isLongStanding { brake.told(keyed.key, at: now) }
             if let package = keyed.weakPackage {
                 if numbers[package] == nil {
                     lastGroup += 1
@@ -346,7 +354,7 @@ extension Exchange.Draft {
 extension JournalTable {
     /// Nil when there is nothing to tell, or not yet.
     mutating func draft(
-        _ key: Int64, _ exchange: Exchange, _ volume: Volume
+        _ key: Int64, _ exchange: Exchange, _ volume: Volume, _ brake: DeletionBrake? = nil
     ) throws(VolumeError) -> SyncEngine.KeyedDraft? {
         guard let item = try journal.localItem(key: key) else {
             try journal.removeUnsent(key)
@@ -390,6 +398,11 @@ extension JournalTable {
         var keyed = SyncEngine.KeyedDraft(
             key: key, draft: draft, path: names.shown)
         keyed.weakPackage = Volume.weakPackage(of: names)
+        if let brake, draft.isDeletion, let deleted = try journal.item(key)?.deleted,
+            let saved = try journal.versions(of: key).map(\.saved).max()
+        {
+            keyed.isLongStanding = brake.isLongStanding(saved: saved, deleted: deleted)
+        }
         if let base = try mirror(id)?.base?.image, base.isAlive, draft.leavesName {
             keyed.vacates = .init(parent: base.parent, name: base.name)
         }

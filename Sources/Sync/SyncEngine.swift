@@ -70,6 +70,7 @@ package final class SyncEngine: @unchecked Sendable {
     /// ever.
     var denied: Set<Identifier> = []
     var isRecovered = false
+    var brake: DeletionBrake
     /// The hub has been asked about all versions that it has not confirmed itself.
     var isReconfirmed = false
     /// While it joins: items that wait for their directory, by its id.
@@ -103,6 +104,8 @@ package final class SyncEngine: @unchecked Sendable {
         var since: Int64
         var until: Int64
         var isDeletion: Bool
+        /// The deletion of a document that had been left alone for long.
+        var isLongStanding = false
         /// The name that it is about to leave.
         var vacates: HubName?
         var weakPackage: [Name]?
@@ -114,6 +117,7 @@ package final class SyncEngine: @unchecked Sendable {
     ) throws(VolumeError) {
         self.volume = volume
         self.account = account
+        brake = DeletionBrake(settings)
         self.tree = tree
         self.settings = settings
         editPace = EditPace(burst: settings.editBurst, seconds: settings.editSeconds)
@@ -394,6 +398,8 @@ package struct SyncSettings: Sendable {
     /// Deletions at once that are held until somebody says that they are meant: so many, or such a
     /// part of all items if these are not few.
     package var brakeCount = 1000
+    /// Seconds within which deletions that went in parts are counted together.
+    package var brakeWindowSeconds = 3600.0
     /// Seconds until held deletions are counted again.
     package var brakeSeconds = 30.0
     package var brakePart = 0.25
