@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
+#include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <mntent.h>
 #include <pthread.h>
@@ -73,6 +74,49 @@ int64_t cl_copy_file_range(int in, int64_t in_offset, int out, int64_t out_offse
 }
 int cl_clone_file(int in, int out) { return RESULT(ioctl(out, FICLONE, in)); }
 
+/* Up to `count` extents from `at` on, in `map`; their number, or 0 where the file system does not tell. */
+static unsigned extents(int fd, int64_t at, int64_t end, int syncs, struct fiemap *map, unsigned count) {
+    memset(map, 0, sizeof *map);
+    map->fm_start = (uint64_t)at;
+    map->fm_length = (uint64_t)(end - at);
+    map->fm_flags = syncs ? FIEMAP_FLAG_SYNC : 0;
+    map->fm_extent_count = count;
+    return ioctl(fd, FS_IOC_FIEMAP, map) < 0 ? 0 : map->fm_mapped_extents;
+}
+static int is_unwritten(const struct fiemap_extent *extent) { return (extent->fe_flags & FIEMAP_EXTENT_UNWRITTEN) != 0; }
+static int64_t end_of(const struct fiemap_extent *extent) { return (int64_t)(extent->fe_logical + extent->fe_length); }
+
+/* SEEK_DATA takes blocks that were set aside and never written for data as soon as they are in the page cache:
+   who reads such a file would go on to its end, his own reading ahead of him. The extents tell those blocks from
+   data, once what is only in memory has been written. */
+int64_t cl_next_data(int fd, int64_t at, int64_t *end) {
+    enum { count = 32 };
+    _Alignas(struct fiemap) char space[sizeof(struct fiemap) + count * sizeof(struct fiemap_extent)];
+    struct fiemap *map = (struct fiemap *)space;
+    for (;;) {
+        int64_t data = lseek(fd, at, SEEK_DATA);
+        if (data < 0) return -errno;
+        int64_t hole = lseek(fd, data, SEEK_HOLE);
+        *end = hole > data ? hole : INT64_MAX;
+        unsigned known = extents(fd, data, *end, 0, map, count);
+        if (known > 0 && is_unwritten(map->fm_extents)) known = extents(fd, data, *end, 1, map, count);
+        int64_t past = data;
+        unsigned next = 0;
+        while (next < known && is_unwritten(map->fm_extents + next) && (int64_t)map->fm_extents[next].fe_logical <= past) {
+            past = end_of(map->fm_extents + next);
+            next += 1;
+        }
+        if (past > data) {
+            at = past;
+            continue;
+        }
+        while (next < known && !is_unwritten(map->fm_extents + next)) next += 1;
+        int64_t stop = next < known ? (int64_t)map->fm_extents[next].fe_logical : known == count ? end_of(map->fm_extents + known - 1) : *end;
+        if (stop > data && stop < *end) *end = stop;
+        return data;
+    }
+}
+
 /* One extent of data, inside the kernel; through this process where the kernel declines (EXDEV, EINVAL). */
 static int copy_extent(int in, int out, int64_t at, int64_t end) {
     static __thread char buffer[1 << 16];
@@ -94,11 +138,10 @@ int cl_copy_file(int in, int out, int64_t size) {
     if (ioctl(out, FICLONE, in) == 0) return 0;
     int64_t at = 0;
     while (at < size) {
-        int64_t data = lseek(in, at, SEEK_DATA);
-        if (data < 0 && errno == ENXIO) break;         /* only a hole is left */
-        if (data < 0) data = at;
-        int64_t hole = lseek(in, data, SEEK_HOLE);
-        if (hole < 0 || hole > size) hole = size;
+        int64_t hole, data = cl_next_data(in, at, &hole);
+        if (data == -ENXIO || data >= size) break;     /* only a hole is left */
+        if (data < 0) { data = at; hole = size; }
+        if (hole > size) hole = size;
         int r = copy_extent(in, out, data, hole);
         if (r < 0) return r;
         at = hole;

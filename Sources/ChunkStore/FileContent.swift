@@ -3,10 +3,6 @@ import Glibc
 import Model
 import SystemCalls
 
-// lseek(2)'s two ways to look for holes, which Glibc's module leaves out.
-private let seekData: Int32 = 3
-private let seekHole: Int32 = 4
-
 /// The content of an open file. It does not own the descriptor, and moves its file position.
 package struct FileContent: ContentSource {
     private let descriptor: Int32
@@ -26,14 +22,13 @@ package struct FileContent: ContentSource {
     }
 
     /// A file system that does not know holes answers that all is data, and so is every error: then
-    /// the read that follows tells.
+    /// the read that follows tells. Blocks that were set aside and never written are a hole.
     package func extent(at offset: Int64) -> ContentExtent {
-        let data = cl_lseek(descriptor, offset, seekData)
+        var end: Int64 = 0
+        let data = cl_next_data(descriptor, offset, &end)
         if data == -Int64(ENXIO) { return lastHole(at: offset) }
         if data < 0 { return .data(until: .max) }
-        if data > offset { return .hole(until: data) }
-        let hole = cl_lseek(descriptor, offset, seekHole)
-        return .data(until: hole > offset ? hole : .max)
+        return data > offset ? .hole(until: data) : .data(until: end)
     }
 
     /// The kernel gives one answer for a hole up to the end of the file and for an offset behind

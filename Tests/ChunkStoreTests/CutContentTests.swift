@@ -188,6 +188,39 @@ import Testing
     }
 
     /// 64 GiB with a megabyte in the middle: little more than the megabyte is read.
+    /// SEEK_DATA calls such blocks data as soon as somebody has read them.
+    @Test func blocksThatWereNeverWrittenAreAHole() throws {
+        let scratch = Scratch()
+        let file = scratch.file()
+        defer { close(file) }
+        let size: Int64 = 64 << 20
+        guard posix_fallocate(file, 0, off_t(size)) == 0 else { return }
+        let content = FileContent(descriptor: file)
+        // A file system that takes them for data in any case.
+        guard case .hole = content.extent(at: 0) else { return }
+        var bytes = [UInt8](repeating: 0, count: 4 << 20)
+        #expect(pread(file, &bytes, bytes.count, 0) == bytes.count)
+        #expect(pread(file, &bytes, bytes.count, 30 << 20) == bytes.count)
+        // What is in memory alone is data.
+        let written: Int64 = 40 << 20
+        #expect(pwrite(file, [1], 1, off_t(written)) == 1)
+        var offset: Int64 = 0
+        while offset < written {
+            guard case .hole(let end) = content.extent(at: offset) else {
+                Issue.record("data at \(offset)")
+                return
+            }
+            offset = end
+        }
+        #expect(offset == written)
+        guard case .data(let end) = content.extent(at: written) else {
+            Issue.record("no data at \(written)")
+            return
+        }
+        #expect(end - written <= 1 << 20)
+        #expect(content.extent(at: end) == .hole(until: size))
+    }
+
     @Test func holesAreNotRead() throws {
         let scratch = Scratch()
         let file = scratch.file()

@@ -39,6 +39,8 @@ int cl_fsync(int fd, int data_only);
 int cl_syncfs(int fd);
 int cl_fallocate(int fd, int mode, int64_t offset, int64_t length);
 int64_t cl_lseek(int fd, int64_t offset, int whence);
+/* Where the next bytes lie that were ever written, and where they `end` (INT64_MAX: not known). -ENXIO: nowhere. */
+int64_t cl_next_data(int fd, int64_t at, int64_t *end);
 int64_t cl_copy_file_range(int in, int64_t in_offset, int out, int64_t out_offset, size_t length);
 /// Copies all of `in` to `out` from offset 0: clones where the file system can, else copies inside the kernel, holes kept.
 int cl_copy_file(int in, int out, int64_t size);
