@@ -150,10 +150,12 @@ extension Recorder {
     /// What the last daemon remembered.
     func readFormers(_ t: Transaction) throws {
         for row in try t.stashed() {
-            guard let key = row.item, let former = Former(row), try t.item(key) != nil else {
+            guard let key = row.item, var former = Former(row), let item = try t.item(key) else {
                 try t.removeStashed(row.name)
                 continue
             }
+            // Whether what took its place in the package is whole nobody knows now.
+            if item.kind == .package { former.isRecovered = true }
             memory.written[key, default: 0] += 1
             touch(key) { $0.formers.append(former) }
         }

@@ -18,7 +18,7 @@ extension Recorder {
             let bytes = try item.current.flatMap { try reader.manifest(of: $0) }
             return bytes.flatMap(Manifest.init(encoded:))
         }
-        var live: (manifest: Manifest, trace: Trace, protection: Protection)?
+        var live: LivePackage?
         if item.deleted == nil {
             guard let cut = try cutPackage(item, former, syncs: syncs) else {
                 postpone(item.key)
@@ -29,8 +29,15 @@ extension Recorder {
         }
         endFetching(of: item.key)
         var recording = Recording(item: item, work: work)
-        let current = try version(item.current, of: item)
-        if let live {
+        let current = try keepRecovered(
+            &recording, live?.manifest, after: try version(item.current, of: item), &places)
+        if let live, let destroyed = live.destroyed {
+            recording.item.changed = max(1, live.trace.changed)
+            recording.problem =
+                "\(item.name) has no new version: \(destroyed) in it was saved shortly before the "
+                + "machine stopped, and the save did not reach the disk. It holds only zeros; "
+                + "saving or removing it ends that."
+        } else if let live {
             let cut = CutContent(live.manifest)
             if cut.digest != current?.content, !live.manifest.entries.isEmpty {
                 let save =
@@ -142,9 +149,18 @@ extension Recorder {
         touch(item.key) { $0.formers += formers }
     }
 
+    /// What the tree has of a package.
+    struct LivePackage {
+        var manifest: Manifest
+        var trace: Trace
+        var protection: Protection
+        /// A file of which a loss of power left nothing but its size.
+        var destroyed: Name?
+    }
+
     /// Nil when a program is changing it.
     private func cutPackage(_ item: Item, _ former: Manifest?, syncs: Bool) throws(VolumeError)
-        -> (manifest: Manifest, trace: Trace, protection: Protection)?
+        -> LivePackage?
     {
         guard let path = try look({ try $0.path(of: item.key) }) else { return nil }
         if syncs { try syncTree() }
@@ -153,7 +169,7 @@ extension Recorder {
             guard status(root.raw).inode == item.inode else { return nil }
             var builder = PackageBuilder(
                 known: packageCuts[item.key] ?? [:], former, unchangedSince: item.changed,
-                mayGoOn: checkTime)
+                powerLoss, mayGoOn: checkTime)
             builder.newest = status(root.raw).changed
             try builder.add(directory: root.raw, path: [])
             guard !builder.isBusy else { return nil }
@@ -167,9 +183,10 @@ extension Recorder {
             for (inode, directory) in builder.directories {
                 memory.locations[inode] = .package(item.key, directory)
             }
-            return (
-                builder.manifest, builder.trace(of: status(root.raw)), Protection(of: root.raw)
-            )
+            return LivePackage(
+                manifest: builder.manifest, trace: builder.trace(of: status(root.raw)),
+                protection: Protection(of: root.raw),
+                destroyed: builder.destroyed.map { Name(bytes: $0) })
         } catch {
             if error.isMissing { return nil }
             throw VolumeError(.system, "The package \(path.shown) cannot be read: \(error).")
@@ -236,12 +253,16 @@ private struct PackageBuilder {
     var isBusy = false
     /// Placeholders, whose bytes have to be here before it is a version.
     var absent: [[Name]] = []
+    private let powerLoss: PowerLoss?
+    /// A file of which a loss of power left nothing but its size.
+    var destroyed: [UInt8]?
 
     init(
         known: [[UInt8]: PackageFile], _ manifest: Manifest?, unchangedSince: Int64,
-        mayGoOn: @escaping () throws(VolumeError) -> Void = {}
+        _ powerLoss: PowerLoss? = nil, mayGoOn: @escaping () throws(VolumeError) -> Void = {}
     ) {
         self.known = known
+        self.powerLoss = powerLoss
         self.mayGoOn = mayGoOn
         since = unchangedSince
         guard since > 0, known.isEmpty, let manifest else { return }
@@ -290,7 +311,7 @@ private struct PackageBuilder {
         } else if trace.isFile {
             let chunks = try chunks(of: name, trace, in: directory, key: entry.path)
             guard let chunks else {
-                if !isBusy { absent.append(path) }
+                if !isBusy, destroyed != entry.path { absent.append(path) }
                 return
             }
             entry.size = UInt64(trace.size)
@@ -312,7 +333,7 @@ private struct PackageBuilder {
         return Array(buffer[..<length])
     }
 
-    /// Nil: a program is at it, or it is a placeholder.
+    /// Nil: a program is at it, it is a placeholder, or it was destroyed.
     private mutating func chunks(
         of name: Name, _ trace: Trace, in directory: Int32, key: [UInt8]
     ) throws(Errno) -> [ChunkReference]? {
@@ -323,6 +344,10 @@ private struct PackageBuilder {
             return nil
         }
         if AbsentMark(of: file.raw, size: trace.size) != nil { return nil }
+        if powerLoss?.destroyed(file.raw, trace) == true {
+            destroyed = key
+            return nil
+        }
         if let before = known[key], !before.trace.differs(from: trace) {
             files[key] = before
             return before.chunks

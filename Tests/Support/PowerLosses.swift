@@ -33,14 +33,18 @@ package struct PowerLosses {
         var losses: [Loss] = []
         try MountedVolume.with(store: "\(disk.path)/store", options: options) { volume in
             for number in first..<(first + images) {
+                let package = try PackageLoad(
+                    path: "\(volume.path)/packages \(number)/p.pages", random: random.fork())
                 let load = try KillLoad.started(
                     in: "\(volume.path)/load \(number)", random: &random, microseconds: 600_000)
                 let promised = load.writers.map { Promises(of: $0) }
+                let members = package.members
                 let image = try disk.imageAfterPowerLoss(seed: random.next())
                 try load.stop()
+                try package.stop()
                 losses.append(
                     Loss(
-                        number: number, image: image, promised: promised,
+                        number: number, image: image, promised: promised, members: members,
                         attempted: load.writers.map { Promises(of: $0) }))
             }
         }
@@ -57,6 +61,7 @@ package struct PowerLosses {
         let number: Int
         let image: PowerLossImage
         let promised: [Promises]
+        let members: [String: PackageLoad.Member]
         let attempted: [Promises]
     }
 
@@ -82,6 +87,8 @@ package struct PowerLosses {
             try volume.waitForDisk()
             let doctor = try Programs.fsctl("doctor", volume.path).run()
             if doctor.status != 0 { faults.append("doctor: \(doctor.output)\(doctor.errors)") }
+            faults += try PackageLoad.faults(
+                at: "\(volume.path)/packages \(loss.number)/p.pages", promised: loss.members)
             let place = "\(volume.path)/load \(loss.number)"
             guard access(place, F_OK) == 0 else {
                 let owed = loss.promised.flatMap { $0.documents.values }.flatMap(\.durable).count

@@ -1,0 +1,117 @@
+import CLinux
+import ChunkStore
+import Journal
+import Model
+
+// What was saved in a package and replaced there before it was cut is no version as long as all
+// goes well. After a crash or a loss of power nobody knows whether what took its place is whole, so
+// it is kept: in versions that are the package with those files in it.
+extension Recorder {
+    /// Adds them before what the package holds now (`live`). Gives back the newest of them, or
+    /// `current`.
+    func keepRecovered(
+        _ recording: inout Recording, _ live: Manifest?, after current: Version?,
+        _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) -> Version? {
+        var stashed = recording
+        stashed.work.formers.removeAll { !$0.isRecovered || $0.isBase || $0.entry == nil }
+        guard !stashed.work.formers.isEmpty else { return current }
+        var known = try knownFiles(recording.item)
+        known.formUnion(live?.files ?? [])
+        // Of each file the oldest first; the first of all together, then the second.
+        var rounds: [[(path: [UInt8], content: CutFormer)]] = []
+        var counts: [[UInt8]: Int] = [:]
+        for content in try openFormers(&stashed, nil) ?? [] {
+            guard let chunks = content.cut.manifest.fileChunks.nonEmpty,
+                known.insert(chunks).inserted
+            else { continue }
+            let path = try path(of: content, in: recording.item)
+            let round = counts[path, default: 0]
+            counts[path] = round + 1
+            if round == rounds.count { rounds.append([]) }
+            rounds[round].append((path, content))
+        }
+        var newest = current
+        let former = try manifest(of: recording.item.current)
+        for files in rounds {
+            var manifest = live ?? former ?? Manifest(entries: [])
+            for (path, content) in files {
+                try store(
+                    content.cut.manifest.chunkIDs, from: content.source, content.trace.size,
+                    &places)
+                manifest.put(content.cut.manifest, content.trace, at: path)
+            }
+            let last = files[files.count - 1].content
+            let save =
+                last.former.save ?? last.former.entry.map {
+                    Work.Save(actor: $0.actor, time: $0.saved)
+                }
+                ?? Work.Save(
+                    actor: Actor(process: 0, uid: 0, program: ""), time: last.trace.modified)
+            newest = append(
+                CutContent(manifest), to: &recording, trace: last.trace,
+                Protection(of: last.descriptor.raw), save: save, kind: .current, after: newest)
+            recording.item.current = newest?.id
+        }
+        return newest
+    }
+
+    private func manifest(of version: Identifier?) throws(VolumeError) -> Manifest? {
+        try look { reader in
+            try version.flatMap { try reader.manifest(of: $0) }.flatMap(Manifest.init(encoded:))
+        }
+    }
+
+    /// The files that the package's versions have.
+    private func knownFiles(_ item: Item) throws(VolumeError) -> Set<[ChunkReference]> {
+        try look { reader in
+            try reader.versions(of: item.key).reduce(into: []) { known, version in
+                let bytes = try reader.manifest(of: version.id)
+                known.formUnion(bytes.flatMap(Manifest.init(encoded:))?.files ?? [])
+            }
+        }
+    }
+
+    /// Where in the package a content was: by the name that it lost, or by the file that it was
+    /// copied from.
+    private func path(of content: CutFormer, in item: Item) throws(VolumeError) -> [UInt8] {
+        let entry = content.former.entry
+        if let spot = entry?.spot,
+            case .package(item.key, let inner) = try look({ try location(of: spot.directory, $0) })
+        {
+            return Array((inner + [spot.name]).map(\.bytes).joined(separator: [UInt8(ascii: "/")]))
+        }
+        let inode = content.former.inode
+        if let found = packageCuts[item.key]?.first(where: { $0.value.trace.inode == inode }) {
+            return found.key
+        }
+        return Array("recovered \(entry?.sequence ?? inode)".utf8)
+    }
+}
+
+extension Manifest {
+    fileprivate var files: [[ChunkReference]] { entries.map(\.chunks).filter { !$0.isEmpty } }
+
+    /// Puts a file there, and the directories above it that are missing.
+    fileprivate mutating func put(_ content: Manifest, _ trace: Trace, at path: [UInt8]) {
+        var all = entries.filter { $0.path != path }
+        var above = path
+        while let slash = above.lastIndex(of: UInt8(ascii: "/")) {
+            above = Array(above[..<slash])
+            if all.contains(where: { $0.path == above && $0.kind == .directory }) { break }
+            all.removeAll { $0.path == above }
+            all.append(
+                Manifest.Entry(
+                    path: above, kind: .directory, mode: 0o755, modified: trace.modified))
+        }
+        all.append(
+            Manifest.Entry(
+                path: path, mode: trace.permissions, modified: trace.modified,
+                size: UInt64(trace.size), chunks: content.fileChunks))
+        self = Manifest(entries: all.sorted { $0.path.lexicographicallyPrecedes($1.path) })
+    }
+}
+
+extension Array {
+    fileprivate var nonEmpty: Self? { isEmpty ? nil : self }
+}

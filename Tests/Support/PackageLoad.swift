@@ -1,0 +1,125 @@
+import Foundation
+import Glibc
+import Synchronization
+
+/// A program that saves the members of a package over and over, in every way, on a thread of its
+/// own, and remembers what it was promised.
+final class PackageLoad: @unchecked Sendable {
+    struct Member {
+        var attempted: [Int] = []
+        var acknowledged: Int?
+        /// Synced last: it, or what was saved in its place, is to be found.
+        var synced: Int?
+        /// Those that were in the package when it was reported to be on the disk: versions.
+        var recorded: Set<Int> = []
+        /// How each save was made, to be read when one is missing.
+        var log: [String] = []
+    }
+
+    static let writer = "package"
+    private let path: String
+    private let known = Mutex<[String: Member]>([:])
+    private let stopping = Atomic(false)
+    private let group = DispatchGroup()
+    private let refusal = Mutex<String?>(nil)
+    // Used by its thread alone.
+    private var random: SeededRandom
+    private var sequence = 0
+
+    /// At any moment: what had been attempted, answered and promised by then.
+    var members: [String: Member] { known.withLock { $0 } }
+
+    /// Makes the package at `path` and begins.
+    init(path: String, random: SeededRandom) throws {
+        (self.path, self.random) = (path, random)
+        try FileManager.default.createDirectory(
+            atPath: path, withIntermediateDirectories: true)
+        group.enter()
+        Thread { [self] in
+            defer { group.leave() }
+            while !stopping.load(ordering: .relaxed) {
+                do { try step() } catch { return refusal.withLock { $0 = "\(error)" } }
+            }
+        }.start()
+    }
+
+    func stop() throws {
+        stopping.store(true, ordering: .relaxed)
+        guard group.wait(timeout: .now() + 60) == .success else {
+            throw SupportError("a program hangs in the mount")
+        }
+        if let refusal = refusal.withLock({ $0 }) { throw SupportError("refused: \(refusal)") }
+    }
+
+    private func note(_ member: String, _ change: (inout Member) -> Void) {
+        known.withLock { change(&$0[member, default: Member()]) }
+    }
+
+    private func step() throws {
+        sequence += 1
+        let member = "member \(random.below(3))"
+        let length = random.below(random.oneIn(5) ? 60_000 : 4_000)
+        let bytes = WholeContent(writer: Self.writer, sequence: sequence).bytes(length: length)
+        let synced = random.oneIn(3)
+        let pattern = random.pick(SavePattern.allCases)
+        note(member) {
+            $0.attempted.append(sequence)
+            $0.log.append("\(sequence):\(pattern)\(synced ? " synced" : "")")
+        }
+        try pattern.save(bytes, to: "\(path)/\(member)", synced: synced)
+        note(member) {
+            $0.acknowledged = sequence
+            if synced { $0.synced = sequence }
+        }
+        guard random.oneIn(15) else { return }
+        let waited = try Programs.fsctl("wait", "--durable", "disk", path).run()
+        guard waited.status == 0 else {
+            throw SupportError("fsctl wait --durable disk: \(waited.errors)")
+        }
+        for (name, member) in members {
+            note(name) { known in
+                guard let saved = member.acknowledged else { return }
+                known.recorded.insert(saved)
+                known.synced = max(known.synced ?? 0, saved)
+            }
+        }
+    }
+
+    /// What of the promises is not kept by what is at `path` now, and what is there that nobody
+    /// wrote.
+    static func faults(at path: String, promised: [String: Member]) throws -> [String] {
+        guard access(path, F_OK) == 0 else {
+            let owed = promised.values.filter { $0.synced != nil }.count
+            return owed == 0 ? [] : ["the package with \(owed) synced members is gone"]
+        }
+        var faults: [String] = []
+        var found: Set<Int> = []
+        let name = (path as NSString).lastPathComponent
+        let versions = (path as NSString).deletingLastPathComponent + "/.versions/\(name)"
+        let past = (try? FileManager.default.contentsOfDirectory(atPath: versions)) ?? []
+        for directory in [path] + past.map({ "\(versions)/\($0)" }) {
+            for file in (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? [] {
+                let bytes = try Data(contentsOf: URL(filePath: "\(directory)/\(file)"))
+                // A program had truncated or made it, and not written yet.
+                if bytes.isEmpty { continue }
+                if let content = WholeContent(bytes), content.writer == writer {
+                    found.insert(content.sequence)
+                } else if directory != path {
+                    let what = bytes.allSatisfy { $0 == 0 } ? "zeros" : "bytes"
+                    faults.append("a version's \(file) has \(bytes.count) \(what) nobody wrote")
+                }
+            }
+        }
+        for (name, member) in promised {
+            let lost = member.recorded.subtracting(found).sorted()
+            let log = member.log.suffix(12)
+            if !lost.isEmpty { faults.append("\(name): versions \(lost) are lost; \(log)") }
+            guard let synced = member.synced else { continue }
+            let later = member.attempted.filter { $0 >= synced }
+            if found.isDisjoint(with: later) {
+                faults.append("\(name): \(synced) was synced, nothing since is there; \(log)")
+            }
+        }
+        return faults
+    }
+}
