@@ -9,11 +9,29 @@ final class LyingHub: @unchecked Sendable {
     /// What is answered instead to a path; nil: what the hub says.
     typealias Lie = @Sendable (_ path: String, _ body: [UInt8]) -> [UInt8]?
 
+    /// A request that is not answered by the hub.
+    struct Refusal: Sendable {
+        /// The part of a path that it is an answer to.
+        var path: String
+        /// An HTTP status; nil: no word, and the line is cut.
+        var status: Int?
+        /// The hub has done what it was asked.
+        var isDone: Bool
+    }
+
     let address: String
     private let hub: UInt16
     private let listener: Int32
-    private let state = Mutex<(lie: Lie?, told: Int, open: Set<Int32>, isEnding: Bool)>(
-        (nil, 0, [], false))
+    private let state = Mutex<State>(State())
+
+    private struct State {
+        var lie: Lie?
+        var refusal: Refusal?
+        var told = 0
+        var open: Set<Int32> = []
+        var isEnding = false
+    }
+
     private let threads = DispatchGroup()
 
     init(before hub: HubProcess) throws {
@@ -70,7 +88,9 @@ final class LyingHub: @unchecked Sendable {
 
     func lie(_ lie: Lie?) { state.withLock { ($0.lie, $0.told) = (lie, 0) } }
 
-    /// How often it lied since it was told to.
+    func refuse(_ refusal: Refusal?) { state.withLock { ($0.refusal, $0.told) = (refusal, 0) } }
+
+    /// How often it lied or refused since it was told to.
     var told: Int { state.withLock { $0.told } }
 
     private func keep(_ connection: Int32) -> Bool {
@@ -93,6 +113,8 @@ final class LyingHub: @unchecked Sendable {
         defer { leave(client) }
         guard let request = LyingHub.message(from: client) else { return }
         let path = request.head.split(separator: " ").dropFirst().first.map(String.init) ?? ""
+        let refusal = state.withLock { $0.refusal }.flatMap { path.contains($0.path) ? $0 : nil }
+        if let refusal, !refusal.isDone { return answer(refusal, to: client) }
         let up = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | O_CLOEXEC, 0)
         guard keep(up) else { return }
         defer { leave(up) }
@@ -105,6 +127,10 @@ final class LyingHub: @unchecked Sendable {
         guard isUp else { return }
         let head = LyingHub.head(request.head, with: "Connection: close")
         LyingHub.send(Array(head.utf8) + request.body, to: up)
+        if let refusal {
+            _ = LyingHub.message(from: up, toEnd: true)
+            return answer(refusal, to: client)
+        }
         let lie = path.contains("/feed") ? nil : state.withLock { $0.lie }
         if let lie, let answer = LyingHub.message(from: up, toEnd: true),
             !answer.head.lowercased().contains("chunked")
@@ -120,6 +146,17 @@ final class LyingHub: @unchecked Sendable {
             return
         }
         pass(from: up, to: client)
+    }
+
+    private func answer(_ refusal: Refusal, to client: Int32) {
+        state.withLock { $0.told += 1 }
+        guard let status = refusal.status else { return }
+        let body = #"{"error":"\#(status)","message":"Not now."}"#
+        LyingHub.send(
+            Array(
+                ("HTTP/1.1 \(status) Not now\r\nConnection: close\r\nContent-Type: "
+                    + "application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n" + body).utf8),
+            to: client)
     }
 
     /// As it comes; the connection is used once.
