@@ -147,8 +147,10 @@ extension Recorder {
         }
     }
 
-    /// What the last daemon remembered.
+    /// What the last daemon remembered. A document may have thousands of former contents: it gets
+    /// all of them at once, because each change of them costs as much as there are.
     func readFormers(_ t: Transaction) throws {
+        var known: [Int64: [Former]] = [:]
         for row in try t.stashed() {
             guard let key = row.item, var former = Former(row), let item = try t.item(key) else {
                 try t.removeStashed(row.name)
@@ -156,8 +158,11 @@ extension Recorder {
             }
             // Whether what took its place in the package is whole nobody knows now.
             if item.kind == .package { former.isRecovered = true }
-            memory.written[key, default: 0] += 1
-            touch(key) { $0.formers.append(former) }
+            known[key, default: []].append(former)
+        }
+        for (key, formers) in known {
+            memory.written[key, default: 0] += formers.count
+            touch(key) { $0.formers += formers }
         }
     }
 

@@ -33,6 +33,26 @@ import Testing
         tree.stop()
     }
 
+    @Test("what the last daemon remembered of a document is taken up in one change")
+    func takingUp() throws {
+        let tree = try ProgramTree()
+        try tree.save("letter", "one", by: Program(process: 10))
+        #expect(tree.quiet())
+        let key = try #require(try tree.item("letter")).key
+        let formers = (0..<100).map { Former.base($0 + 1_000_000_000) }
+        let work = try tree.volume.recorder.perform { recorder, t in
+            for (index, former) in formers.enumerated() {
+                try t.insert(former.row(of: key, index: index))
+            }
+            try recorder.readFormers(t)
+            defer { recorder.memory.works[key] = nil }
+            return recorder.memory.works[key]
+        }
+        #expect(Set(work?.formers.map(\.inode) ?? []) == Set(formers.map(\.inode)))
+        #expect(work?.revision == 1, "each change costs as much as there are former contents")
+        tree.stop()
+    }
+
     /// Private writable memory of this process.
     private static func dataBytes() throws -> Int {
         let text = try String(contentsOfFile: "/proc/self/status", encoding: .utf8)
