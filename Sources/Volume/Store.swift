@@ -41,8 +41,10 @@ package final class Store: Sendable {
         do throws(Errno) {
             if mayCreate { try Store.makeDirectories(at: path) }
             directory = try Descriptor(opening: path, flags: O_PATH | O_DIRECTORY)
-            try Store.makePrivate(directory.raw)
+            // The store is touched only by its owner: until the last process has ended, it may
+            // remove names that were listed here.
             let lock = try Store.lock(in: directory.raw)
+            try Store.makePrivate(directory.raw)
             reserve = Reserve(directory: directory.raw)
             reserve.giveUpIfFull()
             if mayCreate { try Store.makeParts(in: directory.raw) }
@@ -105,7 +107,13 @@ package final class Store: Sendable {
         var names: [Name] = []
         try forEachName(in: directory) { names.append($0) }
         for name in names where name != Name("tree") && name != Name("lost+found") {
-            let part = try openBeneath([name], from: directory, flags: O_PATH)
+            let part: Descriptor
+            do throws(Errno) {
+                part = try openBeneath([name], from: directory, flags: O_PATH)
+            } catch {
+                guard error == .notFound else { throw error }
+                continue
+            }
             let trace = Trace(try part.status())
             if trace.isDirectory { try restrict(part.raw, to: 0o700) }
             if trace.isFile { try restrict(part.raw, to: 0o600) }

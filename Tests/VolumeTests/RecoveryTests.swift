@@ -106,6 +106,19 @@ import Testing
         #expect(error?.message.contains("process \(getpid())") == true)
     }
 
+    /// The owner of a store removes names in it until it has ended, so a process that waits for the
+    /// store must not go through them: it found one that was gone, and said there was no store.
+    @Test func whoDoesNotOwnTheStoreLeavesItAlone() throws {
+        let tree = try ProgramTree()
+        let part = tree.store + "/part"
+        #expect(FileManager.default.createFile(atPath: part, contents: nil))
+        #expect(chmod(part, 0o644) == 0)
+        let error = #expect(throws: VolumeError.self) { _ = try ProgramTree(store: tree.store) }
+        #expect(error?.code == .busy)
+        var status = stat()
+        #expect(stat(part, &status) == 0 && status.st_mode & 0o777 == 0o644)
+    }
+
     /// Who saved what was understood before the crash is known after it.
     @Test func savesJustUnderstoodSurviveACrash() throws {
         var settings = ProgramTree.fast
