@@ -14,7 +14,8 @@ struct MountCommandTests {
         let home = try TemporaryDirectory()
         let fake = try home.write(
             "#!/bin/sh\nprintf '<%s>' \"$@\" >&2\necho noise\nexit \(status)\n", to: "concord")
-        try Command("chmod", "+x", fake).succeed()
+        let kernel = try home.write("#!/bin/sh\nprintf 'mount<%s>' \"$@\" >&2\n", to: "mount")
+        try Command("chmod", "+x", fake, kernel).succeed()
         var command = Command("sh", arguments: [Self.script] + arguments)
         command.environment = ["PATH": "\(home.path):/usr/bin:/bin"]
         return try command.run()
@@ -38,6 +39,14 @@ struct MountCommandTests {
     func bare() throws {
         #expect(try call(["/s", "/m", "-o", "rw"]).errors == "<mount><--store></s></m>")
         #expect(try call(["/s", "/m"]).errors == "<mount><--store></s></m>")
+    }
+
+    @Test("remounting is between mount(8) and the kernel")
+    func remounting() throws {
+        let result = try call(["/s", "/mnt/a b", "-o", "rw,remount,ro,noatime,x-gvfs-show"])
+        #expect(
+            result.errors == "mount<-i>mount<-o>mount<remount,rw,ro,noatime>mount</mnt/a b>")
+        #expect(result.status == 0)
     }
 
     @Test("-f mounts nothing")
