@@ -30,7 +30,8 @@ struct MountCommand: ParsableCommand {
               limit_up=KB, limit_down=KB
                                    kilobytes a second to the hub and from it, at most
               suid, dev            set-id programs and device files work; without these
-                                   options they do not
+                                   options they do not (for mount(8), which drops
+                                   these words, also: allow_suid, allow_dev)
               ro, noexec, noatime, sync, … as for mount(8)
             """)
 

@@ -45,6 +45,9 @@ package struct MountOptions: Hashable, Sendable {
         case "list_conflicts": listConflicts = true
         case "coordination": coordination = true
         case "nocoordination": coordination = false
+        // mount(8) drops the words `suid` and `dev`, its defaults, before it calls a helper.
+        case "allow_suid": replace("suid")
+        case "allow_dev": replace("dev")
         case _ where TurnTime(option: word) != nil: try take(time: word)
         case _ where word.hasPrefix("suspend_timeout="):
             suspendTime = try MountOptions.seconds(word)
@@ -68,7 +71,7 @@ package struct MountOptions: Hashable, Sendable {
     private mutating func replace(_ word: String) {
         let rivals = MountOptions.pairs.first { $0.contains(word) } ?? []
         generic.removeAll { rivals.contains($0) }
-        generic.append(word)
+        if !MountOptions.unknownToLibfuse.contains(word) { generic.append(word) }
     }
 
     private mutating func take(time word: String) throws(VolumeError) {
@@ -132,7 +135,7 @@ package struct MountOptions: Hashable, Sendable {
     static let own =
         [
             "allow_other", "noallow_other", "default_permissions", "passthrough", "nopassthrough",
-            "list_conflicts", "nocoordination",
+            "list_conflicts", "nocoordination", "allow_suid", "allow_dev",
         ]
         + TurnTime.allCases.map { "\($0.rawValue)=SECONDS" }
         + [
@@ -145,6 +148,12 @@ package struct MountOptions: Hashable, Sendable {
         ["ro", "rw"], ["suid", "nosuid"], ["dev", "nodev"], ["exec", "noexec"],
         ["atime", "noatime", "relatime", "norelatime", "strictatime"],
         ["diratime", "nodiratime"], ["sync", "async"], ["dirsync"],
+    ]
+
+    /// libfuse refuses them, and they would change nothing: the file system below the store keeps
+    /// the access times, by its own options.
+    private static let unknownToLibfuse = [
+        "relatime", "norelatime", "strictatime", "diratime", "nodiratime",
     ]
 
     /// What mount(8), systemd and fstab keep for themselves and may hand on.

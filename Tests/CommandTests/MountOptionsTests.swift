@@ -33,6 +33,16 @@ import Testing
         #expect(try MountOptions("nopassthrough,passthrough").passthrough)
     }
 
+    @Test func whatMountDropsHasNamesOfItsOwn() throws {
+        #expect(try MountOptions("rw,allow_suid,allow_dev").generic == ["rw", "suid", "dev"])
+        #expect(try MountOptions("allow_suid,nosuid").generic == ["nosuid"])
+    }
+
+    @Test func whatLibfuseDoesNotKnowIsNotHandedToIt() throws {
+        let text = "noatime,relatime,diratime,strictatime,norelatime"
+        #expect(try MountOptions(text).generic == [])
+    }
+
     @Test(arguments: [
         "", "defaults", "rw,noauto,user,_netdev,nofail", "x-systemd.automount,x-gvfs-show",
         "comment=hello,users,user=ann", ",,",
