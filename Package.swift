@@ -210,6 +210,11 @@ let tests: [Target] = [
     .testTarget(
         name: "ShoeboxTests",
         dependencies: ["shoebox", "concord", "fsctl", "Control", "Model", "Support"]),
+    // Breaks everything around real devices and a real hub; judges what they say from outside.
+    .executableTarget(
+        name: "chaos", dependencies: ["Support", "SystemCalls", "CLinux"],
+        path: "Tests/ChaosProgram", swiftSettings: optimized),
+    .testTarget(name: "ChaosTests", dependencies: ["chaos", "concord", "fsctl", "Support"]),
     .testTarget(name: "TidyTests"),
 ]
 

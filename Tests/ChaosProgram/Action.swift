@@ -1,0 +1,57 @@
+/// One line of a plan: who does what, and when. A failing run is a file of these, which is repeated
+/// as it is and shrunk by leaving lines out.
+struct Action: Hashable, Sendable, CustomStringConvertible {
+    /// Stays the same when others are left out: contents are named after it.
+    let number: Int
+    /// Milliseconds after the round began; late is allowed, early is not.
+    let time: Int
+    /// `dev0`, `dev1`, …, `hub` or `all`.
+    let actor: String
+    let verb: Verb
+
+    init(_ number: Int, at time: Int, _ actor: String, _ verb: Verb) {
+        (self.number, self.time, self.actor, self.verb) = (number, time, actor, verb)
+    }
+
+    var description: String {
+        "\(number) \(time) \(actor) \(verb.words.joined(separator: " "))"
+    }
+
+    init?(_ line: String) {
+        let words = line.split(separator: " ").map(String.init)
+        guard words.count > 3, let number = Int(words[0]), let time = Int(words[1]),
+            let verb = Verb(words: Array(words[3...]))
+        else { return nil }
+        self.init(number, at: time, words[2], verb)
+    }
+
+    /// The device's number; nil of others.
+    var device: Int? { actor.hasPrefix("dev") ? Int(actor.dropFirst(3)) : nil }
+}
+
+/// What several actors do until everything is settled.
+typealias Round = [Action]
+
+enum PlanText {
+    /// The rounds of a file of actions; lines that begin with # are remarks.
+    static func rounds(of text: String) throws(PlanError) -> [Round] {
+        var rounds: [Round] = [[]]
+        for line in text.split(separator: "\n") where line.first != "#" {
+            guard let action = Action(String(line)) else {
+                throw PlanError(line: String(line))
+            }
+            rounds[rounds.count - 1].append(action)
+            if action.verb == .settle { rounds.append([]) }
+        }
+        return rounds.filter { !$0.isEmpty }
+    }
+
+    static func text(_ rounds: [Round]) -> String {
+        rounds.joined().map { "\($0)\n" }.joined()
+    }
+}
+
+struct PlanError: Error, CustomStringConvertible {
+    let line: String
+    var description: String { "this line is no action: \(line)" }
+}

@@ -1,0 +1,118 @@
+import Foundation
+import Support
+
+/// A run from a seed, or of actions from a file, until the first round that is not well; and what
+/// is left of that round after shrinking it.
+struct Campaign {
+    private let options: Options
+    private let seed: UInt64
+    private let directory: String
+    private let devices: Int
+
+    init(_ options: Options) throws {
+        self.options = options
+        seed = options["seed"].flatMap { UInt64($0) } ?? UInt64.random(in: 0...UInt64(UInt32.max))
+        devices = options.number("devices", 3)
+        let temporary = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
+        directory = options["out"] ?? "\(temporary)/chaos-\(seed)"
+        try FileManager.default.createDirectory(
+            atPath: directory, withIntermediateDirectories: true)
+    }
+
+    private var command: String { CommandLine.arguments.first ?? "chaos" }
+
+    func run() throws -> Bool {
+        let (minutes, rounds) = (options.number("minutes", 5), options["rounds"].flatMap { Int($0) })
+        var plan = Plan(
+            seed: seed, devices: devices, actions: options.number("actions", 150),
+            pause: options.number("pause", 60))
+        say("chaos: seed \(seed), \(devices) devices; the history is in \(directory)")
+        let history = try History(file: "\(directory)/history.jsonl")
+        let runner = try Runner(devices: devices, history: history)
+        let end = Date(timeIntervalSinceNow: Double(minutes) * 60)
+        var count = 0
+        while rounds.map({ count < $0 }) ?? (Date() < end) {
+            count += 1
+            let round = plan.round()
+            // Before it is done: what ends this process leaves it.
+            let file = "\(directory)/round \(count).actions"
+            try Data(PlanText.text([round]).utf8).write(to: URL(filePath: file))
+            let violations = try runner.run(round)
+            say("round \(count): \(round.count) actions, \(violations.count) violations")
+            guard violations.isEmpty else {
+                runner.abandon()
+                try tell(round, violations)
+                return false
+            }
+            try FileManager.default.removeItem(atPath: file)
+        }
+        let violations = runner.end()
+        for violation in violations { say(violation) }
+        say(violations.isEmpty ? "chaos: nothing is wrong" : "chaos: seed \(seed)")
+        if violations.isEmpty && options["out"] == nil {
+            try FileManager.default.removeItem(atPath: directory)
+        }
+        return violations.isEmpty
+    }
+
+    func replay() throws -> Bool {
+        guard options.words.count == 2 else { throw SupportError("chaos replay FILE") }
+        let text = try String(contentsOfFile: options.words[1], encoding: .utf8)
+        let history = try History(file: "\(directory)/history.jsonl")
+        say("chaos: the history is in \(directory)")
+        let runner = try Runner(devices: devices, history: history)
+        for round in 1...options.number("times", 1) {
+            for actions in try PlanText.rounds(of: text) {
+                let violations = try runner.run(actions)
+                say("round \(round): \(actions.count) actions, \(violations.count) violations")
+                if violations.isEmpty { continue }
+                runner.abandon()
+                try tell(actions, violations)
+                return false
+            }
+        }
+        let violations = runner.end()
+        for violation in violations { say(violation) }
+        return violations.isEmpty
+    }
+
+    // MARK: A round that fails
+
+    private func tell(_ round: Round, _ violations: [Violation]) throws {
+        for violation in violations.prefix(40) { say(violation) }
+        let file = "\(directory)/failing.actions"
+        try Data(PlanText.text([round]).utf8).write(to: URL(filePath: file))
+        say("chaos: again: \(command) replay '\(file)'")
+        let minutes = options.number("shrink", 0)
+        guard minutes > 0 else { return }
+        let small = try shrink(round, as: Set(violations.map(\.kind)), minutes: minutes)
+        let shrunk = "\(directory)/shrunk.actions"
+        try Data(PlanText.text([small]).utf8).write(to: URL(filePath: shrunk))
+        say("chaos: \(small.count) actions are left:\n\(PlanText.text([small]))")
+        say("chaos: again: \(command) replay '\(shrunk)'")
+    }
+
+    /// On devices of its own, one round after the other: what one has broken must not be seen in
+    /// the next one, so they are new ones after each failure.
+    private func shrink(
+        _ round: Round, as kinds: Set<Violation.Kind>, minutes: Int
+    ) throws -> Round {
+        let end = Date(timeIntervalSinceNow: Double(minutes) * 60)
+        var runner: Runner?
+        defer { runner?.abandon() }
+        return try Shrink.shrunk(round, isOver: { Date() > end }) { candidate in
+            for _ in 0..<options.number("tries", 2) {
+                let present = try runner ?? Runner(devices: devices, history: History())
+                runner = present
+                let found = try present.run(candidate)
+                let fails = !kinds.isDisjoint(with: found.map(\.kind))
+                say("  \(candidate.count) actions: \(fails ? "fail" : "well")")
+                if found.isEmpty { continue }
+                present.abandon()
+                runner = nil
+                if fails { return true }
+            }
+            return false
+        }
+    }
+}

@@ -1,0 +1,65 @@
+import Foundation
+import Glibc
+import Support
+
+/// Breaks everything around real devices and a real hub, and asks whether a promise broke with it.
+///
+///     chaos run [--seed N] [--minutes M] [--rounds N] [--devices N] [--actions N] [--pause MS]
+///               [--out DIR] [--shrink MINUTES]
+///     chaos replay FILE [--times N] [--shrink MINUTES]     the actions of a run that failed
+///     chaos check HISTORY                                 judges a history, whoever wrote it
+///     chaos picture HISTORY DOCUMENT > life.svg           a document's life on all devices
+@main struct Chaos {
+    static func main() {
+        signal(SIGPIPE, SIG_IGN)
+        do {
+            let options = try Options(Array(CommandLine.arguments.dropFirst()))
+            let isWell: Bool
+            switch options.words.first {
+            case "run": isWell = try Campaign(options).run()
+            case "replay": isWell = try Campaign(options).replay()
+            case "check": isWell = try check(options)
+            default: throw SupportError("chaos run | replay FILE | check HISTORY")
+            }
+            exit(isWell ? 0 : 1)
+        } catch {
+            say("chaos: \(error)")
+            exit(2)
+        }
+    }
+
+    private static func check(_ options: Options) throws -> Bool {
+        guard options.words.count == 2 else { throw SupportError("chaos check HISTORY") }
+        let history = try Data(contentsOf: URL(filePath: options.words[1]))
+        let violations = Checker.violations(of: try Event.all(in: history))
+        for violation in violations { say(violation) }
+        say(violations.isEmpty ? "nothing is wrong" : "\(violations.count) violations")
+        return violations.isEmpty
+    }
+}
+
+/// Words, and `--name number`.
+struct Options {
+    private(set) var words: [String] = []
+    private var values: [String: String] = [:]
+
+    init(_ arguments: [String]) throws {
+        var rest = arguments[...]
+        while let word = rest.popFirst() {
+            if word.hasPrefix("--") {
+                guard let value = rest.popFirst() else { throw SupportError("\(word) what?") }
+                values[String(word.dropFirst(2))] = value
+            } else {
+                words.append(word)
+            }
+        }
+    }
+
+    subscript(_ name: String) -> String? { values[name] }
+    func number(_ name: String, _ usual: Int) -> Int { values[name].flatMap { Int($0) } ?? usual }
+}
+
+/// To standard output, at once: whoever waits for hours looks into a file.
+func say(_ line: some CustomStringConvertible) {
+    try? FileHandle.standardOutput.write(contentsOf: Data("\(line)\n".utf8))
+}

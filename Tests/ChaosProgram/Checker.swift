@@ -1,0 +1,209 @@
+/// Judges a history: what was promised, and what was found. Knows no clock, no file and no program.
+struct Checker {
+    private var violations: [Violation] = []
+    private let events: [Event]
+
+    static func violations(of events: [Event]) -> [Violation] {
+        let rounds = Dictionary(grouping: events, by: \.round)
+        return rounds.keys.sorted().flatMap { round in
+            var checker = Checker(events: rounds[round] ?? [])
+            checker.check()
+            return checker.violations
+        }
+    }
+
+    private init(events: [Event]) { self.events = events }
+
+    private mutating func note(
+        _ kind: Violation.Kind, _ event: Event, _ subject: String, _ message: String
+    ) {
+        let violation = Violation(
+            kind: kind, round: event.round, subject: subject, message: message)
+        if !violations.contains(violation) { violations.append(violation) }
+    }
+
+    private mutating func check() {
+        incidents()
+        checkOwnTrees()
+        checkWhatIsLeft()
+        // What was not settled differs, of course.
+        guard events.contains(where: { $0.kind == .settled }) else { return }
+        checkLosses()
+        checkInventions()
+        checkConflicts()
+        checkEquality()
+    }
+
+    // MARK: What speaks for itself
+
+    private mutating func incidents() {
+        for event in events {
+            let detail = event.detail ?? ""
+            switch event.kind {
+            case .died: note(.died, event, event.actor, detail)
+            case .hung: note(.hung, event, event.actor, detail)
+            case .unsettled: note(.unsettled, event, event.actor, detail)
+            case .examined where !event.isOK: note(.unsound, event, event.actor, detail)
+            default: break
+            }
+        }
+    }
+
+    // MARK: Nothing that was closed is lost
+
+    /// Of each device, the contents that it has as a file or as a version.
+    private func held() -> [String: Set<String>] {
+        var held: [String: Set<String>] = [:]
+        for event in events where event.kind == .item || event.kind == .version {
+            if let content = event.content { held[event.actor, default: []].insert(content) }
+        }
+        return held
+    }
+
+    private mutating func checkLosses() {
+        let held = held()
+        let all = held.values.reduce(into: Set<String>()) { $0.formUnion($1) }
+        let promised = Dictionary(
+            grouping: events.filter { $0.kind == .promised }, by: { $0.content ?? "" })
+        for event in events where event.kind == .did && event.isOK {
+            guard let content = event.content, event.verb.map(Checker.writes) == true,
+                held[event.actor]?.contains(content) != true
+            else { continue }
+            let said = (promised[content] ?? []).compactMap(\.detail).map { ", durable: \($0)" }
+            let place = all.contains(content) ? "only on another device" : "nowhere"
+            note(
+                .lost, event, event.path ?? "",
+                "\(event.writers ?? content) of \(event.actor), action "
+                    + "\(event.action ?? 0) (\(event.verb?.joined(separator: " ") ?? "")"
+                    + "\(said.joined())) is \(place)")
+        }
+    }
+
+    static func writes(_ verb: [String]) -> Bool { ["save", "change"].contains(verb.first) }
+
+    // MARK: Nobody invents anything
+
+    private mutating func checkInventions() {
+        var written: Set<String> = []
+        var unfinished: [String] = []
+        var mayBeEmpty = false
+        for event in events where event.verb.map(Checker.writes) == true {
+            if event.kind == .began || event.isOK, let content = event.content {
+                written.insert(content)
+            }
+            if event.kind == .did && event.detail == "excused" {
+                unfinished.append(event.writers ?? "")
+                mayBeEmpty = true
+            }
+        }
+        for event in events {
+            let isSeen =
+                event.kind == .item || event.kind == .version
+                || (event.kind == .did && event.isOK
+                    && ["read", "hold"].contains(event.verb?.first))
+            guard isSeen, let content = event.content, !written.contains(content) else { continue }
+            if event.detail?.hasPrefix("symlink") == true { continue }
+            let writers = event.writers ?? ""
+            // A program that was cut off in the middle of its save leaves what it had written.
+            if mayBeEmpty && ["", "…"].contains(writers) { continue }
+            if unfinished.contains(where: { !$0.isEmpty && writers.contains($0) }) { continue }
+            note(
+                .invented, event, "\(event.actor) \(event.path ?? "")",
+                "\(event.kind) \(event.detail ?? "") holds \(writers) (\(content))")
+        }
+    }
+
+    // MARK: No conflict is invented
+
+    private mutating func checkConflicts() {
+        let bases = Dictionary(
+            events.filter { $0.kind == .did && $0.isOK && $0.verb?.first == "change" }
+                .compactMap { event in event.content.map { ($0, event.base) } },
+            uniquingKeysWith: { first, _ in first })
+        let versions = events.filter { $0.kind == .version }
+        for event in versions where event.detail == "conflict" {
+            let path = event.path ?? ""
+            if Checker.owner(of: path) != nil {
+                note(
+                    .conflict, event, path,
+                    "\(event.writers ?? "") is in conflict on \(event.actor), where one device "
+                        + "alone worked")
+                continue
+            }
+            // What was changed by the handle that had read it knows it.
+            let successors = versions.filter {
+                $0.actor == event.actor && $0.document == event.document && $0.detail == "current"
+                    && event.content != nil && (bases[$0.content ?? ""] ?? nil) == event.content
+            }
+            if let current = successors.first {
+                note(
+                    .conflict, event, path,
+                    "\(event.writers ?? "") is in conflict with \(current.writers ?? ""), which was "
+                        + "made from it")
+            }
+        }
+        for event in events where event.kind == .item {
+            guard let path = event.path, Checker.owner(of: path) != nil, path.contains(" (dev")
+            else { continue }
+            note(.conflict, event, path, "a mark where one device alone worked, on \(event.actor)")
+        }
+    }
+
+    /// The only device that works at that path, if there is one.
+    static func owner(of path: String) -> String? {
+        let first = path.prefix { $0 != "/" }
+        guard first.hasPrefix("own"), Int(first.dropFirst(3)) != nil else { return nil }
+        return "dev\(first.dropFirst(3))"
+    }
+
+    // MARK: The trees
+
+    private mutating func checkOwnTrees() {
+        let devices = Set(events.map(\.actor)).filter { $0.hasPrefix("dev") }.sorted()
+        for device in devices {
+            var judge = OwnTreeJudge(device: device, events: events)
+            judge.run()
+            for (event, kind, message) in judge.findings {
+                note(kind, event, event.path ?? device, message)
+            }
+        }
+    }
+
+    /// By device and path: the kind, the mode and the content.
+    private func trees(_ kind: Event.Kind) -> [String: [String: String]] {
+        var trees: [String: [String: String]] = [:]
+        for event in events where event.kind == kind {
+            let about = "\(event.detail ?? "") \(event.writers ?? "") \(event.content ?? "")"
+            trees[event.actor, default: [:]][event.path ?? ""] = about
+        }
+        return trees
+    }
+
+    private mutating func checkEquality() {
+        let trees = trees(.item)
+        let devices = events.filter { $0.kind == .settled && $0.actor.hasPrefix("dev") }
+        guard let first = devices.first, let mine = trees[first.actor] else { return }
+        for other in devices.dropFirst() {
+            for (path, here, there) in Checker.differences(mine, trees[other.actor] ?? [:]) {
+                note(.tree, first, path, "\(here) on \(first.actor), \(there) on \(other.actor)")
+            }
+        }
+    }
+
+    private mutating func checkWhatIsLeft() {
+        let (before, after) = (trees(.item), trees(.left))
+        for (device, tree) in after.sorted(by: { $0.key < $1.key }) {
+            guard let event = events.first(where: { $0.actor == device }) else { continue }
+            for (path, then, now) in Checker.differences(before[device] ?? [:], tree) {
+                note(.changed, event, path, "\(then), and later \(now), on \(device)")
+            }
+        }
+    }
+
+    private static func differences(
+        _ one: [String: String], _ other: [String: String]
+    ) -> [(String, String, String)] {
+        Set(one.keys).union(other.keys).sorted().filter { one[$0] != other[$0] }
+            .map { ($0, one[$0] ?? "nothing", other[$0] ?? "nothing") }
+    }
+}

@@ -1,0 +1,176 @@
+import CLinux
+import Foundation
+import Glibc
+import Support
+import SystemCalls
+
+/// The programs of one device: does what an action says, and writes down what it was told.
+struct DevicePrograms {
+    let site: Site
+    let history: History
+    let round: Int
+    /// Those that read beside the others.
+    let readers: DispatchGroup
+
+    private var root: String { "\(site.volume.path)/r\(round)" }
+    private func place(_ path: String) -> String { "\(root)/\(path)" }
+    /// A content of an earlier round is another one, though its action's number be the same.
+    private var writer: String { "\(site.name)r\(round)" }
+
+    func perform(_ action: Action) {
+        site.waitUntilUp()
+        let faults = site.faultCount
+        var event = Event(.did, site.name)
+        event.action = action.number
+        event.verb = action.verb.words
+        event.path = action.verb.paths.first
+        do throws(Errno) {
+            try perform(action, &event)
+            if event.outcome == nil { event.outcome = "ok" }
+        } catch {
+            event.outcome = ProgramCalls.name(error)
+            let isOfTheLine = [ENETUNREACH, ETIMEDOUT].contains(error.code)
+            let isPlain = [ENOENT, EEXIST, ENOTEMPTY, ENOTDIR].contains(error.code)
+            if !isPlain && (faults != site.faultCount || isOfTheLine) { event.detail = "excused" }
+        }
+        if event.outcome == "beside" { return }
+        history.note(event)
+        if event.detail == "excused" { observe(action) }
+    }
+
+    private func began(_ event: Event) {
+        var event = event
+        event.kind = .began
+        history.note(event)
+    }
+
+    private func perform(_ action: Action, _ event: inout Event) throws(Errno) {
+        switch action.verb {
+        case .save(let path, let way, let size, let synced):
+            let whole = WholeContent(writer: writer, sequence: action.number)
+            let bytes = whole.bytes(length: size)
+            event.content = Content.name(bytes)
+            event.writers = Content.writers(bytes)
+            event.base = (try? ProgramCalls.read(place(path))).map(Content.name)
+            began(event)
+            try way.save(bytes, to: place(path), synced: synced)
+        case .change(let path, let way, let size):
+            var announced = event
+            defer { event = announced }
+            try ProgramCalls.change(
+                place(path), way, writer: writer, number: action.number, size: size
+            ) { old, new in
+                announced.base = Content.name(old)
+                announced.content = Content.name(new)
+                announced.writers = Content.writers(new)
+                began(announced)
+            }
+        case .read(let path):
+            let bytes = try ProgramCalls.read(place(path))
+            event.content = Content.name(bytes)
+            event.writers = Content.writers(bytes)
+        case .hold(let path, let milliseconds):
+            try hold(place(path), milliseconds, event)
+            event.outcome = "beside"
+        case .wait(let path, let durability): try wait(path, durability, &event)
+        case .restore(let path, let back): try restore(path, back, &event)
+        case .evict(let path): ask(&event, "evict", place(path))
+        case .pin(let path): ask(&event, "pin", place(path))
+        case .unpin(let path): ask(&event, "unpin", place(path))
+        default: try ProgramCalls.changeNames(action.verb, in: root)
+        }
+    }
+
+    /// By one handle, beside what the other programs do meanwhile.
+    private func hold(_ path: String, _ milliseconds: Int, _ event: Event) throws(Errno) {
+        let file = try ProgramCalls.opened(path, O_RDONLY)
+        let begun = ContinuousClock.now
+        readers.enter()
+        Thread {
+            defer { readers.leave() }
+            var event = event
+            do throws(Errno) {
+                var half = [UInt8](repeating: 0, count: 2_000)
+                let count = try check(cl_pread(file, &half, half.count, 0))
+                usleep(UInt32(milliseconds * 1_000))
+                let bytes =
+                    Data(half[..<count]) + (try ProgramCalls.rest(of: file, from: count))
+                event.content = Content.name(bytes)
+                event.writers = Content.writers(bytes)
+                // Who reads for longer than a turn lasts may see what the next one writes.
+                event.outcome =
+                    ContinuousClock.now - begun < .milliseconds(900) ? "ok" : "too late"
+            } catch { event.outcome = ProgramCalls.name(error) }
+            close(file)
+            history.note(event)
+        }.start()
+    }
+
+    // MARK: The product's tools
+
+    private func ask(_ event: inout Event, _ words: String...) {
+        var command = Command(Programs.fsctl, arguments: words)
+        command.timeoutSeconds = 100
+        let result = try? command.run()
+        event.outcome = result?.status == 0 ? "ok" : "status \(result?.status ?? -1)"
+    }
+
+    private func wait(_ path: String, _ durability: String, _ event: inout Event) throws(Errno) {
+        let before = Content.name(try ProgramCalls.read(place(path)))
+        ask(&event, "wait", "--durable", durability, "--timeout", "5", place(path))
+        guard event.isOK, let bytes = try? ProgramCalls.read(place(path)),
+            Content.name(bytes) == before
+        else { return }
+        var promise = event
+        promise.kind = .promised
+        promise.content = before
+        promise.writers = Content.writers(bytes)
+        promise.detail = durability
+        history.note(promise)
+    }
+
+    private func restore(_ path: String, _ back: Int, _ event: inout Event) throws(Errno) {
+        event.outcome = "no version"
+        let result = try? Programs.fsctl("versions", place(path), "--json").run()
+        let report = try? JSONSerialization.jsonObject(with: result?.outputData ?? Data())
+        let versions = (report as? [String: Any])?["versions"] as? [[String: Any]] ?? []
+        let numbers = versions.compactMap { $0["number"] as? Int }
+        guard numbers.count > back else { return }
+        ask(&event, "restore", place(path), "\(numbers[numbers.count - 1 - back])")
+        guard event.isOK else { return }
+        let bytes = try ProgramCalls.read(place(path))
+        event.content = Content.name(bytes)
+        event.writers = Content.writers(bytes)
+    }
+
+    // MARK: Looking again
+
+    /// After a fault nobody knows how far the action came: what is there now counts.
+    private func observe(_ action: Action) {
+        site.waitUntilUp()
+        for path in action.verb.paths {
+            for name in [path, path + "~", path + ".draft"] {
+                var event = Inventory.look(at: place(name), named: name, .observed, site.name)
+                event.action = action.number
+                event.detail = event.detail?.split(separator: " ").first.map(String.init)
+                history.note(event)
+            }
+        }
+    }
+}
+
+extension Verb {
+    /// What it is about, the document that it changes first.
+    var paths: [String] {
+        switch self {
+        case .save(let path, _, _, _), .change(let path, _, _), .remove(let path),
+            .makeDirectory(let path), .removeDirectory(let path), .symlink(let path, _),
+            .read(let path), .hold(let path, _), .wait(let path, _), .restore(let path, _),
+            .evict(let path), .pin(let path), .unpin(let path):
+            [path]
+        case .rename(let from, let to), .exchange(let from, let to), .link(let from, let to):
+            [from, to]
+        default: []
+        }
+    }
+}

@@ -1,0 +1,147 @@
+/// What is in a directory in which one device alone works, as POSIX says it must be.
+struct OwnTree {
+    indirect enum Node: Equatable {
+        case directory
+        case symlink(String)
+        /// Of an inode, so that a change shows under all its names.
+        case file(Int)
+    }
+
+    /// What a verb must answer.
+    enum Answer: Equatable {
+        case ok
+        case refused(String)
+    }
+
+    private(set) var nodes: [String: Node] = [:]
+    /// By inode; nil where nobody knows.
+    private(set) var contents: [Int: String?] = [:]
+    private var inodes = 0
+
+    init() { nodes[""] = .directory }
+
+    func content(_ path: String) -> String?? {
+        guard case .file(let inode)? = nodes[path] else { return nil }
+        return contents[inode] ?? nil
+    }
+
+    mutating func put(_ path: String, _ content: String?) {
+        inodes += 1
+        nodes[path] = .file(inodes)
+        contents[inodes] = .some(content)
+    }
+
+    mutating func rewrite(_ path: String, _ content: String?) {
+        guard case .file(let inode)? = nodes[path] else { return put(path, content) }
+        contents[inode] = .some(content)
+    }
+
+    /// What was seen there counts, whatever should have been there.
+    mutating func observe(_ path: String, _ kind: String, _ content: String?) {
+        switch kind {
+        case "file":
+            if content == nil || self.content(path) != .some(content) { put(path, content) }
+        case "directory": nodes[path] = .directory
+        case "symlink": nodes[path] = .symlink(content ?? "")
+        default: move(path, to: nil)
+        }
+    }
+
+    /// What the verb must answer, and what the tree is then. `content` is what it wrote.
+    mutating func apply(_ verb: Verb, content: String?) -> Answer {
+        switch verb {
+        case .save(let path, let way, _, _): return save(path, "\(way)", content)
+        case .change(let path, _, _):
+            return onFile(path) { $0.rewrite(path, content) }
+        case .rename(let from, let to): return rename(from, to)
+        case .exchange(let one, let other): return exchange(one, other)
+        case .remove(let path): return remove(path)
+        case .makeDirectory(let path): return create(path) { $0.nodes[path] = .directory }
+        case .removeDirectory(let path): return removeDirectory(path)
+        case .symlink(let path, let target):
+            return create(path) { $0.nodes[path] = .symlink(target) }
+        case .link(let from, let to):
+            guard let node = nodes[from] else { return missing }
+            return create(to) { $0.nodes[to] = node }
+        case .read(let path), .hold(let path, _): return onFile(path) { _ in }
+        default: return .ok
+        }
+    }
+
+    // MARK: Each verb
+
+    private var missing: Answer { .refused("ENOENT") }
+
+    private func parent(_ path: String) -> String {
+        String(path[..<(path.lastIndex(of: "/") ?? path.startIndex)])
+    }
+
+    private func hasRoom(_ path: String) -> Bool { nodes[parent(path)] == .directory }
+
+    private mutating func onFile(_ path: String, _ change: (inout OwnTree) -> Void) -> Answer {
+        guard case .file? = nodes[path] else { return missing }
+        change(&self)
+        return .ok
+    }
+
+    private mutating func create(_ path: String, _ change: (inout OwnTree) -> Void) -> Answer {
+        guard hasRoom(path) else { return missing }
+        guard nodes[path] == nil else { return .refused("EEXIST") }
+        change(&self)
+        return .ok
+    }
+
+    private mutating func save(_ path: String, _ way: String, _ content: String?) -> Answer {
+        guard hasRoom(path) else { return missing }
+        let old = nodes[path]
+        if way == "inPlace", old != nil {
+            rewrite(path, content)
+        } else {
+            put(path, content)
+            if old != nil && way == "backup" { nodes[path + "~"] = old }
+            if old != nil && way == "backupAndRemove" { nodes[path + "~"] = nil }
+        }
+        if way == "replace" || way == "exchange" { nodes[path + ".draft"] = nil }
+        return .ok
+    }
+
+    private mutating func rename(_ from: String, _ to: String) -> Answer {
+        guard let node = nodes[from], hasRoom(to) else { return missing }
+        if from == to || (nodes[to] == node && node != .directory) { return .ok }
+        if node == .directory, nodes.keys.contains(where: { $0.hasPrefix(to + "/") }) {
+            return .refused("ENOTEMPTY")
+        }
+        move(from, to: to)
+        return .ok
+    }
+
+    private mutating func exchange(_ one: String, _ other: String) -> Answer {
+        guard let first = nodes[one], let second = nodes[other] else { return missing }
+        nodes[one] = second
+        nodes[other] = first
+        return .ok
+    }
+
+    private mutating func remove(_ path: String) -> Answer {
+        guard nodes[path] != nil else { return missing }
+        nodes[path] = nil
+        return .ok
+    }
+
+    private mutating func removeDirectory(_ path: String) -> Answer {
+        guard nodes[path] != nil else { return missing }
+        if nodes.keys.contains(where: { $0.hasPrefix(path + "/") }) {
+            return .refused("ENOTEMPTY")
+        }
+        nodes[path] = nil
+        return .ok
+    }
+
+    /// With all below it; to nowhere, if `to` is nil.
+    private mutating func move(_ from: String, to: String?) {
+        for (path, node) in nodes where path == from || path.hasPrefix(from + "/") {
+            nodes[path] = nil
+            if let to { nodes[to + path.dropFirst(from.count)] = node }
+        }
+    }
+}

@@ -1,0 +1,159 @@
+import Support
+
+/// What is done in a run, from a seed alone: the same seed gives the same rounds everywhere.
+struct Plan {
+    /// How many devices there are, and how many actions a round has.
+    let devices: Int
+    let actions: Int
+    /// The mean pause between two actions of one device, in milliseconds.
+    let pause: Int
+    private var random: SeededRandom
+    private var number = 0
+    /// What was probably made in this round, by directory.
+    private var made: [String: [String]] = [:]
+
+    /// In `own0`, `own1`, … only that device does anything, so everything about it is known.
+    static func ownDirectory(_ device: Int) -> String { "own\(device)" }
+    static let sharedDirectory = "shared"
+
+    init(seed: UInt64, devices: Int = 3, actions: Int = 150, pause: Int = 60) {
+        random = SeededRandom(seed: seed)
+        (self.devices, self.actions, self.pause) = (devices, actions, pause)
+    }
+
+    mutating func round() -> Round {
+        var round: Round = []
+        var clocks = [Int](repeating: 0, count: devices)
+        // A round has some kinds of faults and not others: a mixture of all hides each one.
+        let faults = Fault.allCases.filter { _ in random.oneIn(3) }
+        made = [:]
+        for device in 0..<devices {
+            for directory in ["", "/x", "/y", "/x/z"] {
+                number += 1
+                let path = own(device) + directory
+                round.append(Action(number, at: 0, "dev\(device)", .makeDirectory(path)))
+            }
+        }
+        // Each device makes these: it is one directory in the end.
+        for (device, directory) in ["x", "y"].enumerated() where device < devices {
+            number += 1
+            let path = "\(Plan.sharedDirectory)/\(directory)"
+            round.append(Action(number, at: 0, "dev\(device)", .makeDirectory(path)))
+        }
+        for _ in 0..<actions {
+            let device = random.below(devices)
+            let isShared = random.oneIn(3)
+            clocks[device] += random.below(2 * pause + 1)
+            number += 1
+            let directory = isShared ? Plan.sharedDirectory : own(device)
+            round.append(
+                Action(number, at: clocks[device], "dev\(device)", verb(in: directory)))
+        }
+        let length = clocks.max() ?? 0
+        for fault in faults { round += occurrences(of: fault, until: length) }
+        round.sort { ($0.time, $0.number) < ($1.time, $1.number) }
+        number += 1
+        round.append(Action(number, at: length, "all", .settle))
+        return round
+    }
+
+    private func own(_ device: Int) -> String { Plan.ownDirectory(device) }
+
+    // MARK: What programs do
+
+    private static let names = ["a", "b", "c", "d.bin", "e.bin", "f"]
+    private static let directories = ["", "x/", "y/", "x/z/"]
+
+    private mutating func place(_ directory: String) -> String {
+        "\(directory)/\(random.pick(Plan.directories))\(random.pick(Plan.names))"
+    }
+
+    private mutating func size() -> Int {
+        switch random.below(20) {
+        case 0: 1_500_000 + random.below(300_000)
+        case 1, 2: 60_000 + random.below(60_000)
+        default: 4_000 + random.below(4_000)
+        }
+    }
+
+    /// One that is probably there, most of the time.
+    private mutating func existing(_ directory: String) -> String {
+        guard let known = made[directory], !random.oneIn(8) else { return place(directory) }
+        return random.pick(known)
+    }
+
+    private mutating func new(_ directory: String) -> String {
+        let path = random.oneIn(2) ? existing(directory) : place(directory)
+        made[directory, default: []].append(path)
+        return path
+    }
+
+    private mutating func verb(in directory: String) -> Verb {
+        switch random.below(40) {
+        case 0..<15:
+            let way = random.pick(SavePattern.allCases)
+            return .save(new(directory), way, size: size(), synced: random.oneIn(5))
+        case 15..<19:
+            return .change(existing(directory), random.pick(InPlace.allCases), size: size())
+        case 19..<23: return .rename(existing(directory), new(directory))
+        case 23: return .exchange(existing(directory), existing(directory))
+        case 24..<26: return .remove(existing(directory))
+        case 26..<31: return directoryVerb(in: directory)
+        case 31: return .link(existing(directory), place(directory))
+        case 32..<35:
+            return .wait(existing(directory), durability: random.oneIn(3) ? "hub" : "disk")
+        case 35: return .hold(existing(directory), milliseconds: 20 + random.below(300))
+        case 36: return .restore(existing(directory), back: 1 + random.below(3))
+        case 37: return .evict(existing(directory))
+        case 38:
+            let path = existing(directory)
+            return random.oneIn(2) ? .pin(path) : .unpin(path)
+        default: return .read(existing(directory))
+        }
+    }
+
+    private mutating func directoryVerb(in directory: String) -> Verb {
+        let path = "\(directory)/\(random.pick(["x", "y", "x/z"]))"
+        switch random.below(5) {
+        case 0: return .removeDirectory(path)
+        case 1: return .rename("\(directory)/x", "\(directory)/y")
+        case 2:
+            // Nothing is saved under these names: that would follow the link.
+            let link = "\(path)/link\(random.below(2))"
+            return random.oneIn(3) ? .remove(link) : .symlink(link, target: "nowhere")
+        default: return .makeDirectory(path)
+        }
+    }
+
+    // MARK: What goes wrong
+
+    private enum Fault: CaseIterable {
+        case deviceDies, deviceStops, hubDies, hubStops, lineCut, lineStalls, lineReset, offline
+    }
+
+    /// A few times in a round, each with its end; what has no end is mended when all settles.
+    private mutating func occurrences(of fault: Fault, until length: Int) -> Round {
+        var round: Round = []
+        for _ in 0..<(1 + random.below(2)) {
+            let start = random.below(max(length, 1))
+            let end = start + 100 + random.below(2_000)
+            let device = "dev\(random.below(devices))"
+            let (actor, verbs): (String, [Verb]) =
+                switch fault {
+                case .deviceDies: (device, [.kill, .start])
+                case .deviceStops: (device, [.stop, .go])
+                case .hubDies: ("hub", [.kill, .start])
+                case .hubStops: ("hub", [.stop, .go])
+                case .lineCut: (device, [.line(.cut), .line(.open)])
+                case .lineStalls: (device, [.line(.stall), .line(.open)])
+                case .lineReset: (device, [.line(.reset)])
+                case .offline: (device, [.offline, .online])
+                }
+            for (time, verb) in zip([start, end], verbs) {
+                number += 1
+                round.append(Action(number, at: time, actor, verb))
+            }
+        }
+        return round
+    }
+}

@@ -1,0 +1,129 @@
+import Foundation
+import Glibc
+import Support
+
+/// Does rounds of actions on real devices and a real hub, and writes the history.
+final class Runner {
+    let world: World
+    let history: History
+    private let settleSeconds: Double
+    private let settledRounds = 30
+    private var kept: [Int] = []
+
+    init(devices: Int, history: History, settleSeconds: Double = 120) throws {
+        self.history = history
+        self.settleSeconds = settleSeconds
+        world = try World(devices: devices, history: history)
+    }
+
+    /// What the history shows of the round, which is then forgotten.
+    func run(_ round: Round) throws -> [Violation] {
+        history.beginRound()
+        let number = history.round
+        try prepare(number)
+        perform(round, number)
+        let isSettled = settle(number)
+        let violations = Checker.violations(of: history.events(ofRound: number))
+        if violations.isEmpty && isSettled { kept.append(number) }
+        history.forget(round: number)
+        return violations
+    }
+
+    private func prepare(_ round: Int) throws {
+        let path = "r\(round)/\(Plan.sharedDirectory)"
+        try FileManager.default.createDirectory(
+            atPath: "\(world.sites[0].volume.path)/\(path)", withIntermediateDirectories: true)
+        for site in world.sites {
+            try wait(seconds: 60, for: "\(path) on \(site.name)") {
+                access("\(site.volume.path)/\(path)", F_OK) == 0 ? true : nil
+            }
+        }
+    }
+
+    // MARK: Doing
+
+    private func perform(_ round: Round, _ number: Int) {
+        let faults = DispatchQueue(label: "faults")
+        let group = DispatchGroup()
+        let readers = DispatchGroup()
+        let beginning = ContinuousClock.now
+        let programs = world.sites.map {
+            DevicePrograms(site: $0, history: history, round: number, readers: readers)
+        }
+        for action in round where action.verb != .settle {
+            let due = beginning + .milliseconds(action.time)
+            let early = (due - ContinuousClock.now) / .microseconds(1)
+            if early > 0 { usleep(UInt32(early)) }
+            if action.verb.isFault {
+                faults.async(group: group) { [world] in world.apply(action) }
+            } else if let device = action.device, programs.indices.contains(device) {
+                world.sites[device].programs.async(group: group) {
+                    programs[device].perform(action)
+                }
+            }
+        }
+        // A device that was killed is needed by the programs that wait for it.
+        faults.sync {}
+        world.mend()
+        for waited in [group, readers] where waited.wait(timeout: .now() + 240) != .success {
+            var event = Event(.hung, "all")
+            event.detail = "programs have not come back from a call after four minutes"
+            history.note(event)
+        }
+        world.mend()
+    }
+
+    // MARK: Settling
+
+    private func settle(_ round: Int) -> Bool {
+        if let waits = world.settle(seconds: settleSeconds) {
+            for (actor, what) in waits.sorted(by: { $0.key < $1.key }) {
+                var event = Event(.unsettled, actor)
+                event.detail = what
+                history.note(event)
+            }
+            return false
+        }
+        for site in world.sites {
+            let inventory = Inventory(site: site, history: history)
+            inventory.tree(ofRound: round, as: .item)
+            do { try inventory.versions(ofRound: round) } catch {
+                var event = Event(.examined, site.name)
+                event.outcome = "no versions"
+                event.detail = "\(error)"
+                history.note(event)
+            }
+        }
+        // Only now the round counts as settled: the checker then expects the inventory.
+        for site in world.sites { history.note(Event(.settled, site.name)) }
+        return true
+    }
+
+    /// A last look at the rounds that were well, and at everything as a whole.
+    func end() -> [Violation] {
+        history.beginRound()
+        let last = history.round
+        let looked = Array(kept.suffix(settledRounds))
+        for round in looked {
+            for site in world.sites {
+                Inventory(site: site, history: history).tree(ofRound: round, as: .left)
+            }
+        }
+        world.examineAndEnd()
+        return (looked + [last]).flatMap {
+            Checker.violations(of: history.events(ofRound: $0))
+        }
+    }
+
+    func abandon() { world.end() }
+}
+
+extension Verb {
+    /// What is done to processes and lines, and not by programs.
+    var isFault: Bool {
+        switch self {
+        case .kill, .start, .stop, .go, .line, .offline, .online: true
+        default: false
+        }
+    }
+}

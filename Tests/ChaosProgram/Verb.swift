@@ -1,0 +1,150 @@
+import Support
+
+/// How programs change a file that is there, without replacing it. `SavePattern` has the other ways.
+enum InPlace: String, CaseIterable, Sendable {
+    /// Opens the file and adds a content behind what it holds.
+    case append
+    /// Writes another content of the same length over the old one, in two halves.
+    case overwrite
+    /// The same by a shared mapping, which outlives the descriptor.
+    case map
+}
+
+/// What becomes of the line between a device and the hub.
+enum Line: String, CaseIterable, Sendable {
+    /// Bytes pass.
+    case open
+    /// All connections are closed, and new ones are refused.
+    case cut
+    /// Connections stay, and nothing passes.
+    case stall
+    /// All connections are reset once; new ones pass.
+    case reset
+}
+
+/// One thing that an actor does. Its text form is a few words, and parses back.
+enum Verb: Hashable, Sendable {
+    case save(String, SavePattern, size: Int, synced: Bool)
+    case change(String, InPlace, size: Int)
+    case rename(String, String)
+    case exchange(String, String)
+    case remove(String)
+    case makeDirectory(String)
+    case removeDirectory(String)
+    case symlink(String, target: String)
+    case link(String, String)
+    case read(String)
+    /// Reads half of a file, and the other half so many milliseconds later, by the same handle.
+    case hold(String, milliseconds: Int)
+    /// Asks `fsctl wait` until the file is so durable.
+    case wait(String, durability: String)
+    case restore(String, back: Int)
+    case evict(String)
+    case pin(String)
+    case unpin(String)
+    case offline
+    case online
+    /// Of a device's or the hub's process: SIGKILL, starting again, SIGSTOP and SIGCONT.
+    case kill
+    case start
+    case stop
+    case go
+    case line(Line)
+    /// Mends everything, waits until all devices are in step, and takes stock of them.
+    case settle
+
+    var words: [String] {
+        switch self {
+        case .save(let path, let way, let size, let synced):
+            ["save", path, "\(way)", "\(size)", synced ? "synced" : "unsynced"]
+        case .change(let path, let way, let size): ["change", path, way.rawValue, "\(size)"]
+        case .rename(let from, let to): ["rename", from, to]
+        case .exchange(let one, let other): ["exchange", one, other]
+        case .remove(let path): ["remove", path]
+        case .makeDirectory(let path): ["mkdir", path]
+        case .removeDirectory(let path): ["rmdir", path]
+        case .symlink(let path, let target): ["symlink", path, target]
+        case .link(let from, let to): ["link", from, to]
+        case .read(let path): ["read", path]
+        case .hold(let path, let milliseconds): ["hold", path, "\(milliseconds)"]
+        case .wait(let path, let durability): ["wait", path, durability]
+        case .restore(let path, let back): ["restore", path, "\(back)"]
+        case .evict(let path): ["evict", path]
+        case .pin(let path): ["pin", path]
+        case .unpin(let path): ["unpin", path]
+        case .offline: ["offline"]
+        case .online: ["online"]
+        case .kill: ["kill"]
+        case .start: ["start"]
+        case .stop: ["stop"]
+        case .go: ["go"]
+        case .line(let line): ["line", line.rawValue]
+        case .settle: ["settle"]
+        }
+    }
+
+    /// Nil when the words are no verb.
+    init?(words: [String]) {
+        let verb: Verb?
+        switch words.count {
+        case 1: verb = Verb(alone: words[0])
+        case 2: verb = Verb(words[0], of: words[1])
+        case 3: verb = Verb(words[0], words[1], words[2])
+        default: verb = Verb(long: words)
+        }
+        guard let verb else { return nil }
+        self = verb
+    }
+
+    private init?(alone word: String) {
+        let all: [Verb] = [.offline, .online, .kill, .start, .stop, .go, .settle]
+        guard let verb = all.first(where: { $0.words == [word] }) else { return nil }
+        self = verb
+    }
+
+    private init?(_ word: String, of path: String) {
+        switch word {
+        case "remove": self = .remove(path)
+        case "mkdir": self = .makeDirectory(path)
+        case "rmdir": self = .removeDirectory(path)
+        case "read": self = .read(path)
+        case "evict": self = .evict(path)
+        case "pin": self = .pin(path)
+        case "unpin": self = .unpin(path)
+        case "line":
+            guard let line = Line(rawValue: path) else { return nil }
+            self = .line(line)
+        default: return nil
+        }
+    }
+
+    private init?(_ word: String, _ path: String, _ other: String) {
+        switch word {
+        case "rename": self = .rename(path, other)
+        case "exchange": self = .exchange(path, other)
+        case "symlink": self = .symlink(path, target: other)
+        case "link": self = .link(path, other)
+        case "wait": self = .wait(path, durability: other)
+        case "hold", "restore":
+            guard let number = Int(other) else { return nil }
+            self = word == "hold"
+                ? .hold(path, milliseconds: number) : .restore(path, back: number)
+        default: return nil
+        }
+    }
+
+    private init?(long words: [String]) {
+        guard words.count > 3, let size = Int(words[3]) else { return nil }
+        switch (words[0], words.count) {
+        case ("save", 5):
+            guard let way = SavePattern.allCases.first(where: { "\($0)" == words[2] }),
+                ["synced", "unsynced"].contains(words[4])
+            else { return nil }
+            self = .save(words[1], way, size: size, synced: words[4] == "synced")
+        case ("change", 4):
+            guard let way = InPlace(rawValue: words[2]) else { return nil }
+            self = .change(words[1], way, size: size)
+        default: return nil
+        }
+    }
+}

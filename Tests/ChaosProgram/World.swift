@@ -1,0 +1,167 @@
+import Foundation
+import Glibc
+import Support
+
+/// The hub and the devices, and everything that can be done to them from outside.
+final class World: @unchecked Sendable {
+    let hub: HubProcess
+    let sites: [Site]
+    let history: History
+    private var hubIsUp = true
+
+    init(devices: Int, history: History) throws {
+        let hub = try HubProcess()
+        self.hub = hub
+        self.history = history
+        sites = try (0..<devices).map { try Site($0, hub: hub) }
+    }
+
+    func site(_ name: String) -> Site? { sites.first { $0.name == name } }
+
+    /// A fault, or its end. The thread that does this does nothing else meanwhile.
+    func apply(_ action: Action) {
+        var event = Event(.fault, action.actor)
+        event.action = action.number
+        event.verb = action.verb.words
+        event.detail = action.verb.words.joined(separator: " ")
+        history.note(event)
+        do {
+            if let site = site(action.actor) {
+                try apply(action.verb, to: site)
+            } else {
+                try applyToHub(action.verb)
+            }
+        } catch { died(action.actor, "\(action): \(error)") }
+    }
+
+    private func apply(_ verb: Verb, to site: Site) throws {
+        switch verb {
+        case .kill: try site.kill()
+        case .start: try site.start()
+        case .stop: site.signal(SIGSTOP)
+        case .go: site.signal(SIGCONT)
+        case .offline: site.set(offline: true)
+        case .online: site.set(offline: false)
+        case .line(let line): site.proxy.set(line)
+        default: break
+        }
+    }
+
+    private func applyToHub(_ verb: Verb) throws {
+        switch verb {
+        case .kill:
+            hubIsUp = false
+            try hub.kill9()
+        case .start:
+            if !hubIsUp { try hub.start() }
+            hubIsUp = true
+        case .stop: hub.send(SIGSTOP)
+        case .go: hub.send(SIGCONT)
+        default: break
+        }
+    }
+
+    private func died(_ actor: String, _ what: String) {
+        var event = Event(.died, actor)
+        event.detail = what
+        history.note(event)
+    }
+
+    /// Ends every fault. Who has died by himself is named.
+    func mend() {
+        for site in sites {
+            site.proxy.set(.open)
+            site.signal(SIGCONT)
+            if site.hasDied { died(site.name, "ended by itself: \(site.volume.said.suffix(800))") }
+            do { try site.start() } catch { died(site.name, "does not start: \(error)") }
+        }
+        hub.send(SIGCONT)
+        do { try applyToHub(.start) } catch { died("hub", "does not start: \(error)") }
+        for site in sites where site.isOffline { site.set(offline: false) }
+    }
+
+    // MARK: Being in step
+
+    /// Waits until nothing is on its way any more. Nil, or what it waits for, by device.
+    func settle(seconds: Double) -> [String: String]? {
+        var waits: [String: String] = [:]
+        var calm = 0
+        for site in sites {
+            _ = try? Programs.fsctl("wait", "--durable", "disk", "--timeout", "60", site.volume.path)
+                .run()
+        }
+        let done = try? wait(seconds: seconds, for: "all to be in step") { () -> Bool? in
+            waits = [:]
+            var cursors: Set<Int> = []
+            for site in sites {
+                if let why = unrest(of: site, &cursors) { waits[site.name] = why }
+            }
+            if waits.isEmpty && cursors.count > 1 { waits["all"] = "cursors \(cursors)" }
+            // Once may be between two steps.
+            calm = waits.isEmpty ? calm + 1 : 0
+            return calm > 4 ? true : nil
+        }
+        return done == nil ? waits : nil
+    }
+
+    private func unrest(of site: Site, _ cursors: inout Set<Int>) -> String? {
+        let report: VolumeLine.Object
+        do { report = try site.status() } catch { return "no answer: \(error)" }
+        guard let hub = report["hub"] as? VolumeLine.Object else { return "signed out" }
+        func count(_ key: String, of object: VolumeLine.Object) -> Int { object[key] as? Int ?? 0 }
+        let waiting = ["unsent", "sending", "due"].map { ($0, count($0, of: hub)) }
+            + ["pendingEvents", "waitingToBeCut"].map { ($0, count($0, of: report)) }
+        let (head, cursor) = (count("head", of: hub), count("cursor", of: hub))
+        cursors.insert(cursor)
+        if count("held", of: hub) > 0 {
+            _ = try? Programs.fsctl("brake", "--release", "--at", site.volume.path).run()
+            return "deletions that are held"
+        }
+        let open = waiting.filter { $0.1 > 0 }.map { "\($0.1) \($0.0)" }
+        let state = hub["state"] as? String ?? ""
+        let isScanning = report["scanning"] as? Bool == true
+        if open.isEmpty && state == "up" && head == cursor && !isScanning { return nil }
+        let reasons = [
+            hub["reason"] as? String ?? "", "\(hub["problems"] ?? "")", "\(hub["waiting"] ?? "")",
+            "\(report["problems"] ?? "")",
+        ]
+        return "\(open.joined(separator: ", ")), hub \(state), \(cursor) of \(head)"
+            + (isScanning ? ", scanning" : "") + " " + reasons.joined(separator: " ")
+    }
+
+    /// What each daemon's doctor and the hub's check say; takes everything down.
+    func examineAndEnd() {
+        for site in sites {
+            examined(site.name, Programs.fsctl("doctor", site.volume.path))
+            do { try site.volume.unmount() } catch { died(site.name, "unmounting: \(error)") }
+            site.end()
+        }
+        do {
+            try hub.stop()
+            try hub.check()
+        } catch {
+            var event = Event(.examined, "hub")
+            event.outcome = "unsound"
+            event.detail = "\(error)"
+            history.note(event)
+        }
+    }
+
+    func examined(_ actor: String, _ command: Command) {
+        var event = Event(.examined, actor)
+        do {
+            let result = try command.run()
+            event.outcome = result.status == 0 ? "ok" : "\(result.status)"
+            event.detail = result.status == 0 ? nil : result.output + result.errors
+        } catch {
+            event.outcome = "no end"
+            event.detail = "\(error)"
+        }
+        history.note(event)
+    }
+
+    func end() {
+        for site in sites { site.end() }
+        try? hub.kill9()
+    }
+}

@@ -1,0 +1,152 @@
+import Foundation
+import Testing
+
+@testable import chaos
+
+/// Histories of which it is known what is wrong with them.
+@Suite("The checker") struct CheckerTests {
+    /// One device saves twice where it alone works, both save where both work; all is well.
+    private func clean(_ change: (inout Told) -> Void = { _ in }) -> Told {
+        var told = Told()
+        told.act("dev0", "mkdir own0")
+        told.save("dev0", "own0/a", "A1")
+        told.save("dev0", "own0/a", "A2", base: "A1")
+        told.save("dev0", "shared/b", "B1")
+        told.act("dev1", "change shared/b append 10", content: "B2", base: "B1")
+        told.act("dev1", "read own0/a", content: "A2")
+        change(&told)
+        for actor in ["dev0", "dev1"] {
+            told.found(actor, "own0", nil, "directory 755")
+            told.found(actor, "own0/a", "A2")
+            told.found(actor, "shared/b", "B2")
+        }
+        told.version("dev0", "own0/a", "A1")
+        told.version("dev0", "own0/a", "A2", "current")
+        told.version("dev0", "shared/b", "B1")
+        told.version("dev1", "shared/b", "B2", "current")
+        told.settle()
+        return told
+    }
+
+    @Test("finds nothing in a history in which nothing is wrong") func nothing() {
+        #expect(clean().violations == [])
+    }
+
+    @Test("finds a save that is nowhere") func lost() {
+        let told = clean { $0.save("dev1", "shared/b", "B3") }
+        #expect(told.violations == [.lost])
+    }
+
+    @Test("finds a save that only another device has") func lostHere() {
+        let told = clean {
+            $0.save("dev1", "shared/b", "B3")
+            $0.version("dev0", "shared/b", "B3")
+        }
+        #expect(told.violations == [.lost])
+    }
+
+    @Test("owes nothing for a save that was cut off") func cutOff() {
+        let told = clean { $0.save("dev1", "shared/b", "B3", outcome: "ENOTCONN", detail: "excused") }
+        #expect(told.violations == [])
+    }
+
+    @Test("says what was said of a lost content's durability") func untrueDurability() {
+        let told = clean {
+            $0.save("dev1", "shared/b", "B3")
+            $0.add(.promised, "dev1") { ($0.path, $0.content, $0.detail) = ("shared/b", "B3", "hub") }
+        }
+        let violations = Checker.violations(of: told.events)
+        #expect(violations.count == 1)
+        #expect(violations.first?.message.contains("durable: hub") == true)
+    }
+
+    @Test("finds bytes that nobody wrote, in a version and by reading") func invented() {
+        #expect(clean { $0.version("dev0", "shared/b", "X") }.violations == [.invented])
+        let told = clean { $0.act("dev1", "read shared/b", content: "B1…") }
+        #expect(told.violations == [.invented])
+    }
+
+    @Test("takes what is left of a save that was cut off for that writer's") func torn() {
+        let told = clean {
+            $0.save("dev1", "shared/b", "B3", outcome: "ENOTCONN", detail: "excused")
+            $0.version("dev1", "shared/b", "B3…")
+        }
+        #expect(told.violations == [])
+    }
+
+    @Test("finds a conflict where one device alone works") func conflictWithItself() {
+        let told = clean { $0.version("dev1", "own0/a", "A1", "conflict") }
+        #expect(told.violations == [.conflict])
+    }
+
+    @Test("finds a conflict with what was made from it") func conflictWithSuccessor() {
+        let told = clean { $0.version("dev1", "shared/b", "B1", "conflict") }
+        #expect(told.violations == [.conflict])
+    }
+
+    @Test("takes two saves that did not see each other for a conflict") func conflict() {
+        let told = clean {
+            $0.save("dev0", "shared/b", "B3", base: "B1")
+            for actor in ["dev0", "dev1"] { $0.version(actor, "shared/b", "B3", "conflict") }
+        }
+        #expect(told.violations == [])
+    }
+
+    @Test("finds a name with a mark where one device alone works") func mark() {
+        let told = clean {
+            for actor in ["dev0", "dev1"] { $0.found(actor, "own0/a (dev0 2026-11-23)", "A1") }
+        }
+        #expect(Set(told.violations) == [.conflict, .tree])
+    }
+
+    @Test("finds trees that differ, and one that is not what its only device made of it")
+    func trees() {
+        #expect(clean { $0.found("dev1", "shared/c", "B1") }.violations == [.tree])
+        let told = clean { $0.act("dev0", "remove own0/a") }
+        #expect(told.violations == [.tree])
+    }
+
+    @Test("finds a refusal without a cause, and an answer that cannot be") func told() {
+        let refused = clean {
+            $0.save("dev0", "own0/b", "C", outcome: "EIO")
+        }
+        #expect(refused.violations == [.told])
+        #expect(clean { $0.act("dev0", "rmdir own0", outcome: "ok") }.violations.contains(.told))
+        #expect(clean { $0.act("dev0", "read own0/a", content: "A1") }.violations == [.told])
+    }
+
+    @Test("goes on from what was seen after a fault") func observed() {
+        let told = clean {
+            $0.act("dev0", "remove own0/a", outcome: "ENOTCONN", detail: "excused")
+            $0.add(.observed, "dev0") { ($0.path, $0.detail) = ("own0/a", "nothing") }
+            $0.save("dev0", "own0/a", "A2")
+        }
+        #expect(told.violations == [])
+    }
+
+    @Test("names what died, hung, did not settle or is not sound") func incidents() {
+        var told = clean()
+        for kind in [Event.Kind.died, .hung, .unsettled] { told.add(kind, "dev0") }
+        told.add(.examined, "hub") { $0.outcome = "unsound" }
+        told.add(.examined, "dev1") { $0.outcome = "ok" }
+        #expect(told.violations == [.died, .hung, .unsettled, .unsound])
+    }
+
+    @Test("finds what has changed since its round") func changed() {
+        var told = clean()
+        for (path, content) in [("own0/a", "A2"), ("shared/b", "B1")] {
+            told.add(.left, "dev0") {
+                ($0.path, $0.content, $0.writers) = (path, content, content)
+                $0.detail = "file 644"
+            }
+        }
+        told.add(.left, "dev0") { ($0.path, $0.detail) = ("own0", "directory 755") }
+        #expect(told.violations == [.changed])
+    }
+
+    @Test("reads a history from its lines") func lines() throws {
+        let events = clean().events
+        let text = events.map(\.line).reduce(into: Data()) { $0 += $1 }
+        #expect(try Event.all(in: text) == events)
+    }
+}

@@ -1,0 +1,60 @@
+import Foundation
+import Glibc
+import Support
+import SystemCalls
+import Testing
+
+@testable import chaos
+
+/// What the checker expects of POSIX is what a plain directory does.
+@Suite("What a tree must be") struct OwnTreeTests {
+    @Test("is what a directory on the disk is", arguments: [UInt64(11), 12, 13])
+    func same(seed: UInt64) throws {
+        let home = try TemporaryDirectory("own")
+        var plan = Plan(seed: seed, devices: 1, actions: 600)
+        var tree = OwnTree()
+        for action in plan.round() where action.verb.paths.first?.hasPrefix("own0") == true {
+            guard let (outcome, content) = try perform(action, in: home.path) else { continue }
+            let answer = tree.apply(action.verb, content: content)
+            #expect(answer == (outcome == "ok" ? .ok : .refused(outcome)), "\(action)")
+        }
+        let found = try FileManager.default.subpathsOfDirectory(atPath: home.path)
+        #expect(found.sorted() == tree.nodes.keys.filter { !$0.isEmpty }.sorted())
+        for path in found {
+            guard case .some(.some(let expected)) = tree.content(path) else { continue }
+            let bytes = try Data(contentsOf: URL(filePath: "\(home.path)/\(path)"))
+            #expect(Content.name(bytes) == expected, "\(path)")
+        }
+    }
+
+    /// Nil for what only Concord has.
+    private func perform(_ action: Action, in root: String) throws -> (String, String?)? {
+        var content: String?
+        do throws(Errno) {
+            guard try did(action, in: root, &content) else { return nil }
+            return ("ok", content)
+        } catch { return (ProgramCalls.name(error), content) }
+    }
+
+    private func did(
+        _ action: Action, in root: String, _ content: inout String?
+    ) throws(Errno) -> Bool {
+        switch action.verb {
+        case .save(let path, let way, let size, _):
+            let whole = WholeContent(writer: "dev0", sequence: action.number)
+            let bytes = whole.bytes(length: size)
+            content = Content.name(bytes)
+            try way.save(bytes, to: "\(root)/\(path)", synced: false)
+        case .change(let path, let way, let size):
+            var new: String?
+            defer { content = new }
+            try ProgramCalls.change(
+                "\(root)/\(path)", way, writer: "dev0", number: action.number, size: size
+            ) { new = Content.name($1) }
+        case .read(let path): content = Content.name(try ProgramCalls.read("\(root)/\(path)"))
+        case .wait, .restore, .evict, .pin, .unpin, .hold: return false
+        default: try ProgramCalls.changeNames(action.verb, in: root)
+        }
+        return true
+    }
+}
