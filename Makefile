@@ -6,6 +6,8 @@ SBINDIR ?= /sbin
 UNITDIR ?= /lib/systemd/system
 SOAK_MINUTES ?= 60
 DISK_MINUTES ?= 3
+CHAOS_MINUTES ?= 120
+CHAOS_SEED ?=
 MOUNTPOINT ?= $(HOME)/Concord
 SECOND ?= $(HOME)/Concord-second
 BASE ?= $(HOME)/.local/share/concord
@@ -15,7 +17,7 @@ TEST_DEPS = acl attr btrfs-progs dbus e2fsprogs emacs-nox git libglib2.0-bin nan
 RELEASE = swift build -c release --static-swift-stdlib
 BIN = .build/release
 
-.PHONY: help run demo deps test-deps build test bench bench-million soak check format install uninstall clean
+.PHONY: help run demo deps test-deps build test bench bench-million soak chaos check format install uninstall clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -42,6 +44,10 @@ test: test-deps ## every test; fails also when one leaves a mount, process or fi
 soak: test-deps ## random operations and kill -9 for SOAK_MINUTES (60), a full disk for DISK_MINUTES (3)
 	CONCORD_SOAK_MINUTES=$(SOAK_MINUTES) CONCORD_DISK_MINUTES=$(DISK_MINUTES) \
 		Tests/run --filter "Soak|RandomTests|TurnTakingTests|AppendingTests|RandomEditTests|ManagedDocumentTests"
+
+chaos: test-deps ## break everything around three devices and a hub for CHAOS_MINUTES (120), from CHAOS_SEED
+	swift build
+	.build/debug/chaos run --minutes $(CHAOS_MINUTES) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) --shrink 20
 
 bench: build test-deps ## this mount beside the disk, a bare FUSE mirror, and what else keeps two devices equal
 	Tests/Bench/bench --concord $(BIN)/concord

@@ -22,7 +22,9 @@ struct Campaign {
     private var command: String { CommandLine.arguments.first ?? "chaos" }
 
     func run() throws -> Bool {
-        let (minutes, rounds) = (options.number("minutes", 5), options["rounds"].flatMap { Int($0) })
+        let (minutes, rounds) = (
+            options.number("minutes", 5), options["rounds"].flatMap { Int($0) }
+        )
         var plan = Plan(
             seed: seed, devices: devices, actions: options.number("actions", 150),
             pause: options.number("pause", 60))
@@ -85,7 +87,7 @@ struct Campaign {
         say("chaos: again: \(command) replay '\(file)'")
         let minutes = options.number("shrink", 0)
         guard minutes > 0 else { return }
-        let small = try shrink(round, as: Set(violations.map(\.kind)), minutes: minutes)
+        let small = try shrink(round, violations, minutes: minutes)
         let shrunk = "\(directory)/shrunk.actions"
         try Data(PlanText.text([small]).utf8).write(to: URL(filePath: shrunk))
         say("chaos: \(small.count) actions are left:\n\(PlanText.text([small]))")
@@ -95,24 +97,28 @@ struct Campaign {
     /// On devices of its own, one round after the other: what one has broken must not be seen in
     /// the next one, so they are new ones after each failure.
     private func shrink(
-        _ round: Round, as kinds: Set<Violation.Kind>, minutes: Int
+        _ round: Round, _ violations: [Violation], minutes: Int
     ) throws -> Round {
         let end = Date(timeIntervalSinceNow: Double(minutes) * 60)
+        let kinds = Set(violations.map(\.kind))
+        let subjects = violations.flatMap { $0.subject.split(separator: " ").map(String.init) }
         var runner: Runner?
         defer { runner?.abandon() }
-        return try Shrink.shrunk(round, isOver: { Date() > end }) { candidate in
+        func fails(_ candidate: Round) throws -> Bool {
             for _ in 0..<options.number("tries", 2) {
                 let present = try runner ?? Runner(devices: devices, history: History())
                 runner = present
                 let found = try present.run(candidate)
-                let fails = !kinds.isDisjoint(with: found.map(\.kind))
-                say("  \(candidate.count) actions: \(fails ? "fail" : "well")")
+                let isSame = !kinds.isDisjoint(with: found.map(\.kind))
+                say("  \(candidate.count) actions: \(isSame ? "fail" : "well")")
                 if found.isEmpty { continue }
                 present.abandon()
                 runner = nil
-                if fails { return true }
+                if isSame { return true }
             }
             return false
         }
+        return try Shrink.shrunk(
+            round, about: subjects, isOver: { Date() > end }, fails: fails)
     }
 }

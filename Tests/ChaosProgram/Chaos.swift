@@ -8,10 +8,12 @@ import Support
 ///               [--out DIR] [--shrink MINUTES]
 ///     chaos replay FILE [--times N] [--shrink MINUTES]     the actions of a run that failed
 ///     chaos check HISTORY                                 judges a history, whoever wrote it
-///     chaos picture HISTORY DOCUMENT > life.svg           a document's life on all devices
+///     chaos picture HISTORY DOCUMENT [--round N] > life.svg    a document's life on all devices
 @main struct Chaos {
     static func main() {
         signal(SIGPIPE, SIG_IGN)
+        let interruptions = [SIGINT, SIGTERM].map(endingEverything)
+        defer { for interruption in interruptions { interruption.cancel() } }
         do {
             let options = try Options(Array(CommandLine.arguments.dropFirst()))
             let isWell: Bool
@@ -19,13 +21,28 @@ import Support
             case "run": isWell = try Campaign(options).run()
             case "replay": isWell = try Campaign(options).replay()
             case "check": isWell = try check(options)
-            default: throw SupportError("chaos run | replay FILE | check HISTORY")
+            case "picture": isWell = try picture(options)
+            default:
+                throw SupportError(
+                    "chaos run | replay FILE | check HISTORY | picture HISTORY DOCUMENT")
             }
             exit(isWell ? 0 : 1)
         } catch {
             say("chaos: \(error)")
             exit(2)
         }
+    }
+
+    /// An interrupted run leaves no mount and no process behind.
+    private static func endingEverything(on number: Int32) -> any DispatchSourceSignal {
+        signal(number, SIG_IGN)
+        let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
+        source.setEventHandler {
+            World.present.withLock { $0?.end() }
+            exit(130)
+        }
+        source.resume()
+        return source
     }
 
     private static func check(_ options: Options) throws -> Bool {
@@ -35,6 +52,15 @@ import Support
         for violation in violations { say(violation) }
         say(violations.isEmpty ? "nothing is wrong" : "\(violations.count) violations")
         return violations.isEmpty
+    }
+
+    private static func picture(_ options: Options) throws -> Bool {
+        guard options.words.count == 3 else { throw SupportError("chaos picture HISTORY DOCUMENT") }
+        let history = try Data(contentsOf: URL(filePath: options.words[1]))
+        let round = options["round"].flatMap { Int($0) }
+        let events = try Event.all(in: history).filter { round == nil || $0.round == round }
+        say(Picture(of: options.words[2], events: events).svg)
+        return true
     }
 }
 

@@ -65,10 +65,16 @@ struct Checker {
         let all = held.values.reduce(into: Set<String>()) { $0.formUnion($1) }
         let promised = Dictionary(
             grouping: events.filter { $0.kind == .promised }, by: { $0.content ?? "" })
-        for event in events where event.kind == .did && event.isOK {
+        for (index, event) in events.enumerated() where event.kind == .did && event.isOK {
             guard let content = event.content, event.verb.map(Checker.writes) == true,
                 held[event.actor]?.contains(content) != true
             else { continue }
+            if isRolledBack(event.actor, after: index) {
+                // An older store knows of what came later only what the hub can tell: what was
+                // promised to be there.
+                let isPromised = promised[content]?.contains { $0.detail == "hub" } == true
+                if !isPromised || all.contains(content) { continue }
+            }
             let said = (promised[content] ?? []).compactMap(\.detail).map { ", durable: \($0)" }
             let place = all.contains(content) ? "only on another device" : "nowhere"
             note(
@@ -76,6 +82,12 @@ struct Checker {
                 "\(event.writers ?? content) of \(event.actor), action "
                     + "\(event.action ?? 0) (\(event.verb?.joined(separator: " ") ?? "")"
                     + "\(said.joined())) is \(place)")
+        }
+    }
+
+    private func isRolledBack(_ actor: String, after index: Int) -> Bool {
+        events[index...].contains {
+            $0.kind == .fault && $0.actor == actor && $0.verb == ["roll-back"]
         }
     }
 
@@ -96,7 +108,8 @@ struct Checker {
                 mayBeEmpty = true
             }
         }
-        for event in events {
+        for (index, event) in events.enumerated() {
+            if event.verb?.first == "hold", isWrittenMeanwhile(event, index) { continue }
             let isSeen =
                 event.kind == .item || event.kind == .version
                 || (event.kind == .did && event.isOK
@@ -111,6 +124,17 @@ struct Checker {
                 .invented, event, "\(event.actor) \(event.path ?? "")",
                 "\(event.kind) \(event.detail ?? "") holds \(writers) (\(content))")
         }
+    }
+
+    /// Who reads for some time does not wait for a program of the same process that writes in
+    /// place.
+    private func isWrittenMeanwhile(_ read: Event, _ index: Int) -> Bool {
+        for event in events[..<index].reversed() where event.actor == read.actor {
+            if event.kind == .began && event.action == read.action { return false }
+            let isInPlace = event.verb?.first == "change" || event.verb?.contains("inPlace") == true
+            if isInPlace && (event.kind == .began || event.kind == .did) { return true }
+        }
+        return true
     }
 
     // MARK: No conflict is invented
@@ -138,8 +162,8 @@ struct Checker {
             if let current = successors.first {
                 note(
                     .conflict, event, path,
-                    "\(event.writers ?? "") is in conflict with \(current.writers ?? ""), which was "
-                        + "made from it")
+                    "\(event.writers ?? "") is in conflict with \(current.writers ?? ""), "
+                        + "which was made from it")
             }
         }
         for event in events where event.kind == .item {

@@ -10,7 +10,8 @@ enum Content {
         bytes.withUnsafeBytes { raw in
             var at = 0
             while at + 8 <= raw.count {
-                sum = (sum ^ raw.loadUnaligned(fromByteOffset: at, as: UInt64.self))
+                sum =
+                    (sum ^ raw.loadUnaligned(fromByteOffset: at, as: UInt64.self))
                     &* 0x100_0000_01b3
                 sum ^= sum >> 29
                 at += 8

@@ -85,6 +85,7 @@ struct DevicePrograms {
     private func hold(_ path: String, _ milliseconds: Int, _ event: Event) throws(Errno) {
         let file = try ProgramCalls.opened(path, O_RDONLY)
         let begun = ContinuousClock.now
+        began(event)
         readers.enter()
         Thread {
             defer { readers.leave() }

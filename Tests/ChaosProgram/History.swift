@@ -42,8 +42,8 @@ final class History: Sendable {
         }
     }
 
-    /// What is judged is not needed any more, but for the trees, at which a later look is taken; the
-    /// file has all of it.
+    /// What is judged is not needed any more, but for the trees, at which a later look is taken;
+    /// the file has all of it.
     func forget(round: Int) {
         state.withLock { state in
             state.events.removeAll { $0.round == round && $0.kind != .item }

@@ -17,6 +17,8 @@ struct OwnTreeJudge {
         // A directory that was never made is not missed.
         guard events.contains(where: { $0.actor == device && concerns($0) }) else { return }
         for event in events where event.actor == device && concerns(event) {
+            // From then on nobody knows what is there.
+            if rollBack.map({ event.at >= $0 }) == true { return }
             switch event.kind {
             case .did: follow(event)
             case .observed: see(event)
@@ -24,6 +26,14 @@ struct OwnTreeJudge {
             }
         }
         if events.contains(where: { $0.kind == .settled && $0.actor == device }) { compare() }
+    }
+
+    private var rollBack: Int? {
+        events.first { $0.kind == .fault && $0.actor == device && $0.verb == ["roll-back"] }?.at
+    }
+
+    private var hubIsRolledBack: Bool {
+        events.contains { $0.kind == .fault && $0.actor == "hub" && $0.verb == ["roll-back"] }
     }
 
     private func concerns(_ event: Event) -> Bool {
@@ -89,9 +99,11 @@ struct OwnTreeJudge {
         for path in Set(found.keys).union(tree.nodes.keys).sorted() where path != "" {
             let (expected, content) = expectation(path)
             let seen = found[path]
-            let isSame = expected == (seen?.0 ?? "nothing")
+            let isSame =
+                expected == (seen?.0 ?? "nothing")
                 && (content == nil || content == seen?.1)
-            if isSame { continue }
+            // A hub that comes back as it was infers no deletion: what went since may be back.
+            if isSame || (expected == "nothing" && hubIsRolledBack) { continue }
             var event = seen?.2 ?? anchor
             event.path = path
             findings.append(

@@ -25,7 +25,9 @@ struct Plan {
         var round: Round = []
         var clocks = [Int](repeating: 0, count: devices)
         // A round has some kinds of faults and not others: a mixture of all hides each one.
-        let faults = Fault.allCases.filter { _ in random.oneIn(3) }
+        let faults = Fault.allCases.filter { fault in
+            random.oneIn(fault == .deviceRolledBack || fault == .hubRolledBack ? 8 : 3)
+        }
         made = [:]
         for device in 0..<devices {
             for directory in ["", "/x", "/y", "/x/z"] {
@@ -42,12 +44,20 @@ struct Plan {
         }
         for _ in 0..<actions {
             let device = random.below(devices)
-            let isShared = random.oneIn(3)
+            let isShared = random.below(5) < 2
             clocks[device] += random.below(2 * pause + 1)
             number += 1
             let directory = isShared ? Plan.sharedDirectory : own(device)
-            round.append(
-                Action(number, at: clocks[device], "dev\(device)", verb(in: directory)))
+            let verb = verb(in: directory)
+            // Only what is at the hub can be evicted.
+            if case .evict(let path) = verb {
+                round.append(
+                    Action(
+                        number, at: clocks[device], "dev\(device)",
+                        .wait(path, durability: "hub")))
+                number += 1
+            }
+            round.append(Action(number, at: clocks[device], "dev\(device)", verb))
         }
         let length = clocks.max() ?? 0
         for fault in faults { round += occurrences(of: fault, until: length) }
@@ -65,7 +75,11 @@ struct Plan {
     private static let directories = ["", "x/", "y/", "x/z/"]
 
     private mutating func place(_ directory: String) -> String {
-        "\(directory)/\(random.pick(Plan.directories))\(random.pick(Plan.names))"
+        // Where all work, they shall meet.
+        if directory == Plan.sharedDirectory {
+            return "\(directory)/\(random.pick(["a", "b", "c.bin", "x/a", "y/b"]))"
+        }
+        return "\(directory)/\(random.pick(Plan.directories))\(random.pick(Plan.names))"
     }
 
     private mutating func size() -> Int {
@@ -103,7 +117,7 @@ struct Plan {
         case 32..<35:
             return .wait(existing(directory), durability: random.oneIn(3) ? "hub" : "disk")
         case 35: return .hold(existing(directory), milliseconds: 20 + random.below(300))
-        case 36: return .restore(existing(directory), back: 1 + random.below(3))
+        case 36: return .restore(existing(directory), back: random.oneIn(3) ? 2 : 1)
         case 37: return .evict(existing(directory))
         case 38:
             let path = existing(directory)
@@ -129,6 +143,7 @@ struct Plan {
 
     private enum Fault: CaseIterable {
         case deviceDies, deviceStops, hubDies, hubStops, lineCut, lineStalls, lineReset, offline
+        case deviceRolledBack, hubRolledBack
     }
 
     /// A few times in a round, each with its end; what has no end is mended when all settles.
@@ -148,6 +163,8 @@ struct Plan {
                 case .lineStalls: (device, [.line(.stall), .line(.open)])
                 case .lineReset: (device, [.line(.reset)])
                 case .offline: (device, [.offline, .online])
+                case .deviceRolledBack: (device, [.keep, .rollBack])
+                case .hubRolledBack: ("hub", [.keep, .rollBack])
                 }
             for (time, verb) in zip([start, end], verbs) {
                 number += 1

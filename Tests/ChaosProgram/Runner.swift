@@ -14,6 +14,7 @@ final class Runner {
         self.history = history
         self.settleSeconds = settleSeconds
         world = try World(devices: devices, history: history)
+        World.present.withLock { [world] in $0 = world }
     }
 
     /// What the history shows of the round, which is then forgotten.
@@ -110,19 +111,23 @@ final class Runner {
             }
         }
         world.examineAndEnd()
+        World.present.withLock { $0 = nil }
         return (looked + [last]).flatMap {
             Checker.violations(of: history.events(ofRound: $0))
         }
     }
 
-    func abandon() { world.end() }
+    func abandon() {
+        world.end()
+        World.present.withLock { $0 = nil }
+    }
 }
 
 extension Verb {
     /// What is done to processes and lines, and not by programs.
     var isFault: Bool {
         switch self {
-        case .kill, .start, .stop, .go, .line, .offline, .online: true
+        case .kill, .start, .stop, .go, .line, .offline, .online, .keep, .rollBack: true
         default: false
         }
     }

@@ -1,6 +1,7 @@
 /// Leaves out of a failing round what it fails without.
 enum Shrink {
-    /// Delta debugging: halves, then smaller and smaller parts, as long as what is left still fails.
+    /// Delta debugging: halves, then smaller and smaller parts, as long as what is left still
+    /// fails.
     /// - Parameters:
     ///   - fails: Whether these actions, in this order, still fail.
     ///   - isOver: Whether there is no time left; what is found by then is given back.
@@ -28,14 +29,42 @@ enum Shrink {
         return left
     }
 
-    /// The round without some actions: its end stays, and what is done to programs and lines stays
-    /// in its order.
+    /// The round without some actions; its end stays, and the others stay in their order.
+    /// - Parameter subjects: What went wrong is about these paths or devices: what has to do with
+    ///   them is tried alone first, because each try takes seconds.
     static func shrunk(
-        _ round: Round, isOver: () -> Bool = { false }, fails: (Round) throws -> Bool
+        _ round: Round, about subjects: [String], isOver: () -> Bool,
+        fails: (Round) throws -> Bool
     ) rethrows -> Round {
         let ending = round.filter { $0.verb == .settle }
-        let actions = round.filter { $0.verb != .settle }
+        var actions = round.filter { $0.verb != .settle }
+        for guess in guesses(subjects) where !isOver() {
+            let rest = actions.filter(guess)
+            if rest.isEmpty || rest.count == actions.count { continue }
+            if try fails(rest + ending) { actions = rest }
+        }
         let left = try smallest(actions, isOver: isOver) { try fails($0 + ending) }
         return left + ending
+    }
+
+    /// What to keep, the most daring first.
+    private static func guesses(_ subjects: [String]) -> [(Action) -> Bool] {
+        let directories = Set(
+            subjects.compactMap { $0.split(separator: "/").first.map(String.init) })
+        func isThere(_ action: Action) -> Bool {
+            directories.contains { directory in
+                action.actor == directory
+                    || action.verb.paths.contains { $0.hasPrefix(directory) }
+            }
+        }
+        func isNamed(_ action: Action) -> Bool {
+            if case .makeDirectory = action.verb { return isThere(action) }
+            return action.verb.paths.contains(where: subjects.contains)
+        }
+        return [
+            { isNamed($0) }, { isNamed($0) || $0.verb.isFault },
+            { isThere($0) && !$0.verb.isFault }, { isThere($0) || $0.verb.isFault },
+            { !$0.verb.isFault },
+        ]
     }
 }

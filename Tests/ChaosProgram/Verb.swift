@@ -1,6 +1,7 @@
 import Support
 
-/// How programs change a file that is there, without replacing it. `SavePattern` has the other ways.
+/// How programs change a file that is there, without replacing it. `SavePattern` has the other
+/// ways.
 enum InPlace: String, CaseIterable, Sendable {
     /// Opens the file and adds a content behind what it holds.
     case append
@@ -50,6 +51,10 @@ enum Verb: Hashable, Sendable {
     case stop
     case go
     case line(Line)
+    /// Of a device or the hub: a copy of its store as it is when it dies now, and that copy put
+    /// back.
+    case keep
+    case rollBack
     /// Mends everything, waits until all devices are in step, and takes stock of them.
     case settle
 
@@ -79,6 +84,8 @@ enum Verb: Hashable, Sendable {
         case .stop: ["stop"]
         case .go: ["go"]
         case .line(let line): ["line", line.rawValue]
+        case .keep: ["keep"]
+        case .rollBack: ["roll-back"]
         case .settle: ["settle"]
         }
     }
@@ -97,7 +104,9 @@ enum Verb: Hashable, Sendable {
     }
 
     private init?(alone word: String) {
-        let all: [Verb] = [.offline, .online, .kill, .start, .stop, .go, .settle]
+        let all: [Verb] = [
+            .offline, .online, .kill, .start, .stop, .go, .keep, .rollBack, .settle,
+        ]
         guard let verb = all.first(where: { $0.words == [word] }) else { return nil }
         self = verb
     }
@@ -127,7 +136,8 @@ enum Verb: Hashable, Sendable {
         case "wait": self = .wait(path, durability: other)
         case "hold", "restore":
             guard let number = Int(other) else { return nil }
-            self = word == "hold"
+            self =
+                word == "hold"
                 ? .hold(path, milliseconds: number) : .restore(path, back: number)
         default: return nil
         }

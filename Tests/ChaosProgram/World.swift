@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import Support
+import Synchronization
 
 /// The hub and the devices, and everything that can be done to them from outside.
 final class World: @unchecked Sendable {
@@ -8,6 +9,8 @@ final class World: @unchecked Sendable {
     let sites: [Site]
     let history: History
     private var hubIsUp = true
+    /// What an interrupted run has to take away.
+    static let present = Mutex<World?>(nil)
 
     init(devices: Int, history: History) throws {
         let hub = try HubProcess()
@@ -43,6 +46,15 @@ final class World: @unchecked Sendable {
         case .offline: site.set(offline: true)
         case .online: site.set(offline: false)
         case .line(let line): site.proxy.set(line)
+        case .keep:
+            try site.kill()
+            try StoreCopy(of: site.volume.store).make()
+            try site.start()
+        case .rollBack:
+            try site.kill()
+            umount2(site.volume.path, Int32(MNT_DETACH))
+            try StoreCopy(of: site.volume.store).putBack()
+            try site.start()
         default: break
         }
     }
@@ -57,6 +69,11 @@ final class World: @unchecked Sendable {
             hubIsUp = true
         case .stop: hub.send(SIGSTOP)
         case .go: hub.send(SIGCONT)
+        case .keep, .rollBack:
+            try applyToHub(.kill)
+            let copy = StoreCopy(of: hub.data)
+            try verb == .keep ? copy.make() : copy.putBack()
+            try applyToHub(.start)
         default: break
         }
     }
@@ -87,8 +104,10 @@ final class World: @unchecked Sendable {
         var waits: [String: String] = [:]
         var calm = 0
         for site in sites {
-            _ = try? Programs.fsctl("wait", "--durable", "disk", "--timeout", "60", site.volume.path)
-                .run()
+            _ = try? Programs.fsctl(
+                "wait", "--durable", "disk", "--timeout", "60", site.volume.path
+            )
+            .run()
         }
         let done = try? wait(seconds: seconds, for: "all to be in step") { () -> Bool? in
             waits = [:]
@@ -109,7 +128,8 @@ final class World: @unchecked Sendable {
         do { report = try site.status() } catch { return "no answer: \(error)" }
         guard let hub = report["hub"] as? VolumeLine.Object else { return "signed out" }
         func count(_ key: String, of object: VolumeLine.Object) -> Int { object[key] as? Int ?? 0 }
-        let waiting = ["unsent", "sending", "due"].map { ($0, count($0, of: hub)) }
+        let waiting =
+            ["unsent", "sending", "due"].map { ($0, count($0, of: hub)) }
             + ["pendingEvents", "waitingToBeCut"].map { ($0, count($0, of: report)) }
         let (head, cursor) = (count("head", of: hub), count("cursor", of: hub))
         cursors.insert(cursor)
@@ -163,5 +183,25 @@ final class World: @unchecked Sendable {
     func end() {
         for site in sites { site.end() }
         try? hub.kill9()
+    }
+}
+
+/// A copy beside a directory, which takes its place later.
+private struct StoreCopy {
+    private let directory: String
+    private var copy: String { directory + "-kept" }
+
+    init(of directory: String) { self.directory = directory }
+
+    func make() throws {
+        try Command("rm", "-rf", copy).succeed()
+        try Command("cp", "-a", directory, copy).succeed()
+    }
+
+    /// Nothing happens where there is none.
+    func putBack() throws {
+        guard FileManager.default.fileExists(atPath: copy) else { return }
+        try Command("rm", "-rf", "--one-file-system", directory).succeed()
+        try Command("mv", copy, directory).succeed()
     }
 }

@@ -46,14 +46,18 @@ import Testing
     }
 
     @Test("owes nothing for a save that was cut off") func cutOff() {
-        let told = clean { $0.save("dev1", "shared/b", "B3", outcome: "ENOTCONN", detail: "excused") }
+        let told = clean {
+            $0.save("dev1", "shared/b", "B3", outcome: "ENOTCONN", detail: "excused")
+        }
         #expect(told.violations == [])
     }
 
     @Test("says what was said of a lost content's durability") func untrueDurability() {
         let told = clean {
             $0.save("dev1", "shared/b", "B3")
-            $0.add(.promised, "dev1") { ($0.path, $0.content, $0.detail) = ("shared/b", "B3", "hub") }
+            $0.add(.promised, "dev1") {
+                ($0.path, $0.content, $0.detail) = ("shared/b", "B3", "hub")
+            }
         }
         let violations = Checker.violations(of: told.events)
         #expect(violations.count == 1)
@@ -122,6 +126,51 @@ import Testing
             $0.save("dev0", "own0/a", "A2")
         }
         #expect(told.violations == [])
+    }
+
+    @Test("owes of a device that was rolled back what was said to be at the hub") func rolledBack()
+    {
+        func told(_ promise: String) -> [Violation.Kind] {
+            clean {
+                $0.save("dev1", "shared/b", "B3")
+                $0.add(.promised, "dev1") {
+                    ($0.path, $0.content, $0.detail) = ("shared/b", "B3", promise)
+                }
+                $0.add(.fault, "dev1") { $0.verb = ["roll-back"] }
+            }.violations
+        }
+        #expect(told("disk") == [])
+        #expect(told("hub") == [.lost])
+    }
+
+    @Test("lets what was removed be back where the hub was rolled back, and nothing else")
+    func hubRolledBack() {
+        func told(_ verb: String, _ fault: String) -> [Violation.Kind] {
+            clean {
+                $0.act("dev0", verb, content: "A3", base: "A2")
+                $0.add(.fault, "hub") { $0.verb = [fault] }
+            }.violations
+        }
+        #expect(told("remove own0/a", "kill") == [.tree])
+        #expect(told("remove own0/a", "roll-back") == [])
+        #expect(told("rename own0/a own0/c", "roll-back") == [.tree])
+    }
+
+    @Test("judges a long reading only where nothing was written in place meanwhile") func holding()
+    {
+        func told(_ meanwhile: String) -> [Violation.Kind] {
+            clean {
+                $0.act("dev1", "save shared/b inPlace 10 unsynced", content: "B2")
+                $0.add(.began, "dev1") { ($0.action, $0.verb) = (99, ["hold", "shared/b", "9"]) }
+                $0.act("dev1", meanwhile, content: "B2")
+                $0.add(.did, "dev1") {
+                    ($0.action, $0.verb) = (99, ["hold", "shared/b", "9"])
+                    ($0.outcome, $0.content) = ("ok", "half")
+                }
+            }.violations
+        }
+        #expect(told("save shared/b replace 10 unsynced") == [.invented])
+        #expect(told("save shared/b inPlace 10 unsynced") == [])
     }
 
     @Test("names what died, hung, did not settle or is not sound") func incidents() {

@@ -19,8 +19,23 @@ import Testing
         var plan = Plan(seed: 5)
         let round = plan.round()
         let wanted = round[round.count / 2]
-        let left = Shrink.shrunk(round) { $0.contains(wanted) && $0.last?.verb == .settle }
+        func fails(_ rest: Round) -> Bool { rest.contains(wanted) && rest.last?.verb == .settle }
+        let left = Shrink.shrunk(round, about: ["own1/a"], isOver: { false }, fails: fails)
         #expect(left == [wanted, round[round.count - 1]])
-        #expect(Shrink.shrunk(round, isOver: { true }) { _ in true } == round)
+        let late = Shrink.shrunk(round, about: [], isOver: { true }, fails: { _ in true })
+        #expect(late == round)
+    }
+
+    @Test("tries first what has to do with what went wrong") func guesses() {
+        var plan = Plan(seed: 6)
+        let round = plan.round()
+        var sizes: [Int] = []
+        func fails(_ rest: Round) -> Bool {
+            sizes.append(rest.count)
+            return true
+        }
+        _ = Shrink.shrunk(
+            round, about: ["own1/a"], isOver: { sizes.count > 1 }, fails: fails)
+        #expect(sizes.first.map { $0 < round.count / 4 } == true)
     }
 }

@@ -5,8 +5,9 @@ struct Told {
     private(set) var events: [Event] = []
     private var number = 0
 
-    mutating func add(_ kind: Event.Kind, _ actor: String, _ change: (inout Event) -> Void = { _ in })
-    {
+    mutating func add(
+        _ kind: Event.Kind, _ actor: String, _ change: (inout Event) -> Void = { _ in }
+    ) {
         var event = Event(kind, actor)
         event.round = 1
         change(&event)
