@@ -14,7 +14,7 @@ struct ChaosRunTests {
         var command = Command(
             "\(Programs.directory)/chaos", "run", "--seed", "26112301", "--out", home.path)
         command.arguments +=
-            minutes.map { ["--minutes", "\($0)"] } ?? ["--rounds", "4", "--actions", "120"]
+            minutes.map { ["--minutes", "\($0)"] } ?? ["--rounds", "3", "--actions", "100"]
         command.timeoutSeconds = Double(minutes ?? 10) * 60 + 600
         let result = try command.run()
         #expect(result.status == 0, "\(result.output)\(result.errors)")
