@@ -18,6 +18,7 @@ RELEASE = swift build -c release --static-swift-stdlib
 BIN = .build/release
 
 .PHONY: help run demo deps test-deps build test bench bench-million soak chaos check format install uninstall clean
+.PHONY: help run demo deps test-deps build test bench bench-million soak check advisories format install uninstall clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -58,6 +59,9 @@ bench-million: build test-deps ## the same, with 100,000 and 1,000,000 items, an
 check: ## format and house rules, without building the programs' tests
 	swift format lint --strict --recursive Package.swift Sources Tests
 	swift test --filter TidyTests
+
+advisories: test-deps ## ask osv.dev what is known about the packages in THIRD-PARTY.md
+	Packaging/advisories
 
 format: ## put every Swift file into the house format
 	swift format --in-place --recursive Package.swift Sources Tests

@@ -207,7 +207,7 @@ extension Rule {
         let first = source.path.split(separator: "/").first ?? ""
         let known = [
             "Package.swift", "Sources", "Tests", "Makefile", "README.md", "Packaging", "LICENSE",
-            "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md",
+            "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "THIRD-PARTY.md",
         ]
         if known.contains(String(first)) || first.hasPrefix(".") { return [] }
         let message = "\(first) at the top level: put it in Sources, Tests or Packaging"
