@@ -9,7 +9,7 @@ import Testing
     /// Shows a device's notes.
     private func notes(_ fleet: Fleet, _ index: Int) throws -> Terminal {
         try Terminal(
-            ["\(Programs.directory)/cloud-notes", fleet.devices[index].path], directory: "/",
+            [Programs.path("cloud-notes"), fleet.devices[index].path], directory: "/",
             columns: 100, rows: 20)
     }
 
@@ -223,7 +223,7 @@ import Testing
         let home = try TemporaryDirectory("notes")
         let file = try home.write("kept\n", to: "a.md")
         let terminal = try Terminal(
-            ["\(Programs.directory)/cloud-notes", home.path], directory: "/")
+            [Programs.path("cloud-notes"), home.path], directory: "/")
         defer { terminal.close() }
         try terminal.wait(for: "kept")
         try terminal.press("n")
@@ -241,7 +241,7 @@ import Testing
     }
 
     @Test("what is no directory, and no terminal, is said") func refusals() throws {
-        let program = "\(Programs.directory)/cloud-notes"
+        let program = Programs.path("cloud-notes")
         #expect(try Command(program).run().status == 64)
         #expect(try Command(program, "--help").succeed().contains("DIRECTORY"))
         let missing = try Command(program, "/nowhere").run()

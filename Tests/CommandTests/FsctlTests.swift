@@ -2,6 +2,7 @@ import CLinux
 import Control
 import Foundation
 import Model
+import Support
 import Synchronization
 import Testing
 
@@ -204,7 +205,7 @@ import Testing
             "touch \"$(printf 'b\\377')\"; \"$FSCTL\" versions --json \"$(printf 'b\\377')\""
         let outcome = try Outcome(
             "/bin/sh", ["-c", script], in: mount.root + "/docs",
-            environment: ["FSCTL": Outcome.built("fsctl").path])
+            environment: ["FSCTL": Programs.fsctl])
         #expect(outcome.status == 0, "\(outcome.errors)")
         let path = mount.service.state.withLock { $0.asked.last?.path?.path }
         #expect(path == [Name("docs"), name])

@@ -1,4 +1,5 @@
 import Foundation
+import Support
 import Testing
 
 /// What `make install` puts somewhere, `make uninstall` takes away: all of it.
@@ -28,8 +29,7 @@ import Testing
     }
 
     @Test func everythingComesAndGoes() throws {
-        let built = Outcome.built("fsctl").deletingLastPathComponent().path
-        let placed = try install(built)
+        let placed = try install(Programs.directory)
         #expect(placed.status == 0, "\(placed.errors)")
         for name in ["bin/fsctl", "bin/concord", "share/zsh/site-functions/_fsctl"] {
             #expect(files.contains("root/usr/\(name)"))

@@ -1,6 +1,7 @@
 import CLinux
 import Control
 import Foundation
+import Support
 import Testing
 
 /// A directory of a test's own, gone when the test is.
@@ -53,14 +54,14 @@ struct Outcome {
     let output: String
     let errors: String
 
-    /// Runs `concord` or `fsctl`, built beside the tests.
+    /// Runs `concord` or `fsctl`, as people get them.
     init(
         _ program: String, _ arguments: [String], in directory: String? = nil,
         environment: [String: String] = [:]
     ) throws {
         let process = Process()
-        process.executableURL =
-            program.hasPrefix("/") ? URL(fileURLWithPath: program) : Outcome.built(program)
+        process.executableURL = URL(
+            filePath: program.hasPrefix("/") ? program : Programs.path(program))
         process.arguments = arguments
         process.environment = ProcessInfo.processInfo.environment.merging(environment) { $1 }
         if let directory { process.currentDirectoryURL = URL(fileURLWithPath: directory) }
@@ -74,10 +75,5 @@ struct Outcome {
         errors = String(decoding: err.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         process.waitUntilExit()
         status = process.terminationStatus
-    }
-
-    static func built(_ program: String) -> URL {
-        let tests = URL(fileURLWithPath: "/proc/self/exe").resolvingSymlinksInPath()
-        return tests.deletingLastPathComponent().appendingPathComponent(program)
     }
 }

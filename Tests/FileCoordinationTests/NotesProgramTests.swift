@@ -67,7 +67,7 @@ private final class NotesProgram {
         let said = try FileHandle(forWritingTo: URL(filePath: output))
         // Through a terminal's buffer nothing would be seen until it ends.
         child = try ChildProcess(
-            "stdbuf", ["-oL", "\(Programs.directory)/notes-program", path],
+            "stdbuf", ["-oL", Programs.path("notes-program"), path],
             input: input.fileHandleForReading.fileDescriptor,
             output: said.fileDescriptor, errors: said.fileDescriptor)
     }

@@ -43,7 +43,7 @@ final class Program {
 
     init() throws {
         child = try ChildProcess(
-            "\(Programs.directory)/turns-program", [],
+            Programs.path("turns-program"), [],
             input: input.fileHandleForReading.fileDescriptor,
             output: output.fileHandleForWriting.fileDescriptor, errors: 2)
         let heard = heard

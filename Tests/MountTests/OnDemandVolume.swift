@@ -59,7 +59,7 @@ final class OnDemandVolume {
         toInput = ends[1]
         heard = 0
         child = try ChildProcess(
-            "\(Programs.directory)/contents-program", [store, path, hub] + options,
+            Programs.path("contents-program"), [store, path, hub] + options,
             directory: "/", input: ends[0], output: output, errors: output)
         _ = try hear()
         try wait(seconds: 20, for: "the mount at \(path)") {

@@ -98,7 +98,7 @@ import Testing
     }
 
     @Test("what is no directory is said") func refusals() throws {
-        let program = "\(Programs.directory)/shoebox"
+        let program = Programs.path("shoebox")
         #expect(try Command(program).run().status == 64)
         #expect(try Command(program, "/tmp", "port").run().status == 64)
         let missing = try Command(program, "/nowhere").run()
@@ -132,7 +132,7 @@ private final class Box {
         let said = try FileHandle(forWritingTo: URL(filePath: output))
         let null = try FileHandle(forReadingFrom: URL(filePath: "/dev/null"))
         child = try ChildProcess(
-            "\(Programs.directory)/shoebox", [directory], directory: "/",
+            Programs.path("shoebox"), [directory], directory: "/",
             input: null.fileDescriptor, output: said.fileDescriptor, errors: said.fileDescriptor)
         address = try Support.wait(seconds: 20, for: "the address of the page") {
             let text = try String(contentsOfFile: output, encoding: .utf8)

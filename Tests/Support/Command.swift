@@ -83,19 +83,3 @@ package struct Command: CustomStringConvertible {
         return try file.readToEnd() ?? Data()
     }
 }
-
-/// The programs under test: from CONCORD_BIN_DIR, or built beside this test.
-package enum Programs {
-    package static let directory =
-        ProcessInfo.processInfo.environment["CONCORD_BIN_DIR"]
-        ?? URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
-        .deletingLastPathComponent().path
-
-    package static var concord: String { "\(directory)/concord" }
-    package static var fsctl: String { "\(directory)/fsctl" }
-
-    /// `fsctl` with these arguments.
-    package static func fsctl(_ arguments: String...) -> Command {
-        Command(fsctl, arguments: arguments)
-    }
-}

@@ -22,7 +22,7 @@ package final class VolatileDisk {
         let (input, output) = (Pipe(), Pipe())
         (toInput, fromOutput) = (input.fileHandleForWriting, output.fileHandleForReading)
         child = try ChildProcess(
-            "\(Programs.directory)/disk-program", [served, "\(megabytes)"], directory: "/",
+            Programs.path("disk-program"), [served, "\(megabytes)"], directory: "/",
             input: input.fileHandleForReading.fileDescriptor,
             output: output.fileHandleForWriting.fileDescriptor, errors: 2)
         guard try hear() == "ready" else { throw SupportError("the disk does not start") }
