@@ -9,7 +9,8 @@ package struct Command: CustomStringConvertible {
     /// Added to our own environment.
     package var environment: [String: String] = [:]
     package var directory: String?
-    package var timeoutSeconds = 60.0
+    /// Only what hangs takes so long; a busy machine may need some minutes.
+    package var timeoutSeconds = 180.0
 
     package init(_ program: String, _ arguments: String...) {
         self.init(program, arguments: arguments)

@@ -36,7 +36,7 @@ package struct SupportError: Error, CustomStringConvertible {
 /// Asks again until the answer is there, or throws `message` when time is up.
 @discardableResult
 package func wait<Value>(
-    seconds: Double = 10, for message: @autoclosure () -> String, until answer: () throws -> Value?
+    seconds: Double = 30, for message: @autoclosure () -> String, until answer: () throws -> Value?
 ) throws -> Value {
     let end = Date(timeIntervalSinceNow: seconds)
     var pause: UInt32 = 1_000
