@@ -6,8 +6,7 @@ SBINDIR ?= /sbin
 UNITDIR ?= /lib/systemd/system
 SOAK_MINUTES ?= 60
 DISK_MINUTES ?= 3
-CHAOS_MINUTES ?= 120
-CHAOS_SEED ?=
+FUZZ_MINUTES ?= 60
 MOUNTPOINT ?= $(HOME)/Concord
 SECOND ?= $(HOME)/Concord-second
 BASE ?= $(HOME)/.local/share/concord
@@ -17,8 +16,7 @@ TEST_DEPS = acl attr btrfs-progs dbus e2fsprogs emacs-nox git libglib2.0-bin nan
 RELEASE = swift build -c release --static-swift-stdlib
 BIN = .build/release
 
-.PHONY: help run demo deps test-deps build test bench bench-million soak chaos check format install uninstall clean
-.PHONY: help run demo deps test-deps build test bench bench-million soak check advisories format install uninstall clean
+.PHONY: help run demo deps test-deps build test bench bench-million soak chaos fuzz check advisories format install uninstall clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -46,9 +44,8 @@ soak: test-deps ## random operations and kill -9 for SOAK_MINUTES (60), a full d
 	CONCORD_SOAK_MINUTES=$(SOAK_MINUTES) CONCORD_DISK_MINUTES=$(DISK_MINUTES) \
 		Tests/run --filter "Soak|RandomTests|TurnTakingTests|AppendingTests|RandomEditTests|ManagedDocumentTests"
 
-chaos: test-deps ## break everything around three devices and a hub for CHAOS_MINUTES (120), from CHAOS_SEED
-	swift build
-	.build/debug/chaos run --minutes $(CHAOS_MINUTES) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) --shrink 20
+fuzz: test-deps ## spoiled messages to a hub and to a mount's socket, FUZZ_MINUTES (60) for each
+	CONCORD_FUZZ_MINUTES=$(FUZZ_MINUTES) Tests/run --filter FuzzTests
 
 bench: build test-deps ## this mount beside the disk, a bare FUSE mirror, and what else keeps two devices equal
 	Tests/Bench/bench --concord $(BIN)/concord

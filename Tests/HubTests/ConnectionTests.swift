@@ -33,6 +33,9 @@ struct ConnectionTests {
             _ = Glibc.send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
         }
 
+        /// Nothing more is sent.
+        func end() { shutdown(connection, Int32(SHUT_WR)) }
+
         /// What comes until the hub closes the connection, or until that has come.
         func rest(upTo end: Character? = nil) throws -> String {
             var (all, piece) = ([UInt8](), [UInt8](repeating: 0, count: 4096))
@@ -69,6 +72,26 @@ struct ConnectionTests {
             #expect(try lines[4].rest().contains("401"))
             // Who is known has more time, and a feed stays.
             #expect(try await device.changes().changes.count == 0)
+        }
+    }
+
+    /// The line was cut: no fault of the hub's, which would be logged and counted as one.
+    @Test func aBodyThatBreaksOffIsItsSendersFault() async throws {
+        try await RunningHub.with { hub in
+            let device = try await hub.device()
+            for (call, type) in [
+                (VolumeCall.commit, ContentType.json), (.chunks, ContentType.binary),
+                (.have, ContentType.binary),
+            ] {
+                let line = try Line(hub.url)
+                line.send(
+                    "POST \(device.path(call).dropFirst(hub.url.count)) HTTP/1.1\r\nHost: h\r\n"
+                        + "Authorization: Bearer \(device.token)\r\nContent-Type: \(type)\r\n"
+                        + "Content-Length: 100\r\n\r\n{")
+                line.end()
+                let said = try line.rest()
+                #expect(said.contains("HTTP/1.1 400") && said.contains("broke off"), "\(said)")
+            }
         }
     }
 

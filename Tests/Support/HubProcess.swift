@@ -8,6 +8,8 @@ package final class HubProcess {
     private let home: TemporaryDirectory
     private var process: ChildProcess?
 
+    package var pid: pid_t { process?.pid ?? 0 }
+
     /// - Parameter data: Where it keeps what it is given, if that matters.
     package init(data: String? = nil) throws {
         home = try TemporaryDirectory("hub")

@@ -34,7 +34,7 @@ extension Call {
         var upload = hub.upload(to: volume)
         var (reader, count) = (FrameReader(), 0)
         do {
-            for try await part in request.body {
+            try await parts { part in
                 count += part.readableBytes
                 guard count <= limit else { throw Call.tooLarge(limit) }
                 reader.append(part.readableBytesView)

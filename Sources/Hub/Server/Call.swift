@@ -159,13 +159,26 @@ struct Call {
     func body(limit: Int) async throws -> [UInt8] {
         try checkLength(limit)
         var bytes: [UInt8] = []
-        for try await part in request.body {
+        try await parts { part in
             guard bytes.count + part.readableBytes <= limit else { throw Call.tooLarge(limit) }
             try held.add(part.readableBytes)
             bytes.append(contentsOf: part.readableBytesView)
         }
         hub.metrics.bytesIn.add(bytes.count)
         return bytes
+    }
+
+    /// Takes the body as it comes. One that breaks off is its sender's fault and not ours.
+    func parts(_ take: (ByteBuffer) async throws -> Void) async throws {
+        var parts = request.body.makeAsyncIterator()
+        while true {
+            let part: ByteBuffer?
+            do { part = try await parts.next() } catch let error as CancellationError {
+                throw error
+            } catch { throw Failure(.malformed, "The body broke off: \(error).") }
+            guard let part else { return }
+            try await take(part)
+        }
     }
 
     /// What it says it has, before any of it is read.
