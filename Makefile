@@ -7,6 +7,8 @@ UNITDIR ?= /lib/systemd/system
 SOAK_MINUTES ?= 60
 DISK_MINUTES ?= 3
 FUZZ_MINUTES ?= 60
+CHAOS_MINUTES ?= 120
+CHAOS_SEED ?=
 MOUNTPOINT ?= $(HOME)/Concord
 SECOND ?= $(HOME)/Concord-second
 BASE ?= $(HOME)/.local/share/concord
@@ -43,6 +45,10 @@ test: test-deps ## every test; fails also when one leaves a mount, process or fi
 soak: test-deps ## random operations and kill -9 for SOAK_MINUTES (60), a full disk for DISK_MINUTES (3)
 	CONCORD_SOAK_MINUTES=$(SOAK_MINUTES) CONCORD_DISK_MINUTES=$(DISK_MINUTES) \
 		Tests/run --filter "Soak|RandomTests|TurnTakingTests|AppendingTests|RandomEditTests|ManagedDocumentTests"
+
+chaos: test-deps ## break everything around three devices and a hub for CHAOS_MINUTES (120), from CHAOS_SEED
+	swift build
+	.build/debug/chaos run --minutes $(CHAOS_MINUTES) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) --shrink 20
 
 fuzz: test-deps ## spoiled messages to a hub and to a mount's socket, FUZZ_MINUTES (60) for each
 	CONCORD_FUZZ_MINUTES=$(FUZZ_MINUTES) Tests/run --filter FuzzTests
