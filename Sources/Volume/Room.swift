@@ -93,8 +93,8 @@ final class Room: @unchecked Sendable {
         return now + min(max(space.free - mark, 50_000_000), 20_000_000_000)
     }
 
-    /// Frees space for a program that was refused so many bytes. False when nothing could go of what
-    /// there was when it asked, or not until `deadline` (monotonic nanoseconds). Blocks.
+    /// Frees space for a program that was refused so many bytes. False when nothing could go of
+    /// what there was when it asked, or not until `deadline` (monotonic nanoseconds). Blocks.
     func make(_ bytes: Int64, until deadline: Int64) -> Bool {
         guard isOn else { return false }
         let now = cl_clock_monotonic_ns()

@@ -7,7 +7,7 @@ import Testing
     private static let second: Int64 = 1_000_000_000
     private static let hour = 3600 * second
 
-    /// Deletes so many documents, 20 s after one another's parts, and gives the number that was told
+    /// Deletes so many documents in parts, 20 s apart, and gives the number that was told
     /// before the rest was held.
     private func passed(_ parts: Int, of count: Int, age: Int64, items: Int) -> Int {
         var brake = DeletionBrake(SyncSettings())

@@ -155,7 +155,8 @@ final class LyingHub: @unchecked Sendable {
         LyingHub.send(
             Array(
                 ("HTTP/1.1 \(status) Not now\r\nConnection: close\r\nContent-Type: "
-                    + "application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n" + body).utf8),
+                    + "application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
+                    + body).utf8),
             to: client)
     }
 

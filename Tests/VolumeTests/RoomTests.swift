@@ -120,7 +120,7 @@ import Testing
         }
     }
 
-    /// While nothing can be written down or recorded for want of room, what is removed is understood
+    /// While nothing can be noted or recorded for want of room, what is removed is understood
     /// and gives way.
     @Test func whatIsRemovedWhileTheRecorderWaitsGivesWay() throws {
         try onSmallDisk { tree, disk in
