@@ -251,7 +251,7 @@ final class Opening: @unchecked Sendable {
         switch mode {
         case .passthrough(let backing):
             throughUs = undo != nil
-            if !throughUs, writes, !isNew { throughUs = try isPrivileged() }
+            if !throughUs, writes { throughUs = try isPrivileged() }
             let how = UInt32(CF_FOPEN_PASSTHROUGH) | (throughUs ? UInt32(CF_FOPEN_DIRECT_IO) : 0)
             reply.open_flags = how
             reply.backing_id = Int32(bitPattern: backing)
@@ -332,10 +332,12 @@ final class Opening: @unchecked Sendable {
         if contents != nil { try driver.volume.didEmpty(file.raw) }
     }
 
-    /// Set-id bits and capabilities must be cleared by a write, and the kernel leaves that to us.
+    /// Set-id bits and capabilities must be cleared by a write, and the kernel leaves that to us. It
+    /// says of each write whether to: root's leaves the bits. What the kernel writes by itself it
+    /// writes with our rights, and then they always go.
     private func isPrivileged() throws(Errno) -> Bool {
         guard driver.negotiation.has(CF_HANDLE_KILLPRIV_V2) else { return false }
-        return try file.status().st_mode & (S_ISUID | S_ISGID) != 0
-            || cl_getxattr_fd(file.raw, "security.capability", nil, 0) > 0
+        if try status().st_mode & (S_ISUID | S_ISGID) != 0 { return true }
+        return !isNew && cl_getxattr_fd(file.raw, "security.capability", nil, 0) > 0
     }
 }

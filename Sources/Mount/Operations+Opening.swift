@@ -183,7 +183,8 @@ extension Driver {
         let node = nodes.enterOrphan(file, status: status, fresh: .unsaved)
         do throws(Errno) {
             let opened = try Opening(
-                self, node, file, flags: flags, caller: caller, isNew: true, real: real
+                self, node, file, flags: flags, caller: caller, isNew: true, known: status,
+                real: real
             ).finish()
             var reply = cf_create_out()
             reply.entry = cf_entry_out(node, status, isVolatile: opened.handle.isSharedWriter)

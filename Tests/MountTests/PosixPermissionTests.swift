@@ -152,6 +152,23 @@ struct PosixPermissionTests {
         }
     }
 
+    @Test("root's writes leave a file that it made set-id as it is", arguments: DataPath.allCases)
+    func setIDOfRoot(_ way: DataPath) throws {
+        try way.with { volume in
+            let named = open(volume.path + "/made", O_CREAT | O_EXCL | O_RDWR, 0o6700)
+            // O_TMPFILE
+            let nameless = open(volume.path, 0o20_000_000 | O_DIRECTORY | O_RDWR, 0o6700)
+            for file in [named, nameless] {
+                #expect(file >= 0)
+                let descriptor = Descriptor(owning: file)
+                #expect(write(descriptor.raw, "x", 1) == 1)
+                var status = stat()
+                #expect(fstat(descriptor.raw, &status) == 0)
+                #expect(status.st_mode & 0o7777 == 0o6700, "\(String(status.st_mode, radix: 8))")
+            }
+        }
+    }
+
     @Test("a descriptor from before the set-id bits clears them too", arguments: DataPath.allCases)
     func setIDAndOpenDescriptors(_ way: DataPath) throws {
         try way.with(options: ["suid"]) { volume in
