@@ -18,7 +18,7 @@ TEST_DEPS = acl attr btrfs-progs dbus e2fsprogs emacs-nox git libglib2.0-bin nan
 RELEASE = swift build -c release --static-swift-stdlib
 BIN = .build/release
 
-.PHONY: help run demo deps test-deps build test bench bench-million soak chaos fuzz check advisories format install uninstall clean
+.PHONY: help run demo deps test-deps build test bench bench-hostile bench-million soak chaos fuzz check advisories format install uninstall clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -41,6 +41,10 @@ build: deps ## the release programs, in .build/release
 
 test: test-deps ## every test; fails also when one leaves a mount, process or file behind
 	Tests/run
+
+bench-hostile: build test-deps ## what 1,000 idle and 40 hostile connections cost a hub, and its other accounts
+	Tests/Bench/hostile.py $(BIN)/concord
+	Tests/Bench/hostile.py $(BIN)/concord --tls
 
 soak: test-deps ## random operations and kill -9 for SOAK_MINUTES (60), a full disk for DISK_MINUTES (3)
 	CONCORD_SOAK_MINUTES=$(SOAK_MINUTES) CONCORD_DISK_MINUTES=$(DISK_MINUTES) \

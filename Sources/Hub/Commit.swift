@@ -20,7 +20,7 @@ struct Commit: Sendable {
     private static let answersKept: UInt64 = 2000
     /// What one transaction does at most, beside one more group (`LedgerTable.work`): others wait
     /// for it.
-    static let workLimit = 50_000
+    static let workLimit = 20_000
     /// Chunks that are named as missing at once.
     private static let missingNamed = HubLimits.ids
 

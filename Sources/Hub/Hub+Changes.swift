@@ -90,12 +90,21 @@ extension Hub {
     ) async throws {
         try checkCount(revisions)
         try checkCount(gone)
-        try await ledger.write { transaction in
-            _ = try transaction.volume(id, of: caller)
-            for revision in gone { try transaction.release(revision, by: caller.device, in: id) }
-            for revision in revisions
-            where try transaction.chunks(of: revision, in: id) != nil {
-                try transaction.hold(revision, by: caller.device, in: id)
+        // In a few steps, between which other accounts have their turns.
+        for start in stride(from: 0, to: max(gone.count, revisions.count, 1), by: 1024) {
+            let gone = gone.dropFirst(start).prefix(1024)
+            let revisions = revisions.dropFirst(start).prefix(1024)
+            try await turns.take(caller.account) {
+                try await ledger.write { transaction in
+                    _ = try transaction.volume(id, of: caller)
+                    for revision in gone {
+                        try transaction.release(revision, by: caller.device, in: id)
+                    }
+                    for revision in revisions
+                    where try transaction.chunks(of: revision, in: id) != nil {
+                        try transaction.hold(revision, by: caller.device, in: id)
+                    }
+                }
             }
         }
     }

@@ -104,7 +104,7 @@ package struct Upload {
     private let hub: Hub
     private let volume: VolumeRow
     private var held: [(id: Digest, chunk: PlainChunk)] = []
-    private var heldBytes = 0
+    package private(set) var heldBytes = 0
     private var count = 0
     package private(set) var answer = ChunksAnswer(kept: 0, bad: [])
 
@@ -123,11 +123,14 @@ package struct Upload {
             throw Failure(
                 .tooLarge, "At most \(HubLimits.chunksPerUpload) chunks are taken at once.")
         }
-        guard let plain = plain(frame) else {
+        let (plain, digest) = await hub.hardWork.alone(volume.account) { () -> ([UInt8]?, Digest) in
+            let plain = Upload.plain(frame)
+            return (plain, Digest.sha256(plain ?? []))
+        }
+        guard let plain else {
             refuse(frame.id, "The bytes are not what their codec says.")
             return
         }
-        let digest = Digest.sha256(plain)
         guard Digest.keyed(by: volume.chunkKey, digest.bytes) == frame.id else {
             refuse(frame.id, "The bytes are not those of this id.")
             return
@@ -137,7 +140,7 @@ package struct Upload {
         if heldBytes >= Upload.together { try await flush() }
     }
 
-    private func plain(_ frame: ChunkFrame) -> [UInt8]? {
+    private static func plain(_ frame: ChunkFrame) -> [UInt8]? {
         switch frame.codec {
         case .plain: frame.bytes
         case .zstd: Compression.decompress(frame.bytes, limit: HubLimits.chunkBytes)
@@ -170,10 +173,12 @@ package struct Upload {
         await hub.gate.enter()
         do {
             let places = try await hub.blobs.keep(new.map(\.chunk))
-            try await hub.ledger.write { transaction in
-                for ((id, chunk), place) in zip(new, places) {
-                    try transaction.putChunk(
-                        id, plain: chunk.plain, at: place, in: volume, time: time)
+            try await hub.turns.take(self.volume.account) {
+                try await hub.ledger.write { transaction in
+                    for ((id, chunk), place) in zip(new, places) {
+                        try transaction.putChunk(
+                            id, plain: chunk.plain, at: place, in: volume, time: time)
+                    }
                 }
             }
             await hub.gate.leave()

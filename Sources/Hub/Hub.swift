@@ -21,6 +21,7 @@ package final class Hub: Sendable {
     let processes = Processes()
     let bodies: Shares<Identifier>
     let turns = Turns()
+    let hardWork = HardWork()
     /// Pages of changes that are larger than pages are.
     let largePages = Turns()
     package let limits: CallerLimits

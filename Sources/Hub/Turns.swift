@@ -8,6 +8,21 @@ actor Turns {
     /// The accounts that wait, in the order in which they are let in.
     private var order: [Identifier] = []
 
+    /// Runs `body` when it is this account's turn.
+    nonisolated func take<Value>(_ account: Identifier, _ body: () async throws -> Value)
+        async rethrows -> Value
+    {
+        await enter(account)
+        do {
+            let value = try await body()
+            await leave()
+            return value
+        } catch {
+            await leave()
+            throw error
+        }
+    }
+
     /// How many wait.
     var count: Int { waiting.values.reduce(0) { $0 + $1.count } }
 
@@ -32,6 +47,42 @@ actor Turns {
         let next = mine.removeFirst()
         waiting[account] = mine.isEmpty ? nil : mine
         if !mine.isEmpty { order.append(account) }
+        next.resume()
+    }
+}
+
+/// Lets one call of an account at a time do what takes much of a processor or of the memory: no
+/// account has all of either.
+actor HardWork {
+    private var busy: Set<Identifier> = []
+    private var waiting: [Identifier: [CheckedContinuation<Void, Never>]] = [:]
+
+    nonisolated func alone<Value>(_ account: Identifier, _ body: () throws -> Value) async rethrows
+        -> Value
+    {
+        await enter(account)
+        do {
+            let value = try body()
+            await leave(account)
+            return value
+        } catch {
+            await leave(account)
+            throw error
+        }
+    }
+
+    private func enter(_ account: Identifier) async {
+        if busy.insert(account).inserted { return }
+        await withCheckedContinuation { waiting[account, default: []].append($0) }
+    }
+
+    private func leave(_ account: Identifier) {
+        guard var mine = waiting[account] else {
+            busy.remove(account)
+            return
+        }
+        let next = mine.removeFirst()
+        waiting[account] = mine.isEmpty ? nil : mine
         next.resume()
     }
 }

@@ -84,6 +84,9 @@ package struct FrameReader: Sendable {
         held.append(contentsOf: bytes)
     }
 
+    /// Bytes that are in memory.
+    package var heldBytes: Int { held.count }
+
     /// Whether nothing of a further frame has come.
     package var isEmpty: Bool { start == held.count }
 

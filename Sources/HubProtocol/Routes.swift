@@ -58,6 +58,9 @@ package enum HubLimits {
     package static let chunkBytes = 16 << 20
     /// A JSON body.
     package static let bodyBytes = 16 << 20
+    /// Commas and opening brackets in it, which are about as many as its values. The fullest body
+    /// that a device sends has a tenth.
+    package static let bodyValues = 1 << 20
     /// The body of somebody who has no token.
     package static let strangerBytes = 4 << 10
     package static let operations = 1000

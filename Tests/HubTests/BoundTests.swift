@@ -96,6 +96,20 @@ struct BoundTests {
         }
     }
 
+    /// A decoder has many times the bytes in memory.
+    @Test func aBodyHasSoManyValues() async throws {
+        try await RunningHub.with { hub in
+            let device = try await hub.device()
+            let zeros = Array(repeating: "0", count: HubLimits.bodyValues + 1)
+            let body = bytes("{\"revisions\": [\(zeros.joined(separator: ","))]}")
+            for call in [VolumeCall.durability, .commit] {
+                let reply = try await Wire.send(
+                    device.path(call), body, token: device.token, type: ContentType.json)
+                #expect(reply.failure?.code == .tooLarge)
+            }
+        }
+    }
+
     @Test func pagesAreBoundedByBytes() async throws {
         try await RunningHub.with { hub in
             var device = try await hub.device()

@@ -131,6 +131,14 @@ struct ConnectionTests {
                     device.path(.durability), long, token: device.token, type: ContentType.json)
                 #expect(reply.failure?.code == .busy)
             }
+            // A chunk of a mebibyte of which some has come.
+            let line = try Line(hub.url)
+            line.send(
+                "POST \(one.path(.chunks).dropFirst(hub.url.count)) HTTP/1.1\r\nHost: h\r\n"
+                    + "Authorization: Bearer \(one.token)\r\n"
+                    + "Content-Type: \(ContentType.binary)\r\nContent-Length: 1048613\r\n\r\n"
+                    + "\0\u{10}\0\0" + String(repeating: "\0", count: 20_000))
+            #expect(try line.rest(upTo: "}").contains("503"))
             // What is done is given back.
             for _ in 0..<10 {
                 let reply = try await Wire.send(

@@ -1,3 +1,5 @@
+import Dispatch
+import Glibc
 import Model
 import Synchronization
 import Testing
@@ -27,6 +29,46 @@ struct TurnsTests {
         // Nobody has it now.
         await turns.enter(other)
         await turns.leave()
+    }
+
+    /// Of one account; others do not wait for it.
+    @Test func hardWorkOfAnAccountIsDoneOneByOne() async throws {
+        let (work, one, other) = (HardWork(), Identifier(high: 1, low: 1), Identifier.random())
+        let busy = Busy()
+        let tasks = (0..<50).map { _ in
+            Task.detached {
+                await work.alone(one) {
+                    busy.enter()
+                    usleep(100)
+                    busy.leave()
+                }
+            }
+        }
+        for task in tasks { await task.value }
+        #expect(busy.most == 1)
+
+        let isFree = DispatchSemaphore(value: 0)
+        let first = Task.detached {
+            await work.alone(one) {
+                busy.enter()
+                isFree.wait()
+            }
+        }
+        while !busy.isEntered { await Task.yield() }
+        #expect(await work.alone(other) { 5 } == 5)
+        isFree.signal()
+        await first.value
+        #expect(await work.alone(one) { 6 } == 6)
+    }
+
+    private final class Busy: Sendable {
+        private let counts = Mutex<(now: Int, most: Int)>((0, 0))
+
+        var most: Int { counts.withLock { $0.most } }
+        var isEntered: Bool { counts.withLock { $0.now > 0 } }
+
+        func enter() { counts.withLock { $0 = ($0.now + 1, max($0.most, $0.now + 1)) } }
+        func leave() { counts.withLock { $0.now -= 1 } }
     }
 
     private final class Order: Sendable {

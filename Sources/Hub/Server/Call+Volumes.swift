@@ -39,6 +39,9 @@ extension Call {
                 guard count <= limit else { throw Call.tooLarge(limit) }
                 reader.append(part.readableBytesView)
                 while let frame = try reader.nextChunk() { try await upload.add(frame) }
+                guard !held.isHeld(reader.heldBytes + upload.heldBytes) else { return }
+                try await upload.flush()
+                try held.hold(reader.heldBytes)
             }
         } catch {
             hub.metrics.bytesIn.add(count)

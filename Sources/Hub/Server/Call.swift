@@ -140,6 +140,21 @@ struct Call {
     func decoded<Body: Decodable>(limit: Int = HubLimits.bodyBytes) async throws -> Body {
         try checkType(ContentType.json)
         let bytes = try await body(limit: limit)
+        guard bytes.count > Call.shortBytes, let account = held.account else {
+            return try Call.decoded(bytes)
+        }
+        // The decoder has much more in memory than it is given.
+        return try await hub.hardWork.alone(account) { try Call.decoded(bytes) }
+    }
+
+    /// Bodies of at most so many bytes are understood whoever else is busy.
+    private static let shortBytes = 64 << 10
+
+    private static func decoded<Body: Decodable>(_ bytes: [UInt8]) throws -> Body {
+        guard
+            bytes.lazy.filter({ $0 == 0x2C || $0 == 0x5B || $0 == 0x7B }).count
+                <= HubLimits.bodyValues
+        else { throw Failure(.tooLarge, "The body has more than \(HubLimits.bodyValues) values.") }
         do {
             return try JSONDecoder().decode(Body.self, from: Data(bytes))
         } catch let error as DecodingError {
@@ -159,10 +174,14 @@ struct Call {
     func body(limit: Int) async throws -> [UInt8] {
         try checkLength(limit)
         var bytes: [UInt8] = []
+        // What is reserved takes no memory before it is written; an array that grows has up to
+        // twice its bytes.
+        let length = request.headers[.contentLength].flatMap { Int($0) }
+        if let length, length > 0 { bytes.reserveCapacity(length) }
         try await parts { part in
             guard bytes.count + part.readableBytes <= limit else { throw Call.tooLarge(limit) }
-            try held.add(part.readableBytes)
             bytes.append(contentsOf: part.readableBytesView)
+            try held.hold(length == nil ? bytes.capacity : bytes.count)
         }
         hub.metrics.bytesIn.add(bytes.count)
         return bytes

@@ -12,7 +12,7 @@ package struct CallerLimits: Sendable {
     /// Between two requests.
     package var idleSeconds: Int64 = 120
     /// Bodies that are held in memory, of one account and of all.
-    package var bodyBytesPerAccount = 48 << 20
+    package var bodyBytesPerAccount = 32 << 20
     package var bodyBytes = 256 << 20
 
     package init() {}

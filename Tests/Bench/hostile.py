@@ -1,0 +1,210 @@
+#!/usr/bin/env python3
+"""hostile.py CONCORD [--tls]: what 1,000 idle and 40 hostile connections cost a hub, and what another
+account notices of a hostile device. Prints the figures beside their bounds; ends with 1 when one is over.
+"""
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import socket
+import ssl
+import statistics
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "Fuzz"))
+from device import Device, Fault  # noqa: E402
+
+IDLE, HOSTILE = 1000, 40
+MEMORY_BOUND, DELAY_BOUND = 100 << 20, 0.100
+SECONDS = 20
+
+
+class Hub:
+    """The program on a directory of its own."""
+
+    def __init__(self, program, is_tls):
+        self.program, self.base = program, tempfile.mkdtemp(prefix="concord-hostile.")
+        self.data = os.path.join(self.base, "data")
+        for user in ("anna", "berta"):
+            self.run("user", "add", user)
+        words = [program, "hub", "--data", self.data, "--listen", "127.0.0.1:0"]
+        self.tls = None
+        if is_tls:
+            key, certificate = (os.path.join(self.base, name) for name in ("key", "certificate"))
+            subprocess.run(
+                ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out", certificate,
+                 "-subj", "/CN=localhost"], check=True, capture_output=True)
+            words += ["--tls-cert", certificate, "--tls-key", key]
+            self.tls = ssl._create_unverified_context()
+        self.log = open(os.path.join(self.base, "log"), "wb")
+        self.process = subprocess.Popen(words, stdout=self.log, stderr=self.log)
+        mark = "the hub listens on "
+        while mark not in self.said():
+            time.sleep(0.05)
+        self.address = self.said().split(mark)[1].split()[0]
+        self.port = int(self.address.split(":")[-1])
+
+    def said(self):
+        with open(self.log.name) as log:
+            return log.read()
+
+    def run(self, *words):
+        subprocess.run([self.program, "hub", *words, "--data", self.data], check=True, capture_output=True)
+
+    def invite(self):
+        return [
+            "sh", "-c", "exec '%s' hub invite \"$0\" --data '%s'" % (self.program, self.data)]
+
+    def memory(self, field):
+        with open("/proc/%d/status" % self.process.pid) as status:
+            return next(int(line.split()[1]) << 10 for line in status if line.startswith(field))
+
+    def connect(self, number):
+        """A connection from one of several addresses, for each may have only so many."""
+        line = socket.create_connection(
+            ("127.0.0.1", self.port), timeout=30, source_address=("127.0.0.%d" % (1 + number // 300), 0))
+        return self.tls.wrap_socket(line) if self.tls else line
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait()
+        self.log.close()
+        shutil.rmtree(self.base)
+
+
+def memory(hub, device):
+    """Bytes that the connections cost at most, beside what the hub has without them."""
+    before = hub.memory("VmRSS")
+    idle = []
+    feed = "GET %s HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n\r\n" % (device.path("feed"), device.token)
+    for number in range(IDLE):
+        line = hub.connect(number)
+        line.sendall(feed.encode() if number % 2 else b"GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n")
+        line.recv(65536)
+        idle.append(line)
+    quiet = hub.memory("VmRSS")
+    hostile = []
+    for number in range(HOSTILE):
+        line = hub.connect(number)
+        # Somebody unknown, a device that sends much JSON, and one that sends a long chunk.
+        way = number % 3
+        path = ["/v1/enrol", device.path("commit"), device.path("chunks")][way]
+        length = 4000 if way == 0 else 16 << 20
+        token = "Authorization: Bearer %s\r\n" % device.token if way else ""
+        kind = "octet-stream" if way == 2 else "json"
+        head = "POST %s HTTP/1.1\r\nHost: h\r\n%sContent-Type: application/%s\r\nContent-Length: %d\r\n\r\n"
+        # All of it but the end, if it is taken.
+        body = b"[" + b"0," * (length // 2 - 2)
+        if way == 2:
+            body = struct.pack(">I", length - 37) + bytes(length - 100)
+        line.settimeout(5)
+        try:
+            line.sendall((head % (path, token, kind, length)).encode())
+            line.sendall(body)
+        except OSError:
+            pass
+        hostile.append(line)
+    time.sleep(1)
+    now, most = hub.memory("VmRSS"), hub.memory("VmHWM")
+    for line in idle + hostile:
+        line.close()
+    return before, quiet, now, most
+
+
+def delays(device, seconds):
+    """How long each small operation of an account took."""
+    found, end = [], time.monotonic() + seconds
+    while time.monotonic() < end:
+        start = time.monotonic()
+        device.commit([device.directory("%032x" % random.getrandbits(128), "d%d" % device.number)])
+        found.append(time.monotonic() - start)
+        time.sleep(0.02)
+    return sorted(found)
+
+
+def attack(hub, directory, chunks, stop):
+    """Everything at once that one device can make a hub do."""
+    device = Device(hub.address, hub.invite(), "anna")
+    ids = b"".join(chunks) * 4
+    while not stop.is_set():
+        choice = random.randrange(5)
+        body, kind, call = ids, "application/octet-stream", random.choice(["have", "read"])
+        if choice == 0:
+            # It has seen nothing of the directory, so each is overruled, and costs its whole contents.
+            operations = [device.operation(directory, {"do": "delete"}) for _ in range(200)]
+            body = json.dumps({
+                "device": device.id, "epoch": device.epoch, "volumeEpoch": device.volume["epoch"],
+                "operations": operations, "sent": time.time_ns()}).encode()
+            kind, call = "application/json", "commit"
+        elif choice == 1:
+            body, call = b"".join(device.frame(random.randbytes(1000))[0] for _ in range(1000)), "chunks"
+        elif choice == 2:
+            revisions = ["%032x" % random.getrandbits(128) for _ in range(8192)]
+            body = json.dumps({"revisions": revisions}).encode()
+            kind, call = "application/json", random.choice(["durability", "holding", "manifests"])
+        elif choice == 3:
+            # As much as is taken, and decoded.
+            body = b"{\"operations\": [" + b"0" + b",0" * 1_000_000 + b" " * (13 << 20) + b"]}"
+            kind, call = "application/json", "commit"
+        try:
+            device.line.ask("POST", device.path(call), body, device.headers({"Content-Type": kind}))
+        except Fault:
+            pass
+
+
+def latency(hub):
+    """Delays of one account alone, and beside a hostile device of another one."""
+    good, owner = Device(hub.address, hub.invite(), "berta"), Device(hub.address, hub.invite(), "anna")
+    directory = "%032x" % random.getrandbits(128)
+    owner.commit([owner.directory(directory, "full")])
+    for start in range(0, 4000, 500):
+        owner.commit([
+            owner.directory("%032x" % random.getrandbits(128), "d%d" % (start + n), directory) for n in range(500)])
+    chunks = []
+    for _ in range(4):
+        frames = [owner.frame(random.randbytes(500)) for _ in range(500)]
+        owner.good("POST", owner.path("chunks"), b"".join(frame for frame, _ in frames))
+        chunks += [chunk for _, chunk in frames]
+    alone = delays(good, SECONDS)
+    stop = multiprocessing.Event()
+    # As many connections as it likes.
+    others = [multiprocessing.Process(target=attack, args=(hub, directory, chunks, stop)) for _ in range(8)]
+    for other in others:
+        other.start()
+    time.sleep(2)
+    beside = delays(good, SECONDS)
+    stop.set()
+    for other in others:
+        other.join()
+    return alone, beside
+
+
+def main(program, *words):
+    hub = Hub(os.path.abspath(program), "--tls" in words)
+    try:
+        device = Device(hub.address, hub.invite(), "anna", hub.tls)
+        before, quiet, now, most = memory(hub, device)
+        print("memory: %d MB at first, %d MB with %d idle connections, %d MB with %d hostile ones too, %d MB at most" % (
+            before >> 20, quiet >> 20, IDLE, now >> 20, HOSTILE, most >> 20))
+        cost = most - before
+        print("the connections cost %d MB (bound %d MB)" % (cost >> 20, MEMORY_BOUND >> 20))
+        if hub.tls:
+            return int(cost > MEMORY_BOUND)
+        alone, beside = latency(hub)
+        for name, found in (("alone", alone), ("beside a hostile device", beside)):
+            print("%s: %d operations, median %.1f ms, 99 of 100 within %.1f ms, the slowest %.1f ms" % (
+                name, len(found), statistics.median(found) * 1000, found[int(len(found) * 0.99)] * 1000,
+                found[-1] * 1000))
+        delay = beside[-1] - statistics.median(alone)
+        print("held up for %.1f ms at most (bound %.0f ms)" % (delay * 1000, DELAY_BOUND * 1000))
+        return int(cost > MEMORY_BOUND or delay > DELAY_BOUND)
+    finally:
+        hub.stop()
+
+
+sys.exit(main(*sys.argv[1:]))
