@@ -332,9 +332,9 @@ final class Opening: @unchecked Sendable {
         if contents != nil { try driver.volume.didEmpty(file.raw) }
     }
 
-    /// Set-id bits and capabilities must be cleared by a write, and the kernel leaves that to us. It
-    /// says of each write whether to: root's leaves the bits. What the kernel writes by itself it
-    /// writes with our rights, and then they always go.
+    /// Set-id bits and capabilities must be cleared by a write, and the kernel leaves that to us.
+    /// It says of each write whether to: root's leaves the bits. What the kernel writes by itself
+    /// it writes with our rights, and then they always go.
     private func isPrivileged() throws(Errno) -> Bool {
         guard driver.negotiation.has(CF_HANDLE_KILLPRIV_V2) else { return false }
         if try status().st_mode & (S_ISUID | S_ISGID) != 0 { return true }
