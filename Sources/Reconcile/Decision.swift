@@ -153,8 +153,7 @@ struct Decision {
             return try overrule(item, .cycle, in: &table)
         }
         var moment = operation.moment
-        if item.placedBy == base || isOwn(item.placedBy) {
-            // It knew of that place, or made it so itself, by a restoration for example.
+        if item.placedBy == base {
             moment.raise(above: item.placedAt)
         } else if moment < item.placedAt {
             return try overrule(item, .newerMove, in: &table)

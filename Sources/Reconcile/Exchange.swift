@@ -175,7 +175,7 @@ package struct Exchange: Sendable {
         _ table: inout T
     ) throws(T.Failure) {
         for operation in operations { try table.append(operation) }
-        let placing = operations.last { $0.change.places }
+        let placing = operations.last { $0.change.places || $0.change == .restore }
         // What the hub says of it and the tree has not shown, nobody here has seen.
         let seen = mirror.remote != nil ? max(mirror.since, 1) - 1 : session.cursor
         mirror.base = Agreement(

@@ -73,8 +73,10 @@ extension Recorder {
         if let twin = target, let source, twin.key != source.key, twin.latest == 0,
             twin.inode == move.trace.inode
         {
-            // The scan saw the new name before this event was understood.
+            // The scan saw the new name before this event was understood. What was there before is
+            // the past of what is there now.
             inherit(from: twin.key, to: source.key)
+            try inheritReplaced(source, move)
             try vanish(twin, t)
             if twin.kind == .directory { memory.unsure.append(source.key) }
             target = nil
@@ -161,14 +163,19 @@ extension Recorder {
         return true
     }
 
-    private func adopt(_ target: Item, from source: Item?, _ move: Move, _ t: Transaction) throws {
-        var target = target
+    /// What had the name of a file until this rename belongs to that document's past.
+    private func inheritReplaced(_ item: Item, _ move: Move) throws {
         if let stash = move.stash {
-            try bequeath(stash, inode: move.replaced?.inode ?? target.inode, to: [target])
+            try bequeath(stash, inode: move.replaced?.inode ?? item.inode, to: [item])
         } else if let replaced = move.replaced, replaced.inode != move.trace.inode {
             // Another hard link has its bytes.
-            need(target, replaced)
+            need(item, replaced)
         }
+    }
+
+    private func adopt(_ target: Item, from source: Item?, _ move: Move, _ t: Transaction) throws {
+        var target = target
+        try inheritReplaced(target, move)
         if let base = move.unseen { try replaceUnseen(target, madeFrom: base, t) }
         let save = source.flatMap { memory.works[$0.key]?.save }
         let isSaved = source.map { $0.latest > 0 || memory.works[$0.key]?.save != nil } ?? false

@@ -74,6 +74,8 @@ extension Recorder {
         let orNone = room.shortage() == 0
         while case let left = shortage(), left > 0, try letVersionsGo(left, orNone: orNone) {}
         while case let left = shortage(), left > 0, backlog.isEmpty {
+            // Where nobody waits, contents that are no versions yet go only if that is enough.
+            if !room.isAwaited, try freeableBytes() < left { break }
             let before = letGo
             try letContentsGo(ofAtLeast: left)
             if letGo == before { break }

@@ -145,7 +145,10 @@ final class Room: @unchecked Sendable {
     }
 
     /// So few are not worth counting what could go.
-    private static let bytesTaken: Int64 = 1 << 20
+    private static let bytesTaken: Int64 = 1 << 16
+
+    /// Whether a program was refused space and there may be enough of it.
+    var isAwaited: Bool { signal.look { refused.bytes > 0 } }
 
     /// Whether the last look found nothing.
     var hasFailed: Bool { signal.look { vainNews != nil } }

@@ -59,6 +59,46 @@ import Testing
         try tree.checkInvariants()
     }
 
+    enum Way: CaseIterable { case replace, replaceLinked, exchange, unlink }
+
+    /// What programs do before the first look at the tree is understood after it: that look sees the
+    /// last of several saves, and those before it are versions all the same.
+    @Test(arguments: Way.allCases) func savedBeforeTheFirstLook(_ way: Way) throws {
+        let tree = try ProgramTree()
+        try tree.save("known", "1", by: program)
+        #expect(tree.quiet())
+        tree.onOpening = { _ in
+            #expect(throws: Never.self) {
+                for name in ["new", "known"] {
+                    try tree.writeInPlace(name, Array("2".utf8), at: 0, by: program)
+                    try save(tree, name, way)
+                }
+            }
+        }
+        try tree.remount { try put(tree, "new", "1") }
+        #expect(tree.quiet())
+        let (known, new) = (try tree.texts("known"), try tree.texts("new"))
+        #expect(known == ["1", "2", "3"])
+        // What no look had seen before it was written over is not known by any name.
+        #expect(new.suffix(2) == ["2", "3"])
+        try tree.checkInvariants()
+    }
+
+    private func save(_ tree: ProgramTree, _ name: String, _ way: Way) throws {
+        switch way {
+        case .replace: break
+        case .replaceLinked: try tree.link(name, "link to " + name, by: program)
+        case .exchange:
+            try tree.save("draft", "3", by: program)
+            try tree.exchange("draft", name, by: program)
+            return try tree.unlink("draft", by: program)
+        case .unlink:
+            try tree.unlink(name, by: program)
+            return try tree.save(name, "3", by: program)
+        }
+        try tree.replace(name, Array("3".utf8), by: program)
+    }
+
     /// Nothing changed: nothing is read, nothing is written.
     @Test func aQuietRemountCostsNothing() throws {
         let tree = try ProgramTree()
