@@ -61,8 +61,8 @@ import Testing
 
     enum Way: CaseIterable { case replace, replaceLinked, exchange, unlink }
 
-    /// What programs do before the first look at the tree is understood after it: that look sees the
-    /// last of several saves, and those before it are versions all the same.
+    /// What programs do before the first look at the tree is understood after it: that look sees
+    /// the last of several saves, and those before it are versions all the same.
     @Test(arguments: Way.allCases) func savedBeforeTheFirstLook(_ way: Way) throws {
         let tree = try ProgramTree()
         try tree.save("known", "1", by: program)
