@@ -73,14 +73,6 @@ import Testing
         "what is removed is gone, its document closes, and the unsaved text is a version of it",
         arguments: ["rm PATH", "rm -r DIR", "rm PATH; echo new > PATH", "rm -r DIR; mkdir DIR"])
     func removed(_ script: String) throws {
-        guard script.hasPrefix("rm -r") else { return try remove(by: script) }
-        // A document that saves at the very moment when its directory is removed stays open.
-        try withKnownIssue("The document is not closed now and then.", isIntermittent: true) {
-            try remove(by: script)
-        }
-    }
-
-    private func remove(by script: String) throws {
         try withUnsaved("d/a.txt") { note, root, path in
             let attribute = FilePath(path).attribute("user.concord.id") ?? []
             let id = String(decoding: attribute, as: UTF8.self)
