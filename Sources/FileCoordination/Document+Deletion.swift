@@ -13,13 +13,22 @@ extension Document {
         guard place.withLock(\.isBeingDeleted), !state.contains(.closed) else { return false }
         autosaving?.cancel()
         autosaving = nil
-        disableEditing()
+        // The file and each directory above it may be announced before what became of it is seen.
+        if !isAwaitingDeletion {
+            isAwaitingDeletion = true
+            disableEditing()
+        }
         return true
     }
 
     /// Closes the document if its file is gone. Called when nothing else is under way.
     func endDeletion() async throws -> Bool {
-        defer { enableEditing() }
+        defer {
+            if isAwaitingDeletion {
+                isAwaitingDeletion = false
+                enableEditing()
+            }
+        }
         let isGone = try await performAsynchronousFileAccess { [self] in
             let known = place.withLock { place in
                 place.isBeingDeleted = false

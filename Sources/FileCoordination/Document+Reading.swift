@@ -18,7 +18,9 @@ extension Document {
                 try await showDownload(of: url)
                 let intent = FileAccessIntent.readingIntent(with: url)
                 let reading = try await access([intent]) { _ in
-                    self.place.withLock { $0.url = intent.url }
+                    self.place.withLock { place in
+                        (place.url, place.isBeingDeleted) = (intent.url, false)
+                    }
                     // Within the turn: nothing that happens after the reading goes unheard.
                     FileCoordinator.addFilePresenter(self)
                     return try self.reading(at: intent.url)

@@ -55,6 +55,8 @@ import Synchronization
     var isFollowing = false
     var isLoading = false
     var isClosing = false
+    /// Editing is disabled until it is seen whether the file is gone.
+    var isAwaitingDeletion = false
 
     /// A document at a URL: opens nothing. The file need not exist; create it by
     /// ``save(to:for:)`` with ``SaveOperation/creating``.

@@ -1,3 +1,4 @@
+import Glibc
 import HubProtocol
 import Journal
 import Model
@@ -15,6 +16,9 @@ struct HubExamination {
     private var left = 0
 
     private static let step = 500
+    /// A hub that is busy is asked again for half a minute; within five seconds it knows which
+    /// process is the device.
+    private static let (tries, microseconds) = (60, UInt32(500_000))
     /// A broken hub would otherwise fill the screen.
     private static let findingsMax = 100
 
@@ -63,6 +67,21 @@ struct HubExamination {
         }
     }
 
+    /// What the hub answers. A hub that asks for a moment gets it: right after a mount it does not
+    /// know yet whether the process before it has ended.
+    private func answer<Value>(_ ask: () throws(HubFault) -> Value) throws -> Value {
+        for _ in 0..<HubExamination.tries {
+            do throws(HubFault) { return try ask() } catch {
+                guard case .refused(let failure) = error,
+                    error.isPassing, failure.code != .full
+                else { throw error }
+            }
+            try goesOn("waiting for the hub", 0)
+            usleep(HubExamination.microseconds)
+        }
+        return try ask()
+    }
+
     // MARK: Hub and mirror
 
     /// Each item's state at the hub against what was agreed on; those that were there.
@@ -71,9 +90,11 @@ struct HubExamination {
         var seen: Set<Identifier> = []
         var cursor: UInt64 = 0
         while true {
-            let answer = try client.changes(
-                volume, after: cursor, limit: HubLimits.changes, epoch: session.volumeEpoch,
-                withTrash: true)
+            let answer = try answer { () throws(HubFault) in
+                try client.changes(
+                    volume, after: cursor, limit: HubLimits.changes, epoch: session.volumeEpoch,
+                    withTrash: true)
+            }
             let states = answer.changes.compactMap { change in
                 if case .item(let state) = change { state } else { nil }
             }
@@ -165,7 +186,9 @@ struct HubExamination {
             }
             guard let last = page.last else { break }
             cursor = last.key
-            let counts = try client.durability(volume, page.map(\.id))
+            let counts = try answer { () throws(HubFault) in
+                try client.durability(volume, page.map(\.id))
+            }
             let unknown = zip(page, counts).filter { $0.1 == nil }.map(\.0)
             let repairs = repairs
             let found = try engine.perform { table in

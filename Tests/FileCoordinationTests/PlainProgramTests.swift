@@ -88,6 +88,18 @@ import Testing
         }
     }
 
+    @Test("a removal that is announced twice, as a file's and its directory's, closes it")
+    func announcedTwice() throws {
+        try withUnsaved { note, _, path in
+            try onMain {
+                note.deletionBegins()
+                try #require(note.awaitsDeletion())
+            }
+            try stranger("rm \(path)")
+            try note.wait(for: "the end") { $0.documentState == .closed }
+        }
+    }
+
     private func contents(ofDocument id: String, in root: String) throws -> [String] {
         let client = try ControlClient(socket: MountedPath(FilePath(root)).socket)
         var request = Request(.versions)
