@@ -69,6 +69,29 @@ import Testing
         }
     }
 
+    @Test("a hub that is busy is asked again", arguments: ["/changes", "/durability"])
+    func busy(path: String) throws {
+        try Fleet.with(0) { fleet in
+            let liar = try LyingHub(before: fleet.hub)
+            defer { liar.stop() }
+            let device = try MountedVolume(options: ["name=team"])
+            defer { device.cleanUp() }
+            let code = try fleet.hub.invite()
+            try Programs.fsctl("signin", liar.address, "--code", code, "--at", device.path)
+                .succeed()
+            try "text".write(toFile: "\(device.path)/a", atomically: false, encoding: .utf8)
+            try Programs.fsctl("wait", "--durable", "hub", device.path).succeed()
+            // What the device itself asks is not in the way.
+            liar.refuse(LyingHub.Refusal(path: path, status: 503, isDone: false))
+            let doctor = try Beside("doctor", device.path)
+            try wait(for: "refusals; \(device.said)") { liar.told >= 3 ? true : nil }
+            liar.refuse(nil)
+            #expect(try doctor.waitForEnd() == 0, "\(doctor.said)")
+            #expect(doctor.said.contains("are at the hub as they are here"), "\(doctor.said)")
+            try device.unmount()
+        }
+    }
+
     @Test func whatTheHubNeverGotIsSentAgain() throws {
         try Fleet.with(1) { fleet in
             try fleet.put(0, "a", "text")

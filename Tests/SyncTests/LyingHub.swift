@@ -151,7 +151,9 @@ final class LyingHub: @unchecked Sendable {
     private func answer(_ refusal: Refusal, to client: Int32) {
         state.withLock { $0.told += 1 }
         guard let status = refusal.status else { return }
-        let body = #"{"error":"\#(status)","message":"Not now."}"#
+        // As a hub does, and as what stands before one.
+        let code = status == 503 ? "busy" : "\(status)"
+        let body = #"{"code":"\#(code)","message":"Not now."}"#
         LyingHub.send(
             Array(
                 ("HTTP/1.1 \(status) Not now\r\nConnection: close\r\nContent-Type: "
