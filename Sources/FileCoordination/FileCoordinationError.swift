@@ -64,7 +64,7 @@ extension FileCoordinationError {
     public static let denied = Code.denied
     /// Of options or URLs that make no sense.
     public static let invalid = Code.invalid
-    /// Of a volume whose daemon has ended.
+    /// Of a volume whose daemon has ended, or contents that cannot be downloaded.
     public static let unavailable = Code.unavailable
 
     static let wasCancelled = FileCoordinationError(

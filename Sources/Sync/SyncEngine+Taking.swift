@@ -10,9 +10,10 @@ extension SyncEngine {
     /// Mirrors what is new at the hub; false when nothing is.
     func pull() throws -> Bool {
         let session = try session()
+        // Whether the hub answers again is not known before it is asked.
         let (head, isDoubtful) = state.withLock { state in
             defer { state.isDoubtful = false }
-            return (state.head, state.isDoubtful)
+            return (state.head, state.isDoubtful || state.connection != .up)
         }
         let now = cl_clock_monotonic_ns()
         let isAcknowledged = try volume.journal.read { try $0.outboxCount() } == 0 || lastSent == 0

@@ -19,6 +19,8 @@ final class TurnDesk: Sendable {
         /// By the client's own numbers.
         var claims: [Int: ClaimID] = [:]
         var presenters: [Int: PresenterID] = [:]
+        /// Claims whose turns have come and wait for contents; ended where one is taken out.
+        var downloading: Set<ClaimID> = []
         /// Itself, if it watches.
         var watcher: Connection?
 
@@ -44,6 +46,7 @@ final class TurnDesk: Sendable {
         case .cancel:
             let id = try claimID(request, client)
             client.reply(request)
+            clients.withLock { _ = $0[client.number]?.downloading.remove(id) }
             arbiter.step(.cancelled(id))
         case .moved: try move(request, client)
         case .present: try present(request, client, party)
@@ -108,14 +111,17 @@ final class TurnDesk: Sendable {
                 .invalid,
                 "this connection has a claim \(number) already, or too many: release it first")
         }
-        arbiter.request(turn, as: id) { [self] _, outcome in
+        let mustDownload = !isPreparing && mustDownload(targets, for: client.peer)
+        arbiter.request(turn, as: id) { [self, targets] _, outcome in
             switch outcome {
             case .granted(let paths):
                 if isPreparing { forget(number, client) }
                 session.willChange(
                     paths.enumerated().filter { turn.isWriting($0.offset) }.map(\.element))
-                client.reply(
-                    request, GrantReport(paths: paths.map { RawText(path: $0.names) }))
+                guard !mustDownload else {
+                    return download(paths, of: targets, for: (number, id), request, client)
+                }
+                grant(paths, request, client)
             case .refused(let refusal):
                 forget(number, client)
                 client.refuse(request, refusal.error)
@@ -124,7 +130,11 @@ final class TurnDesk: Sendable {
         if targets.contains(where: \.access.isWriting) { session.outwait(id) }
     }
 
-    private func forget(_ number: Int, _ client: Connection) {
+    func grant(_ paths: [Path], _ request: Control.Request, _ client: Connection) {
+        client.reply(request, GrantReport(paths: paths.map { RawText(path: $0.names) }))
+    }
+
+    func forget(_ number: Int, _ client: Connection) {
         clients.withLock { $0[client.number]?.claims[number] = nil }
     }
 
@@ -177,6 +187,7 @@ final class TurnDesk: Sendable {
                 .invalid, "claim \(request.claim ?? 0) has no turn yet: cancel it instead")
         }
         forget(request.claim ?? 0, client)
+        clients.withLock { _ = $0[client.number]?.downloading.remove(id) }
         session.record(packagesOf: written.paths) { [self] in
             tell(written)
             arbiter.step(.released(id))

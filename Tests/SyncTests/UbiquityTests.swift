@@ -148,6 +148,65 @@ import Testing
         }
     }
 
+    @Test("what is to be read in a turn is downloaded before the accessor runs")
+    func coordinatedReading() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.put(0, "a.txt", "text")
+            try fleet.settle()
+            let url = URL(filePath: "\(fleet.devices[1].path)/a.txt")
+            func isHere() throws -> Bool {
+                try UbiquityContainer.resourceValues(ofItemAt: url)?.downloadingStatus == .current
+            }
+            func read(_ options: FileCoordinator.ReadingOptions = []) throws -> Bool {
+                try UbiquityContainer.evictItem(at: url)
+                return try FileCoordinator().coordinate(readingItemAt: url, options: options) { _ in
+                    try isHere()
+                }
+            }
+            #expect(try read())
+            #expect(try read(.withoutChanges))
+            #expect(try !read(.immediatelyAvailableMetadataOnly))
+            #expect(
+                try FileCoordinator().coordinate(writingItemAt: url, options: .forMerging) { _ in
+                    try isHere()
+                })
+
+            // Offline its error is the call's, and nothing is held.
+            try UbiquityContainer.evictItem(at: url)
+            try fleet.offline(1)
+            let error = #expect(throws: FileCoordinationError.self) {
+                try FileCoordinator().coordinate(readingItemAt: url) { _ in Issue.record("runs") }
+            }
+            #expect(error?.code == .unavailable)
+            #expect(error?.message.contains("cannot be downloaded") == true)
+            let writer = FileCoordinator(waits: false)
+            try writer.coordinate(writingItemAt: url, options: .forDeleting) { _ in }
+            try fleet.online(1)
+            // Nothing is new at the hub, and yet it is asked at once.
+            try fleet.settle(seconds: 20)
+
+            // Who waits for a hub that says nothing can be cancelled.
+            fleet.hub.send(SIGSTOP)
+            defer { fleet.hub.send(SIGCONT) }
+            let reader = FileCoordinator()
+            let ended = Mutex<FileCoordinationError.Code?>(nil)
+            Thread.detachNewThread {
+                do {
+                    try reader.coordinate(readingItemAt: url) { _ in }
+                } catch { ended.withLock { $0 = (error as? FileCoordinationError)?.code } }
+            }
+            try wait(for: "the turn") {
+                try Programs.fsctl("locks", fleet.devices[1].path).succeed().contains("reads")
+                    ? true : nil
+            }
+            reader.cancel()
+            try wait(for: "its end") { ended.withLock { $0 } == .cancelled ? true : nil }
+            try writer.coordinate(writingItemAt: url, options: .forDeleting) { _ in }
+            fleet.hub.send(SIGCONT)
+            try fleet.expectEqual()
+        }
+    }
+
     @Test("B5.1, B5.2: where contents are, and evicting and downloading them")
     func values() throws {
         try Fleet.with(2) { fleet in

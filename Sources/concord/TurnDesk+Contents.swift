@@ -1,0 +1,73 @@
+import Control
+import Coordination
+import Model
+import Volume
+
+// Turns on documents whose contents are at the hub.
+extension TurnDesk {
+    /// Whether contents that a turn is to read must be downloaded first. Those of a plain directory
+    /// are not what is read when it is: each document in it is downloaded when it is read itself.
+    func mustDownload(_ targets: [TurnRequest.Target], for peer: Peer) -> Bool {
+        targets.contains { target in
+            guard target.access.needsContents else { return false }
+            let names = target.path.names
+            return (try? volume.isDataless(at: names)) == true
+                && volume.mayAccess(peer, names, write: false)
+        }
+    }
+
+    /// Downloads what the turn is to read and then answers the claim: with its turn, or with why
+    /// the contents cannot be had, and then it has no turn.
+    func download(
+        _ paths: [Path], of targets: [TurnRequest.Target], for claim: (number: Int, id: ClaimID),
+        _ request: Control.Request, _ client: Connection
+    ) {
+        let names = zip(targets, paths).filter { $0.0.access.needsContents }.map { $0.1.names }
+        clients.withLock { _ = $0[client.number]?.downloading.insert(claim.id) }
+        let work = { @Sendable [self] in
+            var failure: VolumeError?
+            do throws(VolumeError) {
+                for path in names where try volume.isDataless(at: path) {
+                    try volume.hydrate(at: path) { [self] _ in isDownloading(claim.id, client) }
+                }
+            } catch { failure = error }
+            let isWanted = clients.withLock { clients in
+                clients[client.number]?.downloading.remove(claim.id) != nil
+            }
+            if isWanted, failure == nil { return grant(paths, request, client) }
+            // Its client may have released it meanwhile, or be gone.
+            let isHeld = clients.withLock { clients in
+                clients[client.number]?.claims[claim.number] == claim.id
+            }
+            if isHeld {
+                forget(claim.number, client)
+                arbiter.step(.released(claim.id))
+            }
+            client.refuse(request, isWanted ? TurnDesk.sentence(failure!) : Refusal.cancelled.error)
+        }
+        // The arbiter is calling, which must not wait.
+        guard let thread = ThreadHandle("turn", work) else { return grant(paths, request, client) }
+        thread.detach()
+    }
+
+    private func isDownloading(_ id: ClaimID, _ client: Connection) -> Bool {
+        clients.withLock { $0[client.number]?.downloading.contains(id) == true }
+    }
+
+    private static func sentence(_ error: VolumeError) -> VolumeError {
+        // "timeout" is said of turns that cannot be had.
+        VolumeError(
+            error.code == .timeout ? .offline : error.code,
+            "What is to be read cannot be downloaded, so there is no turn. \(error.message)")
+    }
+}
+
+extension Access {
+    /// Whether somebody reads contents in it.
+    fileprivate var needsContents: Bool {
+        switch self {
+        case .read(let options): !options.contains(.immediatelyAvailableMetadataOnly)
+        case .write(let option): option == .merging
+        }
+    }
+}
