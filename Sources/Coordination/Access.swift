@@ -27,7 +27,7 @@ package enum Access: Hashable, Sendable {
         return false
     }
 
-    /// Whether it also keeps others from what a directory contains (coordination.md C3).
+    /// Whether it also keeps others from what a directory contains (Rules.md, C3).
     package var isDeep: Bool {
         switch self {
         case .read, .write(.update), .write(.merging), .write(.contentIndependentMetadataOnly):

@@ -1,4 +1,4 @@
-// What presenters are asked before an access begins: coordination.md C4 and C7.
+// What presenters are asked before an access begins: Rules.md, C4 and C7.
 extension Coordination {
     /// What one presenter is to do for one claim.
     private struct Duties {

@@ -1,6 +1,6 @@
 import Model
 
-// What presenters are told of what has happened: coordination.md C5. Nobody waits for it.
+// What presenters are told of what has happened: Rules.md, C5. Nobody waits for it.
 extension Coordination {
     mutating func tellChange(_ path: Path, _ by: Set<PresenterID>) {
         for id in presentersAt(path) where !by.contains(id) && isDocument(id) {

@@ -1,4 +1,4 @@
-// Who is in whose way: coordination.md C0 to C3.
+// Which requests wait for which claims: Rules.md, C0 to C3.
 extension Coordination {
     /// Whether anybody has a claim or presents something at the place, at a package or a directory
     /// around it, or (where that counts) in it.

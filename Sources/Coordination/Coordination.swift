@@ -1,4 +1,4 @@
-/// Who waits for whom, who is told what, in which order: the rules of coordination.md C, as a
+/// Who waits for whom, who is told what, in which order: the rules of Rules.md, as a
 /// machine without a clock and without I/O. The numbers of claims say in which order they were
 /// scheduled: each is greater than the one before.
 package struct Coordination: Sendable {

@@ -14,7 +14,7 @@ extension FileVersion {
     }
 
     /// Keeps the contents of a file or package as a version of an item, which goes on showing what
-    /// it shows (coordination.md B3.6). It is among the
+    /// it shows (Rows.md, B3.6). It is among the
     /// ``otherVersionsOfItem(at:)``, for as long as any older version: ``setDiscardable(_:)`` keeps
     /// it for good.
     ///

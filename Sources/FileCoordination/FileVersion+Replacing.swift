@@ -17,7 +17,7 @@ extension FileVersion {
     /// Makes these contents those of a file or package, in one step, and returns where that is now.
     ///
     /// A target that is there keeps its name, its permissions and its extended attributes, and what
-    /// it showed is a version of it from then on (coordination.md B3.13). Only where it is of
+    /// it showed is a version of it from then on (Rows.md, B3.13). Only where it is of
     /// another type, its extension becomes that of the version. Where nothing is, a new item is
     /// made: so a version is kept beside the current one.
     ///

@@ -10,7 +10,7 @@ import Synchronization
 /// Every save on a volume is a version, and stays one for a time (retention, see `fsctl versions`).
 /// Versions travel with their document; their contents come to a device when they are read.
 ///
-/// Nothing here coordinates by itself, as NSFileVersion does not (coordination.md B3): list and
+/// Nothing here coordinates by itself, as NSFileVersion does not (Rows.md, B3): list and
 /// read versions in a coordinated read, change them in a coordinated write. Calls ask the volume's
 /// daemon and wait for what it has to record: not on a main thread.
 ///

@@ -4,7 +4,7 @@ import Model
 import Synchronization
 
 /// Finds items in directories, at any depth, and tells what becomes of them: of each change by
-/// others, of contents that come and go (coordination.md B6).
+/// others, of contents that come and go (Rows.md, B6).
 ///
 ///     let query = MetadataQuery(searchScopes: [pictures]) { $0.name.hasSuffix(".png") }
 ///     for await update in query.updates { show(update.added, update.changed, update.removed) }

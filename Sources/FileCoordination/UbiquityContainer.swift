@@ -5,7 +5,7 @@ import Synchronization
 
 /// A volume, as the place where documents are that shall be on all devices.
 ///
-/// What `FileManager` says of iCloud on Apple's platforms (coordination.md A17, B4). A volume is
+/// What `FileManager` says of iCloud on Apple's platforms (Rows.md, A17, B4). A volume is
 /// mounted or it is not; so there is no container identifier, and nothing to wait for: make it of
 /// any URL on the volume, and compare its ``identityToken()`` with the one that you kept.
 public struct UbiquityContainer: Hashable, Sendable {

@@ -2,7 +2,7 @@ import Control
 import Foundation
 
 /// What is known of an item that is on several devices: whether its contents are here, whether they
-/// are safe elsewhere, and what stands in the way (coordination.md B5).
+/// are safe elsewhere, and what stands in the way (Rows.md, B5).
 ///
 /// Asking downloads nothing, so it is what a list of items is made from.
 public struct UbiquityResourceValues: Hashable, Sendable {

@@ -6,7 +6,7 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// How programs that know of no turns get theirs: what waits for whom, how long (DESIGN.md 5).
+/// How programs that know of no turns get theirs: what waits for whom, how long (Design.md).
 final class Turns: Sendable {
     let arbiter: Arbiter
     /// Of all system calls together.

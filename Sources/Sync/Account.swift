@@ -21,7 +21,7 @@ package struct Account: Hashable, Sendable {
     package var isOffline = false
 
     /// An identity to compare and keep: the same on all devices of the person at this hub, another
-    /// one for somebody else, there also while offline (coordination.md A17.1).
+    /// one for somebody else, there also while offline (Rows.md, A17.1).
     package var identityToken: String {
         let text = "\(account) \(volume)"
         return hexadecimal(Digest.sha256(Array(text.utf8)).bytes.dropFirst().prefix(16))

@@ -3,7 +3,7 @@ import Model
 /// Which names stay local: temporary and lock files, which programs make beside documents while
 /// they work. They are files like any other, but never versions and never uploaded.
 ///
-/// The patterns are of gitignore's kind. The built-in ones are DESIGN 4's; a file `.concordignore`
+/// The patterns are of gitignore's kind. Some are built in; a file `.concordignore`
 /// at the volume's root adds to them and never deletes anything.
 package struct LocalNames: Sendable {
     /// Patterns without a slash: they look at the last component only, so that a hot path can ask.

@@ -6,7 +6,7 @@ import SystemCalls
 /// Which contents a save was made from, where its maker says so: those with this size and
 /// modification time. A draft bears it in an attribute until it takes the document's name. If the
 /// document has other contents by then, their maker's save is one that nobody has seen, and a
-/// conflict version (DESIGN.md 2, promise 4).
+/// conflict version (Design.md, promise 4).
 package struct NamedBase: Hashable, Sendable {
     package static let attribute = "user.concord.base"
 

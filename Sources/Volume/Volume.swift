@@ -219,7 +219,7 @@ package final class Volume: Sendable {
     }
 
     /// A directory whose files are documents of their own, with versions of their own, while what
-    /// changes in one turn travels together: it is never seen in halves (coordination.md A12.5).
+    /// changes in one turn travels together: it is never seen in halves (Rows.md, A12.8).
     package static func isWeakPackage(name: Name) -> Bool {
         name.fileExtension.elementsEqual("weakpkg".utf8)
     }

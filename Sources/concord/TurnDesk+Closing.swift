@@ -6,7 +6,7 @@ import Model
 import Synchronization
 import Volume
 
-// What presenters are asked when the volume is no longer this person's (coordination.md A17.5).
+// What presenters are asked when the volume is no longer this person's (Rows.md, A17.5).
 extension TurnDesk {
     /// Asks all presenters to save, and then to let go as before the deletion of the volume's root;
     /// who does not answer is waited for no longer than that, for each.

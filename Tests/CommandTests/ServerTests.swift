@@ -5,7 +5,7 @@ import Model
 import Synchronization
 import Testing
 
-/// What clients may do, and what they may cost (reference/traps.md, 79).
+/// What clients may do, and what they may cost.
 @Suite(.serialized) struct ServerTests {
     private let ask = #"{"id":1,"verb":"status"}"# + "\n"
 

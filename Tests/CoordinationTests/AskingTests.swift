@@ -1,7 +1,7 @@
 import Coordination
 import Testing
 
-/// coordination.md C4, cell by cell: who is asked what before an access, by how what it presents
+/// Rules.md, C4, cell by cell: who is asked what before an access, by how what it presents
 /// lies to the item.
 @Suite struct AskingTests {
     // (b) at both levels of nesting.

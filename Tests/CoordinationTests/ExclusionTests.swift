@@ -1,7 +1,7 @@
 import Coordination
 import Testing
 
-/// coordination.md C1 to C3, cell by cell: `no` does not wait, `wait` waits until the other ends.
+/// Rules.md, C1 to C3, cell by cell: `no` does not wait, `wait` waits until the other ends.
 @Suite struct ExclusionTests {
     /// What a heading stands for: any access to one item, by its letters.
     private func wants(_ heading: String) -> [String] {

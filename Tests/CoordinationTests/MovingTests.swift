@@ -1,7 +1,7 @@
 import Coordination
 import Testing
 
-/// coordination.md C6: where the item is when the turn comes.
+/// Rules.md, C6: where the item is when the turn comes.
 @Suite struct MovingTests {
     @Test(arguments: Stage.letters) func whoWaitsIsToldWhereTheItemIs(_ letter: String) {
         var stage = Stage()

@@ -1,7 +1,7 @@
 import Coordination
 import Testing
 
-/// coordination.md C7 and C8: what follows on what.
+/// Rules.md, C7 and C8: what follows on what.
 @Suite struct SequenceTests {
     // MARK: C8
 

@@ -5,7 +5,7 @@ import Model
 /// `M /a + Z /b` is a combined claim; a name that ends in `pkg` is a package's.
 struct Stage {
     private(set) var machine = Coordination()
-    /// The letters of coordination.md C.
+    /// The letters of Rules.md.
     static let letters = ["R", "U", "G", "K", "M", "X", "Z"]
 
     mutating func step(_ event: Event) -> [String] { machine.step(event).map(words) }

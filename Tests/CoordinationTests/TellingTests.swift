@@ -2,7 +2,7 @@ import Coordination
 import Model
 import Testing
 
-/// coordination.md C5, cell by cell: who is told what of what has happened, with what they fall
+/// Rules.md, C5, cell by cell: who is told what of what has happened, with what they fall
 /// back on.
 @Suite struct TellingTests {
     static let everything = Presenter.Capabilities.all

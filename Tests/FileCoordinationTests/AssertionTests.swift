@@ -2,7 +2,7 @@ import Foundation
 import Support
 import Testing
 
-/// The assertions at the end of coordination.md, one test each, by real processes on a real mount:
+/// What Rules.md asserts, one test each, by real processes on a real mount:
 /// who waits for whom. What presenters hear is in AssertionTests+Presenters.
 @Suite("Turns: the 27 assertions")
 struct AssertionTests {

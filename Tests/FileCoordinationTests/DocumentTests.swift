@@ -6,7 +6,7 @@ import Testing
 
 @testable import FileCoordination
 
-/// What a document does with its own file (coordination.md A18), on a mount and elsewhere.
+/// What a document does with its own file (Rows.md, A18), on a mount and elsewhere.
 @Suite("Documents") struct DocumentTests {
     @Test("A18.2, A18.3, A18.20: it is read in its queue, loaded on the main actor, and open then")
     func opening() throws {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import FileCoordination
 
-/// A version in the place of a file (coordination.md B3.13 to B3.15).
+/// A version in the place of a file (Rows.md, B3.13 to B3.15).
 @Suite("Replacing items by versions") struct ReplacingTests {
     /// Saved twice, so that the first is history.
     private func saved(_ root: String, _ name: String) throws -> (URL, FileVersion) {

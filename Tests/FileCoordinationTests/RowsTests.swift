@@ -14,7 +14,8 @@ import Testing
             let cells = line.split(separator: "|").map {
                 $0.trimmingCharacters(in: .whitespaces)
             }
-            if cells.count == 3, cells[0].hasPrefix("A") { rows[cells[0]] = cells[2] }
+            let isRow = cells.first?.wholeMatch(of: /[AB]\d+(\.\d+)?/) != nil
+            if cells.count == 3, isRow { rows[cells[0]] = cells[2] }
         }
         return rows
     }
@@ -28,7 +29,7 @@ import Testing
             let suite = URL(filePath: name).deletingPathExtension().lastPathComponent
             let code = try text("\(directory)/\(name)")
             for title in code.matches(of: /@Test\(\s*"([^"]*)"/) {
-                for row in title.1.matches(of: /A\d+(\.\d+)?\b/) {
+                for row in title.1.matches(of: /\b[AB]\d+(\.\d+)?\b/) {
                     tests[String(row.0), default: []].insert(suite)
                 }
             }
@@ -50,6 +51,19 @@ import Testing
                 .filter { $0 != "SyncTests" }
             #expect(!suites.isEmpty, "\(row)")
             for suite in suites { #expect(tests[row]?.contains(suite) == true, "\(row): \(suite)") }
+        }
+    }
+
+    @Test("each row that code or a test cites is there") func cited() throws {
+        let rows = try rows()
+        for directory in ["Sources", "Tests"] {
+            let directory = "\(Self.repository)/\(directory)"
+            for name in try FileManager.default.subpathsOfDirectory(atPath: directory)
+            where name.hasSuffix(".swift") {
+                for row in try text("\(directory)/\(name)").matches(of: /\b[AB]\d+\.\d+\b/) {
+                    #expect(rows[String(row.0)] != nil, "\(name): \(row.0)")
+                }
+            }
         }
     }
 }

@@ -4,7 +4,7 @@ import Support
 import Synchronization
 import Testing
 
-/// Open documents on two devices (coordination.md A22, and the states that take two).
+/// Open documents on two devices (Rows.md, A22, and the states that take two).
 @Suite("Documents on two devices", .serialized) struct DocumentTests {
     @Test("A22.2: what the other device writes appears, with nothing unsaved")
     func content() throws {

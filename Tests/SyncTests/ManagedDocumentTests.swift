@@ -6,11 +6,11 @@ import Testing
 
 private let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"] != nil
 
-/// Documents that are databases, on two devices (coordination.md A14.12, A18.27).
+/// Documents that are databases, on two devices (Rows.md, A14.12, A18.27).
 @Suite("Managed documents on two devices", .serialized) struct ManagedDocumentTests {
     private static let count = 10_000
 
-    @Test("A18.27: a thousand edits on each side, offline: all are on both, the older ones kept")
+    @Test("A14.12, A18.27: a thousand edits on each side, offline: both have all of them")
     func offline() throws {
         var random = SeededRandom(named: "managed", usual: isSoak ? nil : 26_112_203)
         try Fleet.with(2) { fleet in

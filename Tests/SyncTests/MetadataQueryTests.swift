@@ -5,7 +5,7 @@ import Support
 import Synchronization
 import Testing
 
-/// Queries that run while two devices work (coordination.md B6).
+/// Queries that run while two devices work (Rows.md, B6).
 @Suite("Metadata queries", .serialized) struct MetadataQueryTests {
     /// What a query has told.
     private final class Listener: Sendable {

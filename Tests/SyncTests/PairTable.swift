@@ -65,7 +65,7 @@ struct PairWishes {
     func wants(_ id: String) -> Bool { texts[id] != nil || places[id] != nil }
 }
 
-/// The decision table once more (reference sync.md 1.4), written from its rows and not from the
+/// The decision table once more (DecisionTable.md), written from its rows and not from the
 /// code: what is there when two devices that did not see each other have met. It decides each
 /// register by itself; the order of arrival counts only for names and cycles.
 struct PairTable {

@@ -3,7 +3,7 @@ import Support
 import Testing
 
 /// The decision table on two real mounts and a real hub: both devices do something unseen by the
-/// other, and meet again. Rows as in the table (reference sync.md 1.4).
+/// other, and meet again. Rows as in DecisionTable.md.
 @Suite("Two devices, one volume", .serialized) struct StoryTests {
     /// What is there before, what A and B do while both are offline, and what is so afterwards.
     struct Story: CustomTestStringConvertible, Sendable {

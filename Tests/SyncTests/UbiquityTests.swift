@@ -4,7 +4,7 @@ import Support
 import Synchronization
 import Testing
 
-/// What the library says of a volume and its items (coordination.md A17, B4, B5).
+/// What the library says of a volume and its items (Rows.md, A17, B4, B5).
 @Suite("Containers", .serialized) struct UbiquityTests {
     @Test("A17.1, A17.4, B4.1: a token while signed in, the same everywhere; changes are told")
     func identity() throws {

@@ -3,9 +3,9 @@ import Support
 import Testing
 
 /// What one turn changes in a weak package is never seen in halves by who takes turns, here or on
-/// another device; each of its files is a document of its own (coordination.md A12.5 to A12.10).
+/// another device; each of its files is a document of its own (Rows.md, A12.5 to A12.10).
 @Suite("Weak packages", .serialized) struct WeakPackageTests {
-    @Test("index and payload always agree") func batches() throws {
+    @Test("A12.5, A12.8: index and payload always agree") func batches() throws {
         try withBox { fleet, box, there in
             let writer = taking(turns: 4, at: box) { number in
                 """
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test("turns in quick succession are never mixed") func quick() throws {
+    @Test("A12.6: turns in quick succession are never mixed") func quick() throws {
         try withBox { fleet, box, there in
             let writer = taking(turns: 20, at: box, pause: { UInt32($0 % 5) * 100_000 }) { number in
                 """
@@ -84,7 +84,7 @@ import Testing
         ).succeed().split(separator: "\n").map(String.init)
     }
 
-    @Test("a conflict is one file's alone") func conflict() throws {
+    @Test("A12.10: a conflict is one file's alone") func conflict() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(
                 0, "mkdir box.weakpkg; echo 0 > box.weakpkg/one; echo 0 > box.weakpkg/two")

@@ -1,4 +1,4 @@
-/// DESIGN.md 3: the modules in the order in which they may depend on each other. A module imports
+/// Design.md: the modules in the order in which they may depend on each other. A module imports
 /// only what stands before it; the exceptions below are narrower still.
 struct Layers: Sendable {
     static let order = [
@@ -45,7 +45,7 @@ struct Layers: Sendable {
         }
         guard let there = order.firstIndex(of: imported) else { return nil }
         guard let here = order.firstIndex(of: module) else {
-            return "\(module) is not among the layers of DESIGN.md 3: give it its place there"
+            return "\(module) is not among the layers of Design.md: give it its place there"
         }
         if there >= here { return "\(module) imports \(imported), which stands above it" }
         if let allowed = only[module], !allowed.contains(imported) {

@@ -39,7 +39,7 @@ private let code: Set<String> = ["swift", "c", "h", "py", "sh"]
 extension Rule {
     static let all = [
         arrows, columns, fileLength, functionLength, hooks, promises, names, leftovers, titles,
-        topLevel, seconds, elsewhere,
+        topLevel, seconds, elsewhere, citations,
     ]
 
     static let arrows = Rule(
@@ -198,6 +198,19 @@ extension Rule {
             let message = "this function waits for a continuation: mark it @concurrent"
             return Finding(path: source.path, line: range.lowerBound + 1, message: message)
         }
+    }
+
+    /// A stranger has this repository and nothing else.
+    static let citations = Rule(
+        "a document that a comment cites is in the repository",
+        planted: SourceText(
+            path: "Sources/Model/Bad.swift", text: "/" + "/ As it is in another-place.md, 4.\n")
+    ) { source, line in
+        guard ["swift", "c", "h"].contains(source.type),
+            let comment = line.range(of: "//").map({ line[$0.upperBound...] })
+        else { return nil }
+        let cited = comment.matches(of: /[A-Za-z][A-Za-z-]*\.md\b/).map { String($0.0) }
+        return cited.first { !Repository.documents.contains($0) }.map { "there is no \($0)" }
     }
 
     static let topLevel = Rule(

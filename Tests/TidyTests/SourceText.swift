@@ -43,6 +43,11 @@ struct Repository: Sendable {
     let paths: [String]
     let sources: [SourceText]
 
+    /// The names of all documents.
+    static let documents = Set(
+        ((try? Repository())?.paths ?? []).filter { $0.hasSuffix(".md") }
+            .map { String($0.split(separator: "/").last ?? "") })
+
     init() throws {
         var paths: [String] = []
         func walk(_ directory: String) throws {

@@ -1,6 +1,6 @@
 import Testing
 
-/// The house rules that a machine can keep (reference craft.md 3.17).
+/// The house rules that a machine can keep.
 @Suite("The repository is tidy")
 struct TidyTests {
     static let repository = Result { try Repository() }

@@ -2,7 +2,7 @@ import Model
 
 @testable import Coordination
 
-// coordination.md C read again, naively and without a look at the machine: whoever judges must not
+// Rules.md read again, naively and without a look at the machine: whoever judges must not
 // share its mistakes.
 
 /// The letters of the document.
