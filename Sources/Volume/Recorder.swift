@@ -297,11 +297,27 @@ final class Recorder: @unchecked Sendable {
             measureFreeable()
             sleep()
         }
-        isParting = true
-        let isUnderstood = memory.scan == nil && backlog.isEmpty && events.waiting.count == 0
-        if isUnderstood, !signal.look({ isAbandoned }) { recordAll() }
+        part()
         publish()
         signal.change { hasStopped = true }
+    }
+
+    /// Does what is left, as long as there is time: also the first look at the tree and what
+    /// follows from it, for programs may save and end the mount before it is over.
+    private func part() {
+        isParting = true
+        guard events.waiting.count <= Recorder.partingEventsMax else { return }
+        while !isOverdue, !signal.look({ isAbandoned }) {
+            understand(now: true)
+            if isPaused { return }
+            if scanStep() || settleMissing() || memory.scan != nil || !backlog.isEmpty { continue }
+            let before = memory.works.all.mapValues(\.revision)
+            recordAll()
+            while recordPending() {}
+            // What changed while it was read has not been recorded.
+            let hasChanged = memory.works.all.contains { $0.value.revision != before[$0.key] }
+            if !hasChanged, memory.scan == nil { return }
+        }
     }
 
     /// Guarded by `signal`: whether somebody may wait for a task.

@@ -194,9 +194,10 @@ package final class Volume: Sendable {
             store.reserve.keepRest()
             // Where something was wrong, the next opening looks at all of the journal. What is not
             // recorded may not be on the disk either.
-            let isInOrder = recorder.signal.look {
+            let isRecorded = recorder.signal.look {
                 recorder.report.problems.isEmpty && recorder.report.works == 0
             }
+            let isInOrder = isRecorded && events.waiting.count == 0
             if isInOrder { store.setCleanMark() }
         } catch {
             log.error("The journal could not be closed in order: \(error)")

@@ -79,6 +79,37 @@ import Testing
         tree.stop()
     }
 
+    @Test("what was saved before the first look at the tree is recorded when the volume ends")
+    func beforeTheFirstLook() throws {
+        let tree = try ProgramTree()
+        tree.onOpening = { [program] volume in
+            #expect(throws: Never.self) {
+                try tree.save("f", "1", by: program)
+                try tree.replace("f", Array("2".utf8), by: program)
+            }
+            // The recorder finds that it is to end as soon as it begins.
+            volume.recorder.stop()
+        }
+        try tree.remount()
+        tree.stop()
+        #expect(access("\(tree.store)/clean", F_OK) == 0)
+        #expect(try versionCount(tree) == 2)
+    }
+
+    @Test("a store whose last changes are only noted is not marked as one that is in order")
+    func manyChanges() throws {
+        let tree = try ProgramTree(settings: settings { _ in })
+        #expect(tree.quiet())
+        for number in 0..<1_000 { try tree.save("f\(number)", "1", by: program) }
+        #expect(tree.volume.events.waiting.count > 1_000)
+        tree.stop()
+        #expect(access("\(tree.store)/clean", F_OK) != 0)
+        try tree.reopen(ProgramTree.fast)
+        #expect(tree.quiet())
+        #expect(try tree.texts("f999") == ["1"])
+        tree.stop()
+    }
+
     private func versionCount(_ tree: ProgramTree) throws -> Int {
         let journal = try Journal.open(path: tree.store + "/journal.sqlite")
         defer { try? journal.close() }
