@@ -30,6 +30,8 @@ final class Inhibitor: Sendable {
         var isRunning = false
         /// There is no such program, or it cannot do it.
         var isImpossible = false
+
+        var isWanted: Bool { isUnsafe && !isSpent && !isStopped && !isImpossible }
     }
 
     private let times: Times
@@ -50,9 +52,7 @@ final class Inhibitor: Sendable {
                 state.isUnsafe = isUnsafe
                 state.lastWord = cl_clock_monotonic_ns()
                 if !isUnsafe { state.isSpent = false }
-                guard isUnsafe, !state.isSpent, !state.isStopped, !state.isRunning,
-                    !state.isImpossible
-                else { return false }
+                guard state.isWanted, !state.isRunning else { return false }
                 state.isRunning = true
                 return true
             }
@@ -69,9 +69,20 @@ final class Inhibitor: Sendable {
     }
 
     private func run() {
-        let grace = cl_clock_monotonic_ns() + Timestamp.span(seconds: times.graceSeconds)
-        if !signal.wait(until: grace, { isOver }) { hold() }
-        signal.change { state.withLock { $0.isRunning = false } }
+        repeat {
+            let grace = cl_clock_monotonic_ns() + Timestamp.span(seconds: times.graceSeconds)
+            if !signal.wait(until: grace, { isOver }) { hold() }
+        } while mustGoOn()
+    }
+
+    /// Whether something has become unsafe again while the program ended: nobody else starts it.
+    private func mustGoOn() -> Bool {
+        signal.change {
+            state.withLock { state in
+                state.isRunning = state.isWanted
+                return state.isRunning
+            }
+        }
     }
 
     private var isOver: Bool { state.withLock { !$0.isUnsafe || $0.isStopped } }

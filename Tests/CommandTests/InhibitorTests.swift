@@ -63,6 +63,22 @@ import Testing
         #expect(said.count == 4 && said.last == "end")
     }
 
+    /// The program may take a while to end.
+    @Test func itHoldsAgainWhatBecomesUnsafeMeanwhile() throws {
+        let mayEnd = "\(home.path)/may-end"
+        let slow = fake + "\nuntil [ -e \(mayEnd) ]; do sleep 0.01; done"
+        try with(program: slow, quick) { inhibitor in
+            inhibitor.set(true)
+            try wait(for: "the program") { said.count == 1 ? true : nil }
+            inhibitor.set(false)
+            try wait(for: "its end") { said.last == "end" ? true : nil }
+            inhibitor.set(true)
+            close(creat(mayEnd, 0o600))
+            try wait(for: "the second time") { said.count == 3 ? true : nil }
+        }
+        #expect(said.count == 4 && said.last == "end")
+    }
+
     @Test func itIsTimeBoxed() throws {
         var times = quick
         times.heldSeconds = 0.2
