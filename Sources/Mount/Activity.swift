@@ -60,7 +60,7 @@ enum Activity {
     }
 
     private static func isDatabase(_ file: SharedDescriptor) -> Bool {
-        let raw = cl_reopen(file.raw, O_RDONLY | O_NONBLOCK)
+        let raw = quietly(O_RDONLY | O_NONBLOCK) { cl_reopen(file.raw, $0) }
         guard raw >= 0 else { return false }
         let descriptor = Descriptor(owning: raw)
         let magic: StaticString = "SQLite format 3"

@@ -1,8 +1,17 @@
 // swift-format-ignore-file: AlwaysUseLowerCamelCase
 // Flags that the C headers show only under _GNU_SOURCE, which Swift's importer does not set.
+import Glibc
 
 package let O_PATH: Int32 = 0o10_000_000
 package let O_NOATIME: Int32 = 0o1_000_000
+
+/// Opens what this process reads for itself: a program's times of access stay as they are. Only a
+/// file's owner may ask for that, and a directory's; others open it as usual.
+package func quietly(_ flags: Int32, _ open: (Int32) -> Int32) -> Int32 {
+    guard flags & O_PATH == 0 else { return open(flags) }
+    let result = open(flags | O_NOATIME)
+    return result == -EPERM ? open(flags & ~O_NOATIME) : result
+}
 package let O_DIRECT: Int32 = 0o40_000
 package let O_TMPFILE: Int32 = 0o20_200_000
 package let AT_EMPTY_PATH: Int32 = 0x1000

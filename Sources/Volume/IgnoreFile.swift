@@ -24,8 +24,8 @@ final class IgnoreFile: Sendable {
     /// Reads it again.
     func read() {
         var text = ""
-        if let file = try? Descriptor(
-            opening: LocalNames.fileName, in: tree, flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
+        if let file = try? openBeneath(
+            [Name(LocalNames.fileName)], from: tree, flags: O_RDONLY | O_NONBLOCK)
         {
             var bytes = [UInt8](repeating: 0, count: IgnoreFile.sizeMax)
             let count = (try? bytes.withUnsafeMutableBytes { try file.read(into: $0, at: 0) }) ?? 0

@@ -131,7 +131,7 @@ final class Stash: Sendable {
     /// Copies what an O_PATH descriptor refers to, cloned where the file system can. It gets its
     /// name when it is whole.
     func copy(of file: Int32, _ trace: Trace, into name: String) throws(Errno) {
-        let source = Descriptor(owning: try check(cl_reopen(file, O_RDONLY | O_NOATIME)))
+        let source = Descriptor(owning: try check(quietly(O_RDONLY) { cl_reopen(file, $0) }))
         let draft = Stash.unfinished + name
         let copy = try Descriptor(
             opening: draft, in: directory, flags: O_RDWR | O_CREAT | O_EXCL, mode: 0o600)

@@ -6,7 +6,8 @@ import SystemCalls
 /// Calls `body` with each name in a directory but `.` and `..`. The descriptor may be O_PATH and
 /// stays open.
 package func forEachName(in directory: Int32, _ body: (Name) throws(Errno) -> Void) throws(Errno) {
-    let descriptor = try check(cl_openat(directory, ".", O_RDONLY | O_DIRECTORY, 0))
+    let descriptor = try check(
+        quietly(O_RDONLY | O_DIRECTORY) { cl_openat(directory, ".", $0, 0) })
     guard let stream = fdopendir(descriptor) else {
         _ = cl_close(descriptor)
         throw Errno(ENOMEM)
@@ -27,11 +28,13 @@ package func forEachName(in directory: Int32, _ body: (Name) throws(Errno) -> Vo
 }
 
 /// Opens what a path from `root` leads to, component by component (it may be longer than PATH_MAX),
-/// following no symlink.
+/// following no symlink. Reading it does not change its time of access.
 package func openBeneath(
     _ path: [Name], from root: Int32, flags: Int32
 ) throws(Errno) -> Descriptor {
-    guard !path.isEmpty else { return try Descriptor(opening: ".", in: root, flags: flags) }
+    guard !path.isEmpty else {
+        return Descriptor(owning: try check(quietly(flags) { cl_openat(root, ".", $0, 0) }))
+    }
     var directory: Int32 = root
     defer { if directory != root { _ = cl_close(directory) } }
     for name in path.dropLast() {
@@ -42,7 +45,7 @@ package func openBeneath(
         directory = next
     }
     let last = try path[path.count - 1].withCString { (text) throws(Errno) in
-        try check(cl_openat(directory, text, flags | O_NOFOLLOW, 0))
+        try check(quietly(flags | O_NOFOLLOW) { cl_openat(directory, text, $0, 0) })
     }
     return Descriptor(owning: last)
 }

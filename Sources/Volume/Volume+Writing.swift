@@ -222,7 +222,8 @@ extension Volume {
     }
 
     private func saveAll(of file: Int32, in undo: Undo, from offset: Int64) throws(Errno) {
-        let descriptor = Descriptor(owning: try check(cl_reopen(file, O_RDONLY)))
+        let descriptor = Descriptor(
+            owning: try check(quietly(O_RDONLY) { cl_reopen(file, $0) }))
         try undo.willTruncate(descriptor.raw, to: offset)
     }
 

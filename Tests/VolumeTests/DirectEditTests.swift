@@ -21,6 +21,26 @@ import Testing
 
     private let program = Program(process: 10, name: "vim")
 
+    @Test("looking at the tree leaves the times of access as they are")
+    func accessTimes() throws {
+        let tree = try ProgramTree()
+        for directory in ["d", "P.rtfd"] { try tree.mkdir(directory, by: program) }
+        for name in ["d/x", "P.rtfd/x", ".concordignore"] {
+            try tree.save(name, "x", by: program)
+        }
+        #expect(tree.quiet())
+        let paths = ["", "d", "d/x", "P.rtfd", "P.rtfd/x", ".concordignore"].map(tree.real)
+        try tree.remount {
+            try Command("touch", arguments: ["-a", "-d", "2001-01-01"] + paths).succeed()
+            try Command("chmod", arguments: ["o+r"] + paths).succeed()
+        }
+        #expect(tree.quiet())
+        for path in paths {
+            var status = stat()
+            #expect(stat(path, &status) == 0 && status.st_atim.tv_sec < 1_000_000_000, "\(path)")
+        }
+    }
+
     @Test("what was moved about is found, and nothing of it is lost", arguments: seeds)
     func movedAbout(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
