@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Support
 import Testing
 
@@ -29,6 +30,17 @@ import Testing
         #expect(Programs.objection(to: directory, besides: Programs.tests) == nil)
         let debug = try #require(Programs.objection(to: Programs.tests, besides: directory))
         #expect(debug.contains("no release build"))
+    }
+
+    @Test("a signal ends a program as it does a person's, also where the tests ignore it")
+    func signals() throws {
+        let before = signal(SIGINT, SIG_IGN)
+        defer { _ = signal(SIGINT, before) }
+        let null = FileHandle.nullDevice.fileDescriptor
+        let program = try ChildProcess("sleep", ["60"], input: null, output: null, errors: null)
+        defer { program.killGroup() }
+        program.send(SIGINT)
+        #expect(try program.waitForEnd(seconds: 20) == 130)
     }
 
     @Test func othersAreRefused() throws {

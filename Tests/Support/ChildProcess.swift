@@ -31,7 +31,8 @@ package final class ChildProcess {
             Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
         var signals = sigset_t()
         posix_spawnattr_setsigmask(&attributes, &signals)
-        sigaddset(&signals, SIGPIPE)
+        // As a person's shell starts it. What Tests/run starts in the background ignores SIGINT.
+        sigfillset(&signals)
         posix_spawnattr_setsigdefault(&attributes, &signals)
 
         let variables = ProcessInfo.processInfo.environment.merging(environment) { $1 }
