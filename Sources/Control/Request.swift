@@ -105,6 +105,8 @@ package struct Request: Codable, Hashable, Sendable {
     package var volumeName: String?
     /// A file of certificates to trust.
     package var certificate: String?
+    /// That the hub's certificate must have.
+    package var fingerprint: String?
     /// Sign in also where all can be read on the way.
     package var insecure: Bool?
     package var device: String?

@@ -4,7 +4,8 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// Where a hub keeps all it has: `ledger.sqlite`, `blobs/`, `heads` and `lock`.
+/// Where a hub keeps all it has: `ledger.sqlite`, `blobs/`, `heads`, `fingerprint` and
+/// `lock`.
 package struct DataDirectory: Sendable {
     package let path: String
 
@@ -13,6 +14,7 @@ package struct DataDirectory: Sendable {
     var ledgerPath: String { path + "/ledger.sqlite" }
     var blobsPath: String { path + "/blobs" }
     var headsPath: String { path + "/heads" }
+    var certificatePath: String { path + "/fingerprint" }
 
     /// Makes it where there is none, with the directories above it.
     ///

@@ -30,9 +30,9 @@ package struct Account: Hashable, Sendable {
 
 extension Account {
     private static let names = [
-        "hub.address", "hub.certificate", "hub.token", "hub.user", "hub.account", "hub.device",
-        "hub.device.name", "hub.volume", "hub.volume.name", "hub.keys", "hub.offline",
-        "hub.session",
+        "hub.address", "hub.certificate", "hub.certificate.known", "hub.token", "hub.user",
+        "hub.account", "hub.device", "hub.device.name", "hub.volume", "hub.volume.name",
+        "hub.keys", "hub.offline", "hub.session",
     ]
 
     /// Nil when signed out.
@@ -51,8 +51,10 @@ extension Account {
                 "The store has lost its file `credentials`: sign in again with a new code "
                     + "(fsctl signin).")
         }
+        var hub = try HubAddress(address, certificate: try reader.value("hub.certificate"))
+        hub.known = try reader.value("hub.certificate.known").flatMap(bytesOf(hexadecimal:))
         self.init(
-            address: try HubAddress(address, certificate: try reader.value("hub.certificate")),
+            address: hub,
             token: own.token, user: user, account: account, device: device,
             deviceName: try reader.value("hub.device.name") ?? "device", volume: volume,
             volumeName: try reader.value("hub.volume.name") ?? "volume",
@@ -62,6 +64,7 @@ extension Account {
     package func store(_ t: Transaction) throws(VolumeError) {
         try t.set("hub.address", to: address.text)
         try t.set("hub.certificate", to: address.certificate)
+        try t.set("hub.certificate.known", to: address.known.map { hexadecimal($0) })
         try t.set("hub.user", to: user)
         try t.set("hub.account", to: account.description)
         try t.set("hub.device", to: device.description)

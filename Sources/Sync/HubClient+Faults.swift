@@ -6,27 +6,29 @@ import NIOSSL
 
 // Why a hub cannot be reached, in sentences that say what to do about it.
 extension HubClient {
+    func fault(_ error: any Error) -> HubFault { address.fault(error) }
+}
+
+extension HubAddress {
     /// To be told of what no hub has answered.
     func fault(_ error: any Error) -> HubFault {
         if let error = error as? HTTPClientError,
             error == .readTimeout || error == .deadlineExceeded
         {
-            return .silent("The hub \(address) did not answer in time.")
+            return .silent("The hub \(self) did not answer in time.")
         }
-        if let sentence = address.objectionToCertificate(error) { return .unreachable(sentence) }
+        if let sentence = objectionToCertificate(error) { return .unreachable(sentence) }
         if let error = error as? HTTPClientError, error == .remoteConnectionClosed,
-            !address.isEncrypted
+            !isEncrypted
         {
             return .unreachable(
-                "The hub \(address) closed the connection without an answer. If it has a "
+                "The hub \(self) closed the connection without an answer. If it has a "
                     + "certificate, its address begins with https://.")
         }
-        return .unreachable("The hub \(address) cannot be reached: \(error).")
+        return .unreachable("The hub \(self) cannot be reached: \(error).")
     }
-}
 
-extension HubAddress {
-    fileprivate func objectionToCertificate(_ error: any Error) -> String? {
+    private func objectionToCertificate(_ error: any Error) -> String? {
         guard isEncrypted else { return nil }
         if let certificate, access(certificate, R_OK) != 0 {
             return "The certificate file \(certificate), which tells the hub \(self), cannot be "
@@ -39,10 +41,16 @@ extension HubAddress {
         {
             return "\(certificate) is not a file of certificates: it has to be PEM."
         }
+        if tells("CERTIFICATE_VERIFY_FAILED"), known != nil {
+            return "The certificate of the hub \(self) is not the one that it had when this device "
+                + "signed in, or it is valid no longer. On the hub's machine, concord hub invite "
+                + "shows the fingerprint of a new one: sign in again with --fingerprint."
+        }
         if tells("CERTIFICATE_VERIFY_FAILED") {
             let trusted = certificate.map { "of those in \($0)" } ?? "that this machine trusts"
             return "The certificate of the hub \(self) is not one \(trusted). If it was made by "
-                + "hand, copy it from the hub, and sign in with --certificate FILE."
+                + "hand, sign in with the --fingerprint that concord hub invite shows, or copy "
+                + "it from the hub and sign in with --certificate FILE."
         }
         if tells("failedToValidateHostname", "unableToValidateCertificate") {
             return "The certificate of the hub \(self) is for another name or address: use the "

@@ -29,7 +29,15 @@ package final class HubClient: Sendable {
         configuration.connectionPool.retryConnectionEstablishment = false
         var trust = TLSConfiguration.makeClientConfiguration()
         trust.minimumTLSVersion = .tlsv12
-        if let certificate = address.certificate { trust.trustRoots = .file(certificate) }
+        if let certificate = address.certificate {
+            trust.trustRoots = .file(certificate)
+        } else if let known = address.known,
+            let certificate = try? NIOSSLCertificate(bytes: known, format: .der)
+        {
+            // It is the hub's own: what name it gives itself does not matter.
+            trust.trustRoots = .certificates([certificate])
+            trust.certificateVerification = .noHostnameVerification
+        }
         configuration.tlsConfiguration = trust
         client = HTTPClient(
             eventLoopGroupProvider: .singleton, configuration: configuration)
@@ -332,7 +340,11 @@ package struct HubAddress: Hashable, Sendable, CustomStringConvertible {
     package let text: String
     /// A file with certificates to be trusted, where the system's are not enough.
     package var certificate: String?
+    /// In DER, where the hub's own certificate is trusted because its fingerprint was compared.
+    package var known: [UInt8]?
     package let isEncrypted: Bool
+    let host: String
+    let port: Int
     /// On this machine.
     package let isLocal: Bool
 
@@ -351,6 +363,8 @@ package struct HubAddress: Hashable, Sendable, CustomStringConvertible {
         text = trimmed
         self.certificate = certificate
         isEncrypted = scheme == "https"
+        self.host = host.filter { $0 != "[" && $0 != "]" }
+        port = parts.port ?? (isEncrypted ? 443 : 80)
         isLocal = Loopback.contains(host)
     }
 

@@ -171,7 +171,8 @@ package final class Membership: @unchecked Sendable {
         _ address: HubAddress, code: String, deviceName: String?, volumeName: String?
     ) throws(VolumeError) -> Account {
         if let account {
-            if let engine, case .signedOut = engine.report.connection {
+            let hasNewCertificate = address.known.map { $0 != account.address.known } ?? false
+            if hasNewCertificate || isSignedOutByHub {
                 return try signInAgain(account, address, code: code, deviceName: deviceName)
             }
             throw VolumeError(
@@ -198,6 +199,11 @@ package final class Membership: @unchecked Sendable {
         }
         log.info("signed in to \(address) as \(account.user), volume \(account.volumeName)")
         return account
+    }
+
+    private var isSignedOutByHub: Bool {
+        guard let engine, case .signedOut = engine.report.connection else { return false }
+        return true
     }
 
     private func signInAgain(

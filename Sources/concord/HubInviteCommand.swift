@@ -5,7 +5,11 @@ struct HubInviteCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "invite",
         abstract: "Make a code with which one device of a user signs in, within seven days.",
-        discussion: "The code stands alone on the last line.")
+        discussion: """
+            The code stands alone on the last line. Before it stands the fingerprint of the \
+            certificate that the hub showed when it was started last (--tls-cert): fsctl signin \
+            --fingerprint compares it.
+            """)
 
     @OptionGroup var hub: HubData
 
@@ -14,8 +18,15 @@ struct HubInviteCommand: ParsableCommand {
 
     func run() throws {
         let name = self.name
-        let code = try hub.administer { try await $0.invite(name) }
+        let (code, fingerprint) = try hub.administer { hub in
+            (try await hub.invite(name), hub.fingerprint)
+        }
         print("concord: for one device of \(name), within seven days:")
+        if let fingerprint {
+            print("concord: the hub's certificate has this fingerprint, for signin --fingerprint:")
+            print(fingerprint)
+            print("concord: the code:")
+        }
         print(code)
     }
 }

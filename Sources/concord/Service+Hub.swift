@@ -12,8 +12,10 @@ extension Service {
         case .signin:
             guard let address = request.address else { throw request.missing("address") }
             guard let code = request.code else { throw request.missing("code") }
+            var hub = try HubAddress(address, certificate: request.certificate)
+            if let text = request.fingerprint { try hub.check(fingerprint(text)) }
             _ = try membership.signIn(
-                HubAddress(address, certificate: request.certificate), code: code,
+                hub, code: code,
                 deviceName: request.deviceName, volumeName: request.volumeName,
                 isInsecure: request.insecure ?? false)
             desk.tell(identity: identity.token)
@@ -48,6 +50,16 @@ extension Service {
             return .done
         default: return .activity(activity(try engine()))
         }
+    }
+
+    private func fingerprint(_ text: String) throws(VolumeError) -> Fingerprint {
+        guard let fingerprint = Fingerprint(text) else {
+            throw VolumeError(
+                .invalid,
+                "\"\(text)\" is not a fingerprint: it has 32 pairs of hexadecimal digits, as "
+                    + "concord hub invite shows it.")
+        }
+        return fingerprint
     }
 
     /// Seconds that presenters have to save and to close, each time, and what they saved to get to

@@ -38,6 +38,13 @@ struct SigninCommand: ParsableCommand {
         completion: .file())
     var certificate: String?
 
+    @Option(
+        help: """
+            What concord hub invite shows: the hub is refused unless its certificate has it. It \
+            need not be signed by anybody then.
+            """)
+    var fingerprint: String?
+
     @Flag(help: "Also with http:// to another machine, where all can be read on the way.")
     var insecure = false
 
@@ -49,6 +56,7 @@ struct SigninCommand: ParsableCommand {
             $0.deviceName = device
             $0.volumeName = volumeName
             $0.insecure = insecure ? true : nil
+            $0.fingerprint = fingerprint
             $0.certificate = certificate.map { RawArgument.path($0).absolute.description }
         }
         output.show(report) {

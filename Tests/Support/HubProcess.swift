@@ -5,13 +5,16 @@ import Glibc
 package final class HubProcess {
     package let data: String
     package private(set) var port = 0
+    /// Of `concord hub serve`.
+    private let arguments: [String]
     private let home: TemporaryDirectory
     private var process: ChildProcess?
 
     package var pid: pid_t { process?.pid ?? 0 }
 
     /// - Parameter data: Where it keeps what it is given, if that matters.
-    package init(data: String? = nil) throws {
+    package init(data: String? = nil, arguments: [String] = []) throws {
+        self.arguments = arguments
         home = try TemporaryDirectory("hub")
         self.data = data ?? "\(home.path)/data"
         try run("user", "add", "ann")
@@ -20,7 +23,8 @@ package final class HubProcess {
 
     deinit { process?.killGroup() }
 
-    package var address: String { "http://127.0.0.1:\(port)" }
+    private var scheme: String { arguments.contains("--tls-cert") ? "https" : "http" }
+    package var address: String { "\(scheme)://127.0.0.1:\(port)" }
     package var said: String {
         String(((try? String(contentsOfFile: log, encoding: .utf8)) ?? "").suffix(4_000))
     }
@@ -54,12 +58,12 @@ package final class HubProcess {
         }
         let process = try ChildProcess(
             Programs.concord,
-            ["hub", "--data", data, "--listen", "127.0.0.1:\(port)"], directory: "/",
+            ["hub", "--data", data, "--listen", "127.0.0.1:\(port)"] + arguments, directory: "/",
             input: null, output: output, errors: output)
         self.process = process
         port = try wait(seconds: 30, for: "the hub to listen; it said: \(said)") {
             if process.hasEnded() { throw SupportError("the hub ended: \(self.said)") }
-            let mark = "the hub listens on http://127.0.0.1:"
+            let mark = "the hub listens on \(self.scheme)://127.0.0.1:"
             guard let range = self.said.range(of: mark) else { return nil }
             return Int(self.said[range.upperBound...].prefix { $0.isNumber })
         }

@@ -93,9 +93,14 @@ package struct HubServer: Sendable {
                 httpDecoderConfiguration: .init(
                     maxHeaderFieldSize: 8 << 10, maxHeaderListSize: 16 << 10,
                     maxHeaderFieldCount: 100)))
-        guard let certificate = listening.certificate, let key = listening.key else { return plain }
+        let shown = ShownCertificate(path: hub.directory.certificatePath)
+        guard let certificate = listening.certificate, let key = listening.key else {
+            try shown.note(nil)
+            return plain
+        }
         do {
             let chain = try NIOSSLCertificate.fromPEMFile(certificate)
+            try shown.note(chain.first)
             var configuration = TLSConfiguration.makeServerConfiguration(
                 certificateChain: chain.map { .certificate($0) },
                 privateKey: .privateKey(try NIOSSLPrivateKey(file: key, format: .pem)))
