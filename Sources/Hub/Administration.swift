@@ -28,6 +28,11 @@ package struct Administration: Sendable {
         try await ledger.read { try $0.accounts() }
     }
 
+    /// - Throws: `.notFound`.
+    package func account(_ name: String) async throws -> Account {
+        try await ledger.read { try $0.existingAccount(name) }
+    }
+
     package func addAccount(_ name: String, quota: UInt64?) async throws {
         guard !name.isEmpty, name.utf8.count <= HubLimits.nameBytes,
             !name.unicodeScalars.contains(where: { $0.value <= 32 || $0.value == 127 })

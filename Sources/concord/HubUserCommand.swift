@@ -4,7 +4,7 @@ import Hub
 struct HubUserCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "user", abstract: "Add, list and remove the users of a hub.",
-        subcommands: [Add.self, List.self, Remove.self])
+        subcommands: [Add.self, List.self, Quota.self, Remove.self])
 
     struct Add: ParsableCommand {
         static let configuration = CommandConfiguration(
@@ -12,7 +12,9 @@ struct HubUserCommand: ParsableCommand {
 
         @OptionGroup var hub: HubData
 
-        @Option(help: "How many bytes of versions he may have here. Default: without limit.")
+        @Option(
+            help: "How many bytes may be kept for him (500M, 20G). Default: without limit.",
+            transform: readQuota)
         var quota: UInt64?
 
         @Argument(help: "The name.")
@@ -38,6 +40,39 @@ struct HubUserCommand: ParsableCommand {
         }
     }
 
+    struct Quota: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Say how much a user may have here, or change it.",
+            discussion: """
+                What is kept for a user counts: the contents of all versions, each once in a \
+                volume. With less than he has, nothing is removed: his devices keep what is new to \
+                themselves, and say so, until there is room again. It takes effect at once.
+                """)
+
+        @OptionGroup var hub: HubData
+
+        @Argument(help: "The name.")
+        var name: String
+
+        @Argument(
+            help: "Bytes, or 500M, 20G (powers of 1000); none: without limit. Default: only say it."
+        )
+        var size: String?
+
+        func run() throws {
+            let (name, size) = (self.name, self.size)
+            let quota = try size == "none" ? nil : size.map(readQuota)
+            let account = try hub.administer { hub in
+                if size != nil { try await hub.setQuota(of: name, quota) }
+                return try await hub.account(name)
+            }
+            let limit = account.quota.map { "of \($0) bytes" } ?? "bytes, without a limit"
+            print("concord: \(name) has \(account.used) \(limit)")
+            guard let limit = account.quota, account.used > limit else { return }
+            print("concord: that is more than the quota, so nothing more is taken for now")
+        }
+    }
+
     struct Remove: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Remove a user; his devices are signed out.")
@@ -56,4 +91,11 @@ struct HubUserCommand: ParsableCommand {
             print("concord: removed \(name)")
         }
     }
+}
+
+@Sendable private func readQuota(_ text: String) throws -> UInt64 {
+    guard let bytes = ByteSize.read(text), bytes < .max else {
+        throw ValidationError("\"\(text)\" is no size: write 500M or 20G, or none for no limit.")
+    }
+    return UInt64(bytes)
 }

@@ -88,21 +88,14 @@ package struct MountOptions: Hashable, Sendable {
         return seconds
     }
 
-    /// `500M`: bytes, or thousands (K), millions (M), … of them.
     private static func size(_ word: String) throws(VolumeError) -> Int64 {
         let (name, text) = parts(word)
-        let units: [Character: Int64] = [
-            "K": 1000, "M": 1_000_000, "G": 1_000_000_000, "T": 1_000_000_000_000,
-        ]
-        let unit = text.last.flatMap { units[Character($0.uppercased())] }
-        let number = Int64(unit == nil ? text : text.dropLast())
-        guard let number, number >= 0 else {
+        guard let bytes = ByteSize.read(text) else {
             throw VolumeError(
                 .invalid,
                 "\(name)= needs a size, such as 500M or 20G (powers of 1000), and has \"\(text)\"")
         }
-        let (bytes, isTooLarge) = number.multipliedReportingOverflow(by: unit ?? 1)
-        guard !isTooLarge else {
+        guard bytes < .max else {
             throw VolumeError(.invalid, "\(name)=\(text) is more than any disk has")
         }
         return bytes

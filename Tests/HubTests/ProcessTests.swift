@@ -93,6 +93,37 @@ struct ProcessTests {
         #expect(try hub.hub("gc", "--grace", "0").run().status == 0)
     }
 
+    @Test("a quota is shown, changed and taken away while the hub runs")
+    func quota() async throws {
+        let scratch = try TemporaryDirectory("hub")
+        let hub = try HubProcess(data: scratch.path + "/data")
+        try hub.hub("user", "add", "anna", "--quota", "1k").succeed()
+        #expect(try hub.hub("user", "list").succeed() == "anna\t0\t1000\n")
+        let code = try #require(
+            try hub.hub("invite", "anna").succeed().split(separator: "\n").last)
+        var device = try await TestDevice(url: hub.url, code: String(code), volume: "Documents")
+        let large = [UInt8](repeating: 1, count: 2000)
+        #expect(try await device.save("a", large).refusal?.code == .quota)
+        let more = try hub.hub("user", "quota", "anna", "2M").succeed()
+        #expect(more == "concord: anna has 0 of 2000000 bytes\n")
+        #expect(try await device.save("b", large).verdict == .applied)
+        let said = try hub.hub("user", "quota", "anna").succeed()
+        #expect(said == "concord: anna has 2040 of 2000000 bytes\n")
+        let less = try hub.hub("user", "quota", "anna", "0").succeed()
+        #expect(less.contains("has 2040 of 0 bytes") && less.contains("more than the quota"))
+        #expect(try await device.save("c", [2]).refusal?.code == .quota)
+        let none = try hub.hub("user", "quota", "anna", "none").succeed()
+        #expect(none == "concord: anna has 2040 bytes, without a limit\n")
+        #expect(try await device.save("d", large + [3]).verdict == .applied)
+        for wrong in ["much", "-1", "99999999T", ""] {
+            let refused = try hub.hub("user", "quota", "anna", "--", wrong).run()
+            #expect(refused.status != 0, "\(wrong)")
+        }
+        let nobody = try hub.hub("user", "quota", "nobody", "1G").run()
+        #expect(nobody.status == 3 && nobody.errors.contains("no user nobody"))
+        #expect(try hub.stop() == 0)
+    }
+
     @Test func commandsSayWhatIsWrong() throws {
         let scratch = try TemporaryDirectory("hub")
         for command in ["check", "devices", "restored", "gc"] {
