@@ -282,7 +282,7 @@ extension Recorder {
         if trace.isDirectory { memory.locations[trace.inode] = nil }
         switch place {
         case .ignored: try bequeath(stash, inode: trace.inode, to: [])
-        case .unknown: try bequeath(stash, inode: trace.inode, to: [])
+        case .unknown: try bequeathUnknown(stash, inode: trace.inode)
         case .package(let key, _):
             memory.packaged[trace.inode] = nil
             try bequeath(stash, inode: trace.inode, to: [], package: key)
@@ -346,7 +346,11 @@ extension Recorder {
     private func secured(_ inode: UInt64, stash: String, _ t: Transaction) throws {
         let items = try t.items(inode: inode).filter { $0.kind == .file }
         securedAside(inode, stash)
-        try bequeath(stash, inode: inode, to: items, package: memory.packaged[inode])
+        if items.isEmpty, memory.packaged[inode] == nil {
+            try bequeathUnknown(stash, inode: inode)
+        } else {
+            try bequeath(stash, inode: inode, to: items, package: memory.packaged[inode])
+        }
         for item in items { touch(item.key) { $0.isWriting = true } }
     }
 

@@ -27,7 +27,19 @@ extension Recorder {
         where !isContent || item.latest > 0 || memory.works[item.key]?.save != nil {
             attach(entry, to: item.key)
         }
-        if let package { attach(entry, to: package) }
+        // Whether what took its place in the package is whole nobody knows after a crash.
+        if let package { attach(entry, to: package, isRecovered: isReplaying) }
+    }
+
+    /// The same of what lay where nothing is known. While the log of a daemon that was killed is
+    /// understood that may be a package, whose files the scan has yet to find: then its owner is
+    /// looked for.
+    func bequeathUnknown(_ stash: String?, inode: UInt64) throws {
+        try bequeath(stash, inode: inode, to: [])
+        guard isReplaying, let entry = stash.flatMap(Stash.parse), !memory.works.needs(entry) else {
+            return
+        }
+        memory.unresolved.append(entry)
     }
 
     /// The past of documents that lay in another file of the tree lies in the stash now. Whether it
@@ -132,7 +144,9 @@ extension Recorder {
         for entry in memory.works.takeUnclaimed() {
             // Somebody looks for that inode in the tree still: it is here.
             if entry.kind == .displaced { inherit(entry) }
-            if !memory.works.needs(entry) { memory.doomed.append(entry.file) }
+            if !memory.works.needs(entry), !memory.unresolved.contains(entry) {
+                memory.doomed.append(entry.file)
+            }
         }
         for key in memory.works.takeChanged() {
             try writeFormers(of: key, memory.works[key]?.formers ?? [], t)

@@ -51,8 +51,10 @@ extension Recorder {
                 memory.locations[move.trace.inode] = .ignored(key, path + [move.to.name])
             }
             try bequeath(move.stash, inode: move.replaced?.inode ?? 0, to: [])
-        case .directory, .unknown:
+        case .directory:
             try bequeath(move.stash, inode: move.replaced?.inode ?? 0, to: [])
+        case .unknown:
+            try bequeathUnknown(move.stash, inode: move.replaced?.inode ?? 0)
         }
     }
 

@@ -9,7 +9,9 @@ extension Recorder {
     /// knows nothing of waits for the scan.
     func recoverStash(_ entries: [Stash.Entry]) {
         // What the journal knows somebody to need has its owner.
-        let entries = entries.filter { !memory.works.needs($0) }
+        let entries = entries.filter {
+            !memory.works.needs($0) && !memory.unresolved.contains($0)
+        }
         guard !entries.isEmpty else { return }
         do {
             try transact { t in
@@ -23,8 +25,7 @@ extension Recorder {
                     }
                 }
                 try give(kept, t) { group in
-                    let keys = try t.items(inode: group[0].inode).filter { $0.kind == .file }.map(
-                        \.key)
+                    let keys = try owners(of: group[0].inode, t)
                     if !keys.isEmpty { return keys }
                     let spot = group.last { $0.spot != nil }?.spot
                     if let spot, let owner = try owner(of: spot, t) { return [owner] }
@@ -56,11 +57,17 @@ extension Recorder {
 
     private func owners(of group: [Stash.Entry], _ t: Reader) throws -> [Int64]? {
         let inode = group[0].inode
-        let found = try t.items(inode: inode).filter { $0.kind == .file }.map(\.key)
+        let found = try owners(of: inode, t)
         if !found.isEmpty { return found }
         if let package = memory.packaged[inode] { return [package] }
         let spot = group.last { $0.spot != nil }?.spot
         return try spot.flatMap { try owner(of: $0, t) }.map { [$0] }
+    }
+
+    /// The documents that show an inode, or that it was taken from.
+    private func owners(of inode: UInt64, _ t: Reader) throws -> [Int64] {
+        let keys = try t.items(inode: inode).filter { $0.kind == .file }.map(\.key)
+        return keys.isEmpty ? memory.works.displaced[inode].map(Array.init) ?? [] : keys
     }
 
     /// All contents of one inode belong together, and old blocks need the later ones to be read

@@ -1,0 +1,68 @@
+import Glibc
+import Model
+import Testing
+
+@testable import Volume
+
+/// What was saved in a package in the last moments of a daemon that was killed, before anybody had
+/// understood it: the log tells of it, and of files that nobody knows to be in a package before the
+/// tree was looked at.
+@Suite struct PackageRecoveryTests {
+    let program = Program(process: 10, name: "TextEdit")
+
+    /// What happens in the package is understood when somebody asks, not before.
+    private static let slow: Settings = {
+        var settings = ProgramTree.fast
+        settings.settleSeconds = 3_600
+        settings.patienceSeconds = 3_600
+        return settings
+    }()
+
+    enum Saving: CaseIterable { case inPlace, replaced, unlinked, exchanged, backedUp }
+
+    private func save(
+        _ path: String, _ text: String, _ how: Saving, _ tree: ProgramTree
+    ) throws {
+        switch how {
+        case .inPlace:
+            let handle = try tree.open(path, O_WRONLY | O_TRUNC, by: program)
+            try tree.write(handle, Array(text.utf8))
+            tree.close(handle)
+        case .replaced: try tree.replace(path, Array(text.utf8), by: program)
+        case .unlinked:
+            try tree.unlink(path, by: program)
+            try tree.save(path, text, by: program)
+        case .exchanged:
+            try tree.save(path + ".other", text, by: program)
+            try tree.rename(path + ".other", path, flags: 2, by: program)
+            try tree.unlink(path + ".other", by: program)
+        case .backedUp:
+            try tree.rename(path, path + "~", by: program)
+            try tree.save(path, text, by: program)
+        }
+    }
+
+    @Test(arguments: ["Doc.rtfd/a", "Doc.rtfd/in/a"], Saving.allCases)
+    func savedJustBeforeTheCrash(_ path: String, _ how: Saving) throws {
+        let tree = try ProgramTree(settings: Self.slow)
+        try tree.mkdir("Doc.rtfd", by: program)
+        try tree.mkdir("Doc.rtfd/in", by: program)
+        try tree.save(path, "one", by: program)
+        try tree.save("Doc.rtfd/b", "beside", by: program)
+        #expect(tree.quiet())
+        try save(path, "two", how, tree)
+        try save(path, "three", how, tree)
+        try save(path, "four", how, tree)
+        tree.volume.recorder.abandon()
+        try tree.reopen(ProgramTree.fast)
+        #expect(tree.quiet())
+        let history = try #require(try tree.volume.history(at: names("Doc.rtfd")))
+        let versions = try history.versions.map { try tree.packageFiles($0) }
+        #expect(Set(versions.flatMap(\.values)) == ["one", "two", "three", "four", "beside"])
+        let inner = String(path.dropFirst("Doc.rtfd/".count))
+        #expect(versions.first == [inner: "one", "b": "beside"])
+        #expect(versions.last?[inner] == "four")
+        try tree.checkInvariants()
+        tree.stop()
+    }
+}
