@@ -37,6 +37,7 @@ extension Recorder {
                 "\(item.name) has no new version: \(destroyed) in it was saved shortly before the "
                 + "machine stopped, and the save did not reach the disk. It holds only zeros; "
                 + "saving or removing it ends that."
+            try keepShown(recording, live.manifest, former, &places)
         } else if let live {
             let cut = CutContent(live.manifest)
             if cut.digest != current?.content, !live.manifest.entries.isEmpty {
@@ -110,18 +111,42 @@ extension Recorder {
         }
         lost = try missing(lost, places)
         if !lost.isEmpty, let path = try remains(of: recording.item) {
-            for entry in former.entries where !lost.isDisjoint(with: entry.chunks.map(\.id)) {
-                guard
-                    let file = try? openBeneath(
-                        path + entry.names, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
-                else { continue }
-                let trace = status(file.raw)
-                // Something else may have the name now.
-                guard trace.isFile else { continue }
-                try store(lost, from: FileContent(descriptor: file.raw), trace.size, &places)
-            }
+            try store(lost, ofFilesIn: former, at: path, &places)
         }
         try settleLost(&recording, try missing(lost, places), &places)
+    }
+
+    /// What the tree has is no version, so none that shares bytes with it has them by its being
+    /// current.
+    private func keepShown(
+        _ recording: Recording, _ live: Manifest, _ former: Manifest?,
+        _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) {
+        var needed = former?.chunkIDs ?? []
+        for (_, manifest) in recording.versions {
+            needed.formUnion(Manifest(encoded: manifest)?.chunkIDs ?? [])
+        }
+        let missing = try missing(needed.intersection(live.chunkIDs), places)
+        guard !missing.isEmpty, let path = try look({ try $0.path(of: recording.item.key) })
+        else { return }
+        try store(missing, ofFilesIn: live, at: path, &places)
+    }
+
+    /// Chunks of the files that a package has, or had, in the tree.
+    private func store(
+        _ ids: Set<Digest>, ofFilesIn manifest: Manifest, at path: [Name],
+        _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) {
+        for entry in manifest.entries where !ids.isDisjoint(with: entry.chunks.map(\.id)) {
+            guard
+                let file = try? openBeneath(
+                    path + entry.names, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
+            else { continue }
+            let trace = status(file.raw)
+            // Something else may have the name now.
+            guard trace.isFile else { continue }
+            try store(ids, from: FileContent(descriptor: file.raw), trace.size, &places)
+        }
     }
 
     /// Where the files lie that were a package: where that went, or where it is no package any

@@ -65,4 +65,38 @@ import Testing
         try tree.checkInvariants()
         tree.stop()
     }
+
+    /// One file in the package was destroyed by a loss of power, so what the tree holds is no
+    /// version; those that are made of what lies in the stash have the rest of it all the same.
+    @Test func besideAFileThatALossOfPowerDestroyed() throws {
+        let tree = try ProgramTree(settings: Self.slow)
+        try tree.mkdir("Doc.rtfd", by: program)
+        try tree.mkdir("Doc.rtfd/in", by: program)
+        for name in ["a", "in/b", "c"] { try tree.save("Doc.rtfd/\(name)", "1", by: program) }
+        #expect(tree.quiet())
+        for name in ["a", "in/b"] {
+            try tree.replace("Doc.rtfd/\(name)", Array("2 \(name)".utf8), by: program)
+            try tree.replace("Doc.rtfd/\(name)", Array("3 \(name)".utf8), by: program)
+        }
+        tree.volume.recorder.abandon()
+        var settings = ProgramTree.fast
+        settings.clocks.boot = { "another one" }
+        // Asked for before the scan has found out whose some of the contents are.
+        tree.onOpening = {
+            _ = $0.recorder.catchUp(with: .path(names("Doc.rtfd")), timeoutSeconds: 0)
+        }
+        try tree.reopen(settings) {
+            let file = open(tree.real("Doc.rtfd/c"), O_WRONLY | O_TRUNC)
+            #expect(posix_fallocate(file, 0, 5_000) == 0)
+            close(file)
+        }
+        #expect(tree.quiet())
+        let history = try #require(try tree.volume.history(at: names("Doc.rtfd")))
+        let versions = try history.versions.map { try tree.packageFiles($0) }
+        #expect(
+            Set(versions.flatMap(\.values)) == ["1", "2 a", "3 a", "2 in/b", "3 in/b"])
+        let findings = tree.volume.examine(repair: false, progress: { _, _ in })
+        #expect(findings.filter { $0.severity == .damage }.isEmpty, "\(findings)")
+        tree.stop()
+    }
 }
