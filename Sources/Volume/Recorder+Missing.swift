@@ -45,7 +45,9 @@ extension Recorder {
 
     private func settle(_ missing: [Int64], _ t: Transaction) throws {
         var gone: [Item] = []
-        for key in missing {
+        // Two looks at the tree may have missed the same.
+        var seen: Set<Int64> = []
+        for key in missing where seen.insert(key).inserted {
             guard let item = try t.item(key), item.deleted == nil, try !isThere(item, t) else {
                 continue
             }
@@ -67,7 +69,11 @@ extension Recorder {
             return
         }
         untell("brake")
-        for item in gone { try lose(item, t) }
+        for found in gone {
+            // It may have gone with a directory above it.
+            guard let item = try t.item(found.key), item.deleted == nil else { continue }
+            try lose(item, t)
+        }
     }
 
     /// An event of the meantime may have brought it back.
@@ -138,6 +144,10 @@ extension Recorder {
                 continue
             }
             try merge(child, into: known, t)
+            guard let child = try t.item(child.key), let left = try t.item(known.key) else {
+                continue
+            }
+            known = left
             try cede(child, to: known, t)
             if known.kind == .directory { try settle(&known, child, t) }
         }

@@ -59,6 +59,27 @@ import Testing
         try tree.checkInvariants()
     }
 
+    /// Two looks at the tree may miss the same file before anything follows from that.
+    @Test func missedTwice() throws {
+        let tree = try ProgramTree()
+        try tree.mkdir("dir", by: program)
+        for name in ["dir/empty", "dir/other"] { try tree.save(name, "", by: program) }
+        try tree.save("dir/kept", "1", by: program)
+        #expect(tree.quiet())
+        // What it says makes another look necessary, as soon as the first one has ended.
+        tree.onOpening = {
+            #expect(throws: Never.self) { try tree.save(LocalNames.fileName, "*.x", by: program) }
+            _ = $0.recorder.catchUp(with: nil, timeoutSeconds: 0)
+        }
+        try tree.remount {
+            try FileManager.default.removeItem(atPath: tree.real("dir/empty"))
+        }
+        #expect(tree.quiet())
+        #expect(try tree.item("dir/empty") == nil)
+        #expect(try tree.item("dir/other") != nil)
+        try tree.checkInvariants()
+    }
+
     enum Way: CaseIterable { case replace, replaceLinked, exchange, unlink }
 
     /// What programs do before the first look at the tree is understood after it: that look sees
