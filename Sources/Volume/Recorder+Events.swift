@@ -324,8 +324,7 @@ extension Recorder {
             guard former.entry == nil else { return false }
             return try t.hasItem(inode: former.inode, otherThan: item.key)
         }
-        // What the hub knows of stays until the hub has been told.
-        if item.latest == 0, isEmpty, try !isParent(item, t), try t.mirror(item.id) == nil {
+        if item.latest == 0, isEmpty, try !isParent(item, t), try !t.isKnownToHub(item) {
             memory.works[item.key] = nil
             try t.removeRow(item.key)
             return

@@ -36,8 +36,8 @@ extension Recorder {
         guard !hasRemovedEmptyRows else { return }
         hasRemovedEmptyRows = true
         for key in try t.deletedItemsWithoutVersions() where memory.works[key] == nil {
-            guard let item = try t.item(key), try !isParent(item, t), try !t.isUnsent(key),
-                try !t.isInOutbox(item.id)
+            guard let item = try t.item(key), try !isParent(item, t),
+                try RemovalCheck(item, [], t).mayLoseRow
             else { continue }
             try t.removeRow(key)
         }
@@ -178,12 +178,10 @@ extension Recorder {
 
     /// The item that the scan took a known one for.
     private func cede(_ place: Item, to item: Item, _ t: Transaction) throws {
-        guard place.latest == 0 else {
-            // A document with a past of its own: that stays.
-            try vanish(place, t)
-            return
-        }
+        // A document with a past of its own: that stays.
+        guard place.latest == 0 else { return try vanish(place, t) }
         inherit(from: place.key, to: item.key)
+        if try t.isKnownToHub(place) { return try vanish(place, t) }
         try t.removeRow(place.key)
     }
 

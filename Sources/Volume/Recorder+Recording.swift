@@ -156,7 +156,8 @@ extension Recorder {
             try t.insert(version, of: item.key, manifest: manifest)
         }
         if item.deleted != nil, item.current == nil, recording.rest.isEmpty,
-            recording.versions.isEmpty, try t.versions(of: item.key).isEmpty, try !isParent(item, t)
+            recording.versions.isEmpty, try t.versions(of: item.key).isEmpty,
+            try !isParent(item, t), try mayLoseRow(item, t)
         {
             // Nothing was worth keeping.
             try t.removeRow(item.key)
@@ -164,6 +165,12 @@ extension Recorder {
         }
         try t.update(item)
         try commitAbsence(recording, t)
+    }
+
+    /// Whether nobody has to be told of a deleted item any more.
+    private func mayLoseRow(_ item: Item, _ t: Reader) throws -> Bool {
+        if try !t.isKnownToHub(item) { return true }
+        return try RemovalCheck(item, [], t).mayLoseRow
     }
 
     private func finish(_ recording: Recording) {

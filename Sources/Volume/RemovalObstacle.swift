@@ -45,6 +45,15 @@ package enum RemovalObstacle: Hashable, Sendable {
     }
 }
 
+extension Reader {
+    /// Whether the hub has been told of an item, or is just being told: its row stays until the hub
+    /// has been told that it is gone.
+    func isKnownToHub(_ item: Item) throws(VolumeError) -> Bool {
+        if try mirror(item.id) != nil { return true }
+        return try isInOutbox(item.id)
+    }
+}
+
 /// What keeps the versions of one document from being removed.
 struct RemovalCheck {
     private let item: Item

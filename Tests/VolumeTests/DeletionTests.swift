@@ -131,4 +131,43 @@ import Testing
         #expect(try tree.volume.history(at: names("build/x")) == nil)
         #expect(try tree.texts("before.log") == ["kept"])
     }
+
+    enum Knowledge: CaseIterable { case told, beingTold }
+
+    /// An empty file has no version, so its row has no other use than to tell the hub that it is
+    /// gone.
+    @Test(arguments: Knowledge.allCases)
+    func anEmptyFileThatTheHubKnows(_ knowledge: Knowledge) throws {
+        let tree = try ProgramTree()
+        for name in ["a", "b", "c"] { try tree.save(name, "", by: program) }
+        #expect(tree.quiet())
+        let items = try ["a", "b", "c"].map { try #require(try tree.item($0)) }
+        try tree.volume.journal.write { t in
+            try t.startNoting()
+            for (index, item) in items.enumerated() {
+                switch knowledge {
+                case .told: try t.set(MirrorRow(id: item.id, base: [1]))
+                case .beingTold:
+                    let number = UInt64(index + 1)
+                    try t.append(OutboxRow(number: number, item: item.id, operation: [1]))
+                }
+                try t.removeUnsent(item.key)
+            }
+        }
+        try tree.unlink("a", by: program)
+        // It is to be recorded, and gone before it is.
+        try tree.truncate("b", to: 0, by: program)
+        try tree.unlink("b", by: program)
+        #expect(tree.quiet())
+        try tree.remount { unlink(tree.real("c")) }
+        #expect(tree.quiet())
+        try tree.volume.journal.read { reader in
+            for item in items {
+                let found = try #require(try reader.item(id: item.id), "\(item.name)")
+                #expect(found.deleted != nil)
+                #expect(try reader.isUnsent(found.key))
+            }
+        }
+        tree.stop()
+    }
 }
