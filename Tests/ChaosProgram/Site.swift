@@ -14,6 +14,7 @@ final class Site: @unchecked Sendable {
     private var isUp = true
     private var faults = 0
     private(set) var isOffline = false
+    private var isStopped = false
 
     init(_ index: Int, hub: HubProcess) throws {
         name = "dev\(index)"
@@ -52,12 +53,15 @@ final class Site: @unchecked Sendable {
 
     func signal(_ signal: Int32) {
         guard condition.withLock({ isUp }) else { return }
-        if signal == SIGSTOP { condition.withLock { faults += 1 } }
+        isStopped = signal == SIGSTOP
+        if isStopped { condition.withLock { faults += 1 } }
         _ = Glibc.kill(volume.pid, signal)
     }
 
+    /// Not while the daemon is stopped: it cannot answer, and whoever makes it go on would wait for
+    /// that, until its mount is given up.
     func set(offline: Bool) {
-        guard condition.withLock({ isUp }) else { return }
+        guard condition.withLock({ isUp }), !isStopped else { return }
         isOffline = offline
         _ = try? Programs.fsctl(offline ? "offline" : "online", "--at", volume.path).run()
     }
