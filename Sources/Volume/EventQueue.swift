@@ -73,5 +73,8 @@ final class EventQueue: Sendable {
         state.withLock { ($0.events.count, $0.oldest, $0.newest) }
     }
 
+    /// Of the last event that was noted.
+    var lastSequence: UInt64 { state.withLock { $0.sequence } }
+
     var total: UInt64 { state.withLock { $0.count } }
 }

@@ -79,6 +79,7 @@ extension Recorder {
 
     private func apply(_ noted: NotedEvent, _ t: Transaction) throws {
         eventTime = noted.time
+        isBeforeFirstLook = firstLookEnd.map { noted.sequence <= $0 } ?? true
         switch noted.event {
         case .created(let spot, let trace, let actor):
             try made(spot, trace, isLink: false, by: actor, t)

@@ -31,14 +31,14 @@ extension Recorder {
         if let package { attach(entry, to: package, isRecovered: isReplaying) }
     }
 
-    /// The same of what lay where nothing is known. While the log of a daemon that was killed is
-    /// understood that may be a package, whose files the scan has yet to find: then its owner is
-    /// looked for.
+    /// The same of what nothing is known of. What happened before the tree was looked at may have
+    /// happened in a package, or to a file that was put there while nobody watched and that had
+    /// been replaced by the time of that look: then its owner is looked for.
     func bequeathUnknown(_ stash: String?, inode: UInt64) throws {
         try bequeath(stash, inode: inode, to: [])
-        guard isReplaying, let entry = stash.flatMap(Stash.parse), !memory.works.needs(entry) else {
-            return
-        }
+        guard isBeforeFirstLook, let entry = stash.flatMap(Stash.parse),
+            !memory.works.needs(entry)
+        else { return }
         memory.unresolved.append(entry)
     }
 

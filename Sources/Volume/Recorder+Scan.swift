@@ -61,6 +61,7 @@ extension Recorder {
     private func endScan() {
         guard let finished = memory.scan else { return }
         memory.scan = nil
+        if finished.isWhole, firstLookEnd == nil { firstLookEnd = events.lastSequence }
         memory.missing += finished.missing
         pendingCursor = 0
         if !finished.isWhole { untell("scan") }

@@ -57,6 +57,10 @@ final class Recorder: @unchecked Sendable {
     var eventTime: Int64 = 0
     /// What is understood happened before the daemon that noted it was killed.
     var isReplaying = false
+    /// What is understood happened before the tree had been looked at for the first time.
+    var isBeforeFirstLook = true
+    /// The last event that had been noted when the first look at the tree ended.
+    var firstLookEnd: UInt64?
     var packageCuts: [Int64: [[UInt8]: PackageFile]] = [:]
     var people: [UInt32: String] = [:]
     var isPerforming = false
@@ -332,7 +336,8 @@ final class Recorder: @unchecked Sendable {
     /// Whether all that happened up to now is understood, as far as it can be for now.
     private var isUnderstood: Bool {
         if isPaused { return true }
-        return backlog.isEmpty && (memory.scan == nil || events.waiting.count == 0)
+        guard backlog.isEmpty else { return false }
+        return memory.scan == nil ? memory.unresolved.isEmpty : events.waiting.count == 0
     }
 
     var isPaused: Bool { cl_clock_monotonic_ns() < pausedUntil }
