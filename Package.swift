@@ -75,7 +75,7 @@ let edges: [Target] = [
     .target(
         name: "Mount",
         dependencies: [
-            "Volume", "Coordination", "Model", "SystemCalls", "CFuse", "CLinux",
+            "Volume", "Merge", "Coordination", "Model", "SystemCalls", "CFuse", "CLinux",
             .product(name: "Logging", package: "swift-log"),
         ]),
     .target(

@@ -89,6 +89,8 @@ package struct PresenterMessage: Codable, Hashable, Sendable {
 package struct WatchEvent: Codable, Hashable, Sendable {
     package enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
         case appeared, changed, moved, removed, claimed, waiting, released, presented, retired
+        /// A version of the document is in conflict with the current one.
+        case conflict
         /// The volume was signed in to a hub or out of it: `token` is its identity now.
         case identity
     }

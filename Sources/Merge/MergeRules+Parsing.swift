@@ -43,7 +43,8 @@ extension MergeRules {
         let macro = Array("[attr]".utf8)
         if !isQuoted, pattern.starts(with: macro) {
             let name = String(decoding: pattern.dropFirst(macro.count), as: UTF8.self)
-            guard MergeDriver.isName(name), name != "merge", name != "automerge" else {
+            let isTaken = ["merge", "automerge", "stale"].contains(name)
+            guard MergeDriver.isName(name), !isTaken else {
                 return add(number, "'\(name)' cannot be the name of a macro")
             }
             macros[name] = settings
@@ -64,7 +65,8 @@ extension MergeRules {
             return add(number, "the pattern is empty")
         }
         if words.isEmpty {
-            return add(number, "nothing is said of what matches; say merge=… or automerge=…")
+            return add(
+                number, "nothing is said of what matches; say merge=…, automerge=… or stale=…")
         }
         if !settings.isEmpty {
             lines.append(Line(number: number, pattern: pattern, settings: settings))
@@ -99,8 +101,15 @@ extension MergeRules {
             case ("automerge", nil): result.append(.automerge(.on))
             case ("-automerge", nil): result.append(.automerge(.off))
             case ("!automerge", nil): result.append(.automerge(nil))
+            case ("stale", let value?):
+                if let stale = Stale(rawValue: value) {
+                    result.append(.stale(stale))
+                } else {
+                    add(number, "'\(word)': say stale=conflict, stale=merge or stale=history")
+                }
+            case ("!stale", nil): result.append(.stale(nil))
             case (let name, nil) where macros[name] != nil: result += macros[name] ?? []
-            default: add(number, "'\(word)' is unknown here: only merge and automerge are")
+            default: add(number, "'\(word)' is unknown here: only merge, automerge and stale are")
             }
         }
         return result

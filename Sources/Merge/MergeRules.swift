@@ -19,6 +19,16 @@ package struct MergeRules: Sendable {
         case ask
     }
 
+    /// What becomes of contents that a program overwrote which had seen older ones only.
+    package enum Stale: String, Sendable {
+        /// They are a conflict version until a person says what is to be.
+        case conflict
+        /// They are merged as any conflict is.
+        case merge
+        /// They are in the history, as what was seen before it was overwritten.
+        case history
+    }
+
     /// A line that does not hold, or not all of it.
     package struct Problem: Hashable, Sendable, CustomStringConvertible {
         /// From 1.
@@ -34,6 +44,7 @@ package struct MergeRules: Sendable {
         package var driverLine: Int?
         package var automerge = Automerge.on
         package var automergeLine: Int?
+        package var stale = Stale.conflict
     }
 
     struct Line: Sendable {
@@ -46,6 +57,7 @@ package struct MergeRules: Sendable {
         /// Nil: as if no line had said anything.
         case driver(MergeDriver?)
         case automerge(Automerge?)
+        case stale(Stale?)
     }
 
     var lines: [Line] = []
@@ -68,6 +80,7 @@ package struct MergeRules: Sendable {
                 case .automerge(let automerge):
                     choice.automerge = automerge ?? usual.automerge
                     choice.automergeLine = automerge.map { _ in line.number }
+                case .stale(let stale): choice.stale = stale ?? usual.stale
                 }
             }
         }

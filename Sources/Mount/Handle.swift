@@ -16,6 +16,8 @@ final class Handle: Sendable {
     let caller: Caller
     /// Counted as a writer by the volume.
     let writes: Bool
+    /// Its process has seen what it does not overwrite by it.
+    let isInformed: Bool
     /// Reads and writes through the kernel.
     let isShared: Bool
     /// It made the file.
@@ -36,7 +38,7 @@ final class Handle: Sendable {
 
     init(
         node: Node, state: OpenState, file: SharedDescriptor, flags: Int32, caller: Caller,
-        writes: Bool, isShared: Bool, isCreator: Bool, undo: Undo?, seat: UInt64?,
+        writes: Bool, isInformed: Bool, isShared: Bool, isCreator: Bool, undo: Undo?, seat: UInt64?,
         claim: ClaimID?, before: Mark?, contents: AbsentFile?, real: Int32
     ) {
         self.node = node
@@ -45,6 +47,7 @@ final class Handle: Sendable {
         self.flags = flags
         self.caller = caller
         self.writes = writes
+        self.isInformed = isInformed
         self.isShared = isShared
         self.isCreator = isCreator
         self.undo = undo
@@ -57,6 +60,7 @@ final class Handle: Sendable {
 
     deinit { close() }
 
+    var isReader: Bool { flags & O_ACCMODE != O_WRONLY }
     var isSharedWriter: Bool { isShared && flags & O_ACCMODE == O_RDWR }
 
     /// The descriptor that the program's calls are carried out on.

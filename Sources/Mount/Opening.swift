@@ -30,6 +30,8 @@ final class Opening: @unchecked Sendable {
     private var real: Int32
     /// A handle has taken over, or it was given up.
     private var isSettled = false
+    /// What the file was when it was its turn.
+    private var looked: stat?
     /// Its turn, once it has one.
     private var seat: UInt64?
     private var claim: ClaimID?
@@ -138,9 +140,13 @@ final class Opening: @unchecked Sendable {
             (content) throws(Errno) -> Opened? in
             let (others, mode) = self.state.life.withLock { ($0.handles, $0.mode) }
             let maps = self.mayMap(in: mode)
+            let status = try self.status()
+            let seen =
+                self.truncates
+                ? self.driver.seen(by: self.caller, replacing: status, self.file, self.node) : nil
             let access = try self.driver.volume.openForWriting(
-                &content.writing, file: self.file.raw, status: try self.status(),
-                truncates: self.truncates, maps: maps,
+                &content.writing, file: self.file.raw, status: status,
+                truncates: self.truncates, seen: seen, maps: maps,
                 appends: self.kind == .appender, isNew: self.isNew,
                 traits: self.driver.traits(self.node), others: others, unique: self.caller.unique,
                 mayBlock: mayBlock, by: self.driver.actor(self.caller))
@@ -212,7 +218,9 @@ final class Opening: @unchecked Sendable {
 
     func lookAtContents() throws(Errno) -> Contents {
         guard !isNew, contents == nil else { return .ready }
-        switch try driver.volume.use(file.raw, status: try file.status()) {
+        let status = try file.status()
+        looked = status
+        switch try driver.volume.use(file.raw, status: status) {
         case .here: return .ready
         case .evicting: return .moment
         case .absent(let found): contents = found
@@ -290,7 +298,8 @@ final class Opening: @unchecked Sendable {
     private func register(_ reply: inout cf_open_out, isShared: Bool, _ undo: Undo?) -> Opened {
         let handle = Handle(
             node: node, state: state, file: file, flags: flags, caller: caller, writes: writes,
-            isShared: isShared, isCreator: isNew, undo: undo, seat: seat, claim: claim,
+            isInformed: noteSeen(), isShared: isShared, isCreator: isNew, undo: undo, seat: seat,
+            claim: claim,
             before: before, contents: contents, real: real)
         contents = nil
         real = -1
@@ -299,6 +308,15 @@ final class Opening: @unchecked Sendable {
         let number = driver.handles.insert(handle)
         reply.fh = number
         return Opened(handle: handle, number: number, reply: reply)
+    }
+
+    /// Says which contents its process sees by it.
+    private func noteSeen() -> Bool {
+        guard !isNew, var status = looked else { return true }
+        if contents != nil { driver.volume.present(&status) { file.raw } }
+        return driver.noteOpened(
+            node, status, by: caller, reads: flags & O_ACCMODE != O_WRONLY && !truncates,
+            writes: writes, truncates: truncates)
     }
 
     /// The first open decides how all handles read and write, until the last is closed.

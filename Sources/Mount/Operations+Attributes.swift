@@ -72,6 +72,7 @@ extension Driver {
     private func finishSetattr(
         _ request: Request, _ node: Node, _ file: SharedDescriptor, _ values: stat, _ which: Int32
     ) throws(Errno) {
+        let known = which & FUSE_SET_ATTR_MTIME != 0 ? seen.known(try file.status()) : nil
         // The kernel has checked that the caller may; owner before mode, because a change of owner
         // clears bits.
         if which & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) != 0 {
@@ -92,6 +93,7 @@ extension Driver {
         let noted = FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_MTIME
         if which & noted != 0 { volume.attributesChanged(inode: node.inode) }
         var status = try file.status()
+        if let known { seen.retimed(known, as: status) }
         volume.attributesSet(
             on: file.raw, status: status,
             modified: which & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW) != 0)
@@ -119,10 +121,13 @@ extension Driver {
             let actor = self.actor(caller)
             let before = try file.status()
             let open = handle.flatMap { try? self.handles.find($0) }
+            // A handle that reads as well changes the document in place.
+            let isWhole = size == 0 && open?.isReader != true
+            let seen = isWhole ? self.seen(by: caller, replacing: before, file, node) : nil
             let isReady = try self.volume.willTruncate(
                 &content.writing, file: file.raw, status: before, to: size,
-                traits: self.traits(node), isWriter: open?.writes ?? false, unique: caller.unique,
-                mayBlock: mayBlock, by: actor)
+                traits: self.traits(node), isWriter: open?.writes ?? false, seen: seen,
+                unique: caller.unique, mayBlock: mayBlock, by: actor)
             guard isReady else { return false }
             let descriptor = try self.writable(file, open, isGuarded: content.undo != nil)
             let isAbsent = AbsentMark(of: file.raw) != nil
@@ -132,6 +137,7 @@ extension Driver {
             self.volume.didTruncate(
                 &content.writing, file: file.raw, status: try file.status(),
                 traits: self.traits(node), by: actor)
+            if isWhole { self.noteEmptied(try file.status(), by: caller) }
             return true
         } ?? false
     }

@@ -92,9 +92,10 @@ extension Driver {
                 name, in: parent, status: status,
                 fresh: made.isNew ? freshFlags(name) : nil)
             if made.isNew {
+                let base = noteMade(status, name, in: parent, by: caller)
                 volume.created(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
-                    status: status, by: actor(caller))
+                    status: status, seen: base, by: actor(caller))
             }
             let opening: Opening
             let opened: Opening.Opened
@@ -235,6 +236,7 @@ extension Driver {
 
     private func end(_ handle: Handle, unique: UInt64, mayBlock: Bool) -> Bool {
         if handle.writes {
+            if handle.isInformed { noteWritten(handle) }
             tellClosed(handle)
             let told: Void? = try? handle.state.withContent(mayBlock: mayBlock) {
                 (content) throws(Errno) -> Void in

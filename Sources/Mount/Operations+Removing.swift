@@ -25,6 +25,8 @@ extension Driver {
                 let traits = traits(file.node)
                 if traits == .unsaved, mayWait { return false }
                 if isApplier { try admitRemoval(parent, name, file) }
+                noteVacated(
+                    file.status, name, in: parent, isGone: file.status.st_nlink <= 1, by: caller)
                 let isStashed = try volume.unlink(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
                     status: file.status, traits: traits, by: actor)
@@ -145,14 +147,9 @@ extension Driver {
                     (source, from.name), moved, (target, to.name), replaced, flags: flags)
             }
             let isSave = !isExchange && isSave(moved, from.name, sourceDirectory, over: replaced)
-            let isStashed = try volume.rename(
-                from: Place(
-                    descriptor: sourceDirectory.raw, inode: source.inode, name: from.name),
-                to: Place(
-                    descriptor: targetDirectory.raw, inode: target.inode, name: to.name),
-                flags: flags, moved: moved.status, replaced: replaced?.status,
-                movedTraits: traits(moved.node), replacedTraits: traits(replaced?.node),
-                isSwap: isSwap, by: actor)
+            let isStashed = try move(
+                moved, here, over: replaced, there, flags: flags, isSwap: isSwap,
+                by: isApplier ? nil : request.caller, actor)
             if isApplier { gate.carriedOut() }
             if isSave { keepNumber(of: replaced, on: moved) }
             settle(
@@ -160,6 +157,28 @@ extension Driver {
                 isExchange: isExchange, isStashed: isStashed)
             return nil
         }
+    }
+
+    /// The system call, with what it replaces compared with what its caller had seen; the hub has
+    /// no caller.
+    private func move(
+        _ moved: Victim, _ here: End, over replaced: Victim?, _ there: End, flags: UInt32,
+        isSwap: Bool, by caller: Caller?, _ actor: Actor
+    ) throws(Errno) -> Bool {
+        let isExchange = flags & Flag.renameExchange != 0
+        let bases = caller.map {
+            self.bases(of: $0, moved, here, over: replaced, there, isExchange: isExchange)
+        }
+        let isStashed = try volume.rename(
+            from: Place(
+                descriptor: here.directory.raw, inode: here.parent.inode, name: here.name),
+            to: Place(
+                descriptor: there.directory.raw, inode: there.parent.inode, name: there.name),
+            flags: flags, moved: moved.status, replaced: replaced?.status,
+            movedTraits: traits(moved.node), replacedTraits: traits(replaced?.node),
+            isSwap: isSwap, seen: bases?.there, seenBack: bases?.here, by: actor)
+        noteRenamed(moved, from: here.parent, replaced, isExchange: isExchange, by: caller)
+        return isStashed
     }
 
     /// Whether a draft is about to take the place of a document that somebody is looking at: it

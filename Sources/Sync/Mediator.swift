@@ -166,9 +166,11 @@ package final class Mediator: @unchecked Sendable {
         var merged = Merged()
         let open = document.history.versions.filter { $0.kind == .conflict }
         let lineage = Lineage(document.history.versions)
+        let apart = isAsked ? [] : try apart(document)
         for version in open where numbers?.contains(version.number) ?? true {
             // A person has taken that back.
             if !isAsked, lineage.original(of: version.id) != nil { continue }
+            if apart.contains(version.id) { continue }
             // Nor does a private version become part of what others may read, unasked.
             if !isAsked, let own = version.protection,
                 !own.isAsOpen(as: document.history.protection)
@@ -189,6 +191,18 @@ package final class Mediator: @unchecked Sendable {
             }
         }
         return merged
+    }
+
+    /// What a program of this device overwrote unseen waits for a person. Which of its conflicts
+    /// with itself another device leaves to people only that one knows.
+    private func apart(_ document: ConflictedDocument) throws(VolumeError) -> Set<Identifier> {
+        let versions = document.history.versions
+        let apart = try volume.apartVersions()
+        guard let current = versions.last(where: { $0.kind == .current }),
+            current.device != volume.identity.device
+        else { return apart }
+        let own = versions.filter { $0.kind == .conflict && $0.device == current.device }
+        return apart.union(own.map(\.id))
     }
 
     private func documentMerge(_ document: ConflictedDocument, isAsked: Bool, rules: [UInt8])

@@ -23,6 +23,19 @@ final class EventQueue: Sendable {
         var sequence: UInt64
         /// Events appended since the volume was opened.
         var count: UInt64 = 0
+
+        init(log: consuming EventLog, sequence: UInt64) {
+            self.log = log
+            self.sequence = sequence
+        }
+
+        mutating func note(_ event: TreeEvent, at time: Int64) {
+            count += 1
+            sequence += 1
+            let noted = NotedEvent(event: event, time: time, sequence: sequence)
+            log.append(noted)
+            events.append(noted)
+        }
     }
 
     private let state: Mutex<State>
@@ -37,18 +50,16 @@ final class EventQueue: Sendable {
         self.directory = directory
     }
 
-    func append(_ event: TreeEvent) {
+    /// `more` belongs to the event: nobody takes one without the other.
+    func append(_ event: TreeEvent, _ more: [TreeEvent] = []) {
         let now = cl_clock_monotonic_ns()
         let time = cl_clock_realtime_ns()
         let isFirst = state.withLock { state in
             let isFirst = state.events.isEmpty
             if isFirst { state.oldest = now }
             state.newest = now
-            state.count += 1
-            state.sequence += 1
-            let noted = NotedEvent(event: event, time: time, sequence: state.sequence)
-            state.log.append(noted)
-            state.events.append(noted)
+            state.note(event, at: time)
+            for event in more { state.note(event, at: time) }
             return isFirst
         }
         if isFirst { onFirst() }

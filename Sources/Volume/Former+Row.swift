@@ -11,6 +11,7 @@ extension Former {
         static let recovered: UInt8 = 8
         static let late: UInt8 = 16
         static let unseen: UInt8 = 32
+        static let apart: UInt8 = 64
     }
 
     /// Begins the names of all rows of one item.
@@ -27,6 +28,7 @@ extension Former {
         if isRecovered { flags |= Flag.recovered }
         if isLate { flags |= Flag.late }
         if isUnseen { flags |= Flag.unseen }
+        if isApart { flags |= Flag.apart }
         let spot: String
         switch place {
         case .stash(let entry): spot = entry.file
@@ -61,6 +63,7 @@ extension Former {
         isRecovered = row.kind & Flag.recovered != 0
         isLate = row.kind & Flag.late != 0
         isUnseen = row.kind & Flag.unseen != 0
+        isApart = row.kind & Flag.apart != 0
         base = Identifier(String(parts[2]))
     }
 }

@@ -13,8 +13,12 @@ package struct NamedBase: Hashable, Sendable {
     package var size: Int64
     /// Nanoseconds since 1970.
     package var modified: Int64
+    /// Nobody asked for a merge with what was not seen: a person is to ask for it.
+    package var isApart: Bool
 
-    init(size: Int64, modified: Int64) { (self.size, self.modified) = (size, modified) }
+    package init(size: Int64, modified: Int64, isApart: Bool = false) {
+        (self.size, self.modified, self.isApart) = (size, modified, isApart)
+    }
 
     /// Takes it off a draft. Nil: it bears none.
     init?(takenOff name: UnsafePointer<CChar>, in directory: Int32) {

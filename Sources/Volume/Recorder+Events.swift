@@ -115,6 +115,10 @@ extension Recorder {
             try attributesChanged(inode, t)
         case .swapped(let a, let b):
             try swapped(a, b, t)
+        case .unseen(let inode, let base):
+            for item in try t.items(inode: inode) where item.kind == .file {
+                try replaceUnseen(item, madeFrom: base, t)
+            }
         }
     }
 

@@ -14,6 +14,8 @@ struct Recording {
     var protections: [Identifier: Protection] = [:]
     /// Versions that are no longer current.
     var outdated: [Identifier] = []
+    /// Conflict versions that only a person merges.
+    var apart: [Identifier] = []
     /// Versions whose bytes were overwritten while nobody watched.
     var lost: [Version] = []
     /// The work as it was when it was begun.
@@ -155,6 +157,7 @@ extension Recorder {
         for (version, manifest) in recording.versions {
             try t.insert(version, of: item.key, manifest: manifest)
         }
+        if !recording.apart.isEmpty { try ApartVersions.add(recording.apart, t) }
         if item.deleted != nil, item.current == nil, recording.rest.isEmpty,
             recording.versions.isEmpty, try t.versions(of: item.key).isEmpty,
             try !isParent(item, t), try mayLoseRow(item, t)
@@ -370,9 +373,10 @@ extension Recorder {
                     Work.Save(actor: $0.actor, time: $0.saved)
                 }
                 ?? Work.Save(actor: nobody, time: cut.trace.modified)
-            _ = append(
+            let version = append(
                 cut.cut, to: &recording, trace: cut.trace, protection, save: save,
                 kind: .conflict, after: base ?? current)
+            if cut.former.isApart { recording.apart.append(version.id) }
             return true
         }
         if base == nil { base = try version(current.parents.first, of: recording.item) }
@@ -383,6 +387,7 @@ extension Recorder {
         copy.parents = base.map { [$0.id] } ?? []
         copy.protection = protection
         recording.versions.append((copy, cut.cut.manifest.encoded))
+        if cut.former.isApart { recording.apart.append(copy.id) }
         return true
     }
 

@@ -189,11 +189,12 @@ extension Recorder {
     }
 
     /// What replaces the newest of a document's former contents was not made from that.
-    private func replaceUnseen(_ item: Item, madeFrom base: NamedBase, _ t: Reader) throws {
+    func replaceUnseen(_ item: Item, madeFrom base: NamedBase, _ t: Reader) throws {
         let known = try t.versions(of: item.key).last { base.isThat(of: $0) }
         touch(item.key) { work in
             guard let last = work.formers.indices.last else { return }
             work.formers[last].isUnseen = true
+            work.formers[last].isApart = base.isApart
             work.formers[last].base = known?.id
         }
     }

@@ -71,7 +71,7 @@ extension TreeEvent {
             out.append(actor)
         case .renamed(
             let from, let to, let trace, let replaced, let stash, let unseen, let actor):
-            out.append(unseen == nil ? 4 : 13)
+            out.append(unseen.map { $0.isApart ? 15 : 13 } ?? 4)
             out.append(from)
             out.append(to)
             out.append(trace)
@@ -79,10 +79,7 @@ extension TreeEvent {
             if let replaced { out.append(replaced) }
             out.append(text: stash ?? "")
             out.append(actor)
-            if let unseen {
-                out.append(fixed: UInt64(bitPattern: unseen.size))
-                out.append(fixed: UInt64(bitPattern: unseen.modified))
-            }
+            if let unseen { out.append(unseen) }
         case .exchanged(let a, let traceA, let b, let traceB, let actor):
             out.append(5)
             out.append(a)
@@ -115,6 +112,10 @@ extension TreeEvent {
             out.append(12)
             out.append(a)
             out.append(b)
+        case .unseen(let inode, let base):
+            out.append(base.isApart ? 16 : 14)
+            out.append(fixed: inode)
+            out.append(base)
         }
     }
 
@@ -130,8 +131,8 @@ extension TreeEvent {
                 let actor = reader.actor()
             else { return nil }
             self = .removed(spot, trace, stash: stash.isEmpty ? nil : stash, by: actor)
-        case 4, 13:
-            guard let event = reader.renamed(isUnseen: reader.last == 13) else { return nil }
+        case 4, 13, 15:
+            guard let event = reader.renamed(kind: reader.last) else { return nil }
             self = event
         case 5:
             guard let a = reader.spot(), let traceA = reader.trace(), let b = reader.spot(),
@@ -161,12 +162,23 @@ extension TreeEvent {
         case 12:
             guard let a = reader.spot(), let b = reader.spot() else { return nil }
             self = .swapped(a, b)
+        case 14, 16:
+            let isApart = reader.last == 16
+            guard let inode: UInt64 = reader.fixed(), let base = reader.base(isApart: isApart)
+            else { return nil }
+            self = .unseen(inode: inode, base)
         default: return nil
         }
     }
 }
 
 extension [UInt8] {
+    /// Whether it is apart the kind of the record says.
+    fileprivate mutating func append(_ base: NamedBase) {
+        append(fixed: UInt64(bitPattern: base.size))
+        append(fixed: UInt64(bitPattern: base.modified))
+    }
+
     fileprivate mutating func append(fixed value: some FixedWidthInteger) {
         Swift.withUnsafeBytes(of: value.littleEndian) { append(contentsOf: $0) }
     }
@@ -246,7 +258,12 @@ private struct EventReader {
         return Actor(process: process, uid: uid, program: program)
     }
 
-    mutating func renamed(isUnseen: Bool) -> TreeEvent? {
+    mutating func base(isApart: Bool) -> NamedBase? {
+        guard let size: Int64 = fixed(), let modified: Int64 = fixed() else { return nil }
+        return NamedBase(size: size, modified: modified, isApart: isApart)
+    }
+
+    mutating func renamed(kind: UInt8) -> TreeEvent? {
         guard let from = spot(), let to = spot(), let moved = trace(), let hasReplaced = byte()
         else { return nil }
         var replaced: Trace?
@@ -256,9 +273,9 @@ private struct EventReader {
         }
         guard let stash = text(), let actor = actor() else { return nil }
         var unseen: NamedBase?
-        if isUnseen {
-            guard let size: Int64 = fixed(), let modified: Int64 = fixed() else { return nil }
-            unseen = NamedBase(size: size, modified: modified)
+        if kind != 4 {
+            unseen = base(isApart: kind == 15)
+            if unseen == nil { return nil }
         }
         return .renamed(
             from: from, to: to, moved, replaced: replaced, stash: stash.isEmpty ? nil : stash,

@@ -20,6 +20,8 @@ package enum TreeEvent: Sendable {
     case exchanged(Spot, Trace, Spot, Trace, by: Actor)
     /// A program opens a document to write in place; the contents until now are safe in the stash.
     case secured(inode: UInt64, stash: String, by: Actor)
+    /// What this inode shows has replaced other contents than those that it was made from.
+    case unseen(inode: UInt64, NamedBase)
     /// The last writer closed it, or it was truncated: its contents are a save if they differ.
     case saved(inode: UInt64, by: Actor)
     /// The last writer closed it and had changed nothing.

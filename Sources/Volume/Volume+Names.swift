@@ -40,10 +40,12 @@ extension Volume {
 
     /// renameat2(2), all flags. `moved` is what stands at `from`, `replaced` what stands at `to`
     /// (nil: nothing). `isSwap`: with RENAME_EXCHANGE, items change places, not contents. True:
-    /// what was replaced went to the stash.
+    /// what was replaced went to the stash. `seen`: what the program had seen instead of what it
+    /// replaces, if that is so; `seenBack`: the same of what comes to `from`.
     package func rename(
         from: Place, to: Place, flags: UInt32, moved: stat, replaced: stat?,
-        movedTraits: Traits, replacedTraits: Traits, isSwap: Bool = false, by actor: Actor
+        movedTraits: Traits, replacedTraits: Traits, isSwap: Bool = false,
+        seen: NamedBase? = nil, seenBack: NamedBase? = nil, by actor: Actor
     ) throws(Errno) -> Bool {
         let trace = Trace(moved)
         if flags & UInt32(RENAME_EXCHANGE) != 0, let replaced {
@@ -52,7 +54,10 @@ extension Volume {
             events.append(
                 isSwap
                     ? .swapped(from.spot, to.spot)
-                    : .exchanged(from.spot, trace, to.spot, Trace(replaced), by: actor))
+                    : .exchanged(from.spot, trace, to.spot, Trace(replaced), by: actor),
+                [(trace.inode, seen), (UInt64(replaced.st_ino), seenBack)].compactMap {
+                    (inode, base) in base.map { .unseen(inode: inode, $0) }
+                })
             return false
         }
         if let replaced, replaced.st_ino == moved.st_ino {
@@ -66,13 +71,20 @@ extension Volume {
             unseen = NamedBase(takenOff: from.name, in: from.descriptor)
             // A save of what was deleted does not bring it back.
             guard replaced != nil || unseen == nil else { throw .notFound }
+            // Who says what he saw knows better than we do.
+            let isNamed = unseen != nil
             if let replaced, unseen?.isThat(of: Trace(replaced)) == true { unseen = nil }
+            if !isNamed { unseen = seen }
+        } else if replaced != nil {
+            unseen = seen
         }
+        let returns = replaced == nil ? seen : nil
         let aside = try replace(to, replaced, replacedTraits, with: from, flags: flags, by: actor)
         events.append(
             .renamed(
                 from: from.spot, to: to.spot, trace, replaced: replaced.map { Trace($0) },
-                stash: aside, unseen: unseen, by: actor))
+                stash: aside, unseen: unseen, by: actor),
+            returns.map { [.unseen(inode: trace.inode, $0)] } ?? [])
         if aside == nil, let replaced { noteGone(replaced) }
         return aside != nil
     }
@@ -164,8 +176,12 @@ extension Volume {
     }
 
     /// To be called when a name has been made (create, mkdir, symlink, mknod).
-    package func created(_ place: Place, status: stat, by actor: Actor) {
-        events.append(.created(place.spot, Trace(status), by: actor))
+    package func created(
+        _ place: Place, status: stat, seen: NamedBase? = nil, by actor: Actor
+    ) {
+        events.append(
+            .created(place.spot, Trace(status), by: actor),
+            seen.map { [.unseen(inode: UInt64(status.st_ino), $0)] } ?? [])
     }
 
     /// To be called when an inode has got another name.

@@ -11,9 +11,10 @@ extension Volume {
     /// also when it may write by a mapping of which nobody hears (`maps`). One that `appends`
     /// overwrites nothing as a rule, so that nothing is copied ahead of it. `file` is O_PATH;
     /// `unique` the kernel's number of the request; `others` how many handles of any kind are open
-    /// on the inode already.
+    /// on the inode already. `seen`: what its process had seen instead of what it empties.
     package func openForWriting(
-        _ writing: inout Writing, file: Int32, status: stat, truncates: Bool, maps: Bool = false,
+        _ writing: inout Writing, file: Int32, status: stat, truncates: Bool,
+        seen: NamedBase? = nil, maps: Bool = false,
         appends: Bool = false, isNew: Bool, traits: Traits, others: Int, unique: UInt64,
         mayBlock: Bool, by actor: Actor
     ) throws(Errno) -> WriteAccess {
@@ -37,16 +38,23 @@ extension Volume {
             }
         } else if !(try secure(
             &writing, file: file, trace: trace, whole: truncates || maps, appends: appends,
-            traits: traits, mayBlock: mayBlock, by: actor))
+            traits: traits, isUnseen: seen != nil, mayBlock: mayBlock, by: actor))
         {
             return .slow
         } else {
             writing.baseline = trace
         }
+        noteUnseen(seen, trace, isSecured: writing.writers > 0 || writing.isSecured)
         writing.writers += 1
         writing.actor = actor
         if let undo = writing.undo { return .guarded(undo) }
         return .direct
+    }
+
+    /// What is about to be overwritten as a whole lies in the stash as the newest former content.
+    private func noteUnseen(_ base: NamedBase?, _ trace: Trace, isSecured: Bool) {
+        guard let base, isSecured, trace.size > 0 else { return }
+        events.append(.unseen(inode: trace.inode, base))
     }
 
     /// One handle opened for writing was released.
@@ -117,7 +125,8 @@ extension Volume {
     /// when done; false: call again with `mayBlock` from a thread that may take its time.
     package func willTruncate(
         _ writing: inout Writing, file: Int32, status: stat, to size: Int64, traits: Traits,
-        isWriter: Bool = false, unique: UInt64, mayBlock: Bool, by actor: Actor
+        isWriter: Bool = false, seen: NamedBase? = nil, unique: UInt64, mayBlock: Bool,
+        by actor: Actor
     ) throws(Errno) -> Bool {
         let trace = Trace(status)
         guard trace.isFile else { return true }
@@ -131,15 +140,17 @@ extension Volume {
                 if size == 0 { settleAll(&writing, inode: trace.inode) }
             }
             if let undo = writing.undo { try saveAll(of: file, in: undo, from: size) }
+            noteUnseen(seen, trace, isSecured: true)
             return true
         }
         writing.era = unrecorded.era
         // Growing overwrites nothing, but what is to be the version before it must not grow with
         // it.
         let done = try secure(
-            &writing, file: file, trace: trace, whole: true, traits: traits, mayBlock: mayBlock,
-            by: actor)
+            &writing, file: file, trace: trace, whole: true, traits: traits,
+            isUnseen: seen != nil, mayBlock: mayBlock, by: actor)
         if done { writing.undo = nil }
+        if done { noteUnseen(seen, trace, isSecured: writing.isSecured) }
         return done
     }
 
@@ -163,10 +174,12 @@ extension Volume {
     /// `mayBlock` is false.
     private func secure(
         _ writing: inout Writing, file: Int32, trace: Trace, whole: Bool, appends: Bool = false,
-        traits: Traits, mayBlock: Bool, by actor: Actor
+        traits: Traits, isUnseen: Bool = false, mayBlock: Bool, by actor: Actor
     ) throws(Errno) -> Bool {
         writing.isSecured = false
-        guard trace.size > 0, !traits.contains(.local), !isKept(trace) else { return true }
+        guard trace.size > 0, !traits.contains(.local), isUnseen || !isKept(trace) else {
+            return true
+        }
         // It is no version and does not become one.
         guard trace.size <= PackStore.Limits.contentBytes else { return true }
         // A placeholder that is emptied: its version is on the hub.

@@ -45,6 +45,8 @@ struct Former: Hashable {
     var isSuperseded = false
     /// What replaced it was made from an older content, `base`: a conflict version.
     var isUnseen = false
+    /// It is not merged by itself.
+    var isApart = false
     /// No content of the document: an older one of its old blocks is read through it.
     var isBase = false
     /// Found in the stash when the volume was opened: perhaps it was recorded before.

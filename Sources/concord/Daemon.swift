@@ -127,13 +127,14 @@ struct Daemon {
         let inhibitor = Inhibitor(log: file.logger("inhibitor"))
         membership.onUnsafe { [weak inhibitor] isUnsafe in inhibitor?.set(isUnsafe) }
         session.beforeEnd { membership.stop() }
+        let desk = TurnDesk(arbiter: arbiter, session: session, volume: volume)
         let server: ControlServer
         do throws(VolumeError) {
             server = try ControlServer(
                 at: socket,
                 service: Service(
                     volume: volume, session: session, mountPoint: point.path,
-                    desk: TurnDesk(arbiter: arbiter, session: session, volume: volume),
+                    desk: desk,
                     membership: membership,
                     tree: applier, mediator: mediator),
                 log: file.logger("control")
@@ -144,9 +145,10 @@ struct Daemon {
         }
         let notice = ConflictNotice(
             volume: volume, mountPoint: point.text, log: file.logger("notice"))
-        volume.onVersions { [weak session, mediator, notice] change, versions, names in
+        volume.onVersions { [weak session, weak desk, mediator, notice] change, versions, names in
             mediator.poke()
             notice.poke()
+            if change == .gained { desk?.tell(conflictOf: names) }
             guard let session, !arbiter.isQuiet else { return }
             for version in versions {
                 arbiter.step(.version(session.path(names), change, id: version.description))

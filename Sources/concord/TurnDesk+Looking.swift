@@ -46,7 +46,10 @@ extension TurnDesk {
     {
         let top = request.path == nil ? Path([]) : session.path(try request.components())
         client.reply(request)
-        clients.withLock { $0[client.number]?.watcher = client }
+        clients.withLock {
+            $0[client.number]?.watcher = client
+            $0[client.number]?.watched = top
+        }
         arbiter.observe(party) { [session, arbiter, volume] note in
             for event in TurnDesk.events(note, session) {
                 let isHere = event.paths.contains { $0.names == top.names || $0.isBelow(top) }
@@ -67,6 +70,22 @@ extension TurnDesk {
         event.token = token
         for watcher in clients.withLock({ $0.values.compactMap(\.watcher) }) {
             watcher.push(event)
+        }
+    }
+
+    /// Tells all who watch a document that a version of it is in conflict.
+    func tell(conflictOf names: [Name]) {
+        let path = session.path(names)
+        let event = WatchEvent(
+            .conflict, path: RawText(path: names), time: cl_clock_realtime_ns(), process: 0,
+            program: "")
+        let watchers = clients.withLock {
+            $0.values.compactMap { party in
+                party.watcher.flatMap { watcher in party.watched.map { (watcher, $0) } }
+            }
+        }
+        for (watcher, top) in watchers where path.names == top.names || path.isBelow(top) {
+            if let known = event.known(to: watcher.peer, of: volume) { watcher.push(known) }
         }
     }
 

@@ -23,6 +23,8 @@ final class TurnDesk: Sendable {
         var downloading: Set<ClaimID> = []
         /// Itself, if it watches.
         var watcher: Connection?
+        /// What it watches.
+        var watched: Path?
 
         mutating func take(_ number: Int, _ id: ClaimID) -> Bool {
             guard claims[number] == nil, claims.count < Limits.claimsMax else { return false }

@@ -16,6 +16,16 @@ struct SoakTests {
         }
     }
 
+    @Test("saves by 20 plain programs, with and without reading before each")
+    func stale() throws {
+        var random = SeededRandom(named: "StaleSaves")
+        let end = Date(timeIntervalSinceNow: (soakMinutes ?? 0) * 60 / 4)
+        while Date() < end {
+            try StaleLoad(rounds: 50, reads: true, seed: random.next()).run()
+            try StaleLoad(rounds: 20, reads: false, seed: random.next()).run()
+        }
+    }
+
     @Test("200 rounds of kill -9 under load")
     func kill() throws {
         try runKillLoop(SeededRandom(named: "KillLoop"), rounds: 200)

@@ -1,0 +1,149 @@
+import CLinux
+import Glibc
+import Merge
+import Model
+import SystemCalls
+import Volume
+
+// Saves of plain programs that were made from another version than the one that they replace.
+extension Driver {
+    /// What a caller had seen instead of a document that it is about to replace as a whole.
+    func seen(
+        by caller: Caller, replacing status: stat, _ file: SharedDescriptor, _ node: Node
+    ) -> NamedBase? {
+        guard seen.isKnown(status) else { return nil }
+        var status = status
+        volume.present(&status) { file.raw }
+        return seen.base(of: caller, replacing: status).flatMap { named($0, nodes.path(of: node)) }
+    }
+
+    /// By the rules for that document: nil where its history is enough.
+    private func named(_ base: SeenVersions.Content, _ path: [Name]?) -> NamedBase? {
+        let rule = path.map { rules.choice(for: $0).stale } ?? .conflict
+        guard rule != .history else { return nil }
+        return NamedBase(size: base.size, modified: base.modified, isApart: rule == .conflict)
+    }
+
+    /// The rules travel with the volume.
+    private var rules: MergeRules {
+        guard
+            let file = try? openBeneath(
+                [Name(MergeRules.fileName)], from: volume.root,
+                flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK),
+            let status = try? file.status(), status.st_size <= MergeRules.sizeMax
+        else { return MergeRules() }
+        var bytes = [UInt8](repeating: 0, count: Int(status.st_size))
+        let count = bytes.withUnsafeMutableBytes {
+            (try? readFully(file.raw, into: $0, at: 0)) ?? 0
+        }
+        return MergeRules(file: Array(bytes.prefix(count)))
+    }
+
+    // MARK: Opening and closing
+
+    /// Gives back whether its process has seen what a handle does not overwrite.
+    func noteOpened(
+        _ node: Node, _ status: stat, by caller: Caller, reads: Bool, writes: Bool,
+        truncates: Bool
+    ) -> Bool {
+        if nodes.flags(of: node).contains(.local) { return true }
+        guard truncates else {
+            return seen.opened(status, by: caller, reads: reads, writes: writes)
+        }
+        seen.emptied(status, by: caller, stays: true)
+        return true
+    }
+
+    func noteEmptied(_ status: stat, by caller: Caller) {
+        seen.emptied(status, by: caller, stays: false)
+    }
+
+    func noteWritten(_ handle: Handle) {
+        guard let status = try? handle.file.status() else { return }
+        seen.wrote(status, by: handle.caller)
+    }
+
+    // MARK: Names
+
+    /// What a file was made from that comes to a name which a document has just left.
+    func noteMade(
+        _ status: stat, _ name: UnsafePointer<CChar>, in parent: Node, by caller: Caller
+    ) -> NamedBase? {
+        seen.made(status)
+        return filled(name, in: parent, by: status, caller, isOpen: true)
+    }
+
+    private func filled(
+        _ name: UnsafePointer<CChar>, in parent: Node, by status: stat, _ caller: Caller,
+        isOpen: Bool = false
+    ) -> NamedBase? {
+        let place = SeenVersions.Place(directory: parent.inode, name: terminated(name))
+        return seen.filled(place, by: status, caller: caller, isOpen: isOpen).flatMap { base in
+            named(base, nodes.path(of: parent).map { $0 + [Name(cString: name)] })
+        }
+    }
+
+    /// Before a name goes away.
+    func noteVacated(
+        _ status: stat, _ name: UnsafePointer<CChar>, in parent: Node, isGone: Bool,
+        by caller: Caller
+    ) {
+        guard seen.isKnown(status) else { return }
+        let place = SeenVersions.Place(directory: parent.inode, name: terminated(name))
+        seen.vacated(place, status, isGone: isGone, by: caller)
+    }
+
+    /// What the caller of a rename had seen of the documents at its two ends.
+    struct Bases {
+        var there: NamedBase?
+        /// Of an exchange.
+        var here: NamedBase?
+    }
+
+    func bases(
+        of caller: Caller, _ moved: Victim, _ here: End, over replaced: Victim?, _ there: End,
+        isExchange: Bool
+    ) -> Bases {
+        guard let replaced else {
+            let (old, new) = (Name(cString: here.name), Name(cString: there.name))
+            if new.isBackup(of: old) || volume.isLocal(there.name) {
+                noteVacated(
+                    moved.status, here.name, in: here.parent, isGone: false, by: caller)
+            }
+            return Bases(there: filled(there.name, in: there.parent, by: moved.status, caller))
+        }
+        guard Trace(moved.status).isFile, Trace(replaced.status).isFile,
+            moved.status.st_ino != replaced.status.st_ino
+        else { return Bases() }
+        var bases = Bases(there: base(of: caller, replacing: replaced, there))
+        if isExchange { bases.here = base(of: caller, replacing: moved, here) }
+        return bases
+    }
+
+    private func base(of caller: Caller, replacing file: Victim, _ end: End) -> NamedBase? {
+        guard let node = file.node, seen.isKnown(file.status),
+            let descriptor = try? SharedDescriptor(pathOf: end.name, in: end.directory.raw)
+        else { return nil }
+        return seen(by: caller, replacing: file.status, descriptor, node)
+    }
+
+    /// A rename was done; without a caller, by the hub.
+    func noteRenamed(
+        _ moved: Victim, from parent: Node, _ replaced: Victim?, isExchange: Bool,
+        by caller: Caller?
+    ) {
+        guard Trace(moved.status).isFile else { return }
+        guard let replaced, Trace(replaced.status).isFile,
+            moved.status.st_ino != replaced.status.st_ino
+        else {
+            // What was prepared beside the tree may have another file's number.
+            if parent === gate.incoming, replaced == nil { seen.made(moved.status) }
+            return
+        }
+        if isExchange {
+            seen.exchanged(moved.status, replaced.status, caller: caller)
+        } else {
+            seen.replaced(replaced.status, by: moved.status, caller: caller)
+        }
+    }
+}

@@ -1,0 +1,301 @@
+/// Which contents of which documents each process has seen, so that a save that replaces a document
+/// as a whole is known to be stale: made from something else than what it replaces.
+///
+/// A document is followed by the inodes that its name shows, one after the other. A process is in
+/// here from its first open for reading on; what it saves afterwards it has seen as well. Pure: who
+/// a process is and what a file holds is passed in.
+struct SeenVersions: Sendable {
+    /// A process for as long as it lives: its id alone may be another's later.
+    struct Process: Hashable, Sendable {
+        var id: Int32
+        /// When it began, in the clock ticks of /proc.
+        var start: UInt64
+    }
+
+    /// What a file holds, as far as its attributes tell.
+    struct Content: Hashable, Sendable {
+        var inode: UInt64
+        var size: Int64
+        /// Nanoseconds since 1970.
+        var modified: Int64
+    }
+
+    /// How much is remembered; what was seen longest ago goes first, and of processes that have
+    /// ended before others.
+    struct Limits: Sendable {
+        /// Of one process: a search through all documents must not push an editor's out.
+        var documentsOfProcess = 1024
+        /// Pairs of a process and a document.
+        var pairs = 16_384
+        /// Inodes that a document had lately and that have no name any more: an open may refer to
+        /// one that was just replaced.
+        var inodes = 8
+        /// Names that documents have left.
+        var vacancies = 256
+    }
+
+    private struct Seen {
+        var content: Content
+        /// Handles by which the process writes what it has seen: until they are closed, whatever
+        /// changes may be its own doing.
+        var writers = 0
+        /// Another process has emptied the file since: these handles do not tell what it holds.
+        var isOvertaken = false
+        /// Grows with each use.
+        var used: UInt64
+    }
+
+    private struct Document {
+        var seen: [Process: Seen] = [:]
+        /// The newest last.
+        var inodes: [UInt64] = []
+    }
+
+    private let limits: Limits
+    private var documents: [Int: Document] = [:]
+    private var byInode: [UInt64: Int] = [:]
+    private var byProcess: [Process: Set<Int>] = [:]
+    /// Processes in the order in which they are to be looked at when there are too many.
+    private var line: [Process] = []
+    private var vacancies: [Vacancy] = []
+    private var last = 0
+    private var uses: UInt64 = 0
+    private(set) var pairs = 0
+
+    private struct Vacancy {
+        var place: Place
+        var document: Int
+        var process: Process
+        var content: Content
+        var isGone: Bool
+    }
+
+    /// A name in a directory.
+    struct Place: Hashable, Sendable {
+        var directory: UInt64
+        var name: [UInt8]
+    }
+
+    init(limits: Limits = Limits()) { self.limits = limits }
+
+    /// Whether any process has seen the document that this inode shows.
+    func isKnown(_ inode: UInt64) -> Bool { byInode[inode] != nil }
+
+    // MARK: What processes do with a document
+
+    /// Opened without being emptied. True: what the handle writes, its process has seen the rest
+    /// of; `wrote` is to be called when it is closed.
+    mutating func opened(
+        _ content: Content, by process: Process, reads: Bool, writes: Bool,
+        isAlive: (Process) -> Bool
+    ) -> Bool {
+        var key = byInode[content.inode]
+        if reads {
+            if key == nil {
+                last += 1
+                documents[last] = Document(inodes: [content.inode])
+                byInode[content.inode] = last
+                key = last
+            }
+            see(content, by: process, in: key!)
+            makeRoom(for: process, isAlive)
+        }
+        guard writes else { return false }
+        guard let key, let seen = documents[key]?.seen[process] else { return true }
+        guard seen.content == content || seen.writers > 0 else { return false }
+        documents[key]!.seen[process]!.writers += 1
+        return true
+    }
+
+    /// Opened and emptied: all that it holds from now on is this process's.
+    mutating func emptied(_ content: Content, by process: Process, stays isOpen: Bool) {
+        guard let key = byInode[content.inode] else { return }
+        overtake(key, but: process)
+        guard documents[key]!.seen[process] != nil else { return }
+        see(content, by: process, in: key)
+        documents[key]!.seen[process]!.isOvertaken = false
+        if isOpen { documents[key]!.seen[process]!.writers += 1 }
+    }
+
+    private mutating func overtake(_ key: Int, but process: Process) {
+        for (other, seen) in documents[key]!.seen where other != process && seen.writers > 0 {
+            documents[key]!.seen[other]!.isOvertaken = true
+        }
+    }
+
+    /// A handle was closed by which a process wrote what it had seen.
+    mutating func wrote(_ content: Content, by process: Process) {
+        guard let key = byInode[content.inode], let seen = documents[key]?.seen[process] else {
+            return
+        }
+        let writers = max(0, seen.writers - 1)
+        documents[key]!.seen[process]!.writers = writers
+        guard !seen.isOvertaken else {
+            // Perhaps it was closed before, and this holds what the other one wrote.
+            documents[key]!.seen[process]!.isOvertaken = writers > 0
+            return
+        }
+        see(content, by: process, in: key)
+    }
+
+    /// The contents that a process has seen of a document, if it is about to replace others that it
+    /// has not.
+    func base(of process: Process, replacing content: Content) -> Content? {
+        guard let key = byInode[content.inode], let document = documents[key],
+            document.inodes.last == content.inode, let seen = document.seen[process],
+            seen.content != content,
+            seen.writers == 0 || seen.isOvertaken || seen.content.inode != content.inode
+        else { return nil }
+        return seen.content
+    }
+
+    /// Only a file's times were set: nobody has to read it again for that.
+    mutating func retimed(_ old: Content, as new: Content) {
+        guard let key = byInode[old.inode] else { return }
+        for (process, seen) in documents[key]!.seen where seen.content == old {
+            documents[key]!.seen[process]!.content = new
+        }
+    }
+
+    // MARK: Which inode shows which document
+
+    /// A file was made: its number may have been another's.
+    mutating func made(_ inode: UInt64) { release(inode) }
+
+    /// A rename put a file in a document's place. Who renamed it, if he is known, has seen it.
+    /// `isGone`: the old one has no other name.
+    mutating func replaced(
+        _ old: UInt64, isGone: Bool = true, by content: Content, process: Process?
+    ) {
+        let draft = byInode[content.inode]
+        guard let key = byInode[old] else { return release(content.inode) }
+        guard draft != key else { return }
+        if !isGone { release(old) }
+        let readers = draft.flatMap { documents[$0]?.seen } ?? [:]
+        release(content.inode)
+        show(content.inode, for: key)
+        // Who has looked at the draft has seen what the document holds now.
+        for (reader, seen) in readers where seen.content == content {
+            see(content, by: reader, in: key)
+        }
+        if let process, documents[key]?.seen[process] != nil { see(content, by: process, in: key) }
+    }
+
+    /// Two documents show each other's files.
+    mutating func exchanged(_ a: Content, _ b: Content, process: Process?) {
+        let (keyA, keyB) = (byInode[a.inode], byInode[b.inode])
+        guard keyA != keyB else { return }
+        release(a.inode)
+        release(b.inode)
+        for (key, content) in [(keyA, b), (keyB, a)] {
+            guard let key, documents[key] != nil else { continue }
+            show(content.inode, for: key)
+            if let process, documents[key]?.seen[process] != nil {
+                see(content, by: process, in: key)
+            }
+        }
+    }
+
+    /// A document's name was taken away: what this process puts there is that document again.
+    /// `isGone`: the file has no other name.
+    mutating func vacated(
+        _ place: Place, _ content: Content, isGone: Bool = false, by process: Process
+    ) {
+        guard let key = byInode[content.inode], documents[key]?.inodes.last == content.inode else {
+            return
+        }
+        vacancies.removeAll { $0.place == place }
+        if vacancies.count >= limits.vacancies { vacancies.removeFirst() }
+        vacancies.append(
+            Vacancy(
+                place: place, document: key, process: process, content: content,
+                isGone: isGone))
+    }
+
+    /// Whether a document has left that name.
+    func isVacant(_ place: Place) -> Bool { vacancies.contains { $0.place == place } }
+
+    /// A file came to a name that a document has left. What its process has seen of that document
+    /// is given back, if that is not what had the name last. `isOpen`: it is being written.
+    mutating func filled(
+        _ place: Place, by content: Content, process: Process, isOpen: Bool
+    ) -> Content? {
+        guard let index = vacancies.firstIndex(where: { $0.place == place }) else { return nil }
+        let vacancy = vacancies.remove(at: index)
+        guard vacancy.process == process, let document = documents[vacancy.document] else {
+            return nil
+        }
+        if !vacancy.isGone { release(vacancy.content.inode) }
+        release(content.inode)
+        show(content.inode, for: vacancy.document)
+        guard let seen = document.seen[process] else { return nil }
+        see(content, by: process, in: vacancy.document)
+        if isOpen { documents[vacancy.document]!.seen[process]!.writers += 1 }
+        let isOwn = seen.writers > 0 && seen.content.inode == vacancy.content.inode
+        return seen.content == vacancy.content || isOwn ? nil : seen.content
+    }
+
+    // MARK: Bookkeeping
+
+    private mutating func show(_ inode: UInt64, for key: Int) {
+        byInode[inode] = key
+        documents[key]!.inodes.append(inode)
+        guard documents[key]!.inodes.count > limits.inodes else { return }
+        byInode[documents[key]!.inodes.removeFirst()] = nil
+    }
+
+    private mutating func release(_ inode: UInt64) {
+        guard let key = byInode.removeValue(forKey: inode) else { return }
+        documents[key]!.inodes.removeAll { $0 == inode }
+    }
+
+    private mutating func see(_ content: Content, by process: Process, in key: Int) {
+        uses += 1
+        if documents[key]!.seen[process] != nil {
+            documents[key]!.seen[process]!.content = content
+            documents[key]!.seen[process]!.used = uses
+            return
+        }
+        documents[key]!.seen[process] = Seen(content: content, used: uses)
+        if byProcess[process] == nil { line.append(process) }
+        byProcess[process, default: []].insert(key)
+        pairs += 1
+    }
+
+    private mutating func makeRoom(for process: Process, _ isAlive: (Process) -> Bool) {
+        if byProcess[process]!.count > limits.documentsOfProcess { forgetOldest(of: process) }
+        guard pairs > limits.pairs else { return }
+        // Those who have been here longest, a few at a time: most have ended.
+        for _ in 0..<min(8, line.count) {
+            let oldest = line.removeFirst()
+            guard isAlive(oldest) else {
+                for key in byProcess[oldest] ?? [] { forget(oldest, key) }
+                byProcess[oldest] = nil
+                return
+            }
+            line.append(oldest)
+        }
+        let largest = line.first { byProcess[$0]!.count > 1 } ?? process
+        forgetOldest(of: largest)
+    }
+
+    private mutating func forgetOldest(of process: Process) {
+        // A quarter at once, so that the search for the oldest costs little.
+        let keys = byProcess[process]!.sorted {
+            documents[$0]!.seen[process]!.used < documents[$1]!.seen[process]!.used
+        }
+        for key in keys.prefix(max(1, keys.count / 4)) { forget(process, key) }
+        if byProcess[process]!.isEmpty {
+            byProcess[process] = nil
+            line.removeAll { $0 == process }
+        }
+    }
+
+    private mutating func forget(_ process: Process, _ key: Int) {
+        byProcess[process]?.remove(key)
+        guard documents[key]?.seen.removeValue(forKey: process) != nil else { return }
+        pairs -= 1
+        guard documents[key]!.seen.isEmpty else { return }
+        for inode in documents.removeValue(forKey: key)!.inodes { byInode[inode] = nil }
+    }
+}

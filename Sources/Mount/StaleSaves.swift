@@ -1,0 +1,141 @@
+import CLinux
+import Glibc
+import Model
+import Synchronization
+import SystemCalls
+import Volume
+
+/// `SeenVersions`, fed with what processes open and save here. Its lock is the innermost: it is
+/// held for some comparisons only, and for the sight of a few processes where memory ends.
+final class StaleSaves: Sendable {
+    private let versions = Mutex(SeenVersions())
+    private let processes = ProcessIdentities()
+
+    typealias Process = SeenVersions.Process
+    typealias Content = SeenVersions.Content
+
+    func isKnown(_ status: stat) -> Bool {
+        versions.withLock { $0.isKnown(UInt64(status.st_ino)) }
+    }
+
+    /// The status, if any process has seen that document.
+    func known(_ status: stat) -> stat? { isKnown(status) ? status : nil }
+
+    private func process(_ caller: Caller) -> Process? { processes.identity(of: caller.process) }
+
+    func retimed(_ old: stat, as new: stat) {
+        versions.withLock { $0.retimed(Content(old), as: Content(new)) }
+    }
+
+    func base(of caller: Caller, replacing status: stat) -> Content? {
+        guard isKnown(status), let process = process(caller) else { return nil }
+        return versions.withLock { $0.base(of: process, replacing: Content(status)) }
+    }
+
+    /// Gives back whether the process has seen what it does not overwrite by that handle.
+    func opened(_ status: stat, by caller: Caller, reads: Bool, writes: Bool) -> Bool {
+        guard reads || isKnown(status), let process = process(caller) else { return true }
+        return versions.withLock {
+            $0.opened(
+                Content(status), by: process, reads: reads, writes: writes,
+                isAlive: ProcessIdentities.isAlive)
+        }
+    }
+
+    func emptied(_ status: stat, by caller: Caller, stays isOpen: Bool) {
+        guard isKnown(status), let process = process(caller) else { return }
+        versions.withLock { $0.emptied(Content(status), by: process, stays: isOpen) }
+    }
+
+    func wrote(_ status: stat, by caller: Caller) {
+        guard isKnown(status), let process = process(caller) else { return }
+        versions.withLock { $0.wrote(Content(status), by: process) }
+    }
+
+    func made(_ status: stat) { versions.withLock { $0.made(UInt64(status.st_ino)) } }
+
+    func replaced(_ old: stat, by new: stat, caller: Caller?) {
+        guard isKnown(old) else { return made(new) }
+        let process = caller.flatMap(process)
+        versions.withLock {
+            $0.replaced(
+                UInt64(old.st_ino), isGone: old.st_nlink <= 1, by: Content(new), process: process)
+        }
+    }
+
+    func exchanged(_ a: stat, _ b: stat, caller: Caller?) {
+        guard isKnown(a) || isKnown(b) else { return }
+        let process = caller.flatMap(process)
+        versions.withLock { $0.exchanged(Content(a), Content(b), process: process) }
+    }
+
+    func vacated(
+        _ place: SeenVersions.Place, _ status: stat, isGone: Bool, by caller: Caller
+    ) {
+        guard let process = process(caller) else { return }
+        versions.withLock { $0.vacated(place, Content(status), isGone: isGone, by: process) }
+    }
+
+    /// What a caller had seen of the document that had a name before, if that was not its last
+    /// content.
+    func filled(
+        _ place: SeenVersions.Place, by status: stat, caller: Caller, isOpen: Bool
+    ) -> Content? {
+        guard versions.withLock({ $0.isVacant(place) }), let process = process(caller) else {
+            return nil
+        }
+        return versions.withLock {
+            $0.filled(place, by: Content(status), process: process, isOpen: isOpen)
+        }
+    }
+}
+
+extension SeenVersions.Content {
+    init(_ status: stat) {
+        self.init(
+            inode: UInt64(status.st_ino), size: Int64(status.st_size),
+            modified: Timestamp(status.st_mtim).nanoseconds)
+    }
+}
+
+/// Which process a thread is of, remembered for some seconds: an id is given again only after all
+/// others were.
+final class ProcessIdentities: Sendable {
+    private struct Known {
+        var process: SeenVersions.Process
+        /// On the monotonic clock, nanoseconds.
+        var until: Int64
+    }
+
+    private static let knownMax = 1024
+    private static let rememberedNanoseconds: Int64 = 5_000_000_000
+    private let known = Mutex<[Int32: Known]>([:])
+
+    /// Nil when it is gone or not ours to see.
+    func identity(of thread: Int32) -> SeenVersions.Process? {
+        guard thread > 0 else { return nil }
+        let now = cl_clock_monotonic_ns()
+        if let found = known.withLock({ $0[thread] }), found.until > now { return found.process }
+        guard let id = Family.process(of: thread), let start = Self.start(of: id) else {
+            return nil
+        }
+        let process = SeenVersions.Process(id: id, start: start)
+        known.withLock {
+            if $0.count >= Self.knownMax { $0.removeAll(keepingCapacity: true) }
+            $0[thread] = Known(process: process, until: now + Self.rememberedNanoseconds)
+        }
+        return process
+    }
+
+    static func isAlive(_ process: SeenVersions.Process) -> Bool {
+        start(of: process.id) == process.start
+    }
+
+    /// The 22nd field of /proc/ID/stat; the second is a name, in which anything may stand.
+    private static func start(of process: Int32) -> UInt64? {
+        let text = Family.text("/proc/\(process)/stat", bytesMax: 1024)
+        guard let end = text.lastIndex(of: ")") else { return nil }
+        let fields = text[end...].split(separator: " ")
+        return fields.count > 20 ? UInt64(fields[20]) : nil
+    }
+}

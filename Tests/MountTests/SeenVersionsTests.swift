@@ -1,0 +1,195 @@
+import Support
+import Testing
+
+@testable import Mount
+
+/// What processes have seen of documents, without any file.
+@Suite("What processes have seen") struct SeenVersionsTests {
+    private let a = SeenVersions.Process(id: 1, start: 1)
+    private let b = SeenVersions.Process(id: 2, start: 1)
+    private let place = SeenVersions.Place(directory: 1, name: [97, 0])
+
+    private func content(_ inode: UInt64, _ modified: Int64 = 0) -> SeenVersions.Content {
+        SeenVersions.Content(inode: inode, size: 1, modified: modified)
+    }
+
+    private func reading(_ processes: SeenVersions.Process...) -> SeenVersions {
+        var seen = SeenVersions()
+        for process in processes { read(&seen, content(10), by: process) }
+        return seen
+    }
+
+    private func read(
+        _ seen: inout SeenVersions, _ content: SeenVersions.Content,
+        by process: SeenVersions.Process
+    ) {
+        _ = seen.opened(content, by: process, reads: true, writes: false) { _ in true }
+    }
+
+    @Test("a save over what somebody else saved meanwhile is stale, until the document is read")
+    func stale() {
+        var seen = reading(a)
+        seen.replaced(10, by: content(11), process: b)
+        #expect(seen.base(of: a, replacing: content(11)) == content(10))
+        #expect(seen.base(of: b, replacing: content(11)) == nil, "it has never read it")
+        read(&seen, content(11), by: a)
+        #expect(seen.base(of: a, replacing: content(11)) == nil)
+    }
+
+    @Test("a process has seen its own saves, and those of drafts that it has read")
+    func own() {
+        var seen = reading(a, b)
+        seen.replaced(10, by: content(11), process: a)
+        #expect(seen.base(of: a, replacing: content(11)) == nil)
+        #expect(seen.base(of: b, replacing: content(11)) == content(10))
+        read(&seen, content(12), by: b)
+        seen.replaced(11, by: content(12), process: a)
+        #expect(seen.base(of: b, replacing: content(12)) == nil)
+    }
+
+    @Test("writing in place is seen by who had seen the rest")
+    func inPlace() {
+        var seen = reading(a)
+        #expect(
+            !seen.opened(content(10, 1), by: a, reads: false, writes: true) { _ in true },
+            "somebody else has changed it")
+        #expect(seen.base(of: a, replacing: content(10, 2)) == content(10))
+        seen = reading(a)
+        #expect(seen.opened(content(10), by: a, reads: false, writes: true) { _ in true })
+        #expect(seen.base(of: a, replacing: content(10, 1)) == nil, "it writes still")
+        seen.wrote(content(10, 1), by: a)
+        #expect(seen.base(of: a, replacing: content(10, 1)) == nil)
+        #expect(seen.base(of: a, replacing: content(10, 2)) == content(10, 1))
+    }
+
+    @Test("a close that is heard after another process has emptied the file tells nothing")
+    func overtaken() {
+        var seen = reading(a, b)
+        seen.emptied(content(10), by: a, stays: true)
+        seen.emptied(content(10, 1), by: b, stays: true)
+        seen.wrote(content(10, 2), by: a)
+        seen.wrote(content(10, 2), by: b)
+        #expect(seen.base(of: a, replacing: content(10, 2)) != nil)
+        #expect(seen.base(of: b, replacing: content(10, 2)) == nil)
+    }
+
+    @Test("times that are set are no save") func times() {
+        var seen = reading(a)
+        seen.retimed(content(10), as: content(10, 5))
+        #expect(seen.base(of: a, replacing: content(10, 5)) == nil)
+    }
+
+    @Test("a name that a process takes away and gives again is the same document")
+    func names() {
+        var seen = reading(a)
+        seen.vacated(place, content(10), by: b)
+        #expect(seen.filled(place, by: content(11), process: b, isOpen: false) == nil)
+        #expect(seen.base(of: a, replacing: content(11)) == content(10))
+        seen.vacated(place, content(11), by: a)
+        #expect(seen.filled(place, by: content(12), process: a, isOpen: true) == content(10))
+        seen.vacated(place, content(12, 4), by: a)
+        #expect(
+            seen.filled(place, by: content(13), process: a, isOpen: false) == nil,
+            "its own, of which the close was not heard yet")
+    }
+
+    @Test("a backup is no longer the document, nor is another link of what was replaced")
+    func backups() {
+        var seen = reading(a)
+        seen.vacated(place, content(10), by: b)
+        _ = seen.filled(place, by: content(11), process: b, isOpen: false)
+        read(&seen, content(10), by: b)
+        #expect(seen.base(of: b, replacing: content(11)) == nil)
+        seen.replaced(11, isGone: false, by: content(12), process: nil)
+        read(&seen, content(11), by: b)
+        #expect(seen.base(of: b, replacing: content(12)) == nil)
+        #expect(seen.base(of: a, replacing: content(12)) == content(10))
+    }
+
+    @Test("an exchange replaces both") func exchange() {
+        var seen = reading(a)
+        read(&seen, content(20), by: a)
+        seen.exchanged(content(10), content(20), process: b)
+        #expect(seen.base(of: a, replacing: content(20)) == content(10))
+        #expect(seen.base(of: a, replacing: content(10)) == content(20))
+    }
+
+    @Test("a number that another file gets says nothing of that") func numbers() {
+        var seen = reading(a)
+        seen.replaced(10, by: content(11), process: b)
+        seen.made(10)
+        #expect(seen.base(of: a, replacing: content(10, 3)) == nil)
+        #expect(seen.base(of: a, replacing: content(11)) == content(10))
+    }
+
+    @Test("memory has an end: processes that have ended go first") func limits() {
+        var seen = SeenVersions(
+            limits: SeenVersions.Limits(documentsOfProcess: 50, pairs: 100))
+        read(&seen, content(1), by: a)
+        for number in 100..<10_000 {
+            let process = SeenVersions.Process(id: Int32(number), start: 1)
+            _ = seen.opened(
+                content(UInt64(number)), by: process, reads: true, writes: false
+            ) { $0 == a }
+            #expect(seen.pairs <= 101)
+        }
+        #expect(seen.base(of: a, replacing: content(1, 1)) == content(1))
+        for number in 100..<10_000 { read(&seen, content(UInt64(number)), by: b) }
+        #expect(seen.pairs <= 101)
+        #expect(seen.base(of: a, replacing: content(1, 1)) == content(1))
+    }
+
+    /// Documents that know of each process which content it has seen, and nothing of inodes.
+    private struct Model {
+        var current: SeenVersions.Content
+        var seen: [SeenVersions.Process: SeenVersions.Content] = [:]
+    }
+
+    @Test("10,000 random steps are as in a model that follows documents, not files")
+    func random() {
+        var random = SeededRandom(named: "SeenVersions")
+        var seen = SeenVersions()
+        let processes = (1...5).map { SeenVersions.Process(id: $0, start: 1) }
+        var models = (1...6).map { Model(current: content(UInt64($0))) }
+        var next: UInt64 = 100
+        for step in 0..<10_000 {
+            let (index, process) = (random.below(6), random.pick(processes))
+            let (old, other) = (models[index].current, random.below(6))
+            next += 1
+            let stale = models[index].seen[process].flatMap { $0 == old ? nil : $0 }
+            #expect(seen.base(of: process, replacing: old) == stale, "step \(step)")
+            switch random.below(6) {
+            case 0, 1:
+                read(&seen, old, by: process)
+                models[index].seen[process] = old
+            case 2:
+                models[index].current = content(next)
+                seen.replaced(old.inode, by: models[index].current, process: process)
+                save(&models[index], process)
+            case 3:
+                seen.emptied(old, by: process, stays: true)
+                models[index].current.modified += 1
+                seen.wrote(models[index].current, by: process)
+                save(&models[index], process)
+            case 4:
+                seen.vacated(place, old, by: process)
+                models[index].current = content(next)
+                let base = seen.filled(
+                    place, by: models[index].current, process: process, isOpen: false)
+                #expect(base == stale, "step \(step)")
+                save(&models[index], process)
+            default:
+                guard index != other else { continue }
+                let there = models[other].current
+                seen.exchanged(old, there, process: process)
+                (models[index].current, models[other].current) = (there, old)
+                save(&models[index], process)
+                save(&models[other], process)
+            }
+        }
+    }
+
+    private func save(_ model: inout Model, _ process: SeenVersions.Process) {
+        if model.seen[process] != nil { model.seen[process] = model.current }
+    }
+}

@@ -1,0 +1,92 @@
+import Foundation
+import Support
+import Testing
+
+/// Twenty plain programs that save one document, in all the ways in which programs replace one, one
+/// after the other: a lock outside the volume keeps each reading and its save together.
+struct StaleLoad {
+    var programs = 20
+    let rounds: Int
+    /// Whether each program reads before each save, or only once at the beginning.
+    let reads: Bool
+    let seed: UInt64
+
+    private static let script = """
+        import fcntl, os, random, sys
+        path, home, count, rounds, reads, seed = sys.argv[1:]
+        log = open(home + "/log", "a")
+        ready, go = os.pipe(), os.pipe()
+        def put(name, text, flags):
+            file = os.open(name, os.O_WRONLY | os.O_CREAT | flags, 0o644)
+            os.write(file, text.encode())
+            os.close(file)
+        def save(way, text, me):
+            draft = path + ".%d" % me
+            if way == 0: put(path, text, os.O_TRUNC)
+            if way == 1:
+                put(draft, text, os.O_TRUNC)
+                os.rename(draft, path)
+            if way == 2:
+                os.rename(path, path + "~")
+                put(path, text, os.O_EXCL)
+                os.unlink(path + "~")
+            if way == 3:
+                os.unlink(path)
+                put(path, text, os.O_EXCL)
+            if way == 4:
+                os.truncate(path, 0)
+                put(path, text, 0)
+        def program(me):
+            dice = random.Random(int(seed) * 1000 + me)
+            open(path).read()
+            os.write(ready[1], b"x")
+            os.read(go[0], 1)
+            lock = open(home + "/lock", "w")
+            for round in range(int(rounds)):
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if reads == "1": open(path).read()
+                text = "program %d round %d\\n" % (me, round) * dice.randint(1, 50)
+                save(dice.randrange(5), text, me)
+                log.write("%d %d %d\\n" % (me, round, len(text)))
+                log.flush()
+                fcntl.flock(lock, fcntl.LOCK_UN)
+        children = []
+        for me in range(int(count)):
+            child = os.fork()
+            if child == 0:
+                try:
+                    program(me)
+                except BaseException as error:
+                    print(error, file=sys.stderr, flush=True)
+                    os._exit(1)
+                os._exit(0)
+            children.append(child)
+        for child in children: os.read(ready[0], 1)
+        os.write(go[1], b"x" * len(children))
+        sys.exit(any([os.waitpid(child, 0)[1] for child in children]))
+        """
+
+    func run() throws {
+        let home = try TemporaryDirectory("load")
+        try MountedVolume.with { volume in
+            let path = "\(volume.path)/a.txt"
+            try Data("old\n".utf8).write(to: URL(filePath: path))
+            try volume.waitForDisk()
+            let numbers = ["\(programs)", "\(rounds)", reads ? "1" : "0", "\(seed % 1_000_000)"]
+            try Command(
+                "python3", arguments: ["-c", Self.script, path, home.path] + numbers
+            ).succeed()
+            let (document, texts) = (try History.of(path), try History.texts(of: path))
+            let conflicts = zip(document.versions, texts).filter { $0.0.kind == "conflict" }
+                .map { $0.1.prefix { $0 != "\n" } }.sorted()
+            let saves = try String(contentsOfFile: "\(home.path)/log", encoding: .utf8)
+                .split(separator: "\n").map { $0.split(separator: " ") }
+            #expect(saves.count == programs * rounds)
+            // Each that another program than its own has overwritten, if none of them looked.
+            let overwritten = zip(saves, saves.dropFirst()).filter { $0[0] != $1[0] }
+                .map { "program \($0.0[0]) round \($0.0[1])" }.sorted()
+            let expected = reads ? [] : overwritten
+            #expect(conflicts.map(String.init) == expected, "seed \(seed)")
+        }
+    }
+}
