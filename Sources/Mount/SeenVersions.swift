@@ -41,8 +41,8 @@ struct SeenVersions: Sendable {
         var writers = 0
         /// Another process has emptied the file since: these handles do not tell what it holds.
         var isOvertaken = false
-        /// Grows with each use.
-        var used: UInt64
+        /// Again since it was last looked at whether it may be forgotten.
+        var isUsed = false
     }
 
     private struct Document {
@@ -54,12 +54,12 @@ struct SeenVersions: Sendable {
     private let limits: Limits
     private var documents: [Int: Document] = [:]
     private var byInode: [UInt64: Int] = [:]
-    private var byProcess: [Process: Set<Int>] = [:]
+    /// Documents in the order in which they are to be forgotten.
+    private var byProcess: [Process: Queue<Int>] = [:]
     /// Processes in the order in which they are to be looked at when there are too many.
-    private var line: [Process] = []
+    private var line = Queue<Process>()
     private var vacancies: [Vacancy] = []
     private var last = 0
-    private var uses: UInt64 = 0
     private(set) var pairs = 0
 
     private struct Vacancy {
@@ -250,15 +250,14 @@ struct SeenVersions: Sendable {
     }
 
     private mutating func see(_ content: Content, by process: Process, in key: Int) {
-        uses += 1
         if documents[key]!.seen[process] != nil {
             documents[key]!.seen[process]!.content = content
-            documents[key]!.seen[process]!.used = uses
+            documents[key]!.seen[process]!.isUsed = true
             return
         }
-        documents[key]!.seen[process] = Seen(content: content, used: uses)
+        documents[key]!.seen[process] = Seen(content: content)
         if byProcess[process] == nil { line.append(process) }
-        byProcess[process, default: []].insert(key)
+        byProcess[process, default: Queue()].append(key)
         pairs += 1
     }
 
@@ -266,36 +265,69 @@ struct SeenVersions: Sendable {
         if byProcess[process]!.count > limits.documentsOfProcess { forgetOldest(of: process) }
         guard pairs > limits.pairs else { return }
         // Those who have been here longest, a few at a time: most have ended.
-        for _ in 0..<min(8, line.count) {
-            let oldest = line.removeFirst()
+        var looked = process
+        for _ in 0..<8 {
+            guard let oldest = line.popFirst() else { break }
             guard isAlive(oldest) else {
-                for key in byProcess[oldest] ?? [] { forget(oldest, key) }
+                while let key = byProcess[oldest]?.popFirst() { forget(oldest, key) }
                 byProcess[oldest] = nil
                 return
             }
             line.append(oldest)
+            looked = oldest
         }
-        let largest = line.first { byProcess[$0]!.count > 1 } ?? process
-        forgetOldest(of: largest)
+        forgetOldest(of: byProcess[process]!.count > 1 ? process : looked)
     }
 
+    /// What it has used again in the meantime has another chance.
     private mutating func forgetOldest(of process: Process) {
-        // A quarter at once, so that the search for the oldest costs little.
-        let keys = byProcess[process]!.sorted {
-            documents[$0]!.seen[process]!.used < documents[$1]!.seen[process]!.used
+        for chance in 0..<8 {
+            guard let key = byProcess[process]?.popFirst() else { return }
+            if chance < 7, documents[key]?.seen[process]?.isUsed == true {
+                documents[key]!.seen[process]!.isUsed = false
+                byProcess[process]!.append(key)
+                continue
+            }
+            forget(process, key)
+            break
         }
-        for key in keys.prefix(max(1, keys.count / 4)) { forget(process, key) }
-        if byProcess[process]!.isEmpty {
-            byProcess[process] = nil
-            line.removeAll { $0 == process }
-        }
+        guard byProcess[process]?.count == 0 else { return }
+        byProcess[process] = nil
+        line.remove(process)
     }
 
     private mutating func forget(_ process: Process, _ key: Int) {
-        byProcess[process]?.remove(key)
         guard documents[key]?.seen.removeValue(forKey: process) != nil else { return }
         pairs -= 1
         guard documents[key]!.seen.isEmpty else { return }
         for inode in documents.removeValue(forKey: key)!.inodes { byInode[inode] = nil }
+    }
+}
+
+/// First in, first out.
+private struct Queue<Element: Equatable & Sendable>: Sendable {
+    private var elements: [Element] = []
+    private var start = 0
+
+    var count: Int { elements.count - start }
+
+    mutating func append(_ element: Element) { elements.append(element) }
+
+    mutating func popFirst() -> Element? {
+        guard start < elements.count else { return nil }
+        defer {
+            start += 1
+            if start > 32, start * 2 > elements.count {
+                elements.removeFirst(start)
+                start = 0
+            }
+        }
+        return elements[start]
+    }
+
+    mutating func remove(_ element: Element) {
+        elements.removeFirst(start)
+        start = 0
+        elements.removeAll { $0 == element }
     }
 }
