@@ -211,7 +211,10 @@ extension SyncEngine {
         let done = try perform { [exchange, volume] table in
             // Those of a weak package one after the other.
             let packages = Dictionary(grouping: drafts, by: \.weakPackage)
-            let all = (packages[nil] ?? []) + packages.filter { $0.key != nil }.flatMap(\.value)
+            var all = packages[nil] ?? []
+            for (package, drafts) in packages where package != nil {
+                if try table.areCurrent(drafts, exchange) { all += drafts }
+            }
             return try table.enqueue(all, exchange, volume)
         }
         let now = cl_clock_monotonic_ns()
@@ -459,6 +462,19 @@ extension JournalTable {
             open = rest
         }
         return done
+    }
+
+    /// Whether nothing of it has changed since it was drafted. Its contents went up meanwhile, and
+    /// the next turn on a weak package may have begun: what that has changed is not sent, and the
+    /// rest of the turn before it would be half of one.
+    fileprivate mutating func areCurrent(
+        _ drafts: [SyncEngine.KeyedDraft], _ exchange: Exchange
+    ) throws(VolumeError) -> Bool {
+        for keyed in drafts {
+            let fresh = try exchange.draft(keyed.draft.item, in: &self)
+            guard fresh.tells(sameAs: keyed.draft) else { return false }
+        }
+        return true
     }
 
     private mutating func enqueue(_ keyed: SyncEngine.KeyedDraft, _ exchange: Exchange)

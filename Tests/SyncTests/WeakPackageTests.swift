@@ -46,6 +46,42 @@ import Testing
         }
     }
 
+    @Test("a turn whose contents are still on their way when the next one begins waits for that")
+    func overtaken() throws {
+        try withBox { fleet, box, there in
+            let device = fleet.devices[0]
+            try Programs.fsctl("limit", "--up", "20", "--at", device.path).succeed()
+            let payload = "(echo 1; head -c 300000 /dev/urandom) > \(box)/data/payload"
+            let first = "echo 1 > \(box)/index; \(payload)"
+            try Programs.fsctl("coordinate", "write", box, "--", "sh", "-c", first).succeed()
+            try wait(seconds: 20, for: "the upload to begin") {
+                try Programs.fsctl("status", device.path).succeed().contains("kB/s, down")
+                    ? true : nil
+            }
+            // The next turn, which ends when it is told to.
+            let next = try Beside(
+                "coordinate", "write", box, "--", "sh", "-c",
+                "echo 2 > \(box)/index; echo written; read line; echo 2 > \(box)/data/payload")
+            try next.wait(for: "written")
+            try wait(seconds: 20, for: "its first half to be recorded") {
+                try History.of("\(box)/index").versions.count == 3 ? true : nil
+            }
+            try Programs.fsctl("limit", "--up", "0", "--at", device.path).succeed()
+            try fleet.shell(0, "echo mark > mark")
+            try wait(seconds: 20, for: "what was saved later") {
+                fleet.text(1, "mark") == "mark\n" ? true : nil
+            }
+            let words = ["index", "data/payload"].map {
+                try? Command("head", "-n", "1", "\(there)/\($0)").succeed()
+            }
+            #expect(words == ["0\n", "0\n"])
+            next.tell("go on")
+            #expect(try next.waitForEnd() == 0)
+            try fleet.expectEqual()
+            #expect(try read(there) == ["2", "2"])
+        }
+    }
+
     /// Two devices that have a package with an index and a payload, and its path on each.
     private func withBox(_ body: (Fleet, _ here: String, _ there: String) throws -> Void) throws {
         try Fleet.with(2) { fleet in
