@@ -144,8 +144,9 @@ private struct VolumeCheck {
                 add("item \(id) cannot be read.")
                 continue
             }
-            if item.sequence > head { add("item \(id) is behind the end of the journal.") }
-            if try row.count(2) != item.sequence {
+            let sequence = try row.count(2)
+            if sequence > head { add("item \(id) is behind the end of the journal.") }
+            if sequence < item.sequence {
                 add("item \(id) is filed under another change.")
             }
             try checkRevisions(of: item)

@@ -10,7 +10,7 @@ extension Decision {
         guard id != .root, let item = try table.item(id) else { return .overruled(.unknownItem) }
         guard item.life.isAlive else { return .overruled(.alreadyGone) }
         guard saw(item.placedSequence, by: item.placedBy), sawContents(of: item, current) else {
-            try tellAgain(of: item, in: &table)
+            try table.tellAllAgain(item, sequence)
             return .overruled(.unseenChange)
         }
         var doomed = Doomed()
@@ -21,20 +21,9 @@ extension Decision {
             try table.put(item)
         }
         if doomed.items.count == doomed.visited.count { return .applied }
-        try tellAgain(of: item, in: &table)
+        // What is left of what the device believes deleted.
+        try table.tellAllAgain(item, sequence)
         return .overruled(doomed.items.isEmpty ? .unseenChange : .partly)
-    }
-
-    /// All that is left of what the device believes deleted.
-    private func tellAgain<T: ItemTable>(of item: ItemState, in table: inout T) throws(T.Failure) {
-        var open = [item.id]
-        var seen: Set<Identifier> = []
-        while let next = open.popLast() {
-            guard seen.insert(next).inserted, let item = try table.item(next), item.life.isAlive
-            else { continue }
-            try table.tellAgain(next, sequence)
-            if item.kind == .directory { open += try table.children(of: next) }
-        }
     }
 
     /// A deletion looks at conflict versions too: nobody deletes what he has not seen.

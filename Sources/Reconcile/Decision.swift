@@ -250,6 +250,17 @@ extension ItemTable {
         try put(item)
     }
 
+    package mutating func tellAllAgain(_ item: ItemState, _ sequence: UInt64) throws(Failure) {
+        var open = [item.id]
+        var seen: Set<Identifier> = []
+        while let next = open.popLast() {
+            guard seen.insert(next).inserted, let item = try self.item(next), item.life.isAlive
+            else { continue }
+            try tellAgain(next, sequence)
+            if item.kind == .directory { open += try children(of: next) }
+        }
+    }
+
     /// What stands for that id now.
     mutating func canonical(_ id: Identifier) throws(Failure) -> Identifier {
         var (id, seen) = (id, Set<Identifier>())

@@ -18,6 +18,8 @@ package protocol ItemTable {
     mutating func revision(_ id: Identifier) throws(Failure) -> Revision?
 
     mutating func put(_ item: ItemState) throws(Failure)
+    /// This item and all that is in it, what is alive of it, go through the feed once more.
+    mutating func tellAllAgain(_ item: ItemState, _ sequence: UInt64) throws(Failure)
     /// Also one that is known, which then goes through the feed once more.
     mutating func setAlias(of id: Identifier, to target: Identifier) throws(Failure)
     /// Adds it to the history. The same id does not come twice.

@@ -75,13 +75,16 @@ extension LedgerTransaction {
     private func changes(
         in volume: Identifier, after: UInt64, upTo: UInt64, gone: UInt64
     ) throws -> [ItemChange] {
-        var found = try rows(
+        var found: [(UInt64, ItemChange)] = try rows(
             """
             SELECT sequence, id, state FROM items
             WHERE volume = $1 AND sequence > $2 AND sequence <= $3 AND (alive = 1 OR sequence > $4)
             ORDER BY sequence, id
             """, [.id(volume), .count(after), .count(upTo), .count(gone)]
-        ).map { (try $0.count(0), ItemChange.item(try state($0.bytes(2), $0.id(1)))) }
+        ).map {
+            let sequence = try $0.count(0)
+            return (sequence, .item(try state($0.bytes(2), $0.id(1), sequence: sequence)))
+        }
         let aliases = try rows(
             """
             SELECT sequence, id, target FROM aliases

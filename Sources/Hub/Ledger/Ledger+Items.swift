@@ -5,18 +5,35 @@ import Reconcile
 extension LedgerTransaction {
     package func item(_ id: Identifier, in volume: Identifier) throws -> ItemState? {
         let found = try row(
-            "SELECT state FROM items WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])
-        return try found.map { try state($0.bytes(0), id) }
+            "SELECT state, sequence FROM items WHERE volume = $1 AND id = $2",
+            [.id(volume), .id(id)])
+        return try found.map { try state($0.bytes(0), id, sequence: $0.count(1)) }
     }
 
-    func state(_ bytes: [UInt8], _ id: Identifier) throws -> ItemState {
-        guard let state = ItemState(encoded: bytes) else {
+    /// - Parameter sequence: Under which it is filed. What is told again is filed anew, and not
+    ///   written anew.
+    func state(_ bytes: [UInt8], _ id: Identifier, sequence: UInt64) throws -> ItemState {
+        guard var state = ItemState(encoded: bytes) else {
             throw VolumeError(
                 .damaged,
                 "The hub's row of item \(id) cannot be read: run concord hub check, and restore a "
                     + "backup.")
         }
+        state.sequence = sequence
         return state
+    }
+
+    /// - Returns: How many there are.
+    func tellAllAgain(_ id: Identifier, in volume: Identifier, sequence: UInt64) throws -> Int {
+        try execute(
+            """
+            WITH RECURSIVE told (id) AS (
+                VALUES ($2)
+                UNION SELECT items.id FROM told CROSS JOIN items
+                ON items.volume = $1 AND items.parent = told.id AND items.alive = 1
+            )
+            UPDATE items SET sequence = $3 WHERE volume = $1 AND id IN told
+            """, [.id(volume), .id(id), .count(sequence)])
     }
 
     package func alias(of id: Identifier, in volume: Identifier) throws -> Identifier? {

@@ -70,6 +70,13 @@ struct LedgerTable: ItemTable {
         items[item.id] = .some(item)
     }
 
+    /// By the ledger itself: there may be many, and nothing else about them changes.
+    mutating func tellAllAgain(_ item: ItemState, _ sequence: UInt64) throws {
+        guard try self.item(item.id)?.life.isAlive == true else { return }
+        work += 2 * (try transaction.tellAllAgain(item.id, in: volume, sequence: sequence))
+        items = [:]
+    }
+
     func setAlias(of id: Identifier, to target: Identifier) throws {
         try transaction.setAlias(of: id, to: target, in: volume, sequence: sequence)
     }
