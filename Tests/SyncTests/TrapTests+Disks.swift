@@ -8,8 +8,8 @@ private let isRoot = geteuid() == 0
 // A device's disk fails at the wrong moment.
 extension TrapTests {
     /// [traps 39] From a random moment on everything that the disk is asked for is EIO: while
-    /// newer saves replace queued ones, and while changes of another device are applied. The machine
-    /// is started again then.
+    /// newer saves replace queued ones, and while changes of another device are applied. The
+    /// machine is started again then.
     @Test(
         "36: the disk says EIO at any step",
         .enabled(if: isRoot, "a disk of its own takes root"))
