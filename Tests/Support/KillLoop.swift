@@ -26,13 +26,20 @@ package final class KillLoop {
     }
 
     private func round() throws {
+        let package = try PackageLoad(
+            path: "\(volume.path)/packages \(rounds)/p.pages", random: random.fork())
         let load = try KillLoad.started(
             in: "\(volume.path)/round \(rounds)", random: &random, microseconds: 700_000)
         load.dying.store(true, ordering: .releasing)
+        let members = package.members
         try volume.kill9()
         try load.stop()
+        try package.stop(mayBeRefused: true)
         try revive()
         try verify(load)
+        let faults = try PackageLoad.faults(
+            at: "\(volume.path)/packages \(rounds)/p.pages", promised: members)
+        guard faults.isEmpty else { throw SupportError(faults.joined(separator: "; ")) }
         try verifySettled()
     }
 

@@ -43,12 +43,14 @@ final class PackageLoad: @unchecked Sendable {
         }.start()
     }
 
-    func stop() throws {
+    /// - Parameter mayBeRefused: The daemon was killed.
+    func stop(mayBeRefused: Bool = false) throws {
         stopping.store(true, ordering: .relaxed)
         guard group.wait(timeout: .now() + 60) == .success else {
             throw SupportError("a program hangs in the mount")
         }
-        if let refusal = refusal.withLock({ $0 }) { throw SupportError("refused: \(refusal)") }
+        guard !mayBeRefused, let refusal = refusal.withLock({ $0 }) else { return }
+        throw SupportError("refused: \(refusal)")
     }
 
     private func note(_ member: String, _ change: (inout Member) -> Void) {
