@@ -47,8 +47,10 @@ struct SeenVersions: Sendable {
 
     private struct Document {
         var seen: [Process: Seen] = [:]
-        /// The newest last.
-        var inodes: [UInt64] = []
+        /// What its name shows.
+        var inode: UInt64?
+        /// What it showed before, the newest last.
+        var older: [UInt64] = []
     }
 
     private let limits: Limits
@@ -93,7 +95,7 @@ struct SeenVersions: Sendable {
         if reads {
             if key == nil {
                 last += 1
-                documents[last] = Document(inodes: [content.inode])
+                documents[last] = Document(inode: content.inode)
                 byInode[content.inode] = last
                 key = last
             }
@@ -142,7 +144,7 @@ struct SeenVersions: Sendable {
     /// has not.
     func base(of process: Process, replacing content: Content) -> Content? {
         guard let key = byInode[content.inode], let document = documents[key],
-            document.inodes.last == content.inode, let seen = document.seen[process],
+            document.inode == content.inode, let seen = document.seen[process],
             seen.content != content,
             seen.writers == 0 || seen.isOvertaken || seen.content.inode != content.inode
         else { return nil }
@@ -201,7 +203,7 @@ struct SeenVersions: Sendable {
     mutating func vacated(
         _ place: Place, _ content: Content, isGone: Bool = false, by process: Process
     ) {
-        guard let key = byInode[content.inode], documents[key]?.inodes.last == content.inode else {
+        guard let key = byInode[content.inode], documents[key]?.inode == content.inode else {
             return
         }
         vacancies.removeAll { $0.place == place }
@@ -239,14 +241,16 @@ struct SeenVersions: Sendable {
 
     private mutating func show(_ inode: UInt64, for key: Int) {
         byInode[inode] = key
-        documents[key]!.inodes.append(inode)
-        guard documents[key]!.inodes.count > limits.inodes else { return }
-        byInode[documents[key]!.inodes.removeFirst()] = nil
+        if let old = documents[key]!.inode { documents[key]!.older.append(old) }
+        documents[key]!.inode = inode
+        guard documents[key]!.older.count >= limits.inodes else { return }
+        byInode[documents[key]!.older.removeFirst()] = nil
     }
 
     private mutating func release(_ inode: UInt64) {
         guard let key = byInode.removeValue(forKey: inode) else { return }
-        documents[key]!.inodes.removeAll { $0 == inode }
+        if documents[key]!.inode == inode { documents[key]!.inode = nil }
+        documents[key]!.older.removeAll { $0 == inode }
     }
 
     private mutating func see(_ content: Content, by process: Process, in key: Int) {
@@ -300,7 +304,9 @@ struct SeenVersions: Sendable {
         guard documents[key]?.seen.removeValue(forKey: process) != nil else { return }
         pairs -= 1
         guard documents[key]!.seen.isEmpty else { return }
-        for inode in documents.removeValue(forKey: key)!.inodes { byInode[inode] = nil }
+        let gone = documents.removeValue(forKey: key)!
+        if let inode = gone.inode { byInode[inode] = nil }
+        for inode in gone.older { byInode[inode] = nil }
     }
 }
 
