@@ -191,12 +191,16 @@ struct BoundTests {
                     })
             }
             let before = hub.hub.metrics.transactions.count
+            let head = try await other.changes().head
             // It has seen nothing of it: each of these tells it of all that is there again.
             let deletes = (0..<40).map { _ in other.entry(directory, .delete(current: nil)) }
             let answer = try await other.commit(deletes)
             #expect(answer.results.map(\.number) == deletes.map(\.number))
             #expect(answer.results.allSatisfy { $0.verdict == .overruled(.unseenChange) })
             #expect(hub.hub.metrics.transactions.count - before > 4)
+            let told = try await other.changes(after: head + 39)
+            #expect(told.head == head + 40 && told.changes.count == 1501)
+            for case .item(let item) in told.changes { #expect(item.sequence == told.head) }
             // As one: nothing is done twice.
             #expect(try await other.commit(deletes).results == answer.results)
             #expect(try await hub.administration().check().faults == [])
