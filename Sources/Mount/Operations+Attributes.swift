@@ -137,7 +137,12 @@ extension Driver {
             self.volume.didTruncate(
                 &content.writing, file: file.raw, status: try file.status(),
                 traits: self.traits(node), by: actor)
-            if isWhole { self.noteEmptied(try file.status(), by: caller) }
+            let after = try file.status()
+            if isWhole {
+                self.noteEmptied(after, by: caller)
+            } else {
+                self.seen.resized(before, as: after, by: caller)
+            }
             return true
         } ?? false
     }

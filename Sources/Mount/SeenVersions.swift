@@ -159,6 +159,14 @@ struct SeenVersions: Sendable {
         }
     }
 
+    /// A process that has seen a file has changed its length, which it has seen then, too.
+    mutating func resized(_ old: Content, as new: Content, by process: Process) {
+        guard let key = byInode[old.inode], let seen = documents[key]?.seen[process],
+            seen.content == old
+        else { return }
+        see(new, by: process, in: key)
+    }
+
     // MARK: Which inode shows which document
 
     /// A file was made: its number may have been another's.

@@ -27,6 +27,11 @@ final class StaleSaves: Sendable {
         versions.withLock { $0.retimed(Content(old), as: Content(new)) }
     }
 
+    func resized(_ old: stat, as new: stat, by caller: Caller) {
+        guard isKnown(old), let process = process(caller) else { return }
+        versions.withLock { $0.resized(Content(old), as: Content(new), by: process) }
+    }
+
     func base(of caller: Caller, replacing status: stat) -> Content? {
         guard isKnown(status), let process = process(caller) else { return nil }
         return versions.withLock { $0.base(of: process, replacing: Content(status)) }

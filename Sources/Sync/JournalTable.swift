@@ -384,12 +384,14 @@ extension Name {
 extension Revision {
     init(_ version: Version, account: Account, clock: HubClock) {
         let isMine = version.device == account.device
+        let saved = Timestamp(nanoseconds: version.saved) + (isMine ? clock.offset : 0)
+        // What lost to another version of this device is no candidate: the hub counts it as newer
+        // than what it was made from, and no more. Two clocks could say otherwise.
+        let hasLost = version.kind == .conflict
         self.init(
             id: version.id, parents: version.parents,
             content: account.keys.name(of: version.content), size: version.size,
-            moment: Moment(
-                time: (Timestamp(nanoseconds: version.saved) + (isMine ? clock.offset : 0))
-                    .nanoseconds, device: version.device),
+            moment: Moment(time: hasLost ? 0 : saved.nanoseconds, device: version.device),
             note: Note(
                 deviceName: version.deviceName, person: version.person, program: version.program,
                 name: version.name.text, modified: version.modified, saved: version.saved))

@@ -62,6 +62,16 @@ import Testing
         #expect(seen.base(of: a, replacing: content(10, 2)) == content(10, 1))
     }
 
+    @Test("whoever changes the length of what it has seen has seen that, too")
+    func resized() {
+        var seen = reading(a, b)
+        seen.resized(content(10), as: content(10, 1), by: a)
+        #expect(seen.base(of: a, replacing: content(10, 1)) == nil)
+        #expect(seen.base(of: b, replacing: content(10, 1)) == content(10))
+        seen.resized(content(10, 2), as: content(10, 3), by: a)
+        #expect(seen.base(of: a, replacing: content(10, 3)) == content(10, 1))
+    }
+
     @Test("a close that is heard after another process has emptied the file tells nothing")
     func overtaken() {
         var seen = reading(a, b)

@@ -134,6 +134,8 @@ extension TrapTests {
                 for index in 0..<4 { try fleet.offline(index) }
                 for index in 0..<4 {
                     written.append("round \(round), device \(index)")
+                    // Made from what is current here; else it would be made from the one before.
+                    _ = fleet.text(index, "f")
                     try fleet.put(index, "f", written.last!)
                     try fleet.devices[index].waitForDisk()
                 }
