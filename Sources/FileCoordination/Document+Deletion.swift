@@ -13,7 +13,8 @@ extension Document {
         guard place.withLock(\.isBeingDeleted), !state.contains(.closed) else { return false }
         autosaving?.cancel()
         autosaving = nil
-        // The file and each directory above it may be announced before what became of it is seen.
+        // The removal of the file and of each directory above it may be announced before this
+        // document has looked whether the file is gone.
         if !isAwaitingDeletion {
             isAwaitingDeletion = true
             disableEditing()

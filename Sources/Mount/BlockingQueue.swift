@@ -75,3 +75,13 @@ struct ElementQueue<Element> {
         return elements[next]
     }
 }
+
+extension ElementQueue: Sendable where Element: Sendable {}
+
+extension ElementQueue where Element: Equatable {
+    mutating func removeAll(_ element: Element) {
+        elements.removeFirst(next)
+        next = 0
+        elements.removeAll { $0 == element }
+    }
+}

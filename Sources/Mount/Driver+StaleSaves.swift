@@ -41,7 +41,7 @@ extension Driver {
 
     // MARK: Opening and closing
 
-    /// Gives back whether its process has seen what a handle does not overwrite.
+    /// Returns whether the process has seen what its new handle does not overwrite.
     func noteOpened(
         _ node: Node, _ status: stat, by caller: Caller, reads: Bool, writes: Bool,
         truncates: Bool
@@ -65,7 +65,8 @@ extension Driver {
 
     // MARK: Names
 
-    /// What a file was made from that comes to a name which a document has just left.
+    /// A file was made. If a document has just left that name, the result is the content of it that
+    /// the caller has seen.
     func noteMade(
         _ status: stat, _ name: UnsafePointer<CChar>, in parent: Node, by caller: Caller
     ) -> NamedBase? {

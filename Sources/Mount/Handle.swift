@@ -16,7 +16,7 @@ final class Handle: Sendable {
     let caller: Caller
     /// Counted as a writer by the volume.
     let writes: Bool
-    /// Its process has seen what it does not overwrite by it.
+    /// Its process has seen those contents of the file that it does not overwrite.
     let isInformed: Bool
     /// Reads and writes through the kernel.
     let isShared: Bool

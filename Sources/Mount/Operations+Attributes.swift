@@ -134,10 +134,10 @@ extension Driver {
             if isAbsent { self.volume.willEmpty(inode: node.inode) }
             _ = try self.change(for: caller) { Int64(cl_ftruncate(descriptor.raw, size)) }
             if isAbsent { try self.volume.didEmpty(file.raw) }
-            self.volume.didTruncate(
-                &content.writing, file: file.raw, status: try file.status(),
-                traits: self.traits(node), by: actor)
             let after = try file.status()
+            self.volume.didTruncate(
+                &content.writing, file: file.raw, status: after, traits: self.traits(node),
+                by: actor)
             if isWhole {
                 self.noteEmptied(after, by: caller)
             } else {

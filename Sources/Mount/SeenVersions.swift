@@ -1,9 +1,9 @@
 /// Which contents of which documents each process has seen, so that a save that replaces a document
 /// as a whole is known to be stale: made from something else than what it replaces.
 ///
-/// A document is followed by the inodes that its name shows, one after the other. A process is in
-/// here from its first open for reading on; what it saves afterwards it has seen as well. Pure: who
-/// a process is and what a file holds is passed in.
+/// A document is followed by the inodes that its name shows, one after the other. A process is
+/// known from its first open for reading on, and has also seen what it saves afterwards. This value
+/// is pure: the caller passes in which process it is and what a file holds.
 struct SeenVersions: Sendable {
     /// A process for as long as it lives: its id alone may be another's later.
     struct Process: Hashable, Sendable {
@@ -39,9 +39,10 @@ struct SeenVersions: Sendable {
         /// Handles by which the process writes what it has seen: until they are closed, whatever
         /// changes may be its own doing.
         var writers = 0
-        /// Another process has emptied the file since: these handles do not tell what it holds.
+        /// Another process has emptied the file since, so closing these handles does not mean that
+        /// the file holds what they wrote.
         var isOvertaken = false
-        /// Again since it was last looked at whether it may be forgotten.
+        /// The process has seen it again since the last search for what may be forgotten.
         var isUsed = false
     }
 
@@ -57,9 +58,9 @@ struct SeenVersions: Sendable {
     private var documents: [Int: Document] = [:]
     private var byInode: [UInt64: Int] = [:]
     /// Documents in the order in which they are to be forgotten.
-    private var byProcess: [Process: Queue<Int>] = [:]
+    private var byProcess: [Process: ElementQueue<Int>] = [:]
     /// Processes in the order in which they are to be looked at when there are too many.
-    private var line = Queue<Process>()
+    private var line = ElementQueue<Process>()
     private var vacancies: [Vacancy] = []
     private var last = 0
     private(set) var pairs = 0
@@ -85,8 +86,8 @@ struct SeenVersions: Sendable {
 
     // MARK: What processes do with a document
 
-    /// Opened without being emptied. True: what the handle writes, its process has seen the rest
-    /// of; `wrote` is to be called when it is closed.
+    /// A process opens a file without emptying it. The result is true when the process has seen
+    /// all that the handle does not overwrite; `wrote` is to be called then when it is closed.
     mutating func opened(
         _ content: Content, by process: Process, reads: Bool, writes: Bool,
         isAlive: (Process) -> Bool
@@ -269,7 +270,7 @@ struct SeenVersions: Sendable {
         }
         documents[key]!.seen[process] = Seen(content: content)
         if byProcess[process] == nil { line.append(process) }
-        byProcess[process, default: Queue()].append(key)
+        byProcess[process, default: ElementQueue()].append(key)
         pairs += 1
     }
 
@@ -279,9 +280,9 @@ struct SeenVersions: Sendable {
         // Those who have been here longest, a few at a time: most have ended.
         var looked = process
         for _ in 0..<8 {
-            guard let oldest = line.popFirst() else { break }
+            guard let oldest = line.removeFirst() else { break }
             guard isAlive(oldest) else {
-                while let key = byProcess[oldest]?.popFirst() { forget(oldest, key) }
+                while let key = byProcess[oldest]?.removeFirst() { forget(oldest, key) }
                 byProcess[oldest] = nil
                 return
             }
@@ -294,7 +295,7 @@ struct SeenVersions: Sendable {
     /// What it has used again in the meantime has another chance.
     private mutating func forgetOldest(of process: Process) {
         for chance in 0..<8 {
-            guard let key = byProcess[process]?.popFirst() else { return }
+            guard let key = byProcess[process]?.removeFirst() else { return }
             if chance < 7, documents[key]?.seen[process]?.isUsed == true {
                 documents[key]!.seen[process]!.isUsed = false
                 byProcess[process]!.append(key)
@@ -305,7 +306,7 @@ struct SeenVersions: Sendable {
         }
         guard byProcess[process]?.count == 0 else { return }
         byProcess[process] = nil
-        line.remove(process)
+        line.removeAll(process)
     }
 
     private mutating func forget(_ process: Process, _ key: Int) {
@@ -315,33 +316,5 @@ struct SeenVersions: Sendable {
         let gone = documents.removeValue(forKey: key)!
         if let inode = gone.inode { byInode[inode] = nil }
         for inode in gone.older { byInode[inode] = nil }
-    }
-}
-
-/// First in, first out.
-private struct Queue<Element: Equatable & Sendable>: Sendable {
-    private var elements: [Element] = []
-    private var start = 0
-
-    var count: Int { elements.count - start }
-
-    mutating func append(_ element: Element) { elements.append(element) }
-
-    mutating func popFirst() -> Element? {
-        guard start < elements.count else { return nil }
-        defer {
-            start += 1
-            if start > 32, start * 2 > elements.count {
-                elements.removeFirst(start)
-                start = 0
-            }
-        }
-        return elements[start]
-    }
-
-    mutating func remove(_ element: Element) {
-        elements.removeFirst(start)
-        start = 0
-        elements.removeAll { $0 == element }
     }
 }

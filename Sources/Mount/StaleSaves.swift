@@ -5,8 +5,9 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// `SeenVersions`, fed with what processes open and save here. Its lock is the innermost: it is
-/// held for some comparisons only, and for the sight of a few processes where memory ends.
+/// Tells `SeenVersions` what processes open and save on this mount. No other lock is taken while
+/// its lock is held. It is held for some comparisons, and where the limits are reached, for reading
+/// whether a few processes still run.
 final class StaleSaves: Sendable {
     private let versions = Mutex(SeenVersions())
     private let processes = ProcessIdentities()
@@ -37,7 +38,7 @@ final class StaleSaves: Sendable {
         return versions.withLock { $0.base(of: process, replacing: Content(status)) }
     }
 
-    /// Gives back whether the process has seen what it does not overwrite by that handle.
+    /// Returns whether the process has seen what it does not overwrite by that handle.
     func opened(_ status: stat, by caller: Caller, reads: Bool, writes: Bool) -> Bool {
         guard reads || isKnown(status), let process = process(caller) else { return true }
         return versions.withLock {
@@ -81,8 +82,8 @@ final class StaleSaves: Sendable {
         versions.withLock { $0.vacated(place, Content(status), isGone: isGone, by: process) }
     }
 
-    /// What a caller had seen of the document that had a name before, if that was not its last
-    /// content.
+    /// The content that a caller has seen of the document which had this name before. Nil where
+    /// that is the last content that the document had there.
     func filled(
         _ place: SeenVersions.Place, by status: stat, caller: Caller, isOpen: Bool
     ) -> Content? {

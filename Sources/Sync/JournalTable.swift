@@ -385,8 +385,8 @@ extension Revision {
     init(_ version: Version, account: Account, clock: HubClock) {
         let isMine = version.device == account.device
         let saved = Timestamp(nanoseconds: version.saved) + (isMine ? clock.offset : 0)
-        // What lost to another version of this device is no candidate: the hub counts it as newer
-        // than what it was made from, and no more. Two clocks could say otherwise.
+        // A version that is in conflict here already must not become current by its time, which
+        // comes from another clock perhaps. The hub dates it right after its parents.
         let hasLost = version.kind == .conflict
         self.init(
             id: version.id, parents: version.parents,

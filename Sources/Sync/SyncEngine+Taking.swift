@@ -10,7 +10,7 @@ extension SyncEngine {
     /// Mirrors what is new at the hub; false when nothing is.
     func pull() throws -> Bool {
         let session = try session()
-        // Whether the hub answers again is not known before it is asked.
+        // Only an answer shows that the hub can be reached again, so it is asked then.
         let (head, isDoubtful) = state.withLock { state in
             defer { state.isDoubtful = false }
             return (state.head, state.isDoubtful || state.connection != .up)

@@ -64,7 +64,8 @@ extension Recorder {
         return try spot.flatMap { try owner(of: $0, t) }.map { [$0] }
     }
 
-    /// The documents that show an inode, or that it was taken from.
+    /// The keys of the documents whose file is this inode; where there is none, of those whose
+    /// file it was before another one replaced it.
     private func owners(of inode: UInt64, _ t: Reader) throws -> [Int64] {
         let keys = try t.items(inode: inode).filter { $0.kind == .file }.map(\.key)
         return keys.isEmpty ? memory.works.displaced[inode].map(Array.init) ?? [] : keys

@@ -46,8 +46,8 @@ package enum RemovalObstacle: Hashable, Sendable {
 }
 
 extension Reader {
-    /// Whether the hub has been told of an item, or is just being told: its row stays until the hub
-    /// has been told that it is gone.
+    /// Whether the hub has been told of an item, or is being told now. Such an item keeps its row
+    /// until the hub has been told of its deletion.
     func isKnownToHub(_ item: Item) throws(VolumeError) -> Bool {
         if try mirror(item.id) != nil { return true }
         return try isInOutbox(item.id)

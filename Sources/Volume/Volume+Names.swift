@@ -71,7 +71,7 @@ extension Volume {
             unseen = NamedBase(takenOff: from.name, in: from.descriptor)
             // A save of what was deleted does not bring it back.
             guard replaced != nil || unseen == nil else { throw .notFound }
-            // Who says what he saw knows better than we do.
+            // What the program says itself counts more than what the mount has seen.
             let isNamed = unseen != nil
             if let replaced, unseen?.isThat(of: Trace(replaced)) == true { unseen = nil }
             if !isNamed { unseen = seen }

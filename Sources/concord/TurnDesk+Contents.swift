@@ -5,8 +5,8 @@ import Volume
 
 // Turns on documents whose contents are at the hub.
 extension TurnDesk {
-    /// Whether contents that a turn is to read must be downloaded first. Those of a plain directory
-    /// are not what is read when it is: each document in it is downloaded when it is read itself.
+    /// Whether contents that a turn is to read must be downloaded first. A turn on a plain
+    /// directory downloads nothing: each document in it is downloaded when it is read.
     func mustDownload(_ targets: [TurnRequest.Target], for peer: Peer) -> Bool {
         targets.contains { target in
             guard target.access.needsContents else { return false }
@@ -16,8 +16,8 @@ extension TurnDesk {
         }
     }
 
-    /// Downloads what the turn is to read and then answers the claim: with its turn, or with why
-    /// the contents cannot be had, and then it has no turn.
+    /// Downloads what the turn is to read and then answers the claim. When that fails, the claim is
+    /// released and refused with the reason.
     func download(
         _ paths: [Path], of targets: [TurnRequest.Target], for claim: (number: Int, id: ClaimID),
         _ request: Control.Request, _ client: Connection
@@ -45,7 +45,7 @@ extension TurnDesk {
             }
             client.refuse(request, isWanted ? TurnDesk.sentence(failure!) : Refusal.cancelled.error)
         }
-        // The arbiter is calling, which must not wait.
+        // The arbiter calls this with its lock held, so the download needs another thread.
         guard let thread = ThreadHandle("turn", work) else { return grant(paths, request, client) }
         thread.detach()
     }
@@ -55,7 +55,7 @@ extension TurnDesk {
     }
 
     private static func sentence(_ error: VolumeError) -> VolumeError {
-        // "timeout" is said of turns that cannot be had.
+        // A client reads "timeout" as a turn that took too long, and not as a missing hub.
         VolumeError(
             error.code == .timeout ? .offline : error.code,
             "What is to be read cannot be downloaded, so there is no turn. \(error.message)")

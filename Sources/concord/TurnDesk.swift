@@ -19,7 +19,8 @@ final class TurnDesk: Sendable {
         /// By the client's own numbers.
         var claims: [Int: ClaimID] = [:]
         var presenters: [Int: PresenterID] = [:]
-        /// Claims whose turns have come and wait for contents; ended where one is taken out.
+        /// Granted claims that are not answered yet, because contents are being downloaded for
+        /// them. Removing a claim ends its download.
         var downloading: Set<ClaimID> = []
         /// Itself, if it watches.
         var watcher: Connection?
@@ -137,7 +138,12 @@ final class TurnDesk: Sendable {
     }
 
     func forget(_ number: Int, _ client: Connection) {
-        clients.withLock { $0[client.number]?.claims[number] = nil }
+        clients.withLock { clients in
+            guard let id = clients[client.number]?.claims.removeValue(forKey: number) else {
+                return
+            }
+            clients[client.number]?.downloading.remove(id)
+        }
     }
 
     private func target(_ access: AccessField, _ request: Control.Request, _ peer: Peer)
@@ -189,7 +195,6 @@ final class TurnDesk: Sendable {
                 .invalid, "claim \(request.claim ?? 0) has no turn yet: cancel it instead")
         }
         forget(request.claim ?? 0, client)
-        clients.withLock { _ = $0[client.number]?.downloading.remove(id) }
         session.record(packagesOf: written.paths) { [self] in
             tell(written)
             arbiter.step(.released(id))

@@ -58,8 +58,8 @@ final class Site: @unchecked Sendable {
         _ = Glibc.kill(volume.pid, signal)
     }
 
-    /// Not while the daemon is stopped: it cannot answer, and whoever makes it go on would wait for
-    /// that, until its mount is given up.
+    /// Does nothing while the daemon is stopped. It could not answer, and the actor that waited for
+    /// the answer is the one that would let the daemon continue.
     func set(offline: Bool) {
         guard condition.withLock({ isUp }), !isStopped else { return }
         isOffline = offline

@@ -23,40 +23,19 @@ final class PlainProgram {
                 os.replace(path + ".new", path)
             print("done", flush=True)
         """
-    private let child: ChildProcess
-    private let home: TemporaryDirectory
-    private let toInput: Int32
+    private let running: Beside
     private var told = 0
 
     init() throws {
-        home = try TemporaryDirectory("plain")
-        var ends: [Int32] = [0, 0]
-        guard pipe(&ends) == 0 else { throw SupportError("cannot make a pipe") }
-        let output = open("\(home.path)/output", O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
-        defer {
-            close(output)
-            close(ends[0])
-        }
-        toInput = ends[1]
-        // Another program's children must not keep its input open.
-        _ = fcntl(ends[1], F_SETFD, FD_CLOEXEC)
-        child = try ChildProcess(
-            "python3", ["-c", Self.script], directory: "/", input: ends[0], output: output,
-            errors: output)
-    }
-
-    deinit {
-        close(toInput)
-        child.killGroup()
+        running = try Beside(running: "python3", ["-c", Self.script], directory: "/")
     }
 
     /// Returns when it is done.
     func tell(_ verb: String, _ path: String, _ text: String = "") throws {
-        let bytes = Array("\(verb)\t\(path)\t\(text.replacing("\n", with: "|"))\n".utf8)
-        _ = write(toInput, bytes, bytes.count)
+        running.tell("\(verb)\t\(path)\t\(text.replacing("\n", with: "|"))")
         told += 1
         try wait(for: "\(verb) \(path)") {
-            let said = try String(contentsOfFile: "\(home.path)/output", encoding: .utf8)
+            let said = running.said
             if said.contains("Error") { throw SupportError(said) }
             return said.split(separator: "\n").count == told ? true : nil
         }

@@ -1,14 +1,19 @@
 import Foundation
 import Glibc
 
-/// `fsctl` at work beside a test: a presenter, a holder of a turn, a watcher.
+/// A program at work beside a test, `fsctl` as a rule: a presenter, a holder of a turn, a watcher.
 package final class Beside {
     private let child: ChildProcess
     private let home: TemporaryDirectory
     private let toInput: Int32
 
-    /// Starts `fsctl` with these arguments; what it says goes to a file, its input is ours.
-    package init(_ arguments: String..., directory: String? = nil) throws {
+    /// Starts `fsctl` with these arguments.
+    package convenience init(_ arguments: String..., directory: String? = nil) throws {
+        try self.init(running: Programs.fsctl, arguments, directory: directory)
+    }
+
+    /// Starts a program. Its output goes to a file; its input is what `tell` says.
+    package init(running program: String, _ arguments: [String], directory: String? = nil) throws {
         home = try TemporaryDirectory("beside")
         var ends: [Int32] = [0, 0]
         guard pipe(&ends) == 0 else { throw SupportError("cannot make a pipe") }
@@ -18,8 +23,10 @@ package final class Beside {
             close(ends[0])
         }
         toInput = ends[1]
+        // Another program's children must not keep its input open.
+        _ = fcntl(ends[1], F_SETFD, FD_CLOEXEC)
         child = try ChildProcess(
-            Programs.fsctl, arguments, directory: directory, input: ends[0], output: output,
+            program, arguments, directory: directory, input: ends[0], output: output,
             errors: output)
     }
 

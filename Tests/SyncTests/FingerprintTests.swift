@@ -8,7 +8,7 @@ import Testing
 
     init() throws { scratch = try TemporaryDirectory("certificates") }
 
-    /// For a name that is not the hub's address: what is known by its fingerprint may have any.
+    /// The certificate names another host than the hub's, which a fingerprint makes irrelevant.
     private func makeCertificate() throws {
         try Command(
             "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out",
@@ -66,7 +66,7 @@ import Testing
             try hub.stop()
             try makeCertificate()
             try hub.start()
-            // It notices that the hub is another one when it has something to tell it.
+            // The device sees the new certificate when it next sends something.
             try Data("text".utf8).write(to: URL(filePath: "\(volume.path)/meanwhile"))
             try wait(for: "the device to say what is wrong") {
                 let status = try Programs.fsctl("status", volume.path).run()
