@@ -41,26 +41,26 @@ extension Driver {
 
     // MARK: Opening and closing
 
-    /// Returns whether the process has seen what its new handle does not overwrite.
     func noteOpened(
         _ node: Node, _ status: stat, by caller: Caller, reads: Bool, writes: Bool,
         truncates: Bool
-    ) -> Bool {
-        if nodes.flags(of: node).contains(.local) { return true }
+    ) -> SeenVersions.Sight {
+        if nodes.flags(of: node).contains(.local) { return .full }
         guard truncates else {
             return seen.opened(status, by: caller, reads: reads, writes: writes)
         }
-        seen.emptied(status, by: caller, stays: true)
-        return true
+        return seen.emptied(status, as: status, by: caller, stays: true)
     }
 
-    func noteEmptied(_ status: stat, by caller: Caller) {
-        seen.emptied(status, by: caller, stays: false)
+    func noteEmptied(_ old: stat, as status: stat, by caller: Caller) {
+        _ = seen.emptied(old, as: status, by: caller, stays: false)
     }
 
+    /// Once for each handle, with the file's content lock held: what the file holds is looked at
+    /// and noted in one step, before it is emptied or opened for writing again.
     func noteWritten(_ handle: Handle) {
-        guard let status = try? handle.file.status() else { return }
-        seen.wrote(status, by: handle.caller)
+        guard handle.sight != .partial, let status = try? handle.file.status() else { return }
+        seen.wrote(status, by: handle.caller, handle.sight)
     }
 
     // MARK: Names
@@ -71,15 +71,14 @@ extension Driver {
         _ status: stat, _ name: UnsafePointer<CChar>, in parent: Node, by caller: Caller
     ) -> NamedBase? {
         seen.made(status)
-        return filled(name, in: parent, by: status, caller, isOpen: true)
+        return filled(name, in: parent, by: status, caller)
     }
 
     private func filled(
-        _ name: UnsafePointer<CChar>, in parent: Node, by status: stat, _ caller: Caller,
-        isOpen: Bool = false
+        _ name: UnsafePointer<CChar>, in parent: Node, by status: stat, _ caller: Caller
     ) -> NamedBase? {
         let place = SeenVersions.Place(directory: parent.inode, name: terminated(name))
-        return seen.filled(place, by: status, caller: caller, isOpen: isOpen).flatMap { base in
+        return seen.filled(place, by: status, caller: caller).flatMap { base in
             named(base, nodes.path(of: parent).map { $0 + [Name(cString: name)] })
         }
     }

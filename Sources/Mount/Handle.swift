@@ -16,8 +16,8 @@ final class Handle: Sendable {
     let caller: Caller
     /// Counted as a writer by the volume.
     let writes: Bool
-    /// Its process has seen those contents of the file that it does not overwrite.
-    let isInformed: Bool
+    /// What its process has seen of the contents that it does not overwrite.
+    let sight: SeenVersions.Sight
     /// Reads and writes through the kernel.
     let isShared: Bool
     /// It made the file.
@@ -38,8 +38,8 @@ final class Handle: Sendable {
 
     init(
         node: Node, state: OpenState, file: SharedDescriptor, flags: Int32, caller: Caller,
-        writes: Bool, isInformed: Bool, isShared: Bool, isCreator: Bool, undo: Undo?, seat: UInt64?,
-        claim: ClaimID?, before: Mark?, contents: AbsentFile?, real: Int32
+        writes: Bool, sight: SeenVersions.Sight, isShared: Bool, isCreator: Bool, undo: Undo?,
+        seat: UInt64?, claim: ClaimID?, before: Mark?, contents: AbsentFile?, real: Int32
     ) {
         self.node = node
         self.state = state
@@ -47,7 +47,7 @@ final class Handle: Sendable {
         self.flags = flags
         self.caller = caller
         self.writes = writes
-        self.isInformed = isInformed
+        self.sight = sight
         self.isShared = isShared
         self.isCreator = isCreator
         self.undo = undo

@@ -15,6 +15,13 @@ extension NodeTable {
         }
     }
 
+    /// A request is about to replace or to remove a file. That its writers have closed it before is
+    /// perhaps heard after that.
+    func displacing(_ node: Node?, unique: UInt64) {
+        guard let node else { return }
+        locked { node.opened?.displaced.store(unique, ordering: .relaxed) }
+    }
+
     /// A handle that reads and writes through the kernel was opened, or released.
     func countSharedWriter(_ state: OpenState, by change: Int) {
         locked { state.sharedWriters += change }

@@ -37,6 +37,9 @@ final class OpenState: @unchecked Sendable {
     /// `life`.
     let content = Mutex(Content())
 
+    /// The kernel's number of the request that replaced or removed the file last.
+    let displaced = Atomic<UInt64>(0)
+
     /// Who has it open, and who waits to.
     let seats = Mutex(Seats())
 

@@ -141,6 +141,7 @@ final class Opening: @unchecked Sendable {
             let (others, mode) = self.state.life.withLock { ($0.handles, $0.mode) }
             let maps = self.mayMap(in: mode)
             let status = try self.status()
+            if self.truncates { self.looked = status }
             let seen =
                 self.truncates
                 ? self.driver.seen(by: self.caller, replacing: status, self.file, self.node) : nil
@@ -298,7 +299,7 @@ final class Opening: @unchecked Sendable {
     private func register(_ reply: inout cf_open_out, isShared: Bool, _ undo: Undo?) -> Opened {
         let handle = Handle(
             node: node, state: state, file: file, flags: flags, caller: caller, writes: writes,
-            isInformed: noteSeen(), isShared: isShared, isCreator: isNew, undo: undo, seat: seat,
+            sight: noteSeen(), isShared: isShared, isCreator: isNew, undo: undo, seat: seat,
             claim: claim,
             before: before, contents: contents, real: real)
         contents = nil
@@ -311,8 +312,9 @@ final class Opening: @unchecked Sendable {
     }
 
     /// Says which contents its process sees by it.
-    private func noteSeen() -> Bool {
-        guard !isNew, var status = looked else { return true }
+    private func noteSeen() -> SeenVersions.Sight {
+        if isNew { return writes ? driver.seen.created(node.inode, by: caller) : .full }
+        guard var status = looked else { return .full }
         if contents != nil { driver.volume.present(&status) { file.raw } }
         return driver.noteOpened(
             node, status, by: caller, reads: flags & O_ACCMODE != O_WRONLY && !truncates,

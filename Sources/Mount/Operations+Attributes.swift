@@ -139,7 +139,7 @@ extension Driver {
                 &content.writing, file: file.raw, status: after, traits: self.traits(node),
                 by: actor)
             if isWhole {
-                self.noteEmptied(after, by: caller)
+                self.noteEmptied(before, as: after, by: caller)
             } else {
                 self.seen.resized(before, as: after, by: caller)
             }

@@ -220,6 +220,7 @@ extension Driver {
         handle.close()
         if let contents = handle.contents { volume.endUse(contents) }
         if handle.isCreator { nodes.remove(.unsaved, from: handle.node) }
+        if handle.writes { tellClosed(handle) }
         if !end(handle, unique: unique, mayBlock: false) {
             parking.errand(on: .opens, inLine: handle.state.line) {
                 _ = self.end(handle, unique: unique, mayBlock: true)
@@ -234,15 +235,16 @@ extension Driver {
         for number in handles.numbers { closeHandle(number, unique: 0) }
     }
 
+    /// False: nothing was done, because the file's content lock is not free.
     private func end(_ handle: Handle, unique: UInt64, mayBlock: Bool) -> Bool {
         if handle.writes {
-            if handle.isInformed { noteWritten(handle) }
-            tellClosed(handle)
             let told: Void? = try? handle.state.withContent(mayBlock: mayBlock) {
                 (content) throws(Errno) -> Void in
+                self.noteWritten(handle)
                 self.volume.closeWriter(
                     &content.writing, file: handle.file.raw, traits: self.traits(handle.node),
-                    unique: unique)
+                    unique: unique,
+                    displaced: handle.state.displaced.load(ordering: .relaxed))
                 if content.writing.writers == 0 { content.undo = nil }
             }
             guard told != nil else { return false }

@@ -27,6 +27,7 @@ extension Driver {
                 if isApplier { try admitRemoval(parent, name, file) }
                 noteVacated(
                     file.status, name, in: parent, isGone: file.status.st_nlink <= 1, by: caller)
+                nodes.displacing(file.node, unique: caller.unique)
                 let isStashed = try volume.unlink(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
                     status: file.status, traits: traits, by: actor)
@@ -169,6 +170,7 @@ extension Driver {
         let bases = caller.map {
             self.bases(of: $0, moved, here, over: replaced, there, isExchange: isExchange)
         }
+        if let caller, !isExchange { nodes.displacing(replaced?.node, unique: caller.unique) }
         let isStashed = try volume.rename(
             from: Place(
                 descriptor: here.directory.raw, inode: here.parent.inode, name: here.name),

@@ -34,10 +34,21 @@ struct SeenVersions: Sendable {
         var vacancies = 256
     }
 
+    /// What a process has seen of a document that a new handle of it does not overwrite.
+    enum Sight: Hashable, Sendable {
+        /// Not all of it, so that it has not seen what it leaves by this handle either.
+        case partial
+        /// All of it, or there is nothing to see.
+        case full
+        /// All of it, and what changes until it is closed may be its own doing. A close is heard
+        /// some time after it, when the document may show another file, or this one again: the
+        /// number is that of the occasion on which the document came to show the file.
+        case writer(Int)
+    }
+
     private struct Seen {
         var content: Content
-        /// Handles by which the process writes what it has seen: until they are closed, whatever
-        /// changes may be its own doing.
+        /// Handles by which the process writes the file that the document shows.
         var writers = 0
         /// Another process has emptied the file since, so closing these handles does not mean that
         /// the file holds what they wrote.
@@ -50,8 +61,16 @@ struct SeenVersions: Sendable {
         var seen: [Process: Seen] = [:]
         /// What its name shows.
         var inode: UInt64?
+        /// Since which occasion; each has a number of its own.
+        var occasion = 0
         /// What it showed before, the newest last.
         var older: [UInt64] = []
+
+        /// Whether what that file holds may be of that process's own making.
+        func isWritten(_ inode: UInt64, by seen: Seen) -> Bool {
+            self.inode == inode && seen.content.inode == inode && seen.writers > 0
+                && !seen.isOvertaken
+        }
     }
 
     private let limits: Limits
@@ -86,59 +105,88 @@ struct SeenVersions: Sendable {
 
     // MARK: What processes do with a document
 
-    /// A process opens a file without emptying it. The result is true when the process has seen
-    /// all that the handle does not overwrite; `wrote` is to be called then when it is closed.
+    /// A process opens a file without emptying it. `wrote` is to be called when it is closed, if
+    /// that writes and the process has seen all of it.
     mutating func opened(
         _ content: Content, by process: Process, reads: Bool, writes: Bool,
         isAlive: (Process) -> Bool
-    ) -> Bool {
+    ) -> Sight {
         var key = byInode[content.inode]
         if reads {
             if key == nil {
                 last += 1
-                documents[last] = Document(inode: content.inode)
+                documents[last] = Document(inode: content.inode, occasion: last)
                 byInode[content.inode] = last
                 key = last
             }
             see(content, by: process, in: key!)
+            // Whoever emptied it before, this is what came of it.
+            documents[key!]!.seen[process]!.isOvertaken = false
             makeRoom(for: process, isAlive)
         }
-        guard writes else { return false }
-        guard let key, let seen = documents[key]?.seen[process] else { return true }
-        guard seen.content == content || seen.writers > 0 else { return false }
-        documents[key]!.seen[process]!.writers += 1
-        return true
+        guard writes else { return .partial }
+        guard let key, let document = documents[key], let seen = document.seen[process] else {
+            return .full
+        }
+        guard document.inode == content.inode,
+            seen.content == content || document.isWritten(content.inode, by: seen)
+        else { return .partial }
+        return writer(process, key)
     }
 
-    /// Opened and emptied: all that it holds from now on is this process's.
-    mutating func emptied(_ content: Content, by process: Process, stays isOpen: Bool) {
-        guard let key = byInode[content.inode] else { return }
-        overtake(key, but: process)
-        guard documents[key]!.seen[process] != nil else { return }
-        see(content, by: process, in: key)
-        documents[key]!.seen[process]!.isOvertaken = false
-        if isOpen { documents[key]!.seen[process]!.writers += 1 }
-    }
-
-    private mutating func overtake(_ key: Int, but process: Process) {
+    /// Opened and emptied: all that it holds from now on is this process's. `old` is what it held,
+    /// the last that others have seen who were writing it. `content` may be the same where the file
+    /// stays open.
+    mutating func emptied(
+        _ old: Content, as content: Content, by process: Process, stays isOpen: Bool
+    ) -> Sight {
+        guard let key = byInode[content.inode] else { return .full }
+        settle(old)
+        guard documents[key]!.inode == old.inode else { return .full }
         for (other, seen) in documents[key]!.seen where other != process && seen.writers > 0 {
             documents[key]!.seen[other]!.isOvertaken = true
         }
+        guard documents[key]!.seen[process] != nil else { return .full }
+        see(content, by: process, in: key)
+        documents[key]!.seen[process]!.isOvertaken = false
+        return isOpen ? writer(process, key) : .full
+    }
+
+    /// A process writes a file that it has made.
+    mutating func created(_ inode: UInt64, by process: Process) -> Sight {
+        guard let key = byInode[inode], documents[key]?.seen[process] != nil else { return .full }
+        return writer(process, key)
+    }
+
+    private mutating func writer(_ process: Process, _ key: Int) -> Sight {
+        documents[key]!.seen[process]!.writers += 1
+        return .writer(documents[key]!.occasion)
     }
 
     /// A handle was closed by which a process wrote what it had seen.
-    mutating func wrote(_ content: Content, by process: Process) {
-        guard let key = byInode[content.inode], let seen = documents[key]?.seen[process] else {
+    mutating func wrote(_ content: Content, by process: Process, _ sight: Sight) {
+        guard let key = byInode[content.inode], let document = documents[key],
+            document.inode == content.inode, let seen = document.seen[process]
+        else { return }
+        if case .writer(let occasion) = sight {
+            guard occasion == document.occasion else { return }
+            documents[key]!.seen[process]!.writers -= 1
+            // Where it is overtaken, perhaps it was closed before, and holds what the other wrote.
+            if seen.isOvertaken { documents[key]!.seen[process]!.isOvertaken = seen.writers > 1 }
+        } else if seen.writers > 0 {
             return
         }
-        let writers = max(0, seen.writers - 1)
-        documents[key]!.seen[process]!.writers = writers
-        guard !seen.isOvertaken else {
-            // Perhaps it was closed before, and this holds what the other one wrote.
-            documents[key]!.seen[process]!.isOvertaken = writers > 0
-            return
-        }
+        guard !seen.isOvertaken, seen.content.inode == content.inode else { return }
         see(content, by: process, in: key)
+    }
+
+    /// A file goes out of a document's place, or is emptied: those who were writing it have seen
+    /// what it holds.
+    private mutating func settle(_ content: Content) {
+        guard let key = byInode[content.inode], let document = documents[key] else { return }
+        for (process, seen) in document.seen where document.isWritten(content.inode, by: seen) {
+            documents[key]!.seen[process]!.content = content
+        }
     }
 
     /// The contents that a process has seen of a document, if it is about to replace others that it
@@ -146,8 +194,7 @@ struct SeenVersions: Sendable {
     func base(of process: Process, replacing content: Content) -> Content? {
         guard let key = byInode[content.inode], let document = documents[key],
             document.inode == content.inode, let seen = document.seen[process],
-            seen.content != content,
-            seen.writers == 0 || seen.isOvertaken || seen.content.inode != content.inode
+            seen.content != content, !document.isWritten(content.inode, by: seen)
         else { return nil }
         return seen.content
     }
@@ -176,12 +223,14 @@ struct SeenVersions: Sendable {
     /// A rename put a file in a document's place. Who renamed it, if he is known, has seen it.
     /// `isGone`: the old one has no other name.
     mutating func replaced(
-        _ old: UInt64, isGone: Bool = true, by content: Content, process: Process?
+        _ old: Content, isGone: Bool = true, by content: Content, process: Process?
     ) {
         let draft = byInode[content.inode]
-        guard let key = byInode[old] else { return release(content.inode) }
+        guard let key = byInode[old.inode] else { return release(content.inode) }
         guard draft != key else { return }
-        if !isGone { release(old) }
+        settle(old)
+        settle(content)
+        if !isGone { release(old.inode) }
         let readers = draft.flatMap { documents[$0]?.seen } ?? [:]
         release(content.inode)
         show(content.inode, for: key)
@@ -196,6 +245,8 @@ struct SeenVersions: Sendable {
     mutating func exchanged(_ a: Content, _ b: Content, process: Process?) {
         let (keyA, keyB) = (byInode[a.inode], byInode[b.inode])
         guard keyA != keyB else { return }
+        settle(a)
+        settle(b)
         release(a.inode)
         release(b.inode)
         for (key, content) in [(keyA, b), (keyB, a)] {
@@ -215,6 +266,7 @@ struct SeenVersions: Sendable {
         guard let key = byInode[content.inode], documents[key]?.inode == content.inode else {
             return
         }
+        settle(content)
         vacancies.removeAll { $0.place == place }
         if vacancies.count >= limits.vacancies { vacancies.removeFirst() }
         vacancies.append(
@@ -227,10 +279,8 @@ struct SeenVersions: Sendable {
     func isVacant(_ place: Place) -> Bool { vacancies.contains { $0.place == place } }
 
     /// A file came to a name that a document has left. What its process has seen of that document
-    /// is given back, if that is not what had the name last. `isOpen`: it is being written.
-    mutating func filled(
-        _ place: Place, by content: Content, process: Process, isOpen: Bool
-    ) -> Content? {
+    /// is given back, if that is not what had the name last.
+    mutating func filled(_ place: Place, by content: Content, process: Process) -> Content? {
         guard let index = vacancies.firstIndex(where: { $0.place == place }) else { return nil }
         let vacancy = vacancies.remove(at: index)
         guard vacancy.process == process, let document = documents[vacancy.document] else {
@@ -241,9 +291,7 @@ struct SeenVersions: Sendable {
         show(content.inode, for: vacancy.document)
         guard let seen = document.seen[process] else { return nil }
         see(content, by: process, in: vacancy.document)
-        if isOpen { documents[vacancy.document]!.seen[process]!.writers += 1 }
-        let isOwn = seen.writers > 0 && seen.content.inode == vacancy.content.inode
-        return seen.content == vacancy.content || isOwn ? nil : seen.content
+        return seen.content == vacancy.content ? nil : seen.content
     }
 
     // MARK: Bookkeeping
@@ -252,6 +300,12 @@ struct SeenVersions: Sendable {
         byInode[inode] = key
         if let old = documents[key]!.inode { documents[key]!.older.append(old) }
         documents[key]!.inode = inode
+        last += 1
+        documents[key]!.occasion = last
+        for (process, seen) in documents[key]!.seen where seen.writers > 0 {
+            documents[key]!.seen[process]!.writers = 0
+            documents[key]!.seen[process]!.isOvertaken = false
+        }
         guard documents[key]!.older.count >= limits.inodes else { return }
         byInode[documents[key]!.older.removeFirst()] = nil
     }

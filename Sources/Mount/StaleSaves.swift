@@ -38,9 +38,10 @@ final class StaleSaves: Sendable {
         return versions.withLock { $0.base(of: process, replacing: Content(status)) }
     }
 
-    /// Returns whether the process has seen what it does not overwrite by that handle.
-    func opened(_ status: stat, by caller: Caller, reads: Bool, writes: Bool) -> Bool {
-        guard reads || isKnown(status), let process = process(caller) else { return true }
+    func opened(
+        _ status: stat, by caller: Caller, reads: Bool, writes: Bool
+    ) -> SeenVersions.Sight {
+        guard reads || isKnown(status), let process = process(caller) else { return .full }
         return versions.withLock {
             $0.opened(
                 Content(status), by: process, reads: reads, writes: writes,
@@ -48,14 +49,25 @@ final class StaleSaves: Sendable {
         }
     }
 
-    func emptied(_ status: stat, by caller: Caller, stays isOpen: Bool) {
-        guard isKnown(status), let process = process(caller) else { return }
-        versions.withLock { $0.emptied(Content(status), by: process, stays: isOpen) }
+    func emptied(
+        _ old: stat, as status: stat, by caller: Caller, stays isOpen: Bool
+    ) -> SeenVersions.Sight {
+        guard isKnown(status), let process = process(caller) else { return .full }
+        return versions.withLock {
+            $0.emptied(Content(old), as: Content(status), by: process, stays: isOpen)
+        }
     }
 
-    func wrote(_ status: stat, by caller: Caller) {
+    func created(_ inode: UInt64, by caller: Caller) -> SeenVersions.Sight {
+        guard versions.withLock({ $0.isKnown(inode) }), let process = process(caller) else {
+            return .full
+        }
+        return versions.withLock { $0.created(inode, by: process) }
+    }
+
+    func wrote(_ status: stat, by caller: Caller, _ sight: SeenVersions.Sight) {
         guard isKnown(status), let process = process(caller) else { return }
-        versions.withLock { $0.wrote(Content(status), by: process) }
+        versions.withLock { $0.wrote(Content(status), by: process, sight) }
     }
 
     func made(_ status: stat) { versions.withLock { $0.made(UInt64(status.st_ino)) } }
@@ -65,7 +77,7 @@ final class StaleSaves: Sendable {
         let process = caller.flatMap(process)
         versions.withLock {
             $0.replaced(
-                UInt64(old.st_ino), isGone: old.st_nlink <= 1, by: Content(new), process: process)
+                Content(old), isGone: old.st_nlink <= 1, by: Content(new), process: process)
         }
     }
 
@@ -85,13 +97,13 @@ final class StaleSaves: Sendable {
     /// The content that a caller has seen of the document which had this name before. Nil where
     /// that is the last content that the document had there.
     func filled(
-        _ place: SeenVersions.Place, by status: stat, caller: Caller, isOpen: Bool
+        _ place: SeenVersions.Place, by status: stat, caller: Caller
     ) -> Content? {
         guard versions.withLock({ $0.isVacant(place) }), let process = process(caller) else {
             return nil
         }
         return versions.withLock {
-            $0.filled(place, by: Content(status), process: process, isOpen: isOpen)
+            $0.filled(place, by: Content(status), process: process)
         }
     }
 }

@@ -97,8 +97,8 @@ extension Recorder {
             try exchanged(a, traceA, b, traceB, by: actor, t)
         case .secured(let inode, let stash, _):
             try secured(inode, stash: stash, t)
-        case .saved(let inode, let actor):
-            try saved(inode, by: actor, t)
+        case .saved(let inode, let isLate, let actor):
+            try saved(inode, isLate: isLate, by: actor, t)
         case .untouched(let inode):
             for item in try t.items(inode: inode) where memory.works[item.key] != nil {
                 untouched(item, inode)
@@ -389,7 +389,9 @@ extension Recorder {
         }
     }
 
-    private func saved(_ inode: UInt64, by actor: Actor, _ t: Transaction) throws {
+    private func saved(
+        _ inode: UInt64, isLate: Bool, by actor: Actor, _ t: Transaction
+    ) throws {
         let items = try t.items(inode: inode).filter { $0.kind == .file }
         for item in items { try noteSave(item, by: actor, t) }
         if let package = memory.packaged[inode] { touchPackage(package, by: actor) }
@@ -401,7 +403,7 @@ extension Recorder {
                 where work.formers[index].entry?.kind == .displaced
                     && work.formers[index].inode == inode
                 {
-                    work.formers[index].isSuperseded = true
+                    if isLate { work.formers[index].isSuperseded = true }
                     work.formers[index].save = save
                 }
             }

@@ -92,8 +92,8 @@ extension TreeEvent {
             out.append(fixed: inode)
             out.append(text: stash)
             out.append(actor)
-        case .saved(let inode, let actor):
-            out.append(7)
+        case .saved(let inode, let isLate, let actor):
+            out.append(isLate ? 7 : 17)
             out.append(fixed: inode)
             out.append(actor)
         case .untouched(let inode):
@@ -144,9 +144,10 @@ extension TreeEvent {
                 let actor = reader.actor()
             else { return nil }
             self = .secured(inode: inode, stash: stash, by: actor)
-        case 7:
+        case 7, 17:
+            let isLate = reader.last == 7
             guard let inode: UInt64 = reader.fixed(), let actor = reader.actor() else { return nil }
-            self = .saved(inode: inode, by: actor)
+            self = .saved(inode: inode, isLate: isLate, by: actor)
         case 8:
             guard let inode: UInt64 = reader.fixed() else { return nil }
             self = .untouched(inode: inode)

@@ -23,7 +23,8 @@ package enum TreeEvent: Sendable {
     /// What this inode shows has replaced other contents than those that it was made from.
     case unseen(inode: UInt64, NamedBase)
     /// The last writer closed it, or it was truncated: its contents are a save if they differ.
-    case saved(inode: UInt64, by: Actor)
+    /// `isLate`: if the file has been replaced or removed, that came first.
+    case saved(inode: UInt64, isLate: Bool, by: Actor)
     /// The last writer closed it and had changed nothing.
     case untouched(inode: UInt64)
     /// A file's last name went, and its bytes with it: they never were a save.

@@ -57,25 +57,30 @@ extension Volume {
         events.append(.unseen(inode: trace.inode, base))
     }
 
-    /// One handle opened for writing was released.
+    /// One handle opened for writing was released. `unique` is the kernel's number of the release,
+    /// `displaced` that of the request which has replaced or removed the file since (0: none): the
+    /// release may be heard after a request that followed it.
     package func closeWriter(
-        _ writing: inout Writing, file: Int32, traits: Traits, unique: UInt64
+        _ writing: inout Writing, file: Int32, traits: Traits, unique: UInt64,
+        displaced: UInt64 = 0
     ) {
         writing.writers -= 1
+        if displaced > 0, unique > displaced { writing.isLate = true }
         var status = stat()
         let found = cl_fstat(file, &status) == 0
         settleBoundaries(&writing, inode: UInt64(status.st_ino), unique: unique)
         guard writing.writers == 0 else { return }
-        let isSecured = writing.isSecured
+        let (isSecured, isLate) = (writing.isSecured, writing.isLate)
         writing.undo = nil
         writing.isSecured = false
+        writing.isLate = false
         guard found, !traits.contains(.local) else { return }
         let trace = Trace(status)
         if let baseline = writing.baseline, !trace.differs(from: baseline) {
             if isSecured { events.append(.untouched(inode: trace.inode)) }
         } else {
             if !writing.isSynced(trace) { unrecorded.add(trace, since: writing.era) }
-            events.append(.saved(inode: trace.inode, by: writing.actor))
+            events.append(.saved(inode: trace.inode, isLate: isLate, by: writing.actor))
         }
     }
 
@@ -109,7 +114,7 @@ extension Volume {
         let name = stash.newName(.copied, trace, spot: nil, actor: writing.actor)
         try stash.copy(of: file, trace, into: name)
         writing.addUnsynced(name)
-        events.append(.saved(inode: trace.inode, by: writing.actor))
+        events.append(.saved(inode: trace.inode, isLate: true, by: writing.actor))
         events.append(.secured(inode: trace.inode, stash: name, by: writing.actor))
         writing.isSecured = true
         writing.baseline = trace
@@ -161,7 +166,7 @@ extension Volume {
         guard writing.writers == 0, !traits.contains(.local) else { return }
         writing.isSecured = false
         unrecorded.add(Trace(status), since: writing.era)
-        events.append(.saved(inode: UInt64(status.st_ino), by: actor))
+        events.append(.saved(inode: UInt64(status.st_ino), isLate: true, by: actor))
     }
 
     /// `user.concord.package` of a directory was set or removed.
@@ -287,7 +292,7 @@ extension Volume {
     /// Those before a save that still had writers were none.
     private func settle(_ boundary: Writing.Boundary, inode: UInt64) {
         guard boundary.earlier == 0 else { return stash.remove(boundary.stash) }
-        events.append(.saved(inode: inode, by: boundary.actor))
+        events.append(.saved(inode: inode, isLate: false, by: boundary.actor))
         events.append(.secured(inode: inode, stash: boundary.stash, by: boundary.actor))
     }
 }

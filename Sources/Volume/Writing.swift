@@ -15,6 +15,8 @@ package struct Writing: Sendable {
     package internal(set) var undo: Undo?
     /// When its present contents began to be written, in eras of `UnrecordedContents`.
     var era: UInt64 = 0
+    /// A writer has closed it since the file was replaced or removed.
+    var isLate = false
     /// Copies of old contents that nobody has brought to the disk: a program's fsync(2) does so
     /// before it makes the new contents durable.
     private(set) var unsynced: [String] = []

@@ -19,6 +19,13 @@ import Testing
         return seen
     }
 
+    private func empty(
+        _ seen: inout SeenVersions, _ content: SeenVersions.Content,
+        by process: SeenVersions.Process
+    ) -> SeenVersions.Sight {
+        seen.emptied(content, as: content, by: process, stays: true)
+    }
+
     private func read(
         _ seen: inout SeenVersions, _ content: SeenVersions.Content,
         by process: SeenVersions.Process
@@ -29,7 +36,7 @@ import Testing
     @Test("a save over what somebody else saved meanwhile is stale, until the document is read")
     func stale() {
         var seen = reading(a)
-        seen.replaced(10, by: content(11), process: b)
+        seen.replaced(content(10), by: content(11), process: b)
         #expect(seen.base(of: a, replacing: content(11)) == content(10))
         #expect(seen.base(of: b, replacing: content(11)) == nil, "it has never read it")
         read(&seen, content(11), by: a)
@@ -39,11 +46,11 @@ import Testing
     @Test("a process has seen its own saves, and those of drafts that it has read")
     func own() {
         var seen = reading(a, b)
-        seen.replaced(10, by: content(11), process: a)
+        seen.replaced(content(10), by: content(11), process: a)
         #expect(seen.base(of: a, replacing: content(11)) == nil)
         #expect(seen.base(of: b, replacing: content(11)) == content(10))
         read(&seen, content(12), by: b)
-        seen.replaced(11, by: content(12), process: a)
+        seen.replaced(content(11), by: content(12), process: a)
         #expect(seen.base(of: b, replacing: content(12)) == nil)
     }
 
@@ -51,13 +58,14 @@ import Testing
     func inPlace() {
         var seen = reading(a)
         #expect(
-            !seen.opened(content(10, 1), by: a, reads: false, writes: true) { _ in true },
+            seen.opened(content(10, 1), by: a, reads: false, writes: true) { _ in true }
+                == .partial,
             "somebody else has changed it")
         #expect(seen.base(of: a, replacing: content(10, 2)) == content(10))
         seen = reading(a)
-        #expect(seen.opened(content(10), by: a, reads: false, writes: true) { _ in true })
+        let sight = seen.opened(content(10), by: a, reads: false, writes: true) { _ in true }
         #expect(seen.base(of: a, replacing: content(10, 1)) == nil, "it writes still")
-        seen.wrote(content(10, 1), by: a)
+        seen.wrote(content(10, 1), by: a, sight)
         #expect(seen.base(of: a, replacing: content(10, 1)) == nil)
         #expect(seen.base(of: a, replacing: content(10, 2)) == content(10, 1))
     }
@@ -75,12 +83,34 @@ import Testing
     @Test("a close that is heard after another process has emptied the file tells nothing")
     func overtaken() {
         var seen = reading(a, b)
-        seen.emptied(content(10), by: a, stays: true)
-        seen.emptied(content(10, 1), by: b, stays: true)
-        seen.wrote(content(10, 2), by: a)
-        seen.wrote(content(10, 2), by: b)
-        #expect(seen.base(of: a, replacing: content(10, 2)) != nil)
+        let sights = [empty(&seen, content(10), by: a), empty(&seen, content(10, 1), by: b)]
+        seen.wrote(content(10, 2), by: a, sights[0])
+        seen.wrote(content(10, 2), by: b, sights[1])
+        #expect(seen.base(of: a, replacing: content(10, 2)) == content(10, 1))
         #expect(seen.base(of: b, replacing: content(10, 2)) == nil)
+    }
+
+    @Test("a close that is heard after its process has put another file there tells nothing")
+    func late() {
+        var seen = reading(a, b)
+        let first = empty(&seen, content(10), by: a)
+        seen.replaced(content(10, 1), by: content(11), process: a)
+        let second = empty(&seen, content(11), by: a)
+        seen.wrote(content(10, 1), by: a, first)
+        #expect(seen.base(of: a, replacing: content(11, 1)) == nil, "it writes the other one")
+        seen.wrote(content(11, 1), by: a, second)
+        #expect(seen.base(of: a, replacing: content(11, 1)) == nil)
+        #expect(seen.base(of: a, replacing: content(11, 2)) == content(11, 1))
+    }
+
+    @Test("the close of a draft is none of the document's that came after it") func drafts() {
+        var seen = reading(a)
+        let draft = seen.created(11, by: a)
+        #expect(draft == .full)
+        seen.replaced(content(10), by: content(11), process: a)
+        _ = empty(&seen, content(11), by: a)
+        seen.wrote(content(11), by: a, draft)
+        #expect(seen.base(of: a, replacing: content(11, 1)) == nil)
     }
 
     @Test("times that are set are no save") func times() {
@@ -93,13 +123,14 @@ import Testing
     func names() {
         var seen = reading(a)
         seen.vacated(place, content(10), by: b)
-        #expect(seen.filled(place, by: content(11), process: b, isOpen: false) == nil)
+        #expect(seen.filled(place, by: content(11), process: b) == nil)
         #expect(seen.base(of: a, replacing: content(11)) == content(10))
         seen.vacated(place, content(11), by: a)
-        #expect(seen.filled(place, by: content(12), process: a, isOpen: true) == content(10))
+        #expect(seen.filled(place, by: content(12), process: a) == content(10))
+        #expect(seen.created(12, by: a) != .full)
         seen.vacated(place, content(12, 4), by: a)
         #expect(
-            seen.filled(place, by: content(13), process: a, isOpen: false) == nil,
+            seen.filled(place, by: content(13), process: a) == nil,
             "its own, of which the close was not heard yet")
     }
 
@@ -107,10 +138,10 @@ import Testing
     func backups() {
         var seen = reading(a)
         seen.vacated(place, content(10), by: b)
-        _ = seen.filled(place, by: content(11), process: b, isOpen: false)
+        _ = seen.filled(place, by: content(11), process: b)
         read(&seen, content(10), by: b)
         #expect(seen.base(of: b, replacing: content(11)) == nil)
-        seen.replaced(11, isGone: false, by: content(12), process: nil)
+        seen.replaced(content(11), isGone: false, by: content(12), process: nil)
         read(&seen, content(11), by: b)
         #expect(seen.base(of: b, replacing: content(12)) == nil)
         #expect(seen.base(of: a, replacing: content(12)) == content(10))
@@ -126,7 +157,7 @@ import Testing
 
     @Test("a number that another file gets says nothing of that") func numbers() {
         var seen = reading(a)
-        seen.replaced(10, by: content(11), process: b)
+        seen.replaced(content(10), by: content(11), process: b)
         seen.made(10)
         #expect(seen.base(of: a, replacing: content(10, 3)) == nil)
         #expect(seen.base(of: a, replacing: content(11)) == content(10))
@@ -155,6 +186,13 @@ import Testing
         var seen: [SeenVersions.Process: SeenVersions.Content] = [:]
     }
 
+    /// A close that is still to be heard.
+    private struct Closing {
+        var process: SeenVersions.Process
+        var inode: UInt64
+        var sight: SeenVersions.Sight
+    }
+
     @Test("10,000 random steps are as in a model that follows documents, not files")
     func random() {
         var random = SeededRandom(named: "SeenVersions")
@@ -162,30 +200,36 @@ import Testing
         let processes = (1...5).map { SeenVersions.Process(id: $0, start: 1) }
         var models = (1...6).map { Model(current: content(UInt64($0))) }
         var next: UInt64 = 100
+        var closings: [Closing] = []
+        var contents: [UInt64: SeenVersions.Content] = [:]
         for step in 0..<10_000 {
             let (index, process) = (random.below(6), random.pick(processes))
             let (old, other) = (models[index].current, random.below(6))
             next += 1
             let stale = models[index].seen[process].flatMap { $0 == old ? nil : $0 }
             #expect(seen.base(of: process, replacing: old) == stale, "step \(step)")
-            switch random.below(6) {
+            for model in models { contents[model.current.inode] = model.current }
+            switch random.below(7) {
             case 0, 1:
                 read(&seen, old, by: process)
                 models[index].seen[process] = old
             case 2:
                 models[index].current = content(next)
-                seen.replaced(old.inode, by: models[index].current, process: process)
+                seen.replaced(old, by: models[index].current, process: process)
                 save(&models[index], process)
             case 3:
-                seen.emptied(old, by: process, stays: true)
+                let sight = seen.emptied(old, as: old, by: process, stays: true)
                 models[index].current.modified += 1
-                seen.wrote(models[index].current, by: process)
+                closings.append(
+                    Closing(process: process, inode: old.inode, sight: sight))
                 save(&models[index], process)
+            case 6 where !closings.isEmpty:
+                let closing = closings.remove(at: random.below(closings.count))
+                seen.wrote(contents[closing.inode]!, by: closing.process, closing.sight)
             case 4:
                 seen.vacated(place, old, by: process)
                 models[index].current = content(next)
-                let base = seen.filled(
-                    place, by: models[index].current, process: process, isOpen: false)
+                let base = seen.filled(place, by: models[index].current, process: process)
                 #expect(base == stale, "step \(step)")
                 save(&models[index], process)
             default:

@@ -24,6 +24,30 @@ import Testing
         tree.close(reader)
     }
 
+    @Test(
+        "a release that is heard after the replacement which followed it makes no conflict",
+        arguments: [true, false])
+    func aReleaseThatIsHeardLate(isRemoved: Bool) throws {
+        let tree = try ProgramTree()
+        try tree.save("a", Array("old".utf8), by: program)
+        #expect(tree.quiet())
+        let writer = try tree.open("a", O_WRONLY | O_TRUNC, by: program)
+        try tree.write(writer, Array("mine".utf8))
+        let released = tree.nextUnique()
+        if isRemoved {
+            try tree.unlink("a", by: program)
+            try tree.save("a", Array("new".utf8), by: program)
+        } else {
+            try tree.replace("a", Array("new".utf8), by: program)
+        }
+        tree.close(writer, unique: released)
+        #expect(tree.quiet())
+        let history = try #require(try tree.volume.history(at: names("a")))
+        #expect(!history.versions.contains { $0.kind == .conflict })
+        #expect(
+            try tree.versions("a") == ["old", "mine", "new"].map { Array($0.utf8) })
+    }
+
     @Test(arguments: Pace.allCases, [20, 2_000_000])
     func aWriterOfWhatWasReplacedMakesAConflict(pace: Pace, size: Int) throws {
         let tree = try ProgramTree()

@@ -29,6 +29,8 @@ final class ProgramTree: @unchecked Sendable {
         var writing = Writing()
         var traits: Traits = []
         var handles = 0
+        /// The number of the request that replaced or removed it last.
+        var displaced: UInt64 = 0
         /// The name by which it was made or moved last.
         var name = Name("")
     }
@@ -304,7 +306,7 @@ final class ProgramTree: @unchecked Sendable {
             if handle.isWriter {
                 volume.closeWriter(
                     &handle.node.writing, file: handle.path, traits: handle.node.traits,
-                    unique: unique ?? nextUnique())
+                    unique: unique ?? nextUnique(), displaced: handle.node.displaced)
                 if handle.node.writing.writers == 0 { handle.node.traits.remove(.unsaved) }
             }
             Glibc.close(handle.path)
@@ -340,6 +342,7 @@ final class ProgramTree: @unchecked Sendable {
             try withPlace(path) { place in
                 guard let status = status(place) else { throw Errno.notFound }
                 let node = nodes[UInt64(status.st_ino)]
+                node?.displaced = nextUnique()
                 _ = try volume.unlink(
                     place, status: status, traits: node?.traits ?? [], by: program.actor)
             }
@@ -395,6 +398,7 @@ final class ProgramTree: @unchecked Sendable {
                     let replaced = status(to)
                     let movedNode = nodes[UInt64(moved.st_ino)]
                     let replacedNode = replaced.flatMap { nodes[UInt64($0.st_ino)] }
+                    if flags & RENAME_EXCHANGE == 0 { replacedNode?.displaced = nextUnique() }
                     _ = try volume.rename(
                         from: from, to: to, flags: UInt32(flags), moved: moved, replaced: replaced,
                         movedTraits: movedNode?.traits ?? [],
