@@ -15,13 +15,18 @@ struct Adoption {
     /// As it was put there.
     var trace: Trace
     var attributes: AttributeList?
+    /// Where it lies, if it still has its mark; the mark is removed after the transaction.
+    var marked: [Name]?
+
+    var isMarkedFile: Bool { marked != nil && trace.isFile }
 }
 
-/// A file in the tree whose mark a transaction has removed.
-struct Unmarked {
+/// A file or directory that a transaction has adopted and that still has its mark.
+struct MarkedFile {
+    var key: Int64
     var path: [Name]
-    var inode: UInt64
-    var mark: Mark
+    /// As the transaction saw it.
+    var trace: Trace
 }
 
 // What the hub's changes have put into the tree becomes what the hub says it is: the same item, the
@@ -64,7 +69,9 @@ extension Recorder {
             known.parent == parent, known.name == name,
             try t.item(ofVersion: mark.version) == known.key
         {
-            // Adopted before; what was done to it since is to be seen by its contents.
+            // Adopted before; what was done to it since is to be seen by its contents. It has its
+            // mark when the daemon was killed between the transaction and the mark's removal.
+            if absent == nil { Mark.remove(from: file) }
             return false
         }
         if let target = try t.item(parent: parent, name: name), target.id != mark.item,
@@ -91,17 +98,14 @@ extension Recorder {
     ) throws -> Adoption? {
         var (now, attributes): (Trace?, AttributeList?)
         var isAbsent = false
+        var marked: [Name]?
         if let path = try t.path(of: parent),
             let file = try? openBeneath(path + [name], from: tree, flags: O_PATH),
             status(file.raw).inode == trace.inode
         {
             if trace.isFile { isAbsent = AbsentMark(of: file.raw, size: trace.size) != nil }
             if !trace.isSymlink {
-                if let own = Mark(of: file.raw) {
-                    memory.unmarked.append(
-                        Unmarked(path: path + [name], inode: trace.inode, mark: own))
-                    Mark.remove(from: file.raw)
-                }
+                if Mark(of: file.raw) != nil { marked = path + [name] }
                 attributes = self.attributes(of: file.raw)
             }
             now = status(file.raw)
@@ -118,7 +122,7 @@ extension Recorder {
         guard isAlike else { return nil }
         return Adoption(
             mark: mark, arrival: arrival, parent: parent, name: name, now: now, trace: trace,
-            attributes: attributes)
+            attributes: attributes, marked: marked)
     }
 
     /// False: the item is alive somewhere else, so this is a new one.
@@ -152,6 +156,10 @@ extension Recorder {
         try end(adoption.arrival.settles, of: item, before: before, t)
         try incoming.tell(adoption.mark, item.key, t)
         memory.adopted.append(adoption.mark)
+        if let path = adoption.marked {
+            let trace = adoption.now ?? adoption.trace
+            memory.marked.append(MarkedFile(key: item.key, path: path, trace: trace))
+        }
         return true
     }
 
@@ -191,7 +199,9 @@ extension Recorder {
         // Where a program has changed it since, that is a save of its own.
         let isSame =
             trace.size == adoption.trace.size && trace.modified == adoption.trace.modified
-        item.changed = adoption.now != nil && isSame ? max(1, trace.changed) : 0
+        // The removal of its mark changes a file's change time: `removeMarks` notes the new one.
+        let isSettled = adoption.now != nil && isSame && !adoption.isMarkedFile
+        item.changed = isSettled ? max(1, trace.changed) : 0
     }
 
     /// Makes the arrival's version the current one of an item that has a row.
@@ -249,7 +259,7 @@ extension Recorder {
             rescan(item.key)
             touchPackage(item.key)
         case .file:
-            if item.changed == 0 { touch(item.key) }
+            if item.changed == 0, !adoption.isMarkedFile { touch(item.key) }
         case .symlink, .special: break
         }
         noticeIgnoreFile(item)
@@ -260,21 +270,44 @@ extension Recorder {
     func forgetAdopted() {
         for mark in memory.adopted { incoming.forget(mark) }
         memory.adopted = []
-        memory.unmarked = []
     }
 
-    /// The transaction has failed, and will come by these files again.
-    func putBack(_ unmarked: [Unmarked]) {
-        for unmarked in unmarked {
-            guard let file = try? openBeneath(unmarked.path, from: tree, flags: O_PATH),
-                status(file.raw).inode == unmarked.inode
-            else { continue }
-            do throws(Errno) {
-                try unmarked.mark.set(on: file.raw)
-            } catch {
-                log.warning("what the hub has put here could not be marked again: \(error)")
+    /// Takes the marks from what the last transaction has adopted, and notes the change times of
+    /// the files after it. Not in that transaction: a daemon that is killed before the commit must
+    /// find the marks again, or what has arrived would become new items.
+    func removeMarks() {
+        let marked = memory.marked
+        guard !marked.isEmpty else { return }
+        memory.marked = []
+        do throws(VolumeError) {
+            try transact { t in
+                for file in marked { try removeMark(of: file, t) }
             }
+        } catch {
+            // Their contents will say what they are.
+            for file in marked { touchFile(file) }
+            log.warning("the change times of what has arrived could not be noted: \(error)")
         }
+    }
+
+    private func removeMark(of marked: MarkedFile, _ t: Transaction) throws {
+        guard let file = try? openBeneath(marked.path, from: tree, flags: O_PATH),
+            status(file.raw).inode == marked.trace.inode
+        else { return touchFile(marked) }
+        Mark.remove(from: file.raw)
+        guard marked.trace.isFile, var item = try t.item(marked.key), item.changed == 0,
+            item.inode == marked.trace.inode
+        else { return }
+        let now = status(file.raw)
+        guard now.size == marked.trace.size, now.modified == marked.trace.modified else {
+            return touchFile(marked)
+        }
+        item.changed = max(1, now.changed)
+        try t.update(item)
+    }
+
+    private func touchFile(_ marked: MarkedFile) {
+        if marked.trace.isFile { touch(marked.key) }
     }
 
     // MARK: Packages

@@ -128,13 +128,13 @@ extension Recorder {
                 try writeFormers(t)
             }
         } catch {
-            putBack(memory.unmarked)
             memory.revert()
             throw error
         }
         retriesLeft = Recorder.retriesMax
         memory.removeMark()
         forgetAdopted()
+        removeMarks()
         tellVersionNews()
         if !isPerforming { pace.committed() }
     }

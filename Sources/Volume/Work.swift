@@ -122,13 +122,13 @@ struct Memory {
     var missing: [Int64] = []
     /// What has become items: not expected any more once the transaction is committed.
     var adopted: [Mark] = []
-    /// Files that the transaction took their marks from: they have them again when it fails.
-    var unmarked: [Unmarked] = []
+    /// What it has adopted and still has its mark, which is removed once it is committed.
+    var marked: [MarkedFile] = []
     /// What is to be told of versions once the transaction is committed.
     var versionNews: [VersionNews] = []
 
     typealias VersionNews = (VersionChange, [Identifier], [Name])
-    private var marked: (Bool, [String], Scan?, [Int64], [Stash.Entry], [Int64], [VersionNews])?
+    private var before: (Bool, [String], Scan?, [Int64], [Stash.Entry], [Int64], [VersionNews])?
 
     /// A transaction begins.
     mutating func mark() {
@@ -140,7 +140,7 @@ struct Memory {
         written.mark()
         copies.mark()
         remains.mark()
-        marked = (isCopy, doomed, scan, unsure, unresolved, missing, versionNews)
+        before = (isCopy, doomed, scan, unsure, unresolved, missing, versionNews)
     }
 
     /// It was committed.
@@ -153,7 +153,7 @@ struct Memory {
         written.removeMark()
         copies.removeMark()
         remains.removeMark()
-        marked = nil
+        before = nil
     }
 
     /// It failed.
@@ -167,9 +167,9 @@ struct Memory {
         copies.revert()
         remains.revert()
         // Empty between transactions.
-        (adopted, unmarked) = ([], [])
-        guard let marked else { return }
-        (isCopy, doomed, scan, unsure, unresolved, missing, versionNews) = marked
-        self.marked = nil
+        (adopted, marked) = ([], [])
+        guard let before else { return }
+        (isCopy, doomed, scan, unsure, unresolved, missing, versionNews) = before
+        self.before = nil
     }
 }

@@ -85,6 +85,7 @@ struct ApplierRaceTests {
     // MARK: Killed daemons
 
     private static let variable = "CONCORD_APPLIER_STAGE"
+    private static let scanVariable = "CONCORD_SCANNED_STORE"
     private static let count: UInt64 = 4000
 
     private static func arrival(_ index: UInt64) -> Arrival {
@@ -107,6 +108,34 @@ struct ApplierRaceTests {
                     toFile: base + "/process", atomically: true, encoding: .utf8)
             }
         }
+        sleep(60)
+    }
+
+    /// The process that kills itself, in the transaction in which its first scan makes items of
+    /// what was put into the tree without a word in the log of events.
+    @Test(.enabled(if: ProcessInfo.processInfo.environment[scanVariable] != nil))
+    func aScanToKill() throws {
+        let base = try #require(ProcessInfo.processInfo.environment[Self.scanVariable])
+        let volume = try Volume.open(
+            store: base + "/store", settings: Settings(), log: Logger(label: "test"))
+        for index in 0..<UInt64(40) {
+            let arrival = Self.arrival(index)
+            let name = try volume.prepare(arrival) { (_, file) throws(VolumeError) in
+                let text = "text \(index)"
+                _ = text.withCString { write(file, $0, strlen($0)) }
+            }
+            try #require(
+                rename(base + "/store/incoming/" + name, base + "/store/tree/f\(index)") == 0)
+        }
+        let count = Mutex(0)
+        volume.onAdoption { _, _, _ in
+            let adopted = count.withLock { count in
+                count += 1
+                return count
+            }
+            if adopted == 20 { kill(getpid(), SIGKILL) }
+        }
+        volume.start()
         sleep(60)
     }
 
@@ -133,10 +162,40 @@ struct ApplierRaceTests {
         _ = try child.waitForEnd(seconds: 30)
         try wait(for: "the applier to end with it") { kill(process, 0) == -1 ? true : nil }
         umount2(home.path + "/mount", Int32(MNT_DETACH))
+        try checkWhatArrived(home.path)
+    }
 
+    /// The transaction that makes items of what has arrived is not committed: the files must still
+    /// say what they are.
+    @Test func theDaemonIsKilledInAScan() throws {
+        let home = try TemporaryDirectory("killed")
+        let null = open("/dev/null", O_RDWR | O_CLOEXEC)
+        defer { close(null) }
+        let child = try ChildProcess(
+            "/proc/self/exe",
+            [
+                "--testing-library", "swift-testing", "--no-parallel", "--filter",
+                "ApplierRaceTests/aScanToKill",
+            ],
+            environment: [Self.scanVariable: home.path], input: null, output: null, errors: null)
+        defer { child.killGroup() }
+        _ = try child.waitForEnd(seconds: 60)
+        try checkWhatArrived(home.path)
+        // Killed after the transaction and before the removal of a mark: the mark is there again.
+        let file = open(home.path + "/store/tree/f20", O_RDONLY | O_CLOEXEC)
+        defer { close(file) }
+        let attribute = "user.concord.arrival"
+        let mark = Identifier(high: 7, low: 20).bytes + Identifier(high: 8, low: 20).bytes
+        try #require(cl_setxattr_fd(file, attribute, mark, mark.count, 0) == 0)
+        try checkWhatArrived(home.path)
+        var bytes = mark
+        #expect(cl_getxattr_fd(file, attribute, &bytes, bytes.count) < 0)
+    }
+
+    private func checkWhatArrived(_ home: String) throws {
         var log = Logger(label: "test")
         log.logLevel = .error
-        let volume = try Volume.open(store: home.path + "/store", settings: Settings(), log: log)
+        let volume = try Volume.open(store: home + "/store", settings: Settings(), log: log)
         volume.onArrival { mark in
             mark.item.high == 7 ? ApplierRaceTests.arrival(mark.item.low) : nil
         }
@@ -147,7 +206,7 @@ struct ApplierRaceTests {
             let status = try volume.status()
             return status.waitingToBeCut == 0 && !status.scanning ? true : nil
         }
-        let files = try FileManager.default.contentsOfDirectory(atPath: home.path + "/store/tree")
+        let files = try FileManager.default.contentsOfDirectory(atPath: home + "/store/tree")
         #expect(files.count > 10)
         for name in files {
             let index = try #require(UInt64(name.dropFirst()))
@@ -155,11 +214,11 @@ struct ApplierRaceTests {
             #expect(history.id == Identifier(high: 7, low: index))
             #expect(history.versions.map(\.id) == [Identifier(high: 8, low: index)])
             let text = try String(
-                contentsOfFile: home.path + "/store/tree/" + name, encoding: .utf8)
+                contentsOfFile: home + "/store/tree/" + name, encoding: .utf8)
             #expect(text == "text \(index)")
         }
         let left = try FileManager.default.contentsOfDirectory(
-            atPath: home.path + "/store/incoming")
+            atPath: home + "/store/incoming")
         #expect(left.isEmpty)
     }
 }
