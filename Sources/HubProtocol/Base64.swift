@@ -1,4 +1,4 @@
-/// Bytes in JSON: base64 (RFC 4648, with padding).
+/// A byte string that is encoded in JSON as base64 (RFC 4648, with padding).
 package struct Base64: Hashable, Sendable {
     package var bytes: [UInt8]
 
@@ -36,7 +36,8 @@ extension Base64 {
         }
     }
 
-    /// Nil for any other text, also for one with stray bits at its end.
+    /// Returns nil for text that is not base64 with padding, and for text whose unused low bits are
+    /// not zero.
     package init?(_ text: String) {
         let text = Array(text.utf8)
         guard text.count.isMultiple(of: 4) else { return nil }
@@ -64,7 +65,7 @@ extension Base64: Codable {
     package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         guard let value = Base64(try container.decode(String.self)) else {
-            throw DecodingError.dataCorruptedError(in: container, debugDescription: "no base64")
+            throw DecodingError.dataCorruptedError(in: container, debugDescription: "not base64")
         }
         self = value
     }

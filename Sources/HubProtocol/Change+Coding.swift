@@ -1,7 +1,7 @@
 import Model
 import Reconcile
 
-/// `{"do": "edit", …}`; what each needs beside stands in the description.
+/// JSON: `{"do": "edit", …}`. The OpenAPI description lists the other fields of each kind.
 extension Change: Codable {
     private enum Key: String, CodingKey {
         case deed = "do"
@@ -89,7 +89,7 @@ extension Creation: Codable {
     }
 }
 
-/// `{"is": "overruled", "reason": "cycle"}`.
+/// JSON: `{"is": "overruled", "reason": "cycle"}`.
 extension Verdict: Codable {
     private enum Key: String, CodingKey {
         case word = "is"
@@ -105,7 +105,7 @@ extension Verdict: Codable {
         case .overruled:
             let text = try values.decode(String.self, forKey: .reason)
             guard let reason = Reason(rawValue: text) else {
-                throw values.fault(.reason, "no reason of ours")
+                throw values.fault(.reason, "This reason is unknown.")
             }
             self = .overruled(reason)
         case .bounced: self = .bounced

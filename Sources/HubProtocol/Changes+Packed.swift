@@ -1,10 +1,11 @@
 import Model
 import Reconcile
 
-// A page of the feed as bytes, for devices, which read little else: `[next u64][head u64]
-// [volume epoch 16][run 16, 0 for none][acknowledged u64][device epoch u32][time i64]`, and then of
-// each change `[length u32][ItemState.encoded]`, or for an alias `[0 u32][id 16][target 16]`.
-// Big-endian.
+// A page of changes in binary form, which devices prefer because JSON costs the hub much more time.
+// All integers are big-endian.
+// Header: `[next u64][head u64][volume epoch 16][run 16, zeros if there is none][acknowledged u64]
+// [device epoch u32][time i64]`. Each change follows as `[length u32][ItemState.encoded]`; an alias
+// is `[0 u32][id 16][target 16]`.
 extension ChangesAnswer {
     package var packed: [UInt8] {
         var bytes: [UInt8] = []
@@ -31,7 +32,7 @@ extension ChangesAnswer {
         return bytes
     }
 
-    /// Nil when the bytes are not a whole page.
+    /// Returns nil if the bytes are not one whole page.
     package init?(packed bytes: [UInt8]) {
         var rest = bytes[...]
         guard let next = rest.takeInteger(UInt64.self), let head = rest.takeInteger(UInt64.self),

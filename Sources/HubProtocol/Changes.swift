@@ -1,19 +1,20 @@
 import Model
 import Reconcile
 
-/// `GET /v1/volumes/{volume}/changes?after=SEQUENCE&limit=COUNT`: items that changed behind
-/// `after`, as they are now, each once, in the order of their last change.
+/// The answer of `GET /v1/volumes/{volume}/changes?after=SEQUENCE&limit=COUNT`: the present state
+/// of each item that changed after the position `after`. Each item appears once, in the order of
+/// last changes.
 package struct ChangesAnswer: Codable, Hashable, Sendable {
     package var changes: [ItemChange]
-    /// Where to go on: all up to here has been told. The head when there is no more.
+    /// The position from which the next request continues. It equals `head` on the last page.
     package var next: UInt64
-    /// The run of the hub that wrote the journal at `next`, which a device sends with `after`: the
-    /// hub notices by it when its journal is another one.
+    /// The run of the hub that wrote the journal at `next`. The device sends it with `after`, so
+    /// that the hub notices when its journal is not the one that the device has read.
     package var run: Identifier?
     package var head: UInt64
     package var volumeEpoch: Identifier
-    /// The number of the device's last operation that is done, in its current epoch. All of their
-    /// effects stand in the journal up to `head`.
+    /// The number of the device's last operation that the hub has completed, in the device's
+    /// current epoch. The effects of all operations up to it are in the journal up to `head`.
     package var acknowledged: UInt64
     package var deviceEpoch: UInt32
     /// Nanoseconds since 1970, by the hub's clock.
@@ -34,7 +35,7 @@ package struct ChangesAnswer: Codable, Hashable, Sendable {
     }
 }
 
-/// `{"item": …}`, or `{"id": …, "alias": …}` for one that was unified into another.
+/// JSON: `{"item": …}`, or `{"id": …, "alias": …}` for an item that was unified into another one.
 package enum ItemChange: Codable, Hashable, Sendable {
     case item(ItemState)
     case alias(Identifier, of: Identifier)
@@ -63,16 +64,17 @@ package enum ItemChange: Codable, Hashable, Sendable {
     }
 }
 
-/// A line of `GET /v1/volumes/{volume}/feed`: there is something up to `head`; or nothing new, and
-/// the line still stands.
+/// One line of `GET /v1/volumes/{volume}/feed`. It announces changes up to `head`, or it is a
+/// heartbeat that shows that the connection is alive.
 package struct Hint: Codable, Hashable, Sendable {
     package var head: UInt64?
     /// Nanoseconds since 1970, by the hub's clock.
     package var beat: Int64?
-    /// The device is signed out or revoked, or the volume's epoch changed: the stream ends.
+    /// Why the hub ends the stream: the device was signed out or revoked, or the volume's epoch
+    /// changed.
     package var ended: Failure?
-    /// Another process that says it is this device. One that still is says so in return:
-    /// `HubHeader.otherProcess`.
+    /// Another process that claims to be this device. A process that is still alive answers by
+    /// sending this id in the header `HubHeader.otherProcess`.
     package var process: Identifier?
 
     package init(
@@ -85,8 +87,8 @@ package struct Hint: Codable, Hashable, Sendable {
     }
 }
 
-/// The body of `holding`: versions all of whose bytes are on the device, and those of which they
-/// are not any more.
+/// The body of `holding`: the versions whose bytes are all on the device, and in `gone` those whose
+/// bytes no longer are.
 package struct HoldingRequest: Codable, Hashable, Sendable {
     package var revisions: [Identifier]
     package var gone: [Identifier]?
@@ -104,22 +106,22 @@ package struct RevisionList: Codable, Hashable, Sendable {
     package init(revisions: [Identifier]) { self.revisions = revisions }
 }
 
-/// `POST /v1/volumes/{volume}/durability`: on how many devices each revision is, whole; nil for one
-/// that the hub does not have.
+/// The answer of `POST /v1/volumes/{volume}/durability`: for each requested revision, on how many
+/// devices all of its bytes are; nil if the hub does not know the revision.
 package struct DurabilityAnswer: Codable, Hashable, Sendable {
     package var devices: [Int?]
 
     package init(devices: [Int?]) { self.devices = devices }
 }
 
-/// The answer of `chunks`: those which are now kept are all but these.
+/// The answer of `chunks`. The hub has stored all uploaded chunks except those in `bad`.
 package struct ChunksAnswer: Codable, Hashable, Sendable {
     package var kept: Int
     package var bad: [BadChunk]
 
     package struct BadChunk: Codable, Hashable, Sendable {
         package var id: Digest
-        /// A sentence.
+        /// A sentence that says why the chunk was refused.
         package var message: String
 
         package init(id: Digest, message: String) {
@@ -134,8 +136,8 @@ package struct ChunksAnswer: Codable, Hashable, Sendable {
     }
 }
 
-/// `GET /v1/volumes/{volume}/wanted`: chunks that versions need and the hub has lost or found
-/// damaged; a device which has them uploads them, and they are whole again.
+/// The answer of `GET /v1/volumes/{volume}/wanted`: chunks that versions need and that the hub has
+/// lost or found damaged. A device that has them uploads them again.
 package struct WantedAnswer: Codable, Hashable, Sendable {
     package var chunks: PackedIDs
 

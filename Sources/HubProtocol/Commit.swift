@@ -1,21 +1,23 @@
 import Model
 import Reconcile
 
-/// `POST /v1/volumes/{volume}/commit`: operations of one device in their order, without a gap.
+/// The body of `POST /v1/volumes/{volume}/commit`: operations of one device, in order and without a
+/// gap in their numbers.
 package struct CommitRequest: Codable, Hashable, Sendable {
     package var device: Identifier
-    /// The device's.
+    /// The device's epoch.
     package var epoch: UInt32
-    /// The volume's, as the device knows it.
+    /// The volume's epoch as the device knows it.
     package var volumeEpoch: Identifier
-    /// Up to where the device has the hub's journal, and the run of that position; nil for a device
-    /// that knows nothing of it.
+    /// The position up to which the device has read the hub's journal, and the run of that
+    /// position. Both are nil if the device has read nothing yet.
     package var cursor: UInt64?
     package var run: Identifier?
-    /// From the answer of `have`; nil where no contents are sent.
+    /// The collection that the answer of `have` named; nil if no operation has contents.
     package var collection: UInt64?
     package var operations: [OperationEntry]
-    /// The device's clock when it sent this, in nanoseconds since 1970; `time`s are by it.
+    /// The device's clock when it sent the request, in nanoseconds since 1970. The times of the
+    /// operations are by the same clock.
     package var sent: Int64
 
     package init(
@@ -36,13 +38,13 @@ package struct CommitRequest: Codable, Hashable, Sendable {
 package struct OperationEntry: Codable, Hashable, Sendable {
     package var number: UInt64
     package var item: Identifier
-    /// Nanoseconds since 1970, corrected by the hub's clock as the device knows it.
+    /// Nanoseconds since 1970 by the device's clock, corrected by its known offset from the hub's.
     package var time: Int64
     package var base: UInt64
     package var change: Change
-    /// Of the change's revision; must be there when the change has one.
+    /// The contents of the change's revision. It is required if the change has a revision.
     package var content: RevisionContent?
-    /// Operations one after the other with the same group are applied all or refused all.
+    /// Consecutive operations with the same group are all applied or all refused.
     package var group: UInt64?
 
     package init(
@@ -66,9 +68,9 @@ package struct OperationEntry: Codable, Hashable, Sendable {
 
 /// What a revision consists of, as the hub keeps it.
 package struct RevisionContent: Codable, Hashable, Sendable {
-    /// Opaque to the hub: `Manifest.encoded`.
+    /// The manifest in its encoded form (`Manifest.encoded`). The hub does not interpret it.
     package var manifest: Base64
-    /// Every chunk that the manifest names, each once.
+    /// All chunks that the manifest names, without duplicates.
     package var chunks: PackedIDs
 
     package init(manifest: [UInt8], chunks: [Digest]) {
@@ -78,12 +80,12 @@ package struct RevisionContent: Codable, Hashable, Sendable {
 }
 
 package struct CommitAnswer: Codable, Hashable, Sendable {
-    /// One an operation, in their order.
+    /// One result for each operation, in the same order.
     package var results: [OperationResult]
     package var head: UInt64
     package var volumeEpoch: Identifier
-    /// The hub's clock when the request had come and when the answer went, in nanoseconds since
-    /// 1970.
+    /// The hub's clock when it received the request and when it sent the answer, in nanoseconds
+    /// since 1970.
     package var received: Int64
     package var answered: Int64
 
@@ -101,26 +103,27 @@ package struct CommitAnswer: Codable, Hashable, Sendable {
 
 package struct OperationResult: Codable, Hashable, Sendable {
     package var number: UInt64
-    /// Nil: refused.
+    /// Nil if the operation was refused.
     package var verdict: Verdict?
-    /// Why it was refused. It counts as done and will not pass: the item stays as it is at the hub,
-    /// and the device keeps what it has.
+    /// Why the operation was refused. A refused operation is complete and must not be sent again:
+    /// the item at the hub does not change, and the device keeps its own state.
     package var refusal: Refusal?
-    /// Where it is in the volume's journal; 0 when refused.
+    /// The position of the operation in the volume's journal; 0 if it was refused.
     package var sequence: UInt64
 
     package struct Refusal: Codable, Hashable, Sendable {
         package enum Code: String, Codable, Sendable, CaseIterable {
-            /// Over the account's quota. A later try with a new number may pass.
+            /// The account's quota would be exceeded. The device may try again later with a new
+            /// number.
             case quota
-            /// A name, kind, size or reference that no item may have.
+            /// The operation has a name, kind, size or reference that is not allowed.
             case malformed
             /// Another operation of its group was refused.
             case group
         }
 
         package var code: Code
-        /// A sentence.
+        /// A sentence that says why the operation was refused.
         package var message: String
 
         package init(_ code: Code, _ message: String) {

@@ -1,12 +1,12 @@
 import Model
 
-/// `POST /v1/enrol`, without a token.
+/// The body of `POST /v1/enrol`, the only authenticated request that is sent without a token.
 package struct EnrolRequest: Codable, Hashable, Sendable {
-    /// Of `concord hub invite`; works once.
+    /// The code that `concord hub invite` prints. It works once.
     package var code: String
-    /// For people.
+    /// The name of the device that people see.
     package var deviceName: String
-    /// Chosen at random by the device and kept.
+    /// The device's id, which the device has chosen at random and keeps.
     package var device: Identifier
 
     package init(code: String, deviceName: String, device: Identifier) {
@@ -16,16 +16,16 @@ package struct EnrolRequest: Codable, Hashable, Sendable {
     }
 }
 
-/// Also the answer of `POST /v1/devices/self/split`.
+/// The answer of `POST /v1/enrol` and of `POST /v1/devices/self/split`.
 package struct EnrolAnswer: Codable, Hashable, Sendable {
-    /// A secret: goes with every request as `Authorization: Bearer TOKEN`.
+    /// A secret that the device sends with each request as `Authorization: Bearer TOKEN`.
     package var token: String
     /// The name of the person.
     package var user: String
-    /// Opaque, the same on all devices of the person.
+    /// An opaque id of the account, which is the same on all devices of the person.
     package var account: Identifier
     package var device: Identifier
-    /// The device's: goes with its operations.
+    /// The device's epoch, which the device sends with its operations.
     package var epoch: UInt32
     package var volumes: [VolumeName]
 
@@ -52,7 +52,8 @@ package struct VolumeName: Codable, Hashable, Sendable {
     }
 }
 
-/// `POST /v1/devices/self/split`: one of two copies of a device becomes a device of its own.
+/// The body of `POST /v1/devices/self/split`, by which one of two copies of a device becomes a
+/// separate device.
 package struct SplitRequest: Codable, Hashable, Sendable {
     package var device: Identifier
     package var deviceName: String
@@ -63,22 +64,22 @@ package struct SplitRequest: Codable, Hashable, Sendable {
     }
 }
 
-/// `POST /v1/devices/self/epoch`.
+/// The answer of `POST /v1/devices/self/epoch`.
 package struct EpochAnswer: Codable, Hashable, Sendable {
     package var epoch: UInt32
 
     package init(epoch: UInt32) { self.epoch = epoch }
 }
 
-/// `POST /v1/devices/self/token`: the device's next token. The one that it has holds for another
-/// day.
+/// The answer of `POST /v1/devices/self/token`: the device's next token. The previous token stays
+/// valid for one more day.
 package struct TokenAnswer: Codable, Hashable, Sendable {
     package var token: String
 
     package init(token: String) { self.token = token }
 }
 
-/// `GET /v1/devices`.
+/// The answer of `GET /v1/devices`.
 package struct DeviceList: Codable, Hashable, Sendable {
     package var devices: [DeviceEntry]
 
@@ -88,11 +89,11 @@ package struct DeviceList: Codable, Hashable, Sendable {
 package struct DeviceEntry: Codable, Hashable, Sendable {
     package var id: Identifier
     package var name: String
-    /// Nanoseconds since 1970; `seen` to the minute.
+    /// Nanoseconds since 1970. `seen` is accurate to the minute.
     package var enrolled: Int64
     package var seen: Int64
     package var isRevoked: Bool
-    /// The one that asks.
+    /// Whether this is the device that sent the request.
     package var isSelf: Bool
 
     package init(
@@ -107,7 +108,7 @@ package struct DeviceEntry: Codable, Hashable, Sendable {
     }
 }
 
-/// `POST /v1/volumes`: the account's volume of this name, made if there is none.
+/// The body of `POST /v1/volumes`, which opens the account's volume of this name, or creates it.
 package struct VolumeRequest: Codable, Hashable, Sendable {
     package var name: String
 
@@ -117,13 +118,13 @@ package struct VolumeRequest: Codable, Hashable, Sendable {
 package struct VolumeAnswer: Codable, Hashable, Sendable {
     package var id: Identifier
     package var name: String
-    /// Changes when the hub was restored from a backup.
+    /// The volume's epoch. It changes when the hub was restored from a backup.
     package var epoch: Identifier
-    /// 32 bytes each: of the ids of chunks, and of the keys of names.
+    /// Two secrets of 32 bytes each: one for the ids of chunks, one for the keys of names.
     package var chunkKey: Base64
     package var nameKey: Base64
     package var head: UInt64
-    /// It was made just now.
+    /// Whether this request created the volume.
     package var created: Bool
 
     package init(
@@ -140,14 +141,14 @@ package struct VolumeAnswer: Codable, Hashable, Sendable {
     }
 }
 
-/// `GET /v1/volumes`.
+/// The answer of `GET /v1/volumes`.
 package struct VolumeList: Codable, Hashable, Sendable {
     package var volumes: [VolumeName]
 
     package init(volumes: [VolumeName]) { self.volumes = volumes }
 }
 
-/// An answer that says no more than that it was done.
+/// The empty answer of a request that only succeeds or fails.
 package struct Done: Codable, Hashable, Sendable {
     package init() {}
 }

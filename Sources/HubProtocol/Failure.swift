@@ -1,53 +1,57 @@
 import Model
 
-/// The body of every answer but 2xx.
+/// The body of each answer whose status is not 2xx.
 package struct Failure: Error, Codable, Hashable, Sendable {
     package enum Code: String, Codable, Sendable, CaseIterable {
-        /// 400: not what the description asks for; asking again is of no use.
+        /// 400: the request does not match the description. Sending it again does not help.
         case malformed
-        /// 401: no token, an unknown or a revoked one. Nothing that waits is lost: sign in again.
+        /// 401: the token is missing, unknown or revoked. Waiting changes are kept; the person
+        /// signs in again.
         case unauthenticated
-        /// 403: the code does not hold, or no longer.
+        /// 403: the enrolment code is wrong, used or expired.
         case code
-        /// 404: no such thing, or not this account's.
+        /// 404: the thing does not exist, or it belongs to another account.
         case notFound
-        /// 405.
+        /// 405: this path does not support the request's method.
         case method
-        /// 409: another account has the device's id.
+        /// 409: another account already has a device with this id.
         case taken
-        /// 409: `missing` chunks are to be uploaded first; nothing was applied.
+        /// 409: the chunks in `missing` must be uploaded first. Nothing was applied.
         case missing
-        /// 409: the first number must be `expected`; nothing was applied.
+        /// 409: the first operation must have the number `expected`. Nothing was applied.
         case gap
-        /// 409: chunks were collected since `have`: ask again. Nothing was applied.
+        /// 409: chunks were collected since `have`, so the device must ask `have` again. Nothing
+        /// was applied.
         case collection
-        /// 410: the volume's epoch is `epoch`: the hub was restored. Absence means nothing now.
+        /// 410: the volume's epoch is now `epoch`, because the hub was restored. The device must
+        /// not infer deletions from what is absent.
         case volumeEpoch
-        /// 410: the device's epoch is another (`deviceEpoch`).
+        /// 410: the device's epoch is now `deviceEpoch`.
         case deviceEpoch
-        /// 410: these numbers were used for other operations: the device was copied or rolled back.
+        /// 410: these numbers were used for other operations, so the device was copied or rolled
+        /// back.
         case copied
-        /// 410: another process is this device, whose store was copied: this one is to become a
-        /// device of its own.
+        /// 410: the device's store was copied, and another process is the original device. This
+        /// process must become a separate device (`split`).
         case cloned
-        /// 413: more than `HubLimits`.
+        /// 413: the request exceeds one of the `HubLimits`.
         case tooLarge
-        /// 415.
+        /// 415: the request's content type is not supported.
         case contentType
-        /// 429: too often; wait.
+        /// 429: there are too many requests; the device must wait.
         case tooMany
-        /// 500: our fault, logged.
+        /// 500: the hub failed and has logged the reason.
         case failed
-        /// 503: try again.
+        /// 503: the hub is busy; the device tries again.
         case busy
-        /// 507: the account has uploaded more than its quota. What is kept already stays.
+        /// 507: the account's quota is used up. What the hub already stores stays.
         case quota
-        /// 507: the hub's disk is full. Nothing was applied; try again later.
+        /// 507: the hub's disk is full. Nothing was applied; the device tries again later.
         case full
     }
 
     package var code: Code
-    /// A sentence: what is wrong, and what to do.
+    /// A sentence that says what is wrong and what to do.
     package var message: String
     package var missing: PackedIDs?
     package var expected: UInt64?
@@ -66,7 +70,7 @@ package struct Failure: Error, Codable, Hashable, Sendable {
         self.deviceEpoch = deviceEpoch
     }
 
-    /// The status that an answer with it has.
+    /// The HTTP status of an answer with this failure.
     package var status: Int {
         switch code {
         case .malformed: 400

@@ -1,11 +1,12 @@
 import Model
 
-/// A chunk on the wire: `[length u32 BE][id 32][codec u8][bytes]`, the length that of the bytes.
+/// A chunk in a request or answer: `[length u32 BE][id 32][codec u8][bytes]`. The length counts
+/// only the bytes.
 package struct ChunkFrame: Hashable, Sendable {
     package enum Codec: UInt8, Sendable {
         case plain = 0
         case zstd = 1
-        /// The hub does not have it, or has it damaged; no bytes.
+        /// The hub does not have the chunk, or its copy is damaged. The frame has no bytes.
         case absent = 255
     }
 
@@ -36,8 +37,8 @@ package struct ChunkFrame: Hashable, Sendable {
     }
 }
 
-/// A revision's manifest on the wire: `[length u32 BE][revision 16][bytes]`. An unknown revision is
-/// left out.
+/// A revision's manifest in an answer: `[length u32 BE][revision 16][bytes]`. The hub sends no
+/// frame for an unknown revision.
 package struct ManifestFrame: Hashable, Sendable {
     package var revision: Identifier
     package var bytes: [UInt8]
@@ -63,13 +64,13 @@ package struct ManifestFrame: Hashable, Sendable {
     }
 }
 
-/// What came is no frame: a sentence.
+/// The received bytes are not a valid frame. The description is a sentence that says why.
 package struct FrameFault: Error, Hashable, Sendable, CustomStringConvertible {
     package let description: String
 }
 
-/// Takes bytes as they arrive and gives frames when they are whole; holds no more than one frame
-/// and one arrival.
+/// Parses frames from bytes that arrive piece by piece. It holds at most one frame and one piece in
+/// memory.
 package struct FrameReader: Sendable {
     private var held: [UInt8] = []
     private var start = 0
@@ -84,26 +85,26 @@ package struct FrameReader: Sendable {
         held.append(contentsOf: bytes)
     }
 
-    /// Bytes that are in memory.
+    /// The number of bytes that are held in memory.
     package var heldBytes: Int { held.count }
 
-    /// Whether nothing of a further frame has come.
+    /// Whether no part of a further frame has arrived.
     package var isEmpty: Bool { start == held.count }
 
-    /// Nil until the next chunk is whole.
+    /// Returns nil until the next chunk has arrived completely.
     package mutating func nextChunk() throws(FrameFault) -> ChunkFrame? {
         guard
             let (header, body) = try next(
                 header: ChunkFrame.headerBytes, limit: HubLimits.chunkBytes)
         else { return nil }
         guard let codec = ChunkFrame.Codec(rawValue: header[36]) else {
-            throw FrameFault(description: "the codec \(header[36]) of a chunk is unknown")
+            throw FrameFault(description: "A chunk has the unknown codec \(header[36]).")
         }
         guard let id = PackedIDs(bytes: header[4..<36])?.ids.first else { return nil }
         return ChunkFrame(id: id, codec: codec, bytes: Array(body))
     }
 
-    /// Nil until the next manifest is whole.
+    /// Returns nil until the next manifest has arrived completely.
     package mutating func nextManifest() throws(FrameFault) -> ManifestFrame? {
         guard
             let (header, body) = try next(

@@ -1,16 +1,16 @@
 import Model
 import Reconcile
 
-// How the words of Model and Reconcile look in JSON.
+// The JSON forms of small types of Model and Reconcile.
 
 extension Identifier: Codable {
-    /// 32 lower-case hexadecimal digits.
+    /// JSON: 32 lower-case hexadecimal digits.
     package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let text = try container.decode(String.self)
         guard text.utf8.count == 32, let id = Identifier(text) else {
             throw DecodingError.dataCorruptedError(
-                in: container, debugDescription: "no id of 32 hexadecimal digits")
+                in: container, debugDescription: "An id has 32 hexadecimal digits.")
         }
         self = id
     }
@@ -22,13 +22,13 @@ extension Identifier: Codable {
 }
 
 extension Digest: Codable {
-    /// 66 hexadecimal digits: the algorithm's tag and the hash.
+    /// JSON: 66 hexadecimal digits, which are the algorithm's tag and the hash.
     package init(from decoder: any Decoder) throws {
         let container = try decoder.singleValueContainer()
         let text = try container.decode(String.self)
         guard let digest = bytesOf(hexadecimal: text).flatMap({ Digest(bytes: $0) }) else {
             throw DecodingError.dataCorruptedError(
-                in: container, debugDescription: "no digest of 66 hexadecimal digits")
+                in: container, debugDescription: "A digest has 66 hexadecimal digits.")
         }
         self = digest
     }
@@ -82,12 +82,12 @@ extension OperationID: Codable {
 }
 
 extension KeyedDecodingContainer {
-    /// 0 to 2^63 - 1: what a column of a database holds.
+    /// Decodes a number from 0 to 2^63 - 1, because SQLite stores signed 64-bit integers.
     func decodeCount(forKey key: Key) throws -> UInt64 {
         let value = try decode(Int64.self, forKey: key)
         guard value >= 0 else {
             throw DecodingError.dataCorruptedError(
-                forKey: key, in: self, debugDescription: "a negative number")
+                forKey: key, in: self, debugDescription: "The number is negative.")
         }
         return UInt64(value)
     }

@@ -101,7 +101,7 @@ extension Register: Codable {
     }
 }
 
-/// `{}` for alive, `{batch, sequence}` in the trash.
+/// JSON: `{}` if the item is alive, `{batch, sequence}` if it is in the trash.
 extension Life: Codable {
     private enum Key: CodingKey { case batch, sequence }
 
@@ -122,7 +122,7 @@ extension Life: Codable {
     }
 }
 
-/// As a number, as in `ItemKind`.
+/// JSON: the raw value of `ItemKind`.
 extension ItemKind: Codable {}
 
 extension ItemState: Codable {

@@ -1,6 +1,7 @@
-/// What never leaves the machine, so that nobody on the way can read it.
+/// Recognizes hosts whose traffic never leaves the machine, so that nobody can read it on the
+/// network.
 package enum Loopback {
-    /// - Parameter host: A name or an address, as it stands in a URL.
+    /// - Parameter host: A name or an address as it is written in a URL.
     package static func contains(_ host: String) -> Bool {
         var host = host.lowercased()
         if host.hasPrefix("["), host.hasSuffix("]") { host = String(host.dropFirst().dropLast()) }

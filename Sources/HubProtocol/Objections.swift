@@ -1,13 +1,13 @@
 import Model
 import Reconcile
 
-// What may arrive. The hub and the devices look at everything that comes from the other end by
-// these, before they count with its numbers: an objection is a sentence that says why it is
-// refused.
+// The validators for everything that a hub or a device receives. Both ends call them before they
+// use any received number. An objection is a sentence that says why a message is refused; nil means
+// that the message is valid.
 
 extension Placement {
     package func objection(of item: Identifier) -> String? {
-        if parent == item { return "An item is not in itself." }
+        if parent == item { return "An item cannot be its own parent." }
         for name in [name, spare] where name.utf8.count > HubLimits.nameBytes || !Name(name).isSafe
         {
             return "A name has 1 to \(HubLimits.nameBytes) bytes, no slash and no NUL, and is "
@@ -23,10 +23,10 @@ extension Placement {
 }
 
 extension ItemKind {
-    /// A symbolic link has to have a valid target, and anything else none.
+    /// A symbolic link must have a valid target; other items must have none.
     package func objection(toTarget target: String?) -> String? {
         if (self == .symlink) != (target != nil) {
-            return "A symbolic link is made with a target, and nothing else is."
+            return "A symbolic link must have a target, and other items must not."
         }
         guard let target else { return nil }
         guard (1...HubLimits.targetBytes).contains(target.utf8.count), !target.utf8.contains(0)
@@ -38,8 +38,8 @@ extension ItemKind {
 }
 
 extension Register {
-    /// To an attribute's value: permission bits that devices share, a time, or an extended
-    /// attribute of the namespace `user`.
+    /// The objection to an attribute's value. The allowed attributes are the permission bits that
+    /// devices share, the modification time, and extended attributes of the namespace `user`.
     package static func objection(to name: String, _ value: [UInt8]?) -> String? {
         switch name {
         case "mode":
@@ -77,7 +77,7 @@ extension Revision {
 }
 
 extension ItemState {
-    /// Attributes that may not arrive are no objection: a device leaves them out.
+    /// Attributes that are not allowed cause no objection, because a device ignores them.
     package var objection: String? {
         if id != .root, let objection = placement.objection(of: id) { return objection }
         if let objection = kind.objection(toTarget: target) { return objection }
@@ -95,19 +95,19 @@ extension ItemState {
 }
 
 extension ChangesAnswer {
-    /// To a page that was asked for with `after`.
+    /// The objection to a page that was requested with this `after`.
     package func objection(after: UInt64) -> String? {
         if let objection = head.objectionToSequence ?? time.objectionToTime { return objection }
         guard next <= head, next == head || next > after else {
-            return "A page of changes goes on where it does not end."
+            return "The page makes no progress, or its end is after the head."
         }
-        guard next >= after else { return "A journal does not go back." }
+        guard next >= after else { return "The page ends before the requested position." }
         for change in changes {
             switch change {
             case .item(let state):
                 if let objection = state.objection { return "Item \(state.id): \(objection)" }
             case .alias(let id, let target):
-                if id == target { return "Item \(id) is another name of itself." }
+                if id == target { return "Item \(id) is an alias of itself." }
             }
         }
         return nil
@@ -115,10 +115,10 @@ extension ChangesAnswer {
 }
 
 extension CommitAnswer {
-    /// To the answer to these operations.
+    /// The objection to an answer to these operations.
     package func objection(to operations: [OperationEntry]) -> String? {
         guard results.map(\.number) == operations.map(\.number) else {
-            return "The answers are not those to what was sent."
+            return "The results do not match the operations that were sent."
         }
         let sequences = results.map(\.sequence) + [head]
         return sequences.lazy.compactMap(\.objectionToSequence).first ?? received.objectionToTime
@@ -127,9 +127,9 @@ extension CommitAnswer {
 }
 
 extension EnrolAnswer {
-    /// To the answer to a request that named this device.
+    /// The objection to the answer of a request that named this device.
     package func objection(to asked: Identifier) -> String? {
-        guard device == asked else { return "The answer is to another device." }
+        guard device == asked else { return "The answer is for another device." }
         if let objection = token.objectionToToken { return objection }
         return user.utf8.count <= HubLimits.noteBytes
             ? nil : "The name of a person has at most \(HubLimits.noteBytes) bytes."
@@ -141,7 +141,7 @@ extension TokenAnswer {
 }
 
 extension String {
-    /// A token goes into a header of each request.
+    /// A token is sent as a header of each request, so it must have only visible ASCII characters.
     fileprivate var objectionToToken: String? {
         (1...HubLimits.noteBytes).contains(utf8.count)
             && utf8.allSatisfy { (0x21...0x7E).contains($0) }
@@ -164,12 +164,12 @@ extension VolumeAnswer {
 extension DurabilityAnswer {
     package func objection(toCount count: Int) -> String? {
         devices.count == count && devices.allSatisfy { $0.map { $0 >= 0 } ?? true }
-            ? nil : "The answers are not those to what was asked."
+            ? nil : "The answer does not match the revisions that were asked for."
     }
 }
 
 extension Manifest {
-    /// To a manifest that a device or a hub has sent.
+    /// The objection to a manifest that a device or a hub has sent.
     package var objection: String? {
         var total: UInt64 = 0
         for entry in entries {
@@ -182,7 +182,7 @@ extension Manifest {
         guard Set(entries.map(\.path)).count == entries.count else {
             return "A manifest names a path twice."
         }
-        // The path of a plain file is empty, and it is alone.
+        // A plain file has exactly one entry, whose path is empty.
         guard
             entries.count == 1 && entries[0].kind == .file
                 || entries.allSatisfy({ !$0.path.isEmpty })
@@ -196,7 +196,7 @@ extension Manifest.Entry {
         let names = path.split(
             separator: UInt8(ascii: "/"), omittingEmptySubsequences: path.isEmpty)
         guard names.allSatisfy({ Name(bytes: $0).isSafe }) else {
-            return "A path in a package has a name that is none."
+            return "A path in a package has an invalid name."
         }
         guard size <= HubLimits.documentBytes else {
             return "A file has at most \(HubLimits.documentBytes) bytes."
@@ -206,7 +206,7 @@ extension Manifest.Entry {
         case .symlink:
             guard chunks.isEmpty, (1...HubLimits.targetBytes).contains(target.count),
                 !target.contains(0)
-            else { return "A symbolic link in a package has a target that is none." }
+            else { return "A symbolic link in a package has an invalid target." }
             return nil
         case .file:
             var sum: UInt64 = 0
@@ -222,14 +222,15 @@ extension Manifest.Entry {
 }
 
 extension Int64 {
-    /// Clocks are compared and moved on: 1970 to 2200, in nanoseconds.
+    /// Only times from 1970 to 2200 are accepted, in nanoseconds, so that later arithmetic cannot
+    /// overflow.
     fileprivate var objectionToTime: String? {
-        (0..<7_258_118_400_000_000_000).contains(self) ? nil : "That is not the time of any clock."
+        (0..<7_258_118_400_000_000_000).contains(self) ? nil : "The time is not in 1970 to 2200."
     }
 }
 
 extension UInt64 {
-    /// Journals keep sequence numbers as integers with a sign.
+    /// The journals store sequence numbers as signed 64-bit integers.
     fileprivate var objectionToSequence: String? {
         self <= UInt64(Int64.max) ? nil : "A sequence number has at most 63 bits."
     }

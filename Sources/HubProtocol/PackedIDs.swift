@@ -1,7 +1,8 @@
 import Model
 
-/// Chunk ids one after the other, 32 bytes each (SHA-256 and its keyed form alone; another
-/// algorithm is another call): the body of `have` and `read`, and in JSON as base64.
+/// Chunk ids in a row, 32 bytes each. It is the body of `have` and `read`, and base64 in JSON. The
+/// algorithm's tag is left out, because all chunk ids are SHA-256 or its keyed form; another
+/// algorithm would need another endpoint.
 package struct PackedIDs: Hashable, Sendable {
     package var ids: [Digest]
 
@@ -16,7 +17,7 @@ package struct PackedIDs: Hashable, Sendable {
         return bytes
     }
 
-    /// Nil when there are bytes left over.
+    /// Returns nil unless the length is a multiple of 32.
     package init?(bytes: some Collection<UInt8>) {
         guard bytes.count.isMultiple(of: PackedIDs.idBytes) else { return nil }
         let all = Array(bytes)
@@ -33,7 +34,7 @@ extension PackedIDs: Codable {
         let value = try Base64(from: decoder)
         guard let ids = PackedIDs(bytes: value.bytes) else {
             throw DecodingError.dataCorrupted(
-                .init(codingPath: decoder.codingPath, debugDescription: "no row of 32-byte ids"))
+                .init(codingPath: decoder.codingPath, debugDescription: "Not 32-byte ids."))
         }
         self = ids
     }
@@ -41,8 +42,8 @@ extension PackedIDs: Codable {
     package func encode(to encoder: any Encoder) throws { try Base64(bytes).encode(to: encoder) }
 }
 
-/// One bit an id, in the order asked, the first one in the lowest bit of the first byte: the answer
-/// of `have`.
+/// The answer of `have`: one bit for each id, in the requested order. The first id is the lowest
+/// bit of the first byte.
 package struct Presence: Hashable, Sendable {
     package private(set) var bytes: [UInt8]
 
@@ -53,7 +54,7 @@ package struct Presence: Hashable, Sendable {
         }
     }
 
-    /// Nil unless these are the bytes for `count` ids.
+    /// Returns nil unless the length is right for `count` ids.
     package init?(bytes: [UInt8], count: Int) {
         guard bytes.count == (count + 7) / 8 else { return nil }
         self.bytes = bytes

@@ -1,6 +1,6 @@
 import Model
 
-/// Where a hub answers. `Hub.docc/Protocol.md` tells the whole conversation.
+/// The paths of a hub's endpoints. `Hub.docc/Protocol.md` describes the whole protocol.
 package enum Routes {
     package static let enrol = "/v1/enrol"
     package static let signOut = "/v1/signout"
@@ -20,24 +20,26 @@ package enum Routes {
     }
 }
 
-/// The last component of what is asked of one volume.
+/// The endpoints of one volume: the last component of their paths.
 package enum VolumeCall: String, Sendable, CaseIterable {
     case have, chunks, read, commit, changes, manifests, feed, holding, durability, wanted
 }
 
-/// Headers of our own.
+/// The HTTP headers that Concord defines.
 package enum HubHeader {
-    /// The volume's epoch as the device knows it, 32 hexadecimal digits; the hub gives its own
-    /// back.
+    /// The volume's epoch as the device knows it, 32 hexadecimal digits. The hub's answers have its
+    /// present epoch.
     package static let epoch = "Concord-Epoch"
-    /// The run of the position that a device names with `after`, 32 hexadecimal digits.
+    /// The run of the position that a device sends as `after`, 32 hexadecimal digits.
     package static let run = "Concord-Run"
-    /// Chosen at random by each process of a device when it starts, 32 hexadecimal digits: the hub
-    /// notices by it when a device's store was copied and both copies are mounted.
+    /// An id of 32 hexadecimal digits that each process of a device chooses at random when it
+    /// starts. By it the hub notices that a device's store was copied and that both copies are
+    /// mounted.
     package static let process = "Concord-Process"
-    /// The process that a hint named: the one that asks is there, too, and is the device.
+    /// The process that a hint named. A process that sends this header proves that it is alive and
+    /// is the original device.
     package static let otherProcess = "Concord-Other-Process"
-    /// The collection that the answer of `have` holds for: goes with the commit.
+    /// The collection in which the answer of `have` is valid. The device sends it with the commit.
     package static let collection = "Concord-Collection"
 }
 
@@ -47,37 +49,40 @@ package enum ContentType {
     package static let binary = "application/octet-stream"
 }
 
-/// What a hub takes at most. It refuses what is more with 413, and an operation that is more alone.
+/// The largest requests that a hub accepts. It answers a larger one with 413, and refuses an
+/// operation that is too large without the others of its request.
 package enum HubLimits {
-    /// Ids in one body of `have`, `read`, `manifests`, `holding` and `durability`.
+    /// The ids in one body of `have`, `read`, `manifests`, `holding` and `durability`.
     package static let ids = 8192
     package static let chunksPerUpload = 1000
     package static let uploadBytes = 8 << 20
-    /// The longest chunk, plain; a frame may hold no more either. One that is longer than an
-    /// upload's bytes goes alone.
+    /// The longest chunk, uncompressed; a frame's bytes have the same limit. A chunk that is longer
+    /// than `uploadBytes` is uploaded alone.
     package static let chunkBytes = 16 << 20
-    /// A JSON body.
+    /// The bytes of a JSON body.
     package static let bodyBytes = 16 << 20
-    /// Commas and opening brackets in it, which are about as many as its values. The fullest body
-    /// that a device sends has a tenth.
+    /// The commas and opening brackets in a JSON body, which are about as many as its values. The
+    /// largest body that a device sends has a tenth of this.
     package static let bodyValues = 1 << 20
-    /// The body of somebody who has no token.
+    /// The bytes of a body that is sent without a token.
     package static let strangerBytes = 4 << 10
     package static let operations = 1000
-    /// Changes in one page; fewer are given when the device asks for fewer.
+    /// The changes in one page. The hub sends fewer if the device asks for fewer.
     package static let changes = 1000
-    /// Of the states in one page. More only where one operation has changed more.
+    /// The bytes of the states in one page. A page exceeds it only if a single operation has
+    /// changed more.
     package static let pageBytes = 4 << 20
-    /// The attributes and conflict versions of one item, encoded with all else that is known of it.
+    /// The bytes of one item's encoded state, with its attributes and conflict versions.
     package static let stateBytes = 1 << 20
-    /// UTF-8, of a component of a path, a device or a volume.
+    /// The UTF-8 bytes of a path component, a device's name or a volume's name.
     package static let nameBytes = 255
     package static let nameKeyBytes = 64
     package static let targetBytes = 4095
-    /// The encoded form.
+    /// The bytes of an encoded manifest.
     package static let manifestBytes = 8 << 20
     package static let chunksPerRevision = 250_000
-    /// The bytes of a document, holes too. Sums of thousands of documents still fit 63 bits.
+    /// The logical size of a document, with holes. Sums over thousands of documents still fit 63
+    /// bits.
     package static let documentBytes: UInt64 = 1 << 50
     package static let attributes = 256
     package static let attributeNameBytes = 257

@@ -46,13 +46,13 @@ import Testing
         item("an empty name", "A name") { $0.placement.name = "" },
         item("a kind", "contents") { $0.kind = .directory },
         item("a link", "link") { ($0.kind, $0.current) = (.symlink, nil) },
-        item("itself", "in itself") { $0.placement.parent = $0.id },
+        item("itself", "own parent") { $0.placement.parent = $0.id },
         item("parents", "parents") { state in
             state.current?.parents = (0..<100).map { _ in .random() }
         },
         item("a sequence", "63 bits") { $0.sequence = .max },
-        page("a page without end", "does not end") { ($0.next, $0.head) = (1, $0.head + 1000) },
-        page("a journal that goes back", "back") { ($0.next, $0.head, $0.changes) = (1, 1, []) },
+        page("a page without end", "no progress") { ($0.next, $0.head) = (1, $0.head + 1000) },
+        page("a journal that goes back", "position") { ($0.next, $0.head, $0.changes) = (1, 1, []) },
         page("a head", "63 bits") { ($0.next, $0.head) = (.max, .max) },
         page("the end of time", "time") { $0.time = .max },
         page("the beginning of time", "time") { $0.time = .min },
@@ -65,7 +65,7 @@ import Testing
     ]
 
     private static let lettersOfOurs: [Lie] = [
-        Lie(name: "no verdicts", path: "/commit", word: "answers") { _ in
+        Lie(name: "no verdicts", path: "/commit", word: "results") { _ in
             Array(
                 """
                 {"results":[],"head":9,"volumeEpoch":"\(Identifier.root)","received":1,"answered":1}
