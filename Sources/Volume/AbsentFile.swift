@@ -4,12 +4,13 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// A placeholder that somebody uses: which of its bytes are here, and who waits for which. Bytes
-/// come chunk by chunk, each verified before it is written at its place; what is here is known in
-/// memory alone, and found out again by hash after a restart.
+/// A placeholder in use: which of its bytes are on this device, and which callers wait for which
+/// bytes. Bytes arrive chunk by chunk, and each chunk is verified before it is written. Which
+/// chunks
+/// are present is known in memory only; after a restart they are found again by their hashes.
 ///
-/// Of an inode, not of a name: who has it open goes on reading the version that it opened, also
-/// when the name shows something else meanwhile.
+/// The object belongs to an inode, not to a name: a handle goes on reading the version that it
+/// opened, even when the name shows another version by now.
 package final class AbsentFile: Sendable {
     package let mark: AbsentMark
     let inode: UInt64
@@ -20,7 +21,7 @@ package final class AbsentFile: Sendable {
 
     enum Stage: UInt8 {
         case missing
-        /// Somebody is expected to want it soon.
+        /// Read-ahead: a reader will probably need it soon.
         case ahead
         case wanted
         case underway
@@ -29,19 +30,20 @@ package final class AbsentFile: Sendable {
 
     enum Phase { case filling, complete, finished, void }
 
-    /// What somebody waits for.
+    /// What a caller waits for.
     package enum Need: Sendable {
         /// These bytes.
         case bytes(Range<Int64>)
         /// All bytes.
         case all
-        /// All bytes, on the disk, and the mark gone: from then on it is a file like any other.
+        /// All bytes are synced to the disk and the mark is removed; the file is then an ordinary
+        /// file.
         case finish
     }
 
     fileprivate struct Wait: Sendable {
         var need: Need
-        /// Once the list of chunks is known.
+        /// Empty until the list of chunks is known.
         var chunks = 0..<0
         var left = 0
         var done: @Sendable (VolumeError?) -> Void
@@ -51,7 +53,7 @@ package final class AbsentFile: Sendable {
 
     struct State: Sendable {
         fileprivate var phase = Phase.filling
-        /// Empty while the list is not known.
+        /// Empty until the list of chunks is known.
         var chunks: [ChunkReference] = []
         fileprivate var starts: [Int64] = []
         fileprivate var stages: [Stage] = []
@@ -59,17 +61,18 @@ package final class AbsentFile: Sendable {
         fileprivate var waits: [UInt64: Wait] = [:]
         fileprivate var lastWait: UInt64 = 0
         fileprivate var readAhead = ReadAhead()
-        /// Its list is being fetched, or it is being finished.
+        /// A thread is fetching the list of chunks or finishing the file.
         fileprivate var isListing = false
-        /// It could not be brought to the disk: until somebody asks for that again.
+        /// The file could not be synced. It is tried again only when a caller asks for it.
         fileprivate var isStuck = false
-        /// Waits to be worked on.
+        /// The file is in a worker pool's queue.
         fileprivate var isQueued = false
-        /// Guarded by this, changed under the registry's lock.
+        /// Guarded by this mutex; changed only while the lock of `Hydration`'s registry is held
+        /// too.
         var users = 0
     }
 
-    /// The descriptor, which lives as long as anybody works with it.
+    /// The descriptor. It is closed when the last user releases it.
     final class File: Sendable {
         let raw: Int32
         init(owning raw: Int32) { self.raw = raw }
@@ -77,18 +80,20 @@ package final class AbsentFile: Sendable {
     }
 
     private struct Bytes {
-        /// Nil: nothing may be written any more.
+        /// Nil when nothing may be written into the file any more.
         var file: File?
-        /// Nanoseconds since 1970: what everybody is told.
+        /// The modification time that programs are shown, in nanoseconds since 1970.
         var modified: Int64
-        /// The change time, which filling is no reason to move: tar(1) would say that the file
-        /// changed while it was read.
+        /// The change time that programs are shown. Filling must not move it, or tar(1) would
+        /// report that
+        /// the file changed while it was read.
         var changed: Int64
         var isFilling: Bool
     }
 
-    /// `file` is open for reading and writing; `changed` turns its change time into the one that
-    /// programs were told.
+    /// `file` is open for reading and writing; `changed` maps an inode and its actual change time
+    /// to the
+    /// change time that programs are shown.
     init(
         _ mark: AbsentMark, file: consuming Descriptor, changed: (UInt64, Int64) -> Int64
     ) throws(Errno) {
@@ -106,15 +111,16 @@ package final class AbsentFile: Sendable {
                 isFilling: interrupted != nil))
     }
 
-    /// Every byte is here, or it is no placeholder any more.
+    /// Whether every byte is present, or the file is no longer a placeholder.
     package var isComplete: Bool { complete.load(ordering: .acquiring) }
 
-    /// As programs are told, nanoseconds since 1970.
+    /// The times that programs are shown, in nanoseconds since 1970.
     var times: (modified: Int64, changed: Int64) {
         bytes.withLock { ($0.modified, $0.changed) }
     }
 
-    /// The change time that it has, and the one that is told; nil when it is no placeholder.
+    /// The actual change time and the one that programs are shown; nil when the file is no longer a
+    /// placeholder.
     var changes: ChangeTime? {
         bytes.withLock { bytes in
             var status = stat()
@@ -123,7 +129,7 @@ package final class AbsentFile: Sendable {
         }
     }
 
-    /// Somebody set attributes of it, perhaps its times.
+    /// A program has set attributes; `isModified` says that the modification time was among them.
     func setTimes(_ trace: Trace, modified isModified: Bool) {
         bytes.withLock { bytes in
             bytes.changed = trace.changed
@@ -136,8 +142,9 @@ package final class AbsentFile: Sendable {
 
     // MARK: Waiting
 
-    /// Nil: it is there already, and `done` is never called. Else it is called once, unless it is
-    /// cancelled before, with what went wrong.
+    /// Returns nil if the bytes are present already; `done` is then never called. Otherwise `done`
+    /// is
+    /// called once with an error or nil, unless the wait is cancelled first.
     func wait(_ need: Need, _ done: @escaping @Sendable (VolumeError?) -> Void) -> UInt64? {
         state.withLock { state in
             switch (state.phase, need) {
@@ -156,12 +163,12 @@ package final class AbsentFile: Sendable {
         }
     }
 
-    /// False: it has been told already.
+    /// Returns false if the wait has ended already.
     @discardableResult
     func cancel(_ number: UInt64) -> Bool {
         state.withLock { state in
             guard state.waits.removeValue(forKey: number) != nil else { return false }
-            // Nobody wants what only it wanted.
+            // Chunks that only this wait needed are not fetched.
             for index in state.stages.indices where state.stages[index] == .wanted {
                 state.stages[index] = .missing
             }
@@ -170,7 +177,7 @@ package final class AbsentFile: Sendable {
         }
     }
 
-    /// A read of these bytes: what follows them may be wanted next.
+    /// Plans to read ahead of a read of these bytes.
     func willRead(_ range: Range<Int64>) {
         state.withLock { state in
             guard state.phase == .filling else { return }
@@ -214,7 +221,7 @@ package final class AbsentFile: Sendable {
         case nothing
     }
 
-    /// True: the caller must have it worked on.
+    /// Returns true if the caller must schedule work on the file.
     func enqueue() -> Bool {
         state.withLock { state in
             guard !state.isQueued, state.hasWork else { return false }
@@ -272,7 +279,8 @@ package final class AbsentFile: Sendable {
         state.withLock { ($0.chunks[index], $0.starts[index]) }
     }
 
-    /// What the file holds there now; nil at a hole, or when it is no placeholder any more.
+    /// The bytes that the file holds at that chunk; nil at a hole, or when it is no longer a
+    /// placeholder.
     func held(_ index: Int) -> [UInt8]? {
         let (reference, offset) = chunk(index)
         guard let file = bytes.withLock({ $0.file }) else { return nil }
@@ -286,21 +294,21 @@ package final class AbsentFile: Sendable {
         return count == held.count ? held : nil
     }
 
-    /// Writes verified bytes at their place. Nobody sees the moment at which the times differ.
+    /// Writes verified bytes at their offset. Programs never see the times change meanwhile.
     ///
-    /// - Throws: `.cancelled` when it is no placeholder any more.
+    /// - Throws: `.cancelled` when the file is no longer a placeholder.
     func write(_ content: [UInt8], _ index: Int) throws(VolumeError) {
         let (_, offset) = chunk(index)
         try bytes.withLock { (bytes) throws(VolumeError) in
             guard let file = bytes.file else {
-                throw VolumeError(.cancelled, "The document was emptied meanwhile.")
+                throw VolumeError(.cancelled, "The document was emptied in the meantime.")
             }
             do throws(Errno) {
                 if !bytes.isFilling {
                     try AbsentMark.setFilling(file.raw, modified: bytes.modified)
                     bytes.isFilling = true
                 }
-                // Zeros are not written where there is a hole already.
+                // A hole already reads as zeros, so zeros are not written there.
                 let end = offset + Int64(content.count)
                 if !isZero(content) || !isHole(file.raw, offset..<end) {
                     try writeFully(file.raw, content, at: offset)
@@ -309,7 +317,7 @@ package final class AbsentFile: Sendable {
             } catch {
                 let code: VolumeError.Code =
                     [ENOSPC, EDQUOT].contains(error.code) ? .full : .system
-                throw VolumeError(code, "What the hub has sent cannot be written: \(error).")
+                throw VolumeError(code, "Contents from the hub cannot be written: \(error).")
             }
         }
     }
@@ -319,7 +327,7 @@ package final class AbsentFile: Sendable {
         return data == -Int64(ENXIO) || data >= range.upperBound
     }
 
-    /// A chunk is at its place. True: it was the last.
+    /// Notes that a chunk has been written. Returns true if it was the last one.
     func arrived(_ index: Int) -> Bool {
         let (ready, isLast) = state.withLock { state -> ([Wait], Bool) in
             guard state.phase == .filling, state.stages[index] != .here else { return ([], false) }
@@ -338,7 +346,7 @@ package final class AbsentFile: Sendable {
         return isLast
     }
 
-    /// These could not be had; who comes next asks again.
+    /// Notes that these chunks could not be fetched. The next wait for them asks for them again.
     func failed(_ indexes: some Sequence<Int>, _ error: VolumeError) {
         let lost = Set(indexes)
         let waits = state.withLock { state -> [Wait] in
@@ -355,8 +363,9 @@ package final class AbsentFile: Sendable {
 
     // MARK: The end
 
-    /// Makes it a file like any other: on the disk first. What it is then; nil when it was emptied
-    /// meanwhile, or somebody else is at it.
+    /// Syncs the file and then removes its mark. Returns the finished file's attributes; nil when
+    /// it was
+    /// emptied meanwhile or another thread is finishing it.
     func finish(isSynced: Bool) throws(Errno) -> Trace? {
         let mayFinish = state.withLock { state in
             guard state.phase == .complete, !state.isListing else { return false }
@@ -378,7 +387,7 @@ package final class AbsentFile: Sendable {
         }
     }
 
-    /// After `finish`, and when the journal knows.
+    /// To be called after `finish`, when the journal has been updated.
     func finished(_ error: VolumeError? = nil) {
         let waits = state.withLock { state -> [Wait] in
             if error == nil { state.phase = .finished }
@@ -389,7 +398,7 @@ package final class AbsentFile: Sendable {
         for wait in waits { wait.done(error) }
     }
 
-    /// Somebody empties it: nothing may be written into it from now on.
+    /// A program empties the file: nothing may be written into it from now on.
     func void() {
         bytes.withLock { $0.file = nil }
         let waits = state.withLock { state -> [Wait] in
@@ -405,10 +414,10 @@ package final class AbsentFile: Sendable {
 
     var isVoid: Bool { state.withLock { $0.phase == .void || $0.phase == .finished } }
 
-    /// Somebody waits for bytes of it.
+    /// Whether a caller waits for bytes of it.
     var isWaitedFor: Bool { state.withLock { !$0.waits.isEmpty } }
 
-    /// Bytes that are known to be here.
+    /// How many bytes are known to be present.
     var bytesHere: Int64 {
         state.withLock { state in
             if state.phase != .filling { return size }
@@ -432,7 +441,7 @@ package final class AbsentFile: Sendable {
         }
     }
 
-    /// Nobody uses it and nothing is being done about it.
+    /// Whether the file has no users and no thread works on it.
     var isIdle: Bool {
         state.withLock { state in
             state.users == 0 && state.waits.isEmpty && !state.isQueued && !state.isListing
@@ -442,7 +451,7 @@ package final class AbsentFile: Sendable {
 }
 
 extension AbsentFile.State {
-    /// Bytes that are asked for in one go.
+    /// How many bytes one request to the hub asks for.
     private static let batchBytes = 4 << 20
 
     fileprivate var hasWork: Bool {
@@ -456,7 +465,7 @@ extension AbsentFile.State {
         }
     }
 
-    /// Chunks that somebody waits for, or else those that somebody may want soon.
+    /// Chunks that a caller waits for; if there are none, chunks to read ahead.
     fileprivate mutating func takeBatch() -> [Int] {
         for stage in [AbsentFile.Stage.wanted, .ahead] {
             var batch: [Int] = []
@@ -477,7 +486,7 @@ extension AbsentFile.State {
         return keys.compactMap { waits.removeValue(forKey: $0) }
     }
 
-    /// The chunks that those bytes lie in.
+    /// The chunks that contain these bytes.
     fileprivate func indexes(of range: Range<Int64>) -> Range<Int> {
         guard !range.isEmpty else { return 0..<0 }
         let first = partition(range.lowerBound) - 1
@@ -485,7 +494,7 @@ extension AbsentFile.State {
         return max(0, first)..<max(0, first, last)
     }
 
-    /// How many chunks begin at the offset or before it.
+    /// How many chunks begin at or before the offset.
     private func partition(_ offset: Int64) -> Int {
         var (low, high) = (0, starts.count)
         while low < high {

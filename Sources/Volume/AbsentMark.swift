@@ -3,13 +3,13 @@ import Glibc
 import Model
 import SystemCalls
 
-/// What makes a sparse file of the working tree a placeholder for bytes that are not here: an
-/// extended attribute of the inode itself, so that neither a crash nor the loss of the journal
-/// makes its zeros anybody's contents. It goes only when every byte is there, verified and on the
-/// disk. An empty file has nothing that could be absent: a mark on it means nothing.
+/// The mark that makes a sparse file of the working tree a placeholder for bytes that are not on
+/// this device. It is an extended attribute of the inode itself, so neither a crash nor the loss of
+/// the journal turns the file's zeros into contents. It is removed only when every byte is present,
+/// verified and synced. On an empty file the mark has no meaning.
 package struct AbsentMark: Hashable, Sendable {
     package let item: Identifier
-    /// Whose bytes belong there.
+    /// The version whose bytes belong in the file.
     package let version: Identifier
 
     package init(item: Identifier, version: Identifier) {
@@ -18,12 +18,13 @@ package struct AbsentMark: Hashable, Sendable {
     }
 
     package static let attribute = "user.concord.absent"
-    /// While it is being filled: its modification time (nanoseconds since 1970, eight bytes, most
-    /// significant first), which each write moves for a moment.
+    /// Kept while the file is being filled: its modification time (nanoseconds since 1970, eight
+    /// bytes,
+    /// most significant first), because each write changes the time for a moment.
     static let fillingAttribute = "user.concord.filling"
     private static let length = 32
 
-    /// Of a file by any descriptor, O_PATH too. Nil: all of it is here.
+    /// Reads the mark of a file by any descriptor, O_PATH too; nil if the file has none.
     package init?(of file: Int32) {
         var bytes = [UInt8](repeating: 0, count: AbsentMark.length)
         guard cl_getxattr_fd(file, AbsentMark.attribute, &bytes, bytes.count) == bytes.count,
@@ -33,7 +34,7 @@ package struct AbsentMark: Hashable, Sendable {
         self.init(item: item, version: version)
     }
 
-    /// The same, where an empty file's mark means nothing.
+    /// As `init(of:)`, but ignores the mark of an empty file.
     package init?(of file: Int32, size: Int64) {
         guard size > 0 else { return nil }
         self.init(of: file)
@@ -53,7 +54,7 @@ package struct AbsentMark: Hashable, Sendable {
 
     // MARK: Filling
 
-    /// The modification time that an interrupted filling has to give back.
+    /// The modification time to restore after an interrupted filling.
     package static func modified(ofFilling file: Int32) -> Int64? {
         var bytes = [UInt8](repeating: 0, count: 8)
         guard cl_getxattr_fd(file, fillingAttribute, &bytes, 8) == 8 else { return nil }
@@ -70,7 +71,7 @@ package struct AbsentMark: Hashable, Sendable {
         if result < 0, result != -ENODATA { throw Errno(-result) }
     }
 
-    /// Gives a file its modification time back; the time of access stays.
+    /// Restores a file's modification time and leaves its access time.
     static func restore(_ modified: Int64, of file: Int32) throws(Errno) {
         let omit = timespec(tv_sec: 0, tv_nsec: 0x3fff_fffe)  // UTIME_OMIT
         try check(cl_utimens_fd(file, [omit, Timestamp(nanoseconds: modified).timespec]))
@@ -78,12 +79,13 @@ package struct AbsentMark: Hashable, Sendable {
 }
 
 extension Volume {
-    /// Makes a new empty file, open for writing, the placeholder of a version: its exact size,
-    /// modification time (nanoseconds since 1970) and permission bits, and no byte.
+    /// Turns a new empty file, open for writing, into the placeholder of a version, with its exact
+    /// size,
+    /// modification time (nanoseconds since 1970) and permission bits but no data.
     package static func mark(
         absent file: Int32, _ mark: AbsentMark, size: UInt64, modified: Int64, mode: UInt16
     ) throws(Errno) {
-        // The mark first: at no moment are its zeros contents.
+        // The mark is set first, so that the zeros never count as contents.
         if size > 0 { try mark.set(on: file) }
         try check(cl_ftruncate(file, Int64(clamping: size)))
         try check(cl_chmod_fd(file, mode_t(mode)))

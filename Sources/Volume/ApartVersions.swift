@@ -1,9 +1,11 @@
 import Journal
 import Model
 
-/// Conflict versions that nothing merges until a person asks for it: what a program overwrote that
-/// had not seen it. Its save is the current version, byte for byte, for as long as that person
-/// likes (`stale=conflict`). A value of the journal, on the device where it happened.
+/// Conflict versions that are merged only when a person asks for it. Each is a content that a
+/// program
+/// overwrote without having seen it (`stale=conflict`); the program's save stays the current
+/// version
+/// until then, byte for byte. The list is a value of the journal of the device where it happened.
 enum ApartVersions {
     private static let key = "apart"
 
@@ -12,7 +14,7 @@ enum ApartVersions {
         return Set(text.split(separator: " ").compactMap { Identifier(String($0)) })
     }
 
-    /// Adds some, and forgets those that are settled.
+    /// Adds versions, and removes those that are resolved.
     static func add(_ versions: [Identifier], _ t: Transaction) throws(VolumeError) {
         var open: [Identifier] = []
         for id in try all(t) where try t.version(id: id)?.version.kind == .conflict {
@@ -23,7 +25,7 @@ enum ApartVersions {
 }
 
 extension Volume {
-    /// Conflict versions that are merged only when a person asks.
+    /// Conflict versions that are merged only when a person asks for it.
     package func apartVersions() throws(VolumeError) -> Set<Identifier> {
         try journal.read { reader in try ApartVersions.all(reader) }
     }

@@ -1,33 +1,36 @@
 import Model
 
-/// One change of the hub's, as an ordinary system call in the mount: so that inotify hears of it as
-/// of any program's. What a step finds is compared at the moment of acting, under the locks of the
-/// mount: where it is not what was expected, nothing is touched.
+/// One change from the hub, carried out as an ordinary system call in the mount, so that inotify
+/// reports it like a change by any program. What is in the tree is compared with what the step
+/// expects
+/// while the mount's locks are held; if it differs, nothing is touched.
 package enum ApplierStep: Hashable, Sendable {
-    /// Gives what was prepared its name; never over something.
+    /// Renames a prepared item to its place; fails if the name exists.
     case make(incoming: String, at: TreePlace)
-    /// Puts a file that was prepared over a file.
+    /// Renames a prepared file over an existing file.
     case replace(incoming: String, at: TreePlace, expected: Trace)
-    /// Puts a package that was prepared in the place of one, which goes to the stash. `changed` is
-    /// the newest change time of anything in it (`Item.changed` of the journal).
+    /// Exchanges a prepared package with an existing one, whose contents go to the stash. `changed`
+    /// is
+    /// the newest change time of anything in the existing package (`Item.changed` of the journal).
     case replacePackage(incoming: String, at: TreePlace, inode: UInt64, changed: Int64)
-    /// Moves or renames an item; never over something.
+    /// Moves or renames an item; fails if the new name exists.
     case move(from: TreePlace, inode: UInt64, to: TreePlace)
-    /// Two items change places.
+    /// Exchanges two items.
     case swap(TreePlace, inode: UInt64, with: TreePlace, other: UInt64)
     /// Removes a file, a symlink or an empty directory.
     case remove(at: TreePlace, expected: Trace)
-    /// Takes a package away with all that is in it, as one: its contents go to the stash. `aside`
-    /// is from `Volume.asideName`, `changed` as of `replacePackage`.
+    /// Removes a package with everything in it, in one step; its contents go to the stash. `aside`
+    /// is a
+    /// name from `Volume.asideName`, `changed` is as for `replacePackage`.
     case removePackage(at: TreePlace, inode: UInt64, changed: Int64, aside: String)
     case change(at: TreePlace, inode: UInt64, TreeChange)
 }
 
-/// Where something is in the tree.
+/// A path in the tree.
 package struct TreePlace: Hashable, Sendable {
-    /// From the root; never empty.
+    /// The components from the root; never empty.
     package var path: [Name]
-    /// The inode of the directory that is to be found there; 0: any.
+    /// The expected inode of the parent directory; 0 accepts any.
     package var directory: UInt64
 
     package init(_ path: [Name], directory: UInt64 = 0) {
@@ -36,14 +39,14 @@ package struct TreePlace: Hashable, Sendable {
     }
 }
 
-/// Attributes that become other ones; the rest stays.
+/// New values of some attributes; all others stay.
 package struct TreeChange: Hashable, Sendable {
     /// Permission bits.
     package var mode: UInt16?
     /// Nanoseconds since 1970.
     package var modified: Int64?
     package var set: [AttributeList.Attribute]
-    /// Names; that one is not there is no error.
+    /// Names of extended attributes to remove; a missing one is no error.
     package var removed: [[UInt8]]
 
     package init(
@@ -59,30 +62,33 @@ package struct TreeChange: Hashable, Sendable {
 
 package enum ApplierResult: Hashable, Sendable {
     case done
-    /// What is there is not what was expected: the local change lives, nothing was touched.
+    /// The item is not as expected: the local change is kept and nothing was touched.
     case changed
-    /// Nothing is there, or the directory is not.
+    /// The item or its directory does not exist.
     case gone
-    /// The name has something already.
+    /// The name exists already.
     case taken
-    /// A program is writing to it now: to be tried later.
+    /// A program is writing to the item; try again later.
     case open
-    /// A database there has a log of that name beside it, which would no longer fit: to be tried
-    /// later.
+    /// A database log of this name lies there and would not fit the new contents; try again later.
     case logged(Name)
-    /// A directory that is not empty, a full disk, …: the kernel's words.
+    /// Another error, such as a directory that is not empty or a full disk, in the kernel's words.
     case failed(String)
 }
 
-/// Who carries out steps: the mount.
+/// Carries out steps; implemented by the mount.
 package protocol Applying: Sendable {
-    /// One after the other; as many results. Blocks; a step that fails does not stop the next.
+    /// Carries out steps one after the other and returns one result for each. Blocks. A failed step
+    /// does
+    /// not stop the following ones.
     ///
-    /// - Parameter together: A directory whose whole contents are kept from all other programs
-    ///   until the last step is done; nil: each step has its own turn.
+    /// - Parameter together: A directory whose contents no other program may access until the last
+    ///   step
+    ///   is done; nil lets each step take its own claim.
     func apply(_ steps: [ApplierStep], together: [Name]?) -> [ApplierResult]
 
-    /// Nil while a program has a turn to write there, anywhere below, or above. The same number
-    /// twice: none had one in between.
+    /// A number that changes with each coordinated write at, above or below the path: equal numbers
+    /// mean
+    /// that there was none in between. Nil while a program holds a claim to write there.
     func lastWrite(_ path: [Name]) -> UInt64?
 }

@@ -3,25 +3,26 @@ import Journal
 import Model
 import SystemCalls
 
-/// What the hub says of an item, as it is to be in the tree: the facts that the recorder notes when
-/// it meets what was made of them.
+/// An item as the hub describes it and as it must appear in the tree. The recorder writes these
+/// facts
+/// to the journal when it finds in the tree what was prepared from them.
 package struct Arrival: Hashable, Sendable {
     package var item: Identifier
     /// File, directory, package or symlink.
     package var kind: Item.Kind
-    /// Of a file or a package: what its name is to show. The number is given here, the kind is
+    /// The current version of a file or a package. This device assigns the number; the kind is
     /// `current`.
     package var version: Version?
-    /// Encoded; empty while it has not been fetched.
+    /// The encoded manifest; empty if it has not been fetched.
     package var manifest: [UInt8]
-    /// Only its name, size and times come; of files, and of files in packages.
+    /// Only the name, size and times arrive, without contents; for files and files in packages.
     package var isDataless: Bool
-    /// Permission bits; nil: what a program of ours would have made.
+    /// Permission bits; nil stands for those that a local program's new file would get.
     package var mode: UInt16?
     package var attributes: AttributeList
-    /// Of a symlink.
+    /// The target of a symlink.
     package var target: [UInt8]
-    /// Conflict versions that are settled by its coming.
+    /// Conflict versions that this arrival resolves.
     package var settles: [Identifier] = []
 
     package init(
@@ -42,9 +43,10 @@ package struct Arrival: Hashable, Sendable {
     package var mark: Mark { Mark(item: item, version: version?.id ?? .none) }
 }
 
-/// Which item, and which version of it, something was prepared for. Until the recorder has adopted
-/// it, the backing file has that as an extended attribute (16 bytes and 16 bytes), which travels
-/// with the inode; a placeholder has `AbsentMark` instead.
+/// The arrival tag: the item and version that a file or directory was prepared for. Until the
+/// recorder
+/// has adopted the file, it is stored in an extended attribute (two identifiers of 16 bytes), which
+/// stays with the inode through renames. A placeholder has an `AbsentMark` instead.
 package struct Mark: Hashable, Sendable {
     package var item: Identifier
     /// `Identifier.none` for directories and symlinks.
@@ -67,7 +69,7 @@ package struct Mark: Hashable, Sendable {
         self.init(item: item, version: version)
     }
 
-    /// Of a file or directory by any descriptor, O_PATH too.
+    /// Reads the tag of a file or directory by any descriptor, O_PATH too.
     init?(of file: Int32) {
         var bytes = [UInt8](repeating: 0, count: Mark.length)
         guard cl_getxattr_fd(file, Mark.attribute, &bytes, bytes.count) == bytes.count else {
@@ -80,7 +82,7 @@ package struct Mark: Hashable, Sendable {
         try check(cl_setxattr_fd(file, Mark.attribute, bytes, Mark.length, 0))
     }
 
-    /// That it has none is no error.
+    /// A missing attribute is no error.
     static func remove(from file: Int32) { _ = cl_removexattr_fd(file, attribute) }
 }
 

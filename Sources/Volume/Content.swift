@@ -4,10 +4,10 @@ import Glibc
 import Model
 import SystemCalls
 
-/// A content as it was cut: what a version of it would be.
+/// A content that was cut into chunks.
 struct CutContent {
     var manifest: Manifest
-    /// The digest of the manifest's content form: equal bytes, equal digests.
+    /// The digest of the manifest's content form; equal contents have equal digests.
     var digest: Digest
 
     init(_ manifest: Manifest) {
@@ -16,11 +16,11 @@ struct CutContent {
     }
 }
 
-/// What a large file held before it was written in place: saved blocks from the undo file, the
-/// others from the file.
+/// The contents of a large file before it was written in place: saved blocks are read from the
+/// pre-image log, all others from the file.
 struct OverlayContent: ContentSource {
     let undo: Int32
-    /// What the file held after that.
+    /// The contents that the file held next.
     let base: AnySource
 
     func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(VolumeError)
@@ -37,13 +37,14 @@ struct OverlayContent: ContentSource {
         return done
     }
 
-    /// As many bytes as lie together in one of the two.
+    /// Reads up to the next boundary between saved and unsaved blocks.
     private func readRun(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64)
         throws(VolumeError) -> Int
     {
         let data = cl_lseek(undo, offset, SEEK_DATA)
         guard data == offset else {
-            // A hole in the undo file: not overwritten up to the next saved block.
+            // A hole in the pre-image log: these bytes were not overwritten before the next saved
+            // block.
             let end = data < 0 ? Int64.max : data
             let count = Int(min(Int64(buffer.count), end - offset))
             return try base.read(
@@ -55,13 +56,13 @@ struct OverlayContent: ContentSource {
             return try readFully(
                 undo, into: UnsafeMutableRawBufferPointer(rebasing: buffer[..<count]), at: offset)
         } catch {
-            throw VolumeError(.system, "Old contents could not be read from the stash: \(error).")
+            throw VolumeError(.system, "Old contents cannot be read from the stash: \(error).")
         }
     }
 }
 
 extension OverlayContent {
-    /// What the file held after that is the same wherever no block was saved.
+    /// Says where these contents equal the later ones: wherever no block was saved.
     func like(_ later: [ChunkReference]) -> SimilarContent {
         SimilarContent(later) { [undo] range in
             let data = cl_lseek(undo, range.lowerBound, SEEK_DATA)
@@ -74,13 +75,16 @@ extension Trace {
     var permissions: UInt16 { UInt16(truncatingIfNeeded: mode & 0o7777) }
 }
 
-/// The references of a file's bytes; `body` sees each chunk while it is in memory.
+/// Cuts a file into chunks and returns their references. `body` is called with each chunk.
+///
+/// - Throws: `.busy` for a placeholder.
 func cutFile(
     _ descriptor: Int32, size: Int64,
     _ body: (ChunkReference, UnsafeRawBufferPointer) throws(VolumeError) -> Void = { _, _ in }
 ) throws(VolumeError) -> [ChunkReference] {
     guard AbsentMark(of: descriptor, size: size) == nil else {
-        throw VolumeError(.busy, "The bytes are on the hub: here there are only zeros.")
+        throw VolumeError(
+            .busy, "The contents are at the hub; the file on this device holds only zeros.")
     }
     return try cutContent(of: FileContent(descriptor: descriptor), size: UInt64(size), body)
 }

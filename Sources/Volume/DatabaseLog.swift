@@ -3,12 +3,17 @@ import Glibc
 import Model
 import SystemCalls
 
-/// A SQLite database and its log are one document: while a log beside it holds changes that the
-/// database does not have, the database alone is an older state, or a torn one.
+/// A SQLite database and its log are one document: while the log holds changes that the database
+/// does
+/// not have, the database file alone is an older or a torn state.
 package enum DatabaseLog {
-    /// The log of the file of that name, if it is hot: SQLite would apply it at the next opening.
-    /// `main` is open for reading; -1: there is no such file, and a log left behind would be
-    /// applied to whatever gets the name. A log that cannot be read counts as hot.
+    /// The name of the database's log if it is hot, which means that SQLite would apply it when it
+    /// opens
+    /// the database next. A log that cannot be read counts as hot.
+    ///
+    /// - Parameter main: The database, open for reading; -1 if it does not exist. A log that was
+    ///   left
+    ///   behind would then be applied to whatever file gets the name.
     package static func hot(beside name: Name, in directory: Int32, main: Int32) -> Name? {
         for (ending, isHot) in logs {
             let log = Name(bytes: name.bytes + Array("\(ending)".utf8))
@@ -31,15 +36,16 @@ package enum DatabaseLog {
         ("-journal", isJournalHot), ("-wal", isWALHot),
     ]
 
-    /// Of a transaction that did not end: one that ended has removed it, emptied it or zeroed its
-    /// header.
+    /// Whether a rollback journal belongs to an unfinished transaction: a finished one removes it,
+    /// empties it or overwrites its header with zeros.
     @Sendable private static func isJournalHot(_ log: Int32, _ main: Int32) throws(Errno) -> Bool {
         let magic: [UInt8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]
         return try read(magic.count, from: log, at: 0) == magic
     }
 
-    /// Its committed pages are not in the database as they are in the log. Some programs leave a
-    /// log behind of which the database has everything.
+    /// Whether committed pages of a write-ahead log differ from the database. Some programs leave a
+    /// log
+    /// behind although the database has all its pages.
     @Sendable private static func isWALHot(_ log: Int32, _ main: Int32) throws(Errno) -> Bool {
         let header = try read(32, from: log, at: 0)
         guard header.count == 32, header.word(at: 0) & ~1 == 0x377f_0682 else { return false }
@@ -50,7 +56,7 @@ package enum DatabaseLog {
         var offset: Int64 = 32
         while true {
             let frame = try read(24, from: log, at: offset)
-            // What an earlier use of the log has left has another salt.
+            // Frames that an earlier use of the log has left have another salt.
             guard frame.count == 24, frame[8..<16] == header[16..<24] else { break }
             open[frame.word(at: 0)] = offset + 24
             if frame.word(at: 4) != 0 {

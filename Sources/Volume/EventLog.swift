@@ -3,13 +3,14 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Events that the journal does not know yet, in files of the store: `events.1`, `events.2`, … They
-/// outlive a daemon that is killed (not a loss of power: nothing waits for the disk here; then the
-/// scan finds what it can).
+/// Events that the journal does not have yet, in files `events.1`, `events.2`, … of the store. They
+/// survive when the daemon is killed, but not a loss of power, because they are not synced; then
+/// the
+/// scan finds what has changed.
 ///
-/// Used under the lock of `EventQueue`.
+/// Access is guarded by the lock of `EventQueue`.
 struct EventLog: ~Copyable {
-    /// O_PATH of the store.
+    /// An O_PATH descriptor of the store.
     private let directory: Int32
     private var file: Int32 = -1
     private var oldest: UInt64
@@ -32,7 +33,7 @@ struct EventLog: ~Copyable {
         return numbers.sorted()
     }
 
-    /// What a daemon that was killed has left.
+    /// The events that a killed daemon has left.
     static func leftovers(in directory: Int32) -> [NotedEvent] {
         numbers(in: directory).flatMap { number -> [NotedEvent] in
             guard
@@ -55,7 +56,7 @@ struct EventLog: ~Copyable {
 
     deinit { if file >= 0 { _ = cl_close(file) } }
 
-    /// A full disk costs what the log is for, not the event: that is in memory.
+    /// If the disk is full, the event is kept in memory only and would be lost with this process.
     mutating func append(_ event: NotedEvent) {
         if file < 0 {
             file = cl_openat(
@@ -71,7 +72,7 @@ struct EventLog: ~Copyable {
         if written == record.count { size += Int64(written) }
     }
 
-    /// Begins the next file, and says which were before it.
+    /// Ends the current file; the next event begins a new one.
     mutating func rotate() {
         guard file >= 0 else { return }
         _ = cl_close(file)
@@ -79,7 +80,7 @@ struct EventLog: ~Copyable {
         number += 1
     }
 
-    /// Gives the names of all but the present file, and takes them for gone.
+    /// Returns the names of all files but the current one; the caller removes them.
     mutating func takeOlder() -> [String] {
         defer { oldest = number }
         return (oldest..<number).map { EventLog.prefix + "\($0)" }

@@ -2,16 +2,16 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// An event, when it happened and which one it was.
+/// An event with its time and number.
 struct NotedEvent: Sendable {
     var event: TreeEvent
     /// Nanoseconds since 1970.
     var time: Int64
-    /// Grows by one with each event of a store, also over restarts.
+    /// Grows by one with each event of a store and goes on after a restart.
     var sequence: UInt64 = 0
 }
 
-/// What happened in the tree and has not been understood yet. Many threads append, one takes all.
+/// Events in the tree that the recorder has not processed yet. Many threads append; one takes all.
 final class EventQueue: Sendable {
     private struct State: ~Copyable {
         var events: [NotedEvent] = []
@@ -19,7 +19,7 @@ final class EventQueue: Sendable {
         /// Monotonic nanoseconds of the oldest and the newest event.
         var oldest: Int64 = 0
         var newest: Int64 = 0
-        /// Of the last event.
+        /// The sequence number of the last event.
         var sequence: UInt64
         /// Events appended since the volume was opened.
         var count: UInt64 = 0
@@ -42,15 +42,17 @@ final class EventQueue: Sendable {
     private let onFirst: @Sendable () -> Void
     private let directory: Int32
 
-    /// `directory` is the store's, `last` the sequence of the last event that was ever noted.
-    /// `onFirst` is called when an event comes and none was waiting.
+    /// - Parameters:
+    ///   - directory: A descriptor of the store.
+    ///   - last: The sequence number of the last event that was ever appended.
+    ///   - onFirst: Called when an event is appended to an empty queue.
     init(directory: Int32, last: UInt64, onFirst: @escaping @Sendable () -> Void) {
         state = Mutex(State(log: EventLog(directory: directory), sequence: last))
         self.onFirst = onFirst
         self.directory = directory
     }
 
-    /// `more` belongs to the event: nobody takes one without the other.
+    /// Appends an event together with `more`; `takeAll` returns them together.
     func append(_ event: TreeEvent, _ more: [TreeEvent] = []) {
         let now = cl_clock_monotonic_ns()
         let time = cl_clock_realtime_ns()
@@ -74,17 +76,17 @@ final class EventQueue: Sendable {
         }
     }
 
-    /// The journal knows all that was ever taken.
+    /// Removes the log of all events that were taken; the journal has them now.
     func forgetTaken() {
         for name in state.withLock({ $0.log.takeOlder() }) { _ = cl_unlinkat(directory, name, 0) }
     }
 
-    /// How many wait, since when, and when the last one came.
+    /// The number of waiting events, and the monotonic times of the oldest and the newest one.
     var waiting: (count: Int, oldest: Int64, newest: Int64) {
         state.withLock { ($0.events.count, $0.oldest, $0.newest) }
     }
 
-    /// Of the last event that was noted.
+    /// The sequence number of the last event.
     var lastSequence: UInt64 { state.withLock { $0.sequence } }
 
     var total: UInt64 { state.withLock { $0.count } }

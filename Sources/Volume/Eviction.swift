@@ -1,4 +1,4 @@
-/// A document whose bytes may be given up: the hub has them.
+/// A document whose bytes may be removed from this device because the hub has them.
 package struct EvictionCandidate: Hashable, Sendable {
     /// The item's key.
     package var key: Int64
@@ -13,22 +13,23 @@ package struct EvictionCandidate: Hashable, Sendable {
     }
 }
 
-/// How many bytes are to be given up, and of which documents.
+/// Decides how many bytes to evict, and of which documents.
 package enum Eviction {
     /// - Parameters:
-    ///   - held: bytes of documents here that the hub has, too.
-    ///   - limit: how many of them may be here; nil any number.
-    ///   - free: bytes that are free on the disk.
-    ///   - floor: how many are to be; nil any number.
+    ///   - held: Bytes of documents on this device that the hub has too.
+    ///   - limit: How many of them may stay; nil means any number.
+    ///   - free: Free bytes on the disk.
+    ///   - floor: How many should be free; nil means any number.
     package static func excess(held: Int64, limit: Int64?, free: Int64, floor: Int64?) -> Int64 {
         let overLimit = limit.map { held - $0 } ?? 0
         let underFloor = floor.map { $0 - free } ?? 0
-        // Giving up more than there is helps nobody.
+        // No more can be evicted than is held.
         return max(0, min(held, max(overLimit, underFloor)))
     }
 
-    /// The least recently used first, as many as it takes. One used after `recent` stays in any
-    /// case: it would come back at once.
+    /// Chooses the least recently used documents until `excess` bytes are found. A document used
+    /// after
+    /// `recent` is never chosen, because a program would probably need it again at once.
     package static func choice(
         among candidates: [EvictionCandidate], excess: Int64, recent: Int64
     ) -> [EvictionCandidate] {

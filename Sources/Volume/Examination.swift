@@ -5,14 +5,14 @@ import Journal
 import Model
 import SystemCalls
 
-/// One thing that the doctor found.
+/// One result of an examination of a store (`fsctl doctor`).
 package struct Finding: Hashable, Sendable {
     package enum Severity: String, Sendable {
-        /// Worth knowing; nothing is wrong.
+        /// Information; nothing is wrong.
         case note
         /// Something is lost or inconsistent.
         case damage
-        /// Was wrong, and is right again.
+        /// Something was inconsistent and has been repaired.
         case repaired
     }
 
@@ -27,8 +27,9 @@ package struct Finding: Hashable, Sendable {
     }
 }
 
-/// The doctor: tree, journal and chunks are checked against each other. What can be proved is
-/// repaired (a chunk found again by its hash), nothing else is changed.
+/// Checks tree, journal and chunks against each other. It repairs only what it can prove, which is
+/// a
+/// chunk found again by its hash, and changes nothing else.
 struct Examination {
     let tree: Int32
     let stash: Stash
@@ -37,10 +38,10 @@ struct Examination {
     let repairs: Bool
     let progress: (String, Double) -> Void
     var findings: [Finding] = []
-    /// Where the packs hold each chunk, wholly.
+    /// The place of each undamaged chunk in the packs.
     private var stored: [Digest: ChunkLocation] = [:]
     private var newPlaces: [Digest: ChunkPlace] = [:]
-    /// Documents with former contents that are not recorded yet.
+    /// Documents with prior contents that are not recorded yet.
     private var waiting: Set<Int64> = []
 
     init(
@@ -141,7 +142,8 @@ struct Examination {
         progress("documents", 1)
     }
 
-    /// At one moment: the recorder may be at work, and the item be gone already.
+    /// Reads everything in one transaction: the recorder may be working, and the item may be gone
+    /// by now.
     private mutating func examine(_ key: Int64) throws(VolumeError) {
         let (item, way, versions) = try journal.read { reader in
             let versions = try reader.versions(of: key)
@@ -154,13 +156,13 @@ struct Examination {
         guard item.deleted != nil || way != nil else {
             return add(
                 .damage, "item \(item.id)",
-                "\(item.name) has no way to the root: its directories are damaged.")
+                "\(item.name) has no path to the root: its directories are damaged.")
         }
         guard item.latest > 0 else { return }
         let path = way ?? [item.name]
         let shown = path.shown
         var inTree: Set<Digest> = []
-        // What the hub has can be had again.
+        // Chunks that can be fetched from the hub again.
         let onHub = versions.filter { $0.0.wasAtHub }
             .compactMap { $0.1.flatMap(Manifest.init(encoded:))?.chunkIDs }
             .reduce(into: Set<Digest>()) { $0.formUnion($1) }
@@ -170,7 +172,7 @@ struct Examination {
             inTree = examineTree(item, manifest, current.0, path, shown)
         }
         for (version, bytes) in versions {
-            // Its list of chunks was never fetched.
+            // Its list of chunks has never been fetched.
             if bytes?.isEmpty == true, version.wasAtHub { continue }
             guard let manifest = bytes.flatMap(Manifest.init(encoded:)) else {
                 add(
@@ -195,8 +197,9 @@ struct Examination {
         return ((try? journal.read { try $0.place(of: id) }) ?? nil) != nil
     }
 
-    /// Bytes of it lie in the stash, or under another name of the tree, and will be put into the
-    /// chunk store by the recorder.
+    /// Whether bytes of the version lie in the stash or under another name of the tree, from where
+    /// the
+    /// recorder will put them into the chunk store.
     private func isWaiting(_ item: Item, _ version: Version) -> Bool {
         if waiting.contains(item.key) { return true }
         guard item.changed == 0 || item.deleted != nil else { return false }
@@ -206,15 +209,16 @@ struct Examination {
         }
     }
 
-    /// The chunks that the tree has of a document. Where nothing tells of a change and the bytes
-    /// differ all the same, the disk has lost them.
+    /// The chunks of a document that the tree holds. If the file's attributes show no change and
+    /// the bytes
+    /// differ, the disk has damaged them.
     private mutating func examineTree(
         _ item: Item, _ manifest: Manifest, _ current: Version, _ path: [Name], _ shown: String
     ) -> Set<Digest> {
         if isAbsent(path) { return [] }
         guard item.changed != 0 else {
-            // Not recorded as it is now: the tree may hold anything, so chunks count only where
-            // their bytes are found.
+            // The document has changed since it was recorded, so a chunk counts only where its
+            // bytes are found.
             return presentChunks(manifest, path)
         }
         let present = presentChunks(manifest, path)
@@ -233,7 +237,7 @@ struct Examination {
             add(
                 .damage, shown,
                 "\(shown) does not hold what its version \(current.number) recorded, although "
-                    + "nobody changed it: the disk may be failing. "
+                    + "no program changed it: the disk may be failing. "
                     + "An older version can be restored.")
         } else {
             add(.note, shown, "\(shown) was changed and is not recorded yet.")
@@ -241,7 +245,7 @@ struct Examination {
         return present
     }
 
-    /// A placeholder: it holds nothing, and is not to.
+    /// Whether the document is a placeholder, which need not hold any bytes.
     private func isAbsent(_ path: [Name]) -> Bool {
         guard let file = try? openBeneath(path, from: tree, flags: O_PATH),
             let status = try? file.status()
@@ -277,10 +281,11 @@ private func share(_ done: some BinaryInteger, of total: some BinaryInteger) -> 
 }
 
 extension Volume {
-    /// Examines a store that nobody has mounted.
+    /// Examines a store that is not mounted.
     ///
-    /// - Throws: `.busy` when somebody has; `.notFound`, `.damaged` (the journal cannot be opened
-    ///   at all), `.newer`.
+    /// - Throws: `.busy` when the store is in use, `.notFound`, `.newer`, or `.damaged` when the
+    ///   journal
+    ///   cannot be opened at all.
     package static func examine(
         store path: String, repair: Bool, progress: @escaping (String, Double) -> Void
     ) throws(VolumeError) -> [Finding] {
@@ -297,9 +302,9 @@ extension Volume {
         return findings
     }
 
-    /// Examines this one while it serves.
+    /// Examines this volume's store while the volume is in use.
     package func examine(repair: Bool, progress: @escaping (String, Double) -> Void) -> [Finding] {
-        // The root: everything that can be recorded is.
+        // Waiting for the root records everything that can be recorded.
         _ = recorder.catchUp(with: .item(Item.root), timeoutSeconds: 60)
         var examination = Examination(
             tree: root, stash: stash, journal: journal, packs: packs, repairs: repair,

@@ -1,8 +1,8 @@
 import Journal
 import Model
 
-// A former content as a row of the journal, written with the event that made it one: what a daemon
-// that was killed had understood, the next one knows.
+// A prior content as a row of the journal. The row is written in the same transaction as the event
+// that displaced the content, so the next daemon knows what a killed one had processed.
 extension Former {
     private enum Flag {
         static let saved: UInt8 = 1
@@ -14,7 +14,7 @@ extension Former {
         static let apart: UInt8 = 64
     }
 
-    /// Begins the names of all rows of one item.
+    /// The prefix of the names of all rows of one item.
     static func rowPrefix(_ key: Int64) -> String {
         let text = String(key, radix: 16)
         return String(repeating: "0", count: 16 - text.count) + text + "/"
@@ -40,7 +40,7 @@ extension Former {
             actor: save?.actor ?? Actor(process: 0, uid: 0, program: ""), recorded: Int64(index))
     }
 
-    /// Nil for a row that says nothing.
+    /// Returns nil for a row that cannot be parsed.
     init?(_ row: Stashed) {
         let parts = row.name.split(
             separator: "/", maxSplits: 3, omittingEmptySubsequences: false)

@@ -7,19 +7,20 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// Brings absent bytes: the placeholders in use, and the threads that fetch for them. Readers of
-/// one file share what is fetched; nobody who serves requests waits here.
+/// Fetches the bytes of placeholders: it has the placeholders in use and the threads that fetch for
+/// them. Readers of one file share what is fetched. A thread that serves requests never waits here.
 final class Hydration: Sendable {
     private struct Registry {
         var files: [UInt64: AbsentFile] = [:]
-        /// Inodes whose bytes are just being given up.
+        /// Inodes whose bytes are being evicted.
         var evicting: Set<UInt64> = []
-        /// Inodes whose bytes are not to be given up just now, and by how many.
+        /// Inodes whose bytes must not be evicted, with the number of users that need them.
         var kept: [UInt64: Int] = [:]
-        /// When placeholders were last closed: what comes in pieces moves no time of access.
+        /// When placeholders were last closed. Reads that arrive in pieces do not update access
+        /// times.
         var lastUses: [UInt64: Int64] = [:]
         var changes: [UInt64: ChangeTime] = [:]
-        /// Items whose placeholders were left partly filled.
+        /// Items whose placeholders are partly filled.
         var partial: Set<Identifier> = []
 
         func told(_ inode: UInt64, _ actual: Int64) -> Int64? {
@@ -32,23 +33,23 @@ final class Hydration: Sendable {
         }
     }
 
-    /// What an open finds.
+    /// What an open finds in the tree.
     enum Found {
         case whole
         case absent(AbsentFile)
-        /// For a moment: ask again.
+        /// The file is being evicted, which takes a moment; ask again.
         case evicting
     }
 
     private let registry = Mutex(Registry())
     private let source = Mutex<(any RemoteContents)?>(nil)
     let pool = WorkerPool(name: "contents", threads: 8)
-    /// For what waits for the disk alone: no fetch waits for that.
+    /// Work that waits for the disk only, so that no fetch waits for a sync.
     private let disk = WorkerPool(name: "contents disk", threads: 2)
     private let journal: Journal
     private let packs: PackStore
     private let log: Logger
-    /// Called when something has become whole.
+    /// Called when a placeholder has become an ordinary file.
     let noted = Hook<@Sendable () -> Void>()
     private let zeros = Mutex<[UInt32: Digest]>([:])
 
@@ -64,14 +65,14 @@ final class Hydration: Sendable {
     func reached() throws(VolumeError) -> any RemoteContents {
         guard let remote else {
             throw VolumeError(
-                .offline, "The bytes are not on this device, and there is no hub to ask.")
+                .offline, "The contents are not on this device, and no hub is connected.")
         }
         return remote
     }
 
     // MARK: Files in use
 
-    /// Counts a use of a file, if it is a placeholder. `file` may be O_PATH.
+    /// Adds a user to a file if it is a placeholder. `file` may be O_PATH.
     func use(_ file: Int32, inode: UInt64, size: Int64) throws(Errno) -> Found {
         guard size > 0 else { return .whole }
         let known = registry.withLock { registry -> Found? in
@@ -92,7 +93,7 @@ final class Hydration: Sendable {
             _ = found.changeUsers(by: 1)
             return found
         }
-        // It may have been made whole just before: then it is nobody's placeholder any more.
+        // Another thread may have finished it a moment before; then it is no longer a placeholder.
         guard found !== new || AbsentMark(of: file) != nil else {
             new.void()
             end(new)
@@ -118,13 +119,13 @@ final class Hydration: Sendable {
         if file.bytesHere > 0 { registry.partial.insert(file.mark.item) }
     }
 
-    /// Items whose placeholders hold some bytes, as far as that is known since the start.
+    /// Items whose placeholders are partly filled, as far as known since the start.
     var partial: Set<Identifier> { registry.withLock { $0.partial } }
 
-    /// It is whole, or holds none any more.
+    /// The item is no longer partly filled: it has become complete or empty.
     func forgetPartial(_ item: Identifier) { registry.withLock { _ = $0.partial.remove(item) } }
 
-    /// The change time that programs are told of an inode, where it is not the actual one.
+    /// The change time that programs are shown of an inode; nil when they are shown the actual one.
     func told(_ inode: UInt64, _ actual: Int64) -> Int64? {
         registry.withLock { $0.told(inode, actual) }
     }
@@ -133,23 +134,25 @@ final class Hydration: Sendable {
         registry.withLock { $0.tell(inode, change) }
     }
 
-    /// The same, and the placeholder in use.
+    /// The placeholder in use, if any, and the change time that programs are shown.
     func look(_ inode: UInt64, changed actual: Int64) -> (AbsentFile?, told: Int64?) {
         registry.withLock { ($0.files[inode], $0.told(inode, actual)) }
     }
 
-    /// Nanoseconds since 1970; 0 for what was not used as a placeholder lately.
+    /// The time of the last use, in nanoseconds since 1970; 0 if it was not used as a placeholder
+    /// lately.
     func lastUse(of inode: UInt64) -> Int64 { registry.withLock { $0.lastUses[inode] ?? 0 } }
 
     func known(_ inode: UInt64) -> AbsentFile? { registry.withLock { $0.files[inode] } }
 
-    /// Somebody is about to empty the file.
+    /// A program is about to empty the file.
     func void(inode: UInt64) {
         guard let file = registry.withLock({ $0.files.removeValue(forKey: inode) }) else { return }
         file.void()
     }
 
-    /// Until `endKeeping`, nothing of the file is given up. False: it just is.
+    /// Keeps the file from being evicted until `endKeeping`. Returns false if it is being evicted
+    /// already.
     func keep(_ inode: UInt64) -> Bool {
         registry.withLock { registry in
             guard !registry.evicting.contains(inode) else { return false }
@@ -165,7 +168,9 @@ final class Hydration: Sendable {
         }
     }
 
-    /// Nobody may begin to use the file while `body` gives its bytes up. False: somebody does.
+    /// Runs `body`, which evicts the file's bytes, and makes new users wait meanwhile. Returns
+    /// false
+    /// without running it if the file is in use.
     func evicting(_ inode: UInt64, _ body: () throws(VolumeError) -> Void) throws(VolumeError)
         -> Bool
     {
@@ -179,14 +184,14 @@ final class Hydration: Sendable {
         return true
     }
 
-    /// Placeholders that somebody waits for.
+    /// Placeholders that a caller waits for.
     var waitedFor: [AbsentFile] {
         registry.withLock { Array($0.files.values) }.filter(\.isWaitedFor)
     }
 
     // MARK: Wishes
 
-    /// As `AbsentFile.wait`, and has it fetched.
+    /// As `AbsentFile.wait`, and starts fetching.
     func want(
         _ need: AbsentFile.Need, of file: AbsentFile,
         _ done: @escaping @Sendable (VolumeError?) -> Void
@@ -206,7 +211,7 @@ final class Hydration: Sendable {
         (file.isComplete ? disk : pool).run { self.work(on: file) }
     }
 
-    /// Nothing is begun any more.
+    /// Ends the worker pools; nothing new is started.
     func close() {
         pool.close()
         disk.close()
@@ -218,7 +223,7 @@ final class Hydration: Sendable {
         case .list: list(file)
         case .finish: finish(file)
         case .fill(let batch):
-            // While this waits for the hub, another thread may go on.
+            // Another thread may fetch the next chunks while this one waits for the hub.
             schedule(file)
             fill(file, batch)
         }
@@ -245,8 +250,8 @@ final class Hydration: Sendable {
         }
     }
 
-    /// A version's list of chunks, from the journal or else from the hub, and then the journal has
-    /// it too.
+    /// A version's list of chunks from the journal, or else from the hub; the journal then keeps it
+    /// too.
     func manifest(of version: Identifier) throws(VolumeError) -> Manifest {
         let known = try journal.read { reader in
             (try reader.version(id: version)?.version, try reader.manifest(of: version))
@@ -263,7 +268,7 @@ final class Hydration: Sendable {
         }
         guard isRight ?? true else {
             throw VolumeError(
-                .damaged, "The hub has given a list of chunks that is not version \(version)'s.")
+                .damaged, "The hub sent a list of chunks that is not version \(version)'s.")
         }
         if known.0 != nil {
             let encoded = manifest.encoded
@@ -284,14 +289,14 @@ final class Hydration: Sendable {
         }
     }
 
-    /// Whether the file has a chunk already, from before a restart, or can have it from this
-    /// device.
+    /// Whether the file holds a chunk already, from before a restart, or gets it from the chunk
+    /// store.
     private func isHere(_ index: Int, in file: AbsentFile) throws(VolumeError) -> Bool {
         let reference = file.chunk(index).reference
         if let held = file.held(index) {
             if Digest.sha256(held) == reference.id { return true }
         } else if reference.id == zeroDigest(reference.length) {
-            // A hole is what belongs there.
+            // The chunk is all zeros, as a hole reads.
             return true
         }
         guard let place = try journal.read({ try $0.place(of: reference.id) }),
@@ -301,7 +306,8 @@ final class Hydration: Sendable {
         return true
     }
 
-    /// The document is there, whatever the hub has forgotten: no program is told ENOENT.
+    /// The document exists even if the hub has lost the version, so programs must not be told
+    /// ENOENT.
     private func lost(_ error: VolumeError, _ file: AbsentFile) -> VolumeError {
         guard error.code == .notFound else { return error }
         log.error("The hub does not have version \(file.mark.version): \(error)")
@@ -318,7 +324,7 @@ final class Hydration: Sendable {
         return digest
     }
 
-    /// What comes damaged, or does not come, is asked for once more.
+    /// Fetches chunks. Damaged or missing ones are requested a second time.
     private func fetch(_ missing: inout Set<Int>, of file: AbsentFile) throws(VolumeError) {
         let remote = try reached()
         for _ in 0..<2 where !missing.isEmpty {
@@ -340,8 +346,8 @@ final class Hydration: Sendable {
         guard !missing.isEmpty else { return }
         throw VolumeError(
             .damaged,
-            "The hub gives other bytes than those of version \(file.mark.version): see "
-                + "`concord hub check` there.")
+            "The hub sends bytes that are not those of version \(file.mark.version); run "
+                + "`concord hub check` on the hub.")
     }
 
     private func arrived(_ index: Int, in file: AbsentFile) {
@@ -362,16 +368,17 @@ final class Hydration: Sendable {
             }
             file.finished()
         } catch {
-            // Its mark stays: it is verified again when somebody opens it next.
-            log.error("A downloaded document could not be brought to the disk: \(error).")
+            // Its mark stays, so it is verified again when a program opens it next.
+            log.error("A downloaded document could not be synced to the disk: \(error).")
             let code: VolumeError.Code = error == .noSpace ? .full : .system
             file.finished(
-                VolumeError(code, "What was downloaded cannot be brought to the disk: \(error)."))
+                VolumeError(code, "Downloaded contents cannot be synced to the disk: \(error)."))
         }
     }
 
-    /// A scan must not take it for changed. Should this be lost, it is cut once more and found to
-    /// be what it was.
+    /// Updates the journal, so that a scan does not take the document for changed. If this update
+    /// is lost,
+    /// the document is cut once more and found to be unchanged.
     private func note(whole file: AbsentFile, _ trace: Trace) {
         do {
             try journal.write { t in
@@ -384,7 +391,7 @@ final class Hydration: Sendable {
             }
             noted.current?()
         } catch {
-            log.error("That a document was downloaded could not be noted: \(error)")
+            log.error("A finished download could not be noted in the journal: \(error)")
         }
     }
 }

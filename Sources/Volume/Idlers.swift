@@ -1,11 +1,13 @@
-/// Programs that open whatever they find: thumbnailers and indexers. Left to themselves they would
-/// download the whole volume.
+/// Programs that open every file they find, such as thumbnailers and indexers. They may not start
+/// downloads, or they would download the whole volume.
 package struct Idlers: Hashable, Sendable {
     package var patterns: [String]
 
     package init(_ patterns: [String]) { self.patterns = patterns }
 
-    /// Virus scanners are not among them: what they pass over would count as clean.
+    /// The default list. It has no virus scanners, because a file that they may not read would
+    /// count as
+    /// clean.
     package static let usual = Idlers([
         "tumblerd", "gnome-thumbnail*", "ffmpegthumbnailer", "totem-video-thumbnailer",
         "gdk-pixbuf-thumbnailer", "evince-thumbnailer", "thumbnail.so", "tracker-miner*",
@@ -13,7 +15,7 @@ package struct Idlers: Hashable, Sendable {
         "recollindex",
     ])
 
-    /// `program` is what the kernel keeps of a command's name: its first 15 bytes.
+    /// `program` is the command name as the kernel keeps it: its first 15 bytes.
     package func contains(_ program: String) -> Bool {
         guard !program.isEmpty else { return false }
         return patterns.contains { pattern in

@@ -4,13 +4,13 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// `.concordignore` at the root of the tree: patterns of gitignore's kind, added to the built-in
-/// local names.
+/// The file `.concordignore` at the root of the tree. Its patterns, in gitignore syntax, add to the
+/// built-in local names.
 final class IgnoreFile: Sendable {
     private let tree: Int32
     private let state: Mutex<LocalNames>
 
-    /// Bytes: a longer file is read so far.
+    /// In bytes; the rest of a longer file is ignored.
     private static let sizeMax = 1 << 20
 
     init(tree: Int32) {

@@ -5,11 +5,12 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// The directory beside the tree where contents are prepared that the hub has changed, and what is
-/// known of them. A name there says what it was prepared for: `ITEM-VERSION-NUMBER`, in
-/// hexadecimal; so an event that was noted is understood after a crash.
+/// The directory beside the tree in which changes from the hub are prepared, and the facts that are
+/// expected of them. A name there is `ITEM-VERSION-NUMBER`, in hexadecimal, so a logged event can
+/// be
+/// processed after a crash without anything in memory.
 final class Incoming: Sendable {
-    /// O_PATH.
+    /// An O_PATH descriptor.
     let directory: Int32
     let inode: UInt64
     private let sequence: Atomic<UInt64>
@@ -22,19 +23,19 @@ final class Incoming: Sendable {
         var status = stat()
         _ = cl_fstat(directory, &status)
         inode = UInt64(status.st_ino)
-        // The kernel may remember names of the last mount's.
+        // Begins at the clock, because the kernel may still cache names that the last mount used.
         sequence = Atomic(UInt64(bitPattern: cl_clock_realtime_ns()))
     }
 
     // MARK: Names
 
-    /// Never given before.
+    /// A name that was never used before.
     func newName(_ mark: Mark) -> String {
         let number = sequence.wrappingAdd(1, ordering: .relaxed).oldValue
         return "\(mark.item)-\(mark.version)-\(String(number, radix: 16))"
     }
 
-    /// What was put into the tree from there, and was taken back.
+    /// Prefix of an item that was put into the tree from here and was taken back.
     static let returning = "back."
 
     static func mark(of name: Name) -> Mark? {
@@ -45,7 +46,7 @@ final class Incoming: Sendable {
         return Mark(item: item, version: version)
     }
 
-    /// Of something that was taken back.
+    /// The tag of an item that was taken back.
     static func mark(ofReturning name: Name) -> Mark? {
         guard name.text.hasPrefix(returning) else { return nil }
         return mark(of: Name(name.text.dropFirst(returning.count)))
@@ -76,8 +77,9 @@ final class Incoming: Sendable {
 
     // MARK: What a crash has left
 
-    /// Takes away what was prepared and never used, or was replaced and needed no more: all of it,
-    /// but for packages that programs had, whose bytes may be nowhere else.
+    /// Removes what is left in the directory and returns the names that it kept: packages that
+    /// programs
+    /// had in the tree, whose bytes may be nowhere else.
     func clear() -> [Name] {
         var names: [Name] = []
         var kept: [Name] = []
@@ -101,7 +103,7 @@ final class Incoming: Sendable {
         name.withCString { cl_unlinkat(directory, $0, AT_REMOVEDIR) } == 0
     }
 
-    /// With all that is in it.
+    /// Removes an entry with everything in it.
     func remove(_ name: Name) { Incoming.remove(name, in: directory) }
 
     private static func remove(_ name: Name, in directory: Int32) {

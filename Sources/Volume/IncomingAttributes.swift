@@ -12,7 +12,9 @@ package struct IncomingAttributes: Hashable, Sendable {
     package let set: [AttributeList.Attribute]
     package let removed: [[UInt8]]
 
-    /// The file system has no attributes, or no room for this one: the bytes matter more.
+    /// Errors that mean that the file system has no attributes, or no room for this one. They do
+    /// not
+    /// prevent the contents from arriving.
     private static let misfits: Set<Int32> = [EOPNOTSUPP, E2BIG, ENOSPC, ERANGE]
 
     /// Leaves out the attributes and mode bits that may not arrive.
@@ -39,7 +41,8 @@ package struct IncomingAttributes: Hashable, Sendable {
             let result = name.withCString { cl_setxattr_fd(file, $0, value, value.count, 0) }
             guard result < 0 else { continue }
             guard IncomingAttributes.misfits.contains(-result) else { throw Errno(-result) }
-            // The journal keeps it (`AttributeList.lacking`). An older value is not agreed on.
+            // The journal keeps the value (`AttributeList.lacking`). An older value on the file
+            // would be wrong.
             _ = name.withCString { cl_removexattr_fd(file, $0) }
         }
         var status = stat()
@@ -63,16 +66,17 @@ package struct LocalAttributes {
     private let uid: uid_t
     private let gid: gid_t
     private let accessList: [UInt8]?
-    /// Of a directory: what new files in it get.
+    /// The default list of a directory, which new files in it get.
     private let defaultList: [UInt8]?
-    /// Of the directory in which a new directory is made.
+    /// The mode of the directory in which a new directory is made.
     fileprivate let inherited: mode_t
 
     private static let defaultListName = "system.posix_acl_default"
-    /// A version, and the three entries that a mode is: such a list grants nothing else.
+    /// The size of a list with a version and the three entries of a mode: it grants nothing beyond
+    /// a mode.
     private static let plainListSize = 4 + 3 * 8
 
-    /// Those of something that is replaced.
+    /// The attributes of a file or directory that is to be replaced.
     init(of old: Int32) throws(Errno) {
         var status = stat()
         try check(cl_fstat(old, &status))
@@ -81,8 +85,8 @@ package struct LocalAttributes {
         defaultList = LocalAttributes.list(LocalAttributes.defaultListName, of: old)
     }
 
-    /// Those of something new. A directory's default list is what a file made there begins with;
-    /// the mode, which the devices share, bounds it as chmod(2) does.
+    /// The attributes of a new file or directory. Its access control list begins as the directory's
+    /// default list; the mode, which the devices share, bounds it as chmod(2) does.
     init(in directory: Int32) throws(Errno) {
         var status = stat()
         try check(cl_fstat(directory, &status))
@@ -97,7 +101,7 @@ package struct LocalAttributes {
         return value.isEmpty ? nil : value
     }
 
-    /// Only root can give files away.
+    /// Does nothing unless this process is root: only root can change owners.
     func setOwner(of file: Int32) throws(Errno) {
         guard geteuid() == 0 else { return }
         var status = stat()
@@ -115,8 +119,9 @@ package struct LocalAttributes {
         }
     }
 
-    /// Gives something that was made for a place what it would have got, had it been made there by
-    /// a program; the mode stays.
+    /// Gives a file the owner and lists that it would have if a program had created it in its
+    /// place. The
+    /// mode stays.
     func give(to file: Int32) throws(Errno) {
         var status = stat()
         try check(cl_fstat(file, &status))

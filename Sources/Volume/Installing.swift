@@ -8,8 +8,9 @@ import SystemCalls
 /// One item of a bulk install.
 package struct Installation: Sendable {
     package var arrival: Arrival
-    /// The id of the directory: of an item that is here or comes earlier in the list; the root's is
-    /// that of the journal's root, or `Identifier.none`.
+    /// The id of the directory, which is present already or comes earlier in the list. The root is
+    /// the
+    /// id of the journal's root, or `Identifier.none`.
     package var parent: Identifier
     package var name: Name
 
@@ -21,21 +22,26 @@ package struct Installation: Sendable {
 }
 
 package struct InstallationReport: Sendable {
-    /// By index: something has that name, or the directory is not there.
+    /// Indexes of the items that were not made, because the name exists or the directory does not.
     package var taken: [Int] = []
-    /// What is to be told to the mount: `MountSession.changed(_:)`.
+    /// The new entries, which the caller must pass to `MountSession.changed(_:)`.
     package var spots: [Spot] = []
 }
 
 extension Volume {
     package typealias Installed = @Sendable (Installation, Int64, Transaction) throws -> Void
 
-    /// Makes directories, symlinks and dataless files in the tree and in the journal, without the
-    /// mount: for the first time that a device joins. Parents come before what is in them; never
-    /// over something. `also` is called for each in the transaction, with its key. Blocks.
+    /// Creates directories, symlinks and placeholders in the tree and in the journal without using
+    /// the
+    /// mount, when a device joins for the first time. A parent comes before its children; existing
+    /// names
+    /// are never replaced. `also` is called for each new item, in the same transaction, with its
+    /// key.
+    /// Blocks.
     ///
-    /// - Throws: `.full`, … when a part of them has not been made; those that were are in the
-    ///   journal, or found by the next scan.
+    /// - Throws: `.full` and others when only a part was created; that part is in the journal or is
+    ///   found
+    ///   by the next scan.
     package func install(
         _ items: [Installation], also: @escaping Installed = { _, _, _ in }
     ) throws(VolumeError) -> InstallationReport {
@@ -56,10 +62,10 @@ extension Volume {
     }
 }
 
-/// A few thousand items in one transaction.
+/// Creates some thousand items in one transaction.
 private struct Installer {
     static let countMax = 4096
-    /// Directories that are open at a time.
+    /// The largest number of open directories.
     private static let openMax = 256
 
     let recorder: Recorder
@@ -72,7 +78,7 @@ private struct Installer {
         let key: Int64
         let inode: UInt64
         let descriptor: Descriptor
-        /// What is new in it gets this.
+        /// The owner and lists of new items in it.
         let local: LocalAttributes
 
         init(_ key: Int64, _ descriptor: consuming Descriptor) throws {
@@ -98,7 +104,7 @@ private struct Installer {
             return
         }
         let incoming = recorder.incoming
-        // The bytes of a file that has any are not here.
+        // Each file is created as a placeholder.
         var dataless = arrival
         dataless.isDataless = arrival.kind == .file
         let draft = Name(incoming.newName(arrival.mark))
@@ -166,7 +172,8 @@ private struct Installer {
         try also(item, row.key, t)
     }
 
-    /// What its file lacks, the file system did not take.
+    /// The attributes of a new item, with those that the file system did not accept marked as
+    /// lacking.
     private func attributes(of arrival: Arrival, at name: Name, in directory: Directory)
         -> AttributeList
     {

@@ -5,9 +5,10 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// Cuts large contents beside the recorder: small documents do not wait until gigabytes are on the
-/// disk and hashed. One that is saved again and again is cut for a part of the time only: its saves
-/// of the meantime are in the stash.
+/// Cuts large files on a thread of its own, so that small documents need not wait until gigabytes
+/// are
+/// synced and hashed. A file that is saved again and again is cut only for a part of the time; the
+/// contents of the saves in between are in the stash.
 final class LargeContents: Sendable {
     private enum Entry {
         case underway
@@ -15,18 +16,21 @@ final class LargeContents: Sendable {
         case failed(VolumeError)
     }
 
-    /// By inode.
+    /// The state of each file, by inode.
     private let entries = Mutex<[UInt64: Entry]>([:])
-    /// Until when a file is left alone, by inode: monotonic nanoseconds.
+    /// Until when a file is not cut again, by inode, in monotonic nanoseconds.
     private let rests = Mutex<[UInt64: Int64]>([:])
-    /// How many times as long as its cutting took a file is left alone then.
+    /// The length of this pause, as a multiple of the time that cutting took.
     private let restFactor: Double
     private let pool = WorkerPool(name: "cutter", threads: 1)
 
     init(restFactor: Double) { self.restFactor = restFactor }
 
-    /// The chunks, if the file was synced and cut as it is now; nil when that has only begun, and
-    /// `done` will be called; or when it rests, unless that is urgent.
+    /// Returns the chunks if the file, as it is now, has been synced and cut. Otherwise returns nil
+    /// and
+    /// starts cutting, and `done` is called at the end. Returns nil without starting while the file
+    /// is
+    /// cut already, or while it pauses and `isUrgent` is false.
     func chunks(
         of file: Int32, _ trace: Trace, isUrgent: Bool, done: @escaping @Sendable () -> Void
     ) throws(VolumeError) -> [ChunkReference]? {
@@ -41,9 +45,9 @@ final class LargeContents: Sendable {
         case .cut, nil: break
         }
         guard isUrgent || !isResting(trace.inode) else { return nil }
-        // As long as it takes, whatever becomes of its name.
+        // A duplicate stays open while the file is cut, even if its name goes away.
         let copy = fcntl(file, F_DUPFD_CLOEXEC, 0)
-        guard copy >= 0 else { throw VolumeError(.system, "There are too many open files.") }
+        guard copy >= 0 else { throw VolumeError(.system, "Too many files are open.") }
         entries.withLock { $0[trace.inode] = .underway }
         pool.run { [weak self] in
             let start = cl_clock_monotonic_ns()
@@ -72,7 +76,7 @@ final class LargeContents: Sendable {
     private static func cut(_ file: Int32, _ trace: Trace) -> Entry {
         do throws(VolumeError) {
             guard cl_fsync(file, 0) >= 0 else {
-                throw VolumeError(.system, "It cannot be synced to the disk.")
+                throw VolumeError(.system, "The file cannot be synced to the disk.")
             }
             return .cut(trace, try cutFile(file, size: trace.size))
         } catch {

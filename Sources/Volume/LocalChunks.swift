@@ -4,8 +4,8 @@ import Journal
 import Model
 import SystemCalls
 
-/// The chunks of a document that are on this device: in the chunk store, or in what its name shows.
-/// Asked while another version of it is put together; each is verified when it is read.
+/// The chunks of a document that are on this device, in the chunk store or in its file in the tree.
+/// They are used to assemble another version of it; each is verified when it is read.
 package final class LocalChunks {
     private let volume: Volume
     private var places: [Digest: (file: [Name], offset: Int64)] = [:]
@@ -22,7 +22,7 @@ package final class LocalChunks {
         }
     }
 
-    /// Of the item's current version; `nil` where there is none.
+    /// Finds the chunks of the item's current version; `key` is nil if there is no item.
     package init(_ volume: Volume, item key: Int64?) {
         self.volume = volume
         let found = try? volume.journal.read { reader -> ([Name], Manifest)? in
@@ -47,7 +47,7 @@ package final class LocalChunks {
         }
     }
 
-    /// Nil when it is nowhere here.
+    /// Returns nil if the chunk is not on this device.
     package func bytes(of chunk: ChunkReference) -> [UInt8]? {
         if let place = try? volume.journal.read({ try $0.place(of: chunk.id) }),
             let bytes = try? volume.packs.read(chunk.id, at: ChunkLocation(place))
@@ -73,6 +73,6 @@ package final class LocalChunks {
 }
 
 extension Manifest {
-    /// The digest of its content form: what versions of equal contents have in common.
+    /// The digest of the manifest's content form, which is equal for versions with equal contents.
     package var digest: Digest { CutContent(self).digest }
 }

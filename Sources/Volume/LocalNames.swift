@@ -1,14 +1,15 @@
 import Model
 
-/// Which names stay local: temporary and lock files, which programs make beside documents while
-/// they work. They are files like any other, but never versions and never uploaded.
+/// Decides which names stay local: temporary and lock files that programs create beside documents
+/// while they work. They are ordinary files, but never become versions and are never uploaded.
 ///
-/// The patterns are of gitignore's kind. Some are built in; a file `.concordignore`
-/// at the volume's root adds to them and never deletes anything.
+/// The patterns have gitignore syntax. Some are built in; a file `.concordignore` at the volume's
+/// root
+/// adds to them and never deletes anything.
 package struct LocalNames: Sendable {
-    /// Patterns without a slash: they look at the last component only, so that a hot path can ask.
+    /// Patterns without a slash. They are compared with the last component only, which is fast.
     private var components: [Pattern] = []
-    /// Patterns with a slash: they look at the path from the root.
+    /// Patterns with a slash. They are compared with the path from the root.
     private var paths: [Pattern] = []
 
     package static let fileName = ".concordignore"
@@ -17,7 +18,7 @@ package struct LocalNames: Sendable {
         var name: NamePattern
         var negated: Bool
         var directoriesOnly: Bool
-        /// The built-in ones: a directory of such a name is like any other.
+        /// True for built-in patterns, which do not apply to directories.
         var filesOnly: Bool
     }
 
@@ -48,7 +49,7 @@ package struct LocalNames: Sendable {
         if name.looksAtPaths { paths.append(pattern) } else { components.append(pattern) }
     }
 
-    /// Whether a file of that name is local wherever it is.
+    /// Whether a file with this name is local in every directory.
     package func matches(_ name: UnsafeBufferPointer<UInt8>) -> Bool {
         var result = false
         for pattern in components where result == pattern.negated && !pattern.directoriesOnly {
@@ -57,14 +58,14 @@ package struct LocalNames: Sendable {
         return result
     }
 
-    /// Whether the place of a file matters, not its name alone.
+    /// Whether the path of a file matters in addition to its name.
     package var looksAtPaths: Bool { !paths.isEmpty }
 
     package func matches(_ name: Name) -> Bool {
         name.bytes.withUnsafeBufferPointer { matches($0) }
     }
 
-    /// Whether the ignore file names that directory, or that path: nothing below it is a version.
+    /// Whether a pattern matches this path. Nothing below a matching directory becomes a version.
     package func matches(path: [Name], isDirectory: Bool) -> Bool {
         guard let last = path.last else { return false }
         if !isDirectory, matches(last) { return true }

@@ -3,24 +3,25 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Which contents a save was made from, where its maker says so: those with this size and
-/// modification time. A draft bears it in an attribute until it takes the document's name. If the
-/// document has other contents by then, their maker's save is one that nobody has seen, and a
-/// conflict version (Design.md, promise 4).
+/// The contents that a save was made from, as the saving program states them: those with this size
+/// and
+/// modification time. A draft has it in an attribute until it takes the document's name. If the
+/// document has other contents by then, the program has not seen them, and they become a conflict
+/// version (Design.md, promise 4).
 package struct NamedBase: Hashable, Sendable {
     package static let attribute = "user.concord.base"
 
     package var size: Int64
     /// Nanoseconds since 1970.
     package var modified: Int64
-    /// Nobody asked for a merge with what was not seen: a person is to ask for it.
+    /// The unseen contents are merged only when a person asks for it (`ApartVersions`).
     package var isApart: Bool
 
     package init(size: Int64, modified: Int64, isApart: Bool = false) {
         (self.size, self.modified, self.isApart) = (size, modified, isApart)
     }
 
-    /// Takes it off a draft. Nil: it bears none.
+    /// Reads the attribute of a draft and removes it; nil if it has none.
     init?(takenOff name: UnsafePointer<CChar>, in directory: Int32) {
         guard
             let file = try? Descriptor(
@@ -28,7 +29,7 @@ package struct NamedBase: Hashable, Sendable {
             let value = try? extendedAttribute(NamedBase.attribute, of: file.raw)
         else { return nil }
         _ = cl_removexattr_fd(file.raw, NamedBase.attribute)
-        // The size, and the time in seconds and nanoseconds.
+        // The value is the size, then the time in seconds and nanoseconds, separated by spaces.
         let numbers = value.split(separator: UInt8(ascii: " ")).compactMap {
             Int(String(decoding: $0, as: UTF8.self))
         }

@@ -1,7 +1,7 @@
 import Model
 import Synchronization
 
-/// How soon the recorder looks at what happened, and who hears when it has.
+/// The debounce times of the recorder, and a callback for each of its transactions.
 final class Pace: Sendable {
     private struct State {
         var settle: Double
@@ -15,7 +15,8 @@ final class Pace: Sendable {
         state = Mutex(State(settle: settings.settleSeconds, patience: settings.patienceSeconds))
     }
 
-    /// Seconds without an event, and seconds in all, before the recorder begins to work.
+    /// The recorder begins to work after this many seconds without an event, or after
+    /// `patienceSeconds` in all.
     var settleSeconds: Double { state.withLock { $0.settle } }
     var patienceSeconds: Double { state.withLock { $0.patience } }
 
@@ -29,9 +30,11 @@ final class Pace: Sendable {
 }
 
 extension Volume {
-    /// Somebody waits for what programs save: the recorder is quicker, at the price of more
-    /// transactions, and calls `heard` after each, on its own thread; also when contents came or
-    /// went, on any. Nil: as before.
+    /// Makes the recorder quicker, at the price of more transactions, because a device waits for
+    /// what
+    /// programs save. `heard` is called after each transaction on the recorder's thread, and also
+    /// on
+    /// other threads when contents were downloaded or evicted. Nil restores the usual pace.
     package func hurry(_ heard: (@Sendable () -> Void)?) {
         recorder.pace.hear(heard)
         hydration.noted.set(heard)
@@ -44,7 +47,7 @@ extension Volume {
         recorder.wake()
     }
 
-    /// Versions are recorded as of that device from now on.
+    /// Sets the device that new versions are recorded for.
     package func record(asDevice id: Identifier, named name: String) throws(VolumeError) {
         try recorder.perform { recorder, _ in recorder.device = .init(id: id, name: name) }
     }

@@ -3,29 +3,30 @@ import Glibc
 import Model
 import SystemCalls
 
-/// What tells whether a package is as it was.
+/// Facts that show whether a package has changed.
 package struct PackageState: Sendable {
     package var inode: UInt64
     /// The newest change time of anything in it, nanoseconds since 1970.
     package var changed: Int64
-    /// A program has a file of it open for writing.
+    /// A program has a file of the package open for writing.
     package var isBusy: Bool
 }
 
 extension Volume {
-    /// Nil: no directory is there.
+    /// The state of the package at a path; nil if there is no directory.
     package func packageState(at path: [Name]) -> PackageState? {
         Volume.packageState(path, from: root, countsRoot: true)
     }
 
-    /// Of one that was put aside; moving it has changed only its own time.
+    /// The state of a package that was moved to `incoming/`. The move changes only the time of the
+    /// package's own directory, which is left out.
     package func incomingPackageState(_ name: String) -> PackageState? {
         Volume.packageState([Name(name)], from: incoming.directory, countsRoot: false)
     }
 
     package func inode(at path: [Name]) -> UInt64? { trace(at: path)?.inode }
 
-    /// Of what stands there; nil: nothing does.
+    /// The attributes of the item at a path; nil if there is none.
     package func trace(at path: [Name]) -> Trace? {
         guard let file = try? openBeneath(path, from: root, flags: O_PATH),
             let status = try? file.status()
@@ -48,7 +49,8 @@ extension Volume {
 }
 
 extension PackageState {
-    /// What cannot be looked at counts as being written.
+    /// Adds the contents of a directory. If something cannot be examined, the package counts as
+    /// busy.
     fileprivate mutating func add(_ directory: Int32) {
         var names: [Name] = []
         do throws(Errno) {
