@@ -5,13 +5,15 @@ import Journal
 import Model
 import SystemCalls
 
-/// Finds out whether the working tree, the journal and the chunks of a store belong together.
+/// Checks whether the working tree, the journal and the chunks of a store belong together.
 ///
 /// Each part has a mark (`PartMark`): the tree as an extended attribute, the journal as a value,
 /// the chunks as a file beside the packs. A part that is missing, of another store or older than
-/// the journal is refused, for what it lacks would count as deleted or as garbage. With `rebuilds`
-/// it is made again from what the other parts prove. A store without marks, from an earlier build,
-/// gets them.
+/// the journal is refused, because what it lacks would count as deleted or as garbage. With
+/// `rebuilds`
+/// it is rebuilt from what the other parts prove. A store without marks, from an earlier build,
+/// gets
+/// them.
 struct Parts {
     let store: Store
     let journal: Journal
@@ -21,14 +23,16 @@ struct Parts {
     private var state = State()
     private var sentences: [String] = []
 
-    /// What the journal knows of the parts.
+    /// The parts as the journal knows them.
     struct State {
         var mark: PartMark?
-        /// Not all parts may have the journal's mark yet: a crash, or a full disk.
+        /// The marking was not finished because of a crash or a full disk, so parts may lack the
+        /// mark.
         var isJoining = false
-        /// Whether the tree took its mark: not every file system has extended attributes.
+        /// Whether the tree could be marked. Not every file system has extended attributes.
         var isTreeMarked = false
-        /// Packs up to this number may hold what another journal knows: they are not removed.
+        /// Packs up to this number may hold chunks that another journal needs, so they are not
+        /// removed.
         var foreignPack: UInt32 = 0
 
         init() {}
@@ -42,7 +46,7 @@ struct Parts {
     }
 
     static let foreignPack = "packs.foreign"
-    /// Set when the tree has been made again, until the hub has been asked for everything anew.
+    /// Set from the rebuilding of the tree until the hub has been asked for everything again.
     static let rebuiltTree = "parts.rebuilt"
     /// The extended attribute of the tree that holds its mark.
     static let attribute = "user.concord.store"
@@ -55,9 +59,9 @@ struct Parts {
         self.rebuilds = rebuilds
     }
 
-    /// Refuses parts that do not belong together, or rebuilds them, and marks them all.
+    /// Refuses parts that do not belong together, or rebuilds them, and marks all parts.
     ///
-    /// - Returns: What was rebuilt and what else a person should know; a sentence each.
+    /// - Returns: Sentences for people: what was rebuilt, and what else they should know.
     /// - Throws: `.damaged` with a sentence that says what to put back; nothing was changed then.
     mutating func join() throws(VolumeError) -> [String] {
         state = try journal.read { try State($0) }
@@ -68,18 +72,18 @@ struct Parts {
         let isOlder = isJournalOlder(tree, chunks)
         if isOlder {
             sentences.append(
-                "The journal of \(store.path) is older than the other parts: it was put back, and "
-                    + "what was recorded since is taken from the working tree.")
+                "The journal of \(store.path) is older than the other parts: an old copy was put "
+                    + "back. Later changes are taken from the working tree.")
         }
         if isJournalNew, chunks != nil || !packs.packs().isEmpty {
             sentences.append(
-                "The journal of \(store.path) was missing and has been made again from the "
+                "The journal of \(store.path) was missing and has been rebuilt from the "
                     + "working tree. Earlier versions are not listed; the packs that hold them "
                     + "are kept.")
         }
         let areChunksForeign = try checkChunks(chunks, isJournalOlder: isOlder)
         if isJournalNew || isOlder || areChunksForeign {
-            // Nothing is added to packs that another journal may know.
+            // Chunks are never added to packs that another journal may need.
             try packs.endPack()
             state.foreignPack = max(state.foreignPack, packs.newestPack)
         }
@@ -104,7 +108,7 @@ struct Parts {
         return count > 0 ? PartMark(String(decoding: bytes[..<count], as: UTF8.self)) : nil
     }
 
-    /// A sentence; nil when the tree is the one that the journal knows.
+    /// A sentence that says what is wrong with the tree; nil if it belongs to the journal.
     private func faultOfTree(_ tree: PartMark?) -> String? {
         let path = store.path + "/tree"
         if store.isTreeNew { return Store.lostTree(store.path) }
@@ -127,7 +131,9 @@ struct Parts {
 
     // MARK: Journal and chunks
 
-    /// Marks of the same store, or of any where the journal has none yet.
+    /// Whether another part was in use later than the journal. A journal without a mark counts as
+    /// older
+    /// than any marked part.
     private func isJournalOlder(_ tree: PartMark?, _ chunks: PartMark?) -> Bool {
         guard !isJournalNew else { return false }
         guard let own = state.mark else { return chunks != nil || tree != nil }
@@ -136,7 +142,8 @@ struct Parts {
         }
     }
 
-    /// Packs that a journal put back knows are in the store again.
+    /// Takes packs out of quarantine that the journal, after an older copy was put back, needs
+    /// again.
     private func bringBackPacks() throws(VolumeError) {
         let aside = try packs.quarantinedPacks()
         guard !aside.isEmpty else { return }
@@ -150,9 +157,10 @@ struct Parts {
         }
     }
 
-    /// Compares the index with the packs where these are not those that the journal used last.
+    /// Checks the index of chunks against the packs if they are not those that the journal used
+    /// last.
     ///
-    /// - Returns: Whether the packs are not this journal's.
+    /// - Returns: Whether the packs belong to another store.
     private mutating func checkChunks(_ chunks: PartMark?, isJournalOlder: Bool)
         throws(VolumeError) -> Bool
     {
@@ -167,10 +175,13 @@ struct Parts {
         return isForeign
     }
 
-    /// Brings the index into agreement with what the packs hold.
+    /// Makes the index of chunks agree with the packs.
     ///
-    /// - Parameter mayLack: Else chunks that are nowhere are a reason to refuse. What a journal
-    ///   that was put back had in the tree may lie in a pack by now, too.
+    /// - Parameter mayLack: Whether missing chunks are accepted, as for a journal that was put
+    ///   back; they
+    ///   are an error otherwise. With it, all chunks of the packs are entered, because chunks that
+    ///   an old
+    ///   journal had in the tree may lie in a pack by now.
     private mutating func index(mayLack: Bool) throws(VolumeError) {
         var found: [Digest: ChunkLocation] = [:]
         _ = packs.scan { id, location in found[id] = location }
@@ -211,7 +222,7 @@ struct Parts {
 
     // MARK: Marks
 
-    /// First the journal, so that no other part is ever ahead of it.
+    /// Marks the journal first, so that no other part is ever ahead of it.
     private func mark(after known: [PartMark]) throws(VolumeError) {
         let last = known.map(\.opening).max() ?? 0
         let id = state.mark?.store ?? known.first?.store ?? .random()
@@ -230,7 +241,8 @@ struct Parts {
                 try t.set("parts.tree", to: isMarked ? "1" : nil)
             }
         } catch {
-            // A full disk is no reason not to mount: the marks come with the next opening.
+            // A full disk does not prevent mounting; the marks are written when the volume is
+            // opened next.
             guard error.code == .full, foreign == 0 else { throw error }
         }
     }
@@ -250,13 +262,12 @@ extension Store {
         "The working tree \(path)/tree is missing. Put it back; is its disk mounted?"
     }
 
-    /// Whether there is a journal at all. One that is missing beside a tree or chunks that had one
-    /// is refused: an empty one would take their past for garbage.
-    ///
-    /// - Returns: Whether a new one is to be made.
+    /// Whether a new journal must be created. A missing journal beside a tree or chunks that had
+    /// one is
+    /// refused, because an empty journal would turn their history into garbage.
     func needsJournal(rebuilds: Bool) throws(VolumeError) -> Bool {
         if size(journalPath) > 0 { return false }
-        // A healing that was killed between its two renames.
+        // `Volume+Healing` was killed between its two renames.
         if size(journalPath + ".fresh") > 0, Glibc.rename(journalPath + ".fresh", journalPath) == 0
         {
             return false
@@ -277,13 +288,13 @@ extension Store {
         for ending in ["", "-wal", "-shm"] where access(journalPath + ending, F_OK) == 0 {
             guard Glibc.rename(journalPath + ending, kept + ending) == 0 else {
                 throw VolumeError(
-                    .system, "What is left of the journal \(journalPath) cannot be moved aside.")
+                    .system, "The remains of the journal \(journalPath) cannot be moved aside.")
             }
         }
         return true
     }
 
-    /// Bytes; 0 for what is not there.
+    /// The size in bytes; 0 if there is no such file.
     private func size(_ path: String) -> Int64 {
         var status = stat()
         return cl_fstatat(AT_FDCWD, path, &status, 0) == 0 ? Int64(status.st_size) : 0

@@ -2,13 +2,19 @@ import CLinux
 import Glibc
 import Model
 
-/// A moment of the past as people write it.
+/// Parses a moment of the past as people write it.
 package enum PastTime {
-    /// Nanoseconds since 1970, of: `2026-11-21 14:03:07` and shorter forms (`2026-11-21 14:03`,
-    /// `2026-11-21`, which is its first moment), with a space or a T between, and `.` for `:` as in
-    /// the names of versions; `14:03`, which is the last time it was that late; `yesterday`, which
-    /// is its last moment; `90s`, `5min`, `3h`, `2d`, `1w` ago. All in this machine's time zone.
-    /// Nil for anything else.
+    /// Parses a moment and returns it in nanoseconds since 1970, or nil if it cannot be parsed. All
+    /// forms
+    /// are in this machine's time zone:
+    ///
+    /// - `2026-11-21 14:03:07` and `2026-11-21 14:03`; also with a `T` instead of the space, and
+    ///   with `.`
+    ///   for `:` as in the names of versions;
+    /// - `2026-11-21`, which is the first moment of that day;
+    /// - `14:03`, which is the last time that the clock showed this;
+    /// - `yesterday`, which is the last moment of that day;
+    /// - `90s`, `5min`, `3h`, `2d`, `1w`, which are ages.
     package static func parse(_ text: String, now: Int64 = cl_clock_realtime_ns()) -> Int64? {
         let text = text.lowercased()
         if let age = age(text) { return now - age }
@@ -76,7 +82,7 @@ package enum PastTime {
         (parts.tm_hour, parts.tm_min, parts.tm_sec) = clock
         parts.tm_isdst = -1
         let seconds = mktime(&parts)
-        // The 31st of a month that has 30 is none.
+        // mktime(3) turns the 31st of a month with 30 days into the 1st of the next.
         guard seconds >= 0, parts.tm_mday == date.2 else { return nil }
         return Timestamp(seconds: seconds).nanoseconds
     }

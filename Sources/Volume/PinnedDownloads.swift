@@ -3,14 +3,17 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// Downloads what is pinned and not here as soon as that is possible: what was refused for want of
-/// room, or without a hub, goes on by itself.
+/// Downloads pinned documents that are not on this device as soon as that is possible. Downloads
+/// that
+/// failed for want of space or of a hub are resumed by themselves.
 final class PinnedDownloads: Sendable {
     private let lookout = Lookout("pins")
     private let state = Mutex(State())
 
     private struct State {
-        /// What is not here, as of a count of the journal's transactions.
+        /// The pinned documents that are not here, and the journal's transaction count at which
+        /// they were
+        /// determined.
         var absent: (files: [(path: [Name], size: Int64)], transactions: Int)?
         var reason: String?
     }
@@ -25,10 +28,10 @@ final class PinnedDownloads: Sendable {
 
     func stop() { lookout.stop() }
 
-    /// Something was pinned or let go, or there is a hub to ask.
+    /// Called when pins have changed, or a hub is connected.
     func poke() { lookout.poke() }
 
-    /// What is waited for, for people; nil when all is here.
+    /// A sentence for people about what is still to be downloaded and why; nil if nothing is.
     var notice: String? {
         state.withLock { state in
             guard let files = state.absent?.files, !files.isEmpty, let reason = state.reason else {
@@ -36,17 +39,17 @@ final class PinnedDownloads: Sendable {
             }
             let bytes = files.reduce(0) { $0 + $1.size }
             let count = files.count == 1 ? "1 pinned document" : "\(files.count) pinned documents"
-            return "\(count) (\((bytes + (1 << 20) - 1) >> 20) MiB) to come to this device by "
-                + "themselves: \(reason)"
+            return "\(count) (\((bytes + (1 << 20) - 1) >> 20) MiB) will be downloaded "
+                + "automatically: \(reason)"
         }
     }
 
-    /// The number of seconds until the next look.
+    /// Downloads what is missing, and returns the number of seconds until the next check.
     private func look(_ volume: Volume) -> Double {
         do throws(VolumeError) {
             let files = try absent(volume)
             guard let next = files.first else {
-                // What comes later into a directory that is pinned is found then.
+                // This finds what is added to a pinned directory later.
                 return try volume.hasPins() ? 60 : 1e6
             }
             guard volume.hydration.remote != nil else {
@@ -54,7 +57,7 @@ final class PinnedDownloads: Sendable {
                 return 10
             }
             guard volume.room.has(next.size) else {
-                wait(for: "they wait for room; the rest of this disk is kept for programs.")
+                wait(for: "they wait for space; the rest of this disk is kept for programs.")
                 return 2
             }
             wait(for: "they are being downloaded.")
@@ -80,14 +83,14 @@ final class PinnedDownloads: Sendable {
 }
 
 extension Volume {
-    /// What is pinned and could not be had comes later, by itself.
+    /// Starts downloading pinned documents; what cannot be downloaded now is tried again later.
     package func downloadPinned() { pinned.poke() }
 
     func hasPins() throws(VolumeError) -> Bool {
         try journal.read { try $0.pins().contains { $0.isPinned } }
     }
 
-    /// What is pinned and not here.
+    /// The pinned documents that are not on this device.
     func absentPinned() throws(VolumeError) -> [(path: [Name], size: Int64)] {
         try absentDocuments { (key, _, reader) in try reader.isPinned(key) }
     }

@@ -1,9 +1,10 @@
 import Model
 
-/// A directory that is open, and a name in it: what the namespace verbs of a volume work on. Valid
-/// during one call.
+/// An open directory and a name in it, which the namespace verbs of a volume work on. Valid during
+/// one
+/// call.
 package struct Place {
-    /// O_PATH will do.
+    /// A descriptor of the directory; O_PATH is sufficient.
     package let descriptor: Int32
     package let inode: UInt64
     package let name: UnsafePointer<CChar>
@@ -17,14 +18,15 @@ package struct Place {
     package var spot: Spot { Spot(directory: inode, name: Name(cString: name)) }
 }
 
-/// What the mount knows of a file that the tree does not tell.
+/// Facts about a file that the mount knows and the tree does not show.
 package struct Traits: OptionSet, Sendable {
     package let rawValue: UInt8
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
-    /// Made under a temporary or lock file's name and never given another: nothing of it is worth
-    /// keeping.
+    /// The file was created under the name of a temporary or lock file and never had another: its
+    /// contents
+    /// need not be kept.
     package static let local = Traits(rawValue: 1)
-    /// Made by a program that still has it open for the first time: no save yet.
+    /// The program that created the file still has it open for the first time: it is no save yet.
     package static let unsaved = Traits(rawValue: 2)
 }

@@ -4,10 +4,11 @@ import Journal
 import Model
 import SystemCalls
 
-/// The last time that the machine stopped while the volume was open. A file system keeps a file's
-/// size apart from its contents: what was written shortly before and not synced may have its size
-/// on the disk and not one of its blocks. It reads as zeros then, which nobody wrote, and becomes
-/// no version.
+/// The last time that the machine stopped while the volume was open. A file system stores a file's
+/// size separately from its contents: a file that was written shortly before and not synced may
+/// have
+/// its size on the disk and none of its blocks. It then reads as zeros that no program wrote, which
+/// must not become a version.
 struct PowerLoss: Sendable {
     /// When the volume was opened again, in nanoseconds since 1970.
     let time: Int64
@@ -15,8 +16,9 @@ struct PowerLoss: Sendable {
     private static let bootKey = "boot"
     private static let timeKey = "power_loss"
 
-    /// The last one that the journal knows, or the one that it notes now. `wasClosed`: the volume
-    /// was closed in order.
+    /// Finds whether the machine has stopped since the volume was last open, and notes it in the
+    /// journal.
+    /// Returns the last such time. `wasClosed` says that the volume was closed properly.
     static func last(_ journal: Journal, wasClosed: Bool, _ clocks: MachineClocks)
         throws(VolumeError) -> PowerLoss?
     {
@@ -33,9 +35,11 @@ struct PowerLoss: Sendable {
         return found
     }
 
-    /// Whether a file has room on the disk and no block in it that was ever written, since before
-    /// the machine stopped. A sparse file has no room, and one that a program is writing has blocks
-    /// in memory.
+    /// Whether a file that was last modified before the machine stopped has allocated blocks and
+    /// none of
+    /// them was ever written. A sparse file has no allocated blocks, and a file that a program is
+    /// writing
+    /// has its blocks in memory.
     func destroyed(_ file: Int32, _ trace: Trace) -> Bool {
         guard trace.isFile, trace.size > 0, trace.modified < time else { return false }
         let extents = Extents.first(of: file)
@@ -43,8 +47,9 @@ struct PowerLoss: Sendable {
             && extents.allSatisfy { $0.flags & Extents.unwritten != 0 }
     }
 
-    /// Whether a loss of power destroyed a content in the stash. A copy that is whole has the
-    /// length that was noted with it, and no block that was allocated and never written.
+    /// Whether a loss of power destroyed a content in the stash. An intact copy has the length that
+    /// was
+    /// stored with it, and no block that was allocated and never written.
     func destroyed(_ entry: Stash.Entry, _ file: Int32, _ trace: Trace) -> Bool {
         switch entry.kind {
         case .displaced: return destroyed(file, trace)
@@ -56,7 +61,7 @@ struct PowerLoss: Sendable {
         }
     }
 
-    /// What FIEMAP says of a file (linux/fiemap.h); nothing where the file system has no answer.
+    /// A file's extents by FIEMAP (linux/fiemap.h); empty if the file system does not support it.
     private enum Extents {
         static let unwritten: UInt32 = 0x800
         private static let request: UInt = 0xc020_660b
@@ -79,7 +84,7 @@ struct PowerLoss: Sendable {
             var reserved: UInt32 = 0
         }
 
-        /// Up to 64 of them: a file with more has been written.
+        /// The extents, if there are fewer than 64; a file with more has certainly been written.
         static func first(of file: Int32) -> [Extent] {
             let count = 64
             let size = MemoryLayout<Header>.size + count * MemoryLayout<Extent>.stride
@@ -102,8 +107,10 @@ struct PowerLoss: Sendable {
 }
 
 extension Recorder {
-    /// Contents that a loss of power destroyed. What was moved aside before is recorded first; then
-    /// the document shows its last version again, if that can be read, else it has no new one.
+    /// Handles contents that a loss of power destroyed. Prior contents are recorded first. Then the
+    /// document shows its last version again, if all its chunks can be read; otherwise the document
+    /// stays
+    /// as it is, without a new version.
     func noteDestroyed(_ trace: Trace, in recording: inout Recording) throws(VolumeError) -> Bool {
         guard recording.work.formers.isEmpty else {
             recording.isLiveLeft = true
@@ -131,8 +138,9 @@ extension Recorder {
 }
 
 extension Volume {
-    /// Makes a placeholder of its last version out of a file whose contents a loss of power
-    /// destroyed. Where a program has it open, the recorder asks again later.
+    /// Turns a file whose contents a loss of power destroyed into a placeholder of its last
+    /// version. If a
+    /// program has it open, the recorder tries again later.
     func showLastVersion(ofDestroyed key: Int64) {
         do {
             let found = try journal.read { reader -> (Item, Version, [Name])? in
@@ -156,7 +164,7 @@ extension Volume {
                 reach the disk. It shows its version \(version.number) again.
                 """)
             recorder.isReady(key)
-        } catch { log.info("\(error) It is tried again.") }
+        } catch { log.info("\(error) This will be tried again.") }
     }
 
     private func replace(
@@ -166,7 +174,7 @@ extension Volume {
         guard let loss = recorder.powerLoss, now.inode == item.inode,
             AbsentMark(of: file) == nil, loss.destroyed(file, now),
             openFiles.current?(item.inode) != true, cl_probe_users(file) != -EAGAIN
-        else { throw VolumeError(.busy, "\(item.name) is just being used.") }
+        else { throw VolumeError(.busy, "\(item.name) is in use.") }
         do throws(Errno) {
             try Volume.mark(
                 absent: file, mark, size: version.size, modified: version.modified,

@@ -5,10 +5,10 @@ import Journal
 import Model
 import SystemCalls
 
-/// Writes a file's bytes, of these chunks in their order.
+/// Writes these chunks, in their order, to a file.
 package typealias Filling = ([ChunkReference], Int32) throws(VolumeError) -> Void
 
-/// Makes one thing in a directory beside the tree, with all that is known of it.
+/// Creates one item with all its attributes in a directory beside the tree.
 struct Preparing {
     let arrival: Arrival
     let directory: Int32
@@ -44,7 +44,7 @@ struct Preparing {
         }
     }
 
-    /// Mark and attributes of what was made.
+    /// Sets the arrival tag and the attributes.
     private func finish(_ file: Int32, mode: UInt16) throws(Errno) {
         try setAttributes(of: file)
         try arrival.mark.set(on: file)
@@ -71,7 +71,7 @@ struct Preparing {
 
     private func makeFile(_ name: Name, _ fill: Filling) throws {
         let file = try newFile(name, in: directory)
-        // Nothing was ever saved in it.
+        // The file is empty: nothing was ever saved in it.
         guard let version = arrival.version else {
             return try finish(file.raw, mode: arrival.mode ?? 0o644)
         }
@@ -95,10 +95,10 @@ struct Preparing {
         try AbsentMark.restore(version.modified, of: file.raw)
     }
 
-    /// Zeros at the end were not written.
+    /// Sets the length, because zeros at the end are not written.
     private func setLength(of file: Int32, _ size: UInt64, _ chunks: [ChunkReference]) throws {
         guard chunks.reduce(0, { $0 &+ UInt64($1.length) }) == size else {
-            throw VolumeError(.damaged, "A file from the hub has another size than it should.")
+            throw VolumeError(.damaged, "A file from the hub has a wrong size.")
         }
         try check(cl_ftruncate(file, Int64(clamping: size)))
     }
@@ -111,8 +111,9 @@ struct Preparing {
         try makeDirectory(name, in: directory)
         let root = try openBeneath([name], from: directory, flags: O_PATH | O_DIRECTORY)
         for entry in manifest.entries { try make(entry, of: version, in: root.raw, fill) }
-        // What is made in a directory moves its times, and one that may not be written takes
-        // nothing more.
+        // Attributes of directories are set last: creating an entry changes a directory's times,
+        // and a
+        // read-only directory accepts no entries.
         for entry in manifest.entries.reversed() where entry.kind == .directory {
             let made = try openBeneath(entry.names, from: root.raw, flags: O_PATH | O_DIRECTORY)
             try IncomingAttributes(mode: entry.mode).apply(to: made.raw)
@@ -129,7 +130,7 @@ struct Preparing {
         guard let name = names.last, names.allSatisfy(\.isSafe),
             entry.path.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false).count
                 == names.count
-        else { throw VolumeError(.invalid, "A package from the hub has a name that is none.") }
+        else { throw VolumeError(.invalid, "A package from the hub has an invalid file name.") }
         let parent = try openBeneath(names.dropLast(), from: root, flags: O_PATH | O_DIRECTORY)
         switch entry.kind {
         case .directory: try makeDirectory(name, in: parent.raw)

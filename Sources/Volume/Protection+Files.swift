@@ -4,9 +4,11 @@ import Journal
 import Model
 import SystemCalls
 
-// Protections as the tree's files have them.
+// Reads and sets the protection of files in the tree.
 extension Protection {
-    /// That of an open file, by any descriptor, O_PATH too. What cannot be read is for root alone.
+    /// Reads the protection of a file by any descriptor, O_PATH too. If it cannot be read, only
+    /// root is
+    /// admitted.
     init(of file: Int32) {
         var status = stat()
         guard cl_fstat(file, &status) >= 0 else {
@@ -18,19 +20,20 @@ extension Protection {
             accessList = try extendedAttribute(Protection.accessListName, of: file)
         } catch {
             guard error.code != ENODATA, error.code != EOPNOTSUPP else { return }
-            // There is a list, and it is not known whom it lets in.
+            // There is a list that cannot be read, so only the owner is admitted.
             self = ownersAlone
         }
     }
 
-    /// Of something without an access control list.
+    /// The protection of a file without an access control list.
     package init(_ status: stat) {
         self.init(
             owner: status.st_uid, group: status.st_gid, mode: UInt16(status.st_mode & 0o7777))
     }
 
-    /// Protects a copy like its original: until it is recorded, nothing else says whose it is. Only
-    /// root can give files away.
+    /// Protects a copy like its original, because nothing else says who owns it until it is
+    /// recorded. Only
+    /// root can change owners.
     func apply(to copy: Int32) {
         if geteuid() == 0 { _ = cl_chown_fd(copy, owner, group) }
         _ = cl_chmod_fd(copy, mode_t(mode))
@@ -40,8 +43,8 @@ extension Protection {
 }
 
 extension Volume {
-    /// How a document is protected now; of a deleted one, how its directory is, for the directory's
-    /// owner alone.
+    /// The protection of a document. For a deleted document it is that of its directory, for the
+    /// directory's owner alone.
     func protection(of item: Item, _ reader: Reader) throws -> Protection {
         guard item.parent != 0, let directory = try reader.path(of: item.parent),
             let above = try? openBeneath(directory, from: root, flags: O_PATH | O_DIRECTORY)
@@ -58,13 +61,13 @@ extension Volume {
 }
 
 extension DocumentHistory {
-    /// Only what a user may know of.
+    /// The versions that a user may see.
     package func visible(to user: Onlooker) -> DocumentHistory {
         if user.isRoot { return self }
         return with(versions.indices.filter { versions[$0].isVisible(to: user, of: protection) })
     }
 
-    /// Only those versions.
+    /// The history with only these versions.
     package func with(_ indices: [Int]) -> DocumentHistory {
         var history = self
         history.versions = indices.map { versions[$0] }
@@ -74,7 +77,7 @@ extension DocumentHistory {
 }
 
 extension Recorder {
-    /// How the file of an item is protected; nil where the tree has another one by now.
+    /// The protection of an item's file; nil if the tree has another file by now.
     func protection(of item: Item, _ t: Reader) throws -> Protection? {
         guard item.deleted == nil, let directory = try t.path(of: item.parent),
             let file = try? openBeneath(directory + [item.name], from: tree, flags: O_PATH),

@@ -1,17 +1,17 @@
-/// The time at which an inode changed, and an earlier one that programs are told as long as it
-/// stays: bytes that come or go are no change.
+/// The change time of an inode, and an earlier one that programs are shown while the inode keeps
+/// it,
+/// because filling and eviction are no changes.
 struct ChangeTime: Sendable {
     /// Nanoseconds since 1970.
     var actual: Int64
     var told: Int64
 }
 
-/// How far ahead of a reader bytes are fetched: nothing at first, then as much as it has read in a
-/// row.
+/// Decides how far to read ahead: nothing at first, then as much as was read sequentially.
 struct ReadAhead: Sendable {
     private static let least: Int64 = 1 << 19
     private static let most: Int64 = 32 << 20
-    /// The kernel's own reading ahead comes out of order by so much.
+    /// The kernel's own read-ahead arrives out of order within this distance.
     private static let slack: Int64 = 1 << 20
     private var start: Int64 = 0
     private var end: Int64 = 0

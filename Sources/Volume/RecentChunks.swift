@@ -1,16 +1,17 @@
 import Model
 import Synchronization
 
-/// The chunks that were read last, for reads that come in pieces smaller than a chunk. One for all
-/// versions of a volume, so that it costs the same however many of them programs have looked at.
+/// A cache of the chunks that were read last, for reads smaller than a chunk. All versions of a
+/// volume
+/// share it, so its size does not grow with the number of open versions.
 final class RecentChunks: Sendable {
     private struct State {
-        /// The oldest first.
+        /// Least recently used first.
         var chunks: [(id: Digest, bytes: [UInt8])] = []
         var size = 0
     }
 
-    /// Bytes; four of the largest chunks.
+    /// In bytes: four of the largest chunks.
     private static let sizeMax = 16 << 20
     private let state = Mutex(State())
 

@@ -1,10 +1,13 @@
 import Journal
 import Model
 
-// Placeholders: what is not here is neither cut nor kept, and is no change.
+// Placeholders are neither cut nor moved aside, and filling them is no change.
 extension Recorder {
-    /// Whoever the mark names shows that version. Another document has the inode when it was linked
-    /// or moved aside: it has no version of its own until the bytes are here, which are fetched.
+    /// Notes that the document is a placeholder of its current version. If the mark names another
+    /// document,
+    /// because the inode was linked or moved, this document has no version of its own until the
+    /// bytes have
+    /// been fetched.
     func noteAbsent(_ found: AbsentLive, in recording: inout Recording) {
         guard found.mark.item == recording.item.id, found.mark.version == recording.item.current
         else {
@@ -23,7 +26,7 @@ extension Recorder {
     func commitAbsence(_ recording: Recording, _ t: Transaction) throws {
         let key = recording.item.key
         if let absent = recording.absent {
-            // What becomes whole from here on is noted after this.
+            // If the file becomes complete from here on, that is noted after this transaction.
             guard absent.isStill else { return }
             try t.setAbsent(key, version: absent.mark.version)
         } else if !recording.isLiveLeft {
@@ -31,7 +34,7 @@ extension Recorder {
         }
     }
 
-    /// Chunks of an item's versions that the hub has, or one that the volume was signed in to.
+    /// The chunks of an item's versions that the present hub or an earlier one has had.
     func onHub(_ key: Int64) throws(VolumeError) -> Set<Digest> {
         try look { reader in
             var chunks: Set<Digest> = []
@@ -45,10 +48,10 @@ extension Recorder {
 }
 
 extension Volume {
-    /// Somebody who must not wait for the network asks again where he may.
-    static let notHere = VolumeError(.offline, "The bytes are not on this device.")
+    /// Thrown to a caller that must not wait for the network. It asks again on a thread that may.
+    static let notHere = VolumeError(.offline, "The contents are not on this device.")
 
-    /// A chunk that a version of the item has that is on the hub; nil when there is none such.
+    /// Fetches a chunk from the hub; nil if no version of the item that the hub has contains it.
     func remoteBytes(of chunk: ChunkReference, item key: Int64, locally: Bool) throws(VolumeError)
         -> [UInt8]?
     {
@@ -72,6 +75,6 @@ extension Volume {
             if let found { return found }
         }
         throw VolumeError(
-            .damaged, "The hub gives other bytes than those of chunk \(chunk.id).")
+            .damaged, "The hub sends bytes that are not those of chunk \(chunk.id).")
     }
 }

@@ -4,36 +4,37 @@ import Journal
 import Model
 import SystemCalls
 
-/// Something that was made for the hub and is in the tree now.
+/// A change from the hub that is in the tree now and is about to be noted in the journal.
 struct Adoption {
     var mark: Mark
     var arrival: Arrival
     var parent: Int64
     var name: Name
-    /// As the tree has it now; nil: not at that name any more.
+    /// Its attributes now; nil if it no longer has that name.
     var now: Trace?
-    /// As it was put there.
+    /// Its attributes when it was put into the tree.
     var trace: Trace
     var attributes: AttributeList?
-    /// Where it lies, if it still has its mark; the mark is removed after the transaction.
+    /// Its path if it still has its arrival tag, which is removed after the transaction.
     var marked: [Name]?
 
     var isMarkedFile: Bool { marked != nil && trace.isFile }
 }
 
-/// A file or directory that a transaction has adopted and that still has its mark.
+/// A file or directory that a transaction has adopted and that still has its arrival tag.
 struct MarkedFile {
     var key: Int64
     var path: [Name]
-    /// As the transaction saw it.
+    /// Its attributes as the transaction read them.
     var trace: Trace
 }
 
-// What the hub's changes have put into the tree becomes what the hub says it is: the same item, the
-// same version. So nothing comes of it that would have to be sent.
+// Adoption: what a change from the hub has put into the tree gets the item and version that the hub
+// says it is. It is therefore no local change, and nothing is sent.
 extension Recorder {
-    /// Something came out of `Incoming`. False: nobody knows what for, so it is as anything that
-    /// comes into the volume.
+    /// Handles a rename out of `incoming/`. Returns false if its purpose is unknown; it is then
+    /// handled like
+    /// any new file.
     func arrived(_ move: Move, _ t: Transaction) throws -> Bool {
         if move.from.directory == incoming.inode,
             let mark = Incoming.mark(ofReturning: move.from.name)
@@ -46,7 +47,7 @@ extension Recorder {
         if let known = try t.item(id: mark.item), known.deleted == nil, known.parent == parent,
             known.name == move.to.name, known.inode == move.trace.inode
         {
-            // The scan was here before the event.
+            // The scan has seen this before the event.
             try bequeath(move.stash, inode: move.replaced?.inode ?? 0, to: [known])
             return true
         }
@@ -56,7 +57,7 @@ extension Recorder {
         return try adopt(adoption, displacing: move.replaced, to: move.stash, t)
     }
 
-    /// What the scan found, if it has a mark that is not history.
+    /// Handles an item that the scan found, if it has an arrival tag that was not adopted before.
     func arrived(
         _ trace: Trace, named name: Name, in parent: Int64, at file: Int32, _ t: Transaction
     )
@@ -69,15 +70,18 @@ extension Recorder {
             known.parent == parent, known.name == name,
             try t.item(ofVersion: mark.version) == known.key
         {
-            // Adopted before; what was done to it since is to be seen by its contents. It has its
-            // mark when the daemon was killed between the transaction and the mark's removal.
+            // It was adopted before, and later changes show in its contents. It still has its tag
+            // if the daemon
+            // was killed between the transaction and the removal of the tag.
             if absent == nil { Mark.remove(from: file) }
             return false
         }
         if let target = try t.item(parent: parent, name: name), target.id != mark.item,
             target.inode == trace.inode, target.latest > 0
         {
-            // Known as this document's, to whose name it was moved while nobody watched.
+            // The inode is known as that of the target, to whose name it was moved while the volume
+            // was not
+            // mounted.
             return false
         }
         guard let adoption = try adoption(of: mark, trace, named: name, in: parent, t) else {
@@ -125,7 +129,7 @@ extension Recorder {
             attributes: attributes, marked: marked)
     }
 
-    /// False: the item is alive somewhere else, so this is a new one.
+    /// Returns false if the item exists elsewhere; this is a new item then.
     private func adopt(
         _ adoption: Adoption, displacing replaced: Trace?, to stash: String?, _ t: Transaction
     ) throws -> Bool {
@@ -136,7 +140,7 @@ extension Recorder {
             if target.inode != adoption.trace.inode || target.latest > 0 {
                 try bequeath(stash, inode: replaced?.inode ?? 0, to: [target])
             }
-            // Else the scan was here before the event.
+            // Otherwise the scan has seen this before the event.
             try vanish(target, t)
         } else if let target, target.kind == .file {
             try supersede(target, replaced, stash)
@@ -163,8 +167,9 @@ extension Recorder {
         return true
     }
 
-    /// What the document held until now is its past; what nobody has recorded of that was based on
-    /// what was current then, and is a conflict.
+    /// The document's present contents become prior contents. Those that are not recorded were
+    /// based on the
+    /// version that was current until now, and become conflict versions.
     func supersede(_ item: Item, _ replaced: Trace?, _ stash: String?) throws {
         if let stash {
             try bequeath(stash, inode: replaced?.inode ?? item.inode, to: [item])
@@ -192,14 +197,15 @@ extension Recorder {
         item.size = UInt64(max(0, trace.size))
         item.modified = trace.modified
         if !trace.isSymlink { item.mode = trace.permissions }
-        // What the file system did not take stays agreed on, and is tried again.
+        // Attributes that the file system did not accept stay noted as lacking, and are tried
+        // again.
         if let attributes = adoption.attributes {
             item.attributes = attributes.lacking(of: adoption.arrival.attributes).encoded
         }
-        // Where a program has changed it since, that is a save of its own.
+        // If a program has changed the file since, that is a save of its own.
         let isSame =
             trace.size == adoption.trace.size && trace.modified == adoption.trace.modified
-        // The removal of its mark changes a file's change time: `removeMarks` notes the new one.
+        // Removing the tag changes a file's change time; `removeMarks` notes the new one.
         let isSettled = adoption.now != nil && isSame && !adoption.isMarkedFile
         item.changed = isSettled ? max(1, trace.changed) : 0
     }
@@ -211,7 +217,7 @@ extension Recorder {
         if let old = item.current, old != version.id, try t.version(id: old) != nil {
             try t.setKind(old, .history)
         }
-        // It is of the document here; its mode is the one that it was sent with.
+        // The owner and lists are those of the document here; the mode is the one that was sent.
         version.protection = try protection(of: item, t)
         if let (owner, known) = try t.version(id: version.id) {
             guard owner == item.key else { return }
@@ -237,7 +243,7 @@ extension Recorder {
         }
     }
 
-    /// Those that are conflict versions still.
+    /// Resolves those of the named versions that are still conflict versions.
     private func end(
         _ settled: [Identifier], of item: Item, before: Identifier?, _ t: Transaction
     ) throws {
@@ -272,9 +278,11 @@ extension Recorder {
         memory.adopted = []
     }
 
-    /// Takes the marks from what the last transaction has adopted, and notes the change times of
-    /// the files after it. Not in that transaction: a daemon that is killed before the commit must
-    /// find the marks again, or what has arrived would become new items.
+    /// Removes the arrival tags of what the last transaction has adopted, and notes the resulting
+    /// change
+    /// times. This is done after the commit: a daemon that is killed before it must find the tags
+    /// again, or
+    /// the arrivals would become new items.
     func removeMarks() {
         let marked = memory.marked
         guard !marked.isEmpty else { return }
@@ -284,9 +292,9 @@ extension Recorder {
                 for file in marked { try removeMark(of: file, t) }
             }
         } catch {
-            // Their contents will say what they are.
+            // Their contents will be compared instead.
             for file in marked { touchFile(file) }
-            log.warning("the change times of what has arrived could not be noted: \(error)")
+            log.warning("The change times of arrived files could not be noted: \(error)")
         }
     }
 
@@ -312,8 +320,9 @@ extension Recorder {
 
     // MARK: Packages
 
-    /// A package that the hub has removed was put aside. Its files keep being known as its own
-    /// until they are moved to the stash, one by one.
+    /// Handles a package that was put aside because the hub has removed it. Its files stay known as
+    /// the
+    /// package's own until they are moved to the stash, one by one.
     func putAside(_ move: Move, _ t: Transaction) throws -> Bool {
         guard move.to.directory == incoming.inode, move.trace.isDirectory,
             case .directory(let parent) = try location(of: move.from.directory, t),
@@ -325,7 +334,7 @@ extension Recorder {
         return true
     }
 
-    /// It was put back: a program had written to it at the last moment.
+    /// Handles a package that was put back because a program had written to it at the last moment.
     private func returned(_ mark: Mark, _ move: Move, _ t: Transaction) throws -> Bool {
         guard case .directory(let parent) = try location(of: move.to.directory, t),
             var item = try t.item(id: mark.item), item.kind == .package, item.deleted != nil,
@@ -345,8 +354,9 @@ extension Recorder {
         return true
     }
 
-    /// A package and what was prepared have changed places: what it was until now goes to the
-    /// stash, file by file, when it is removed there.
+    /// Handles the exchange of a package with a prepared one. The files of the old one go to the
+    /// stash, one
+    /// by one, when they are removed from `incoming/`.
     func arrived(
         exchanging old: Trace, at spot: Spot, with new: Trace, from name: Name, _ t: Transaction
     ) throws -> Bool {
@@ -359,12 +369,12 @@ extension Recorder {
         guard let mark = Incoming.mark(of: name), mark.item == item.id,
             let adoption = try adoption(of: mark, new, named: spot.name, in: parent, t)
         else { return false }
-        // Its files keep being known as the package's until they are removed.
+        // Its files stay known as the package's until they are removed.
         needPackage(item, at: .package(item.key, []))
         return try adopt(adoption, displacing: nil, to: nil, t)
     }
 
-    /// A program had changed the package at the last moment, so it came back.
+    /// Undoes an exchange: a program had changed the package at the last moment.
     private func takeBack(_ item: Item, _ mark: Mark, _ trace: Trace, _ t: Transaction) throws
         -> Bool
     {
@@ -390,8 +400,9 @@ extension Recorder {
 }
 
 extension Recorder {
-    /// Packages that were put aside when the last daemon was killed: the applier would have removed
-    /// them, and so put their files into the stash.
+    /// Moves the files of packages that were put aside when the last daemon was killed to the
+    /// stash, as the
+    /// applier would have done by removing them.
     func recoverIncoming() {
         for name in displaced {
             let found = Incoming.mark(of: name) ?? Incoming.mark(ofReturning: name)
@@ -406,7 +417,8 @@ extension Recorder {
                 incoming.remove(name)
             } catch {
                 tell(
-                    "incoming", "A package that was replaced lies in incoming/\(name): \(error).")
+                    "incoming",
+                    "A replaced package in incoming/\(name) cannot be recorded: \(error).")
             }
         }
     }

@@ -6,7 +6,7 @@ import SystemCalls
 
 // Permission bits and extended attributes, as the tree has them.
 extension Recorder {
-    /// By any descriptor, O_PATH too.
+    /// The attributes of a file that are synchronized; by any descriptor, O_PATH too.
     func attributes(of file: Int32) -> AttributeList {
         var names = [CChar](repeating: 0, count: 1024)
         var length = cl_listxattr_fd(file, &names, names.count)
@@ -26,7 +26,7 @@ extension Recorder {
         Name(bytes: name).withCString { try? extendedAttribute($0, of: file) }
     }
 
-    /// A program has changed an inode's mode, attributes or times.
+    /// Handles a change of an inode's mode, attributes or times.
     func attributesChanged(_ inode: UInt64, _ t: Transaction) throws {
         for item in try t.items(inode: inode) where item.hasAttributes || item.kind == .symlink {
             guard let path = try t.path(of: item.key),
@@ -43,16 +43,17 @@ extension Recorder {
             try protectCurrent(of: item, file.raw, now, t)
             if item.kind == .file, item.changed != 0, memory.works[item.key] == nil {
                 let isSame = item.size == UInt64(now.size) && item.modified == now.modified
-                // Times were set, or it is written to just now: its contents tell.
+                // Either times were set or the file is being written; its contents will be
+                // compared.
                 changed.changed = isSame ? max(1, now.changed) : 0
             }
             if changed != item { try t.update(changed) }
-            // A recording that is under way has read the old ones.
+            // A recording that is running has read the old attributes.
             if changed.changed == 0 || memory.works[item.key] != nil { touch(item.key) }
         }
     }
 
-    /// While nothing else is to be recorded, the current version is what the file shows.
+    /// Updates the protection of the current version, if the file has no unrecorded changes.
     private func protectCurrent(of item: Item, _ file: Int32, _ now: Trace, _ t: Transaction)
         throws
     {
@@ -67,8 +68,9 @@ extension Recorder {
         }
     }
 
-    /// A renaming moves the change time and nothing else: what is recorded still is. Not after a
-    /// restart, when it may have been changed since while nobody watched.
+    /// Notes the change time after a rename, which changes nothing else. After a restart the file
+    /// may have
+    /// been changed in the meantime, so nothing is assumed then.
     func refresh(_ item: Item, _ t: Transaction) throws {
         guard !isReplaying, item.changed != 0, memory.works[item.key] == nil,
             let path = try t.path(of: item.key),
@@ -83,12 +85,12 @@ extension Recorder {
 
     func note(attributes: AttributeList, _ trace: Trace, on item: inout Item) {
         item.mode = trace.permissions
-        // An attribute that the file system did not take has not been removed by a program.
+        // An attribute that the file system did not accept was not removed by a program.
         let missing = AttributeList(encoded: item.attributes)?.lacking ?? AttributeList()
         item.attributes = attributes.lacking(of: missing).encoded
     }
 
-    /// Tries once more to give files what their file system did not take.
+    /// Tries again to set attributes that the file system did not accept.
     func retryAttributes() throws {
         let keys = try journal.read { reader in
             var keys: [Int64] = []
@@ -124,10 +126,10 @@ extension Recorder {
 }
 
 extension Item {
-    /// Symlinks and special files have none that travel.
+    /// Symlinks and special files have no attributes that are synchronized.
     var hasAttributes: Bool { kind == .file || kind == .directory || kind == .package }
 
-    /// Of a symlink, what tells whether it still points to where it did.
+    /// Notes the size and time of a symlink, which show whether its target has changed.
     mutating func show(link trace: Trace) {
         guard kind == .symlink, trace.isSymlink else { return }
         size = UInt64(max(0, trace.size))

@@ -5,13 +5,13 @@ import Journal
 import Model
 import SystemCalls
 
-/// What the tree holds of a document, cut while nobody changed it.
+/// The present contents of a document in the tree, cut while no program changed them.
 final class LiveFile {
     let descriptor: Descriptor
     let trace: Trace
     let owner: UInt32
     let cut: CutContent
-    /// A program may write to it at any moment, without being seen.
+    /// A program has the file open or mapped for writing and may change it at any moment, unseen.
     let isHeld: Bool
 
     init(
@@ -28,14 +28,14 @@ final class LiveFile {
     var content: FileContent { FileContent(descriptor: descriptor.raw) }
 }
 
-/// What one of its former contents was, cut.
+/// A prior content of a document, cut into chunks.
 final class CutFormer {
     let former: Former
     let descriptor: Descriptor
     let trace: Trace
     let cut: CutContent
     let source: AnySource
-    /// What the source reads through, kept open as long.
+    /// The content through which `source` reads, kept open with it.
     private let base: CutFormer?
 
     init(
@@ -67,9 +67,9 @@ final class CutFormer {
     var size: Int64 { trace.size }
 }
 
-/// A whole file, or old blocks over one.
+/// A whole file, or pre-images over one.
 indirect enum AnySource: ContentSource {
-    /// Nobody has it any more.
+    /// The bytes no longer exist.
     case nothing
     case file(FileContent)
     case overlay(OverlayContent)
@@ -96,17 +96,17 @@ enum Live {
     case found(LiveFile)
     /// A program has it open or mapped for writing, or changed it while it was read.
     case busy
-    /// A database whose log beside it, of that name, holds changes that it does not have.
+    /// A database whose log, with this name, holds changes that the database does not have.
     case logged(Name)
-    /// Its name shows something else: an event about that is on its way.
+    /// The name shows something else; an event about that is still to come.
     case gone
-    /// A placeholder: its bytes are on the hub.
+    /// A placeholder, whose bytes are at the hub.
     case absent(AbsentLive)
-    /// A loss of power left its size, and none of its contents.
+    /// A file of which a loss of power left the size but none of the contents.
     case destroyed(Trace)
 }
 
-/// A placeholder in the tree, as it was found.
+/// A placeholder that was found in the tree.
 final class AbsentLive {
     let descriptor: Descriptor
     let mark: AbsentMark
@@ -114,14 +114,14 @@ final class AbsentLive {
 
     init(_ descriptor: consuming Descriptor, _ mark: AbsentMark, _ trace: Trace) {
         var trace = trace
-        // While it is being filled its own time is not to be believed.
+        // While the file is being filled, its own modification time is wrong.
         trace.modified = AbsentMark.modified(ofFilling: descriptor.raw) ?? trace.modified
         self.descriptor = descriptor
         self.mark = mark
         self.trace = trace
     }
 
-    /// It may have become whole since.
+    /// Whether it is still a placeholder; it may have been filled since.
     var isStill: Bool { AbsentMark(of: descriptor.raw, size: trace.size) == mark }
 }
 
@@ -159,7 +159,8 @@ extension Recorder {
             return .absent(AbsentLive(descriptor, mark, trace))
         }
         guard trace.size <= PackStore.Limits.contentBytes else { throw tooLarge(path) }
-        // A mapping outlives close(2) without anybody telling: the lease says whether one is there.
+        // A writable mapping outlives close(2) unseen; a lease on the file shows whether there is
+        // one.
         let isProbed = cl_probe_writers(descriptor.raw) == -EAGAIN
         let isHeld = isProbed || work.isWriting
         if isHeld, item.changed != 0 || !isAsOpened(trace, work) { return .busy }
@@ -168,15 +169,16 @@ extension Recorder {
         var cut: [ChunkReference]?
         if trace.size > settings.largeBytes {
             if isParting { return .busy }
-            // Who asks does not wait for its turn.
+            // A caller waits for the document, so it does not pause.
             let isUrgent = work.since == 0
             cut = try large.chunks(of: descriptor.raw, trace, isUrgent: isUrgent) {
                 [weak self, key = item.key] in self?.isReady(key)
             }
             guard cut != nil else { return .busy }
         }
-        // What is recorded is on the disk first; and clean pages make a later store through a
-        // mapping change the times.
+        // Contents are synced before they are recorded. With clean pages, a later store through a
+        // mapping also
+        // changes the times.
         if syncs || isHeld, cut == nil, cl_fsync(descriptor.raw, 0) < 0 {
             throw VolumeError(.system, "\(path.shown) cannot be synced to the disk.")
         }
@@ -190,9 +192,9 @@ extension Recorder {
                 descriptor, trace, owner: status.st_uid, CutContent(manifest), isHeld: isHeld))
     }
 
-    /// Whether a program has opened it for writing and changed nothing yet: office programs do so
-    /// as soon as they have saved, and hold it open from then on. It is a save, then, if it has not
-    /// been recorded.
+    /// Whether a program has opened the file for writing and has not changed it yet: office
+    /// programs reopen
+    /// a document as soon as they have saved it. Unrecorded contents are a save then.
     private func isAsOpened(_ trace: Trace, _ work: Work) -> Bool {
         guard trace.size <= settings.largeBytes, let last = work.formers.last,
             let entry = last.entry, entry.kind != .displaced,
@@ -204,11 +206,12 @@ extension Recorder {
     private func tooLarge(_ path: [Name]) -> VolumeError {
         VolumeError(
             .invalid,
-            "\(path.shown) is larger than \(PackStore.Limits.contentBytes) bytes, so what it holds "
-                + "now becomes no version and is not sent.")
+            "\(path.shown) is larger than \(PackStore.Limits.contentBytes) bytes, so its present "
+                + "contents become no version and are not sent.")
     }
 
-    /// A file that has several names is cut once for all that are recorded together.
+    /// Cuts a file; one with several names is cut once for all documents that are recorded
+    /// together.
     func cutLinked(_ file: Int32, _ trace: Trace) throws(VolumeError) -> [ChunkReference] {
         if let last = lastCut, !last.trace.differs(from: trace) { return last.chunks }
         let chunks = try cutFile(file, size: trace.size) { (_, _) throws(VolumeError) in

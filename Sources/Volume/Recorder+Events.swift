@@ -4,14 +4,14 @@ import Logging
 import Model
 import SystemCalls
 
-// What each event means for the documents: which one a name, an inode or a moved-aside content
-// belongs to.
+// Event processing: decides to which document a name, an inode and a moved-aside content belong.
 extension Recorder {
-    /// Events of one transaction: what it changes is kept in memory until it ends.
+    /// How many events one transaction processes; its changes are kept in memory until it ends.
     private static let eventsMax = 10_000
 
-    /// Understands events in their order, in one transaction, until one of them makes a scan
-    /// necessary or the time for parting is over. The others stay in the log.
+    /// Processes events in their order, in one transaction, until one of them requires a scan or
+    /// the time
+    /// for the last work is over. The remaining events stay in the log.
     func applyBacklog() {
         guard !backlog.isEmpty, memory.scan == nil, !isOverdue else { return }
         var done = 0
@@ -40,10 +40,12 @@ extension Recorder {
         forgetOldTombstones()
     }
 
-    /// A full disk is waited for. Anything else must not stop all that comes after it: the event at
-    /// fault is left out, and the tree, which is always right, compared anew.
+    /// Handles a failed transaction. A full disk is waited for. Any other failure must not block
+    /// all later
+    /// events: the event at fault is skipped, and the whole tree is compared with the journal
+    /// again.
     private func failed(_ error: VolumeError) {
-        tell("journal", "Changes could not be noted in the journal: \(error)")
+        tell("journal", "Changes cannot be written to the journal: \(error)")
         guard error.code != .full, error.code != .busy else {
             pause(seconds: settings.retrySeconds)
             return
@@ -57,7 +59,7 @@ extension Recorder {
             } catch {
                 guard error.code != .full, error.code != .busy else { return }
                 log.error(
-                    "An event could not be understood and is left out: \(error) \(noted.event)")
+                    "An event cannot be processed and is skipped: \(error) \(noted.event)")
                 memory.locations.removeAll()
                 memory.scan = wholeScan()
             }
@@ -122,7 +124,7 @@ extension Recorder {
         }
     }
 
-    /// What a directory is.
+    /// The role of a directory.
     func location(of inode: UInt64, _ t: Reader) throws -> Location {
         if let known = memory.locations[inode] { return known }
         for item in try t.items(inode: inode) {
@@ -144,7 +146,7 @@ extension Recorder {
         return ignoreFile.current.matches(path: path, isDirectory: true)
     }
 
-    /// Whether a file of that name is no document there.
+    /// Whether a file with this name in this directory is local and no document.
     func isLocal(_ name: Name, in parent: Int64, _ t: Reader) throws -> Bool {
         let names = ignoreFile.current
         if names.matches(name) { return true }
@@ -181,20 +183,22 @@ extension Recorder {
         if isLink { try stray(trace, to: spot, t) }
     }
 
-    /// A document's name is there again, with another inode: it goes on as that document. `save` is
-    /// given when that inode holds a saved content already.
+    /// A document's name exists again, with another inode, and stays that document. `save` is given
+    /// if that
+    /// inode holds a saved content already.
     func returnHome(
         _ item: Item, to parent: Int64, _ name: Name, _ trace: Trace, tomb: Tombstone,
         save: Work.Save?, _ t: Transaction
     ) throws {
         if let twin = try t.item(parent: parent, name: name), twin.key != item.key {
-            // The scan was here before the event.
+            // The scan has seen this before the event.
             if twin.latest == 0 { inherit(from: twin.key, to: item.key) }
             try vanish(twin, t)
         }
         var home = item
         if item.deleted == nil {
-            // Its old bytes live on under the name it was moved to: a document of its own from now
+            // The old file still exists under the name to which it was moved. It is a document of
+            // its own from now
             // on.
             if item.inode != trace.inode {
                 need(item, Trace(item))
@@ -203,7 +207,7 @@ extension Recorder {
             home.parent = parent
             home.name = name
             try give(&home, trace, save, t)
-            // Unless the scan was here before the event, and it never was anywhere else.
+            // If the scan has seen this before the event, the document never was anywhere else.
             guard item.parent != parent || item.name != name else { return }
             let key = try t.insert(backup)
             touch(key) { $0.author = Work.Save(actor: tomb.actor, time: tomb.time) }
@@ -215,7 +219,7 @@ extension Recorder {
         try give(&home, trace, save, t)
     }
 
-    /// The document shows another inode from now on.
+    /// Assigns another inode to the document.
     func give(_ item: inout Item, _ trace: Trace, _ save: Work.Save?, _ t: Transaction) throws {
         if item.inode != trace.inode { follow(item) }
         item.inode = trace.inode
@@ -230,7 +234,9 @@ extension Recorder {
         noticeIgnoreFile(item)
     }
 
-    /// The document is about to show another inode: what `trace` holds now belongs to its past.
+    /// Adds the contents of `trace` to the document's prior contents, because the document is about
+    /// to get
+    /// another inode.
     func need(_ item: Item, _ trace: Trace) {
         guard item.inode != 0, trace.isFile else { return }
         guard item.latest > 0 || item.changed == 0, trace.size != 0 else { return }
@@ -245,8 +251,7 @@ extension Recorder {
     @discardableResult
     func insert(_ parent: Int64, _ name: Name, _ trace: Trace, _ t: Transaction) throws -> Int64 {
         if var old = try t.item(parent: parent, name: name) {
-            // The scan was here before the event: what it saw is what later events are going to
-            // bring.
+            // The scan has seen this before the event: it saw the result of events still to come.
             if old.inode == trace.inode { return old.key }
             if old.kind == .file, trace.isFile {
                 try give(&old, trace, nil, t)
@@ -304,15 +309,16 @@ extension Recorder {
             if let stash {
                 try bequeath(stash, inode: trace.inode, to: [item])
             } else if item.latest > 0 || memory.works[item.key]?.save != nil {
-                // Another hard link has its bytes.
+                // Its bytes are still in the tree, under another hard link.
                 need(item, trace)
             }
             try vanish(item, t)
         }
     }
 
-    /// An item without a name: kept, softly deleted, while it has versions or will have; else its
-    /// row goes.
+    /// Handles an item that has lost its name. It is marked as deleted if it has versions or will
+    /// have
+    /// some; otherwise its row is removed.
     func vanish(_ item: Item, _ t: Transaction) throws {
         noticeIgnoreFile(item)
         follow(item)
@@ -320,12 +326,13 @@ extension Recorder {
             if memory.locations[item.inode] == .directory(item.key) {
                 memory.locations[item.inode] = nil
             }
-            // A program removes empty ones only: the scan was here before the event.
+            // Programs can remove only empty directories, so the scan has seen this before the
+            // event.
             for child in try t.children(of: item.key) { try vanish(child, t) }
         }
         let formers = memory.works[item.key]?.formers ?? []
         let isEmpty = try formers.allSatisfy { former in
-            // A temporary file whose bytes went to a document: they are that document's.
+            // The file was a temporary one, and its bytes now belong to another document.
             guard former.entry == nil else { return false }
             return try t.hasItem(inode: former.inode, otherThan: item.key)
         }
@@ -358,8 +365,8 @@ extension Recorder {
         for item in items { touch(item.key) { $0.isWriting = true } }
     }
 
-    /// Opened for writing and closed as it was: what was put in safety for that is what the file
-    /// holds.
+    /// The file was opened for writing and closed without a change, so the copy made at open equals
+    /// it.
     private func untouched(_ item: Item, _ inode: UInt64) {
         touch(item.key) { work in
             work.isWriting = false
@@ -371,7 +378,9 @@ extension Recorder {
         }
     }
 
-    /// A program writes to what was put aside a moment ago: what that held until now is before it.
+    /// A program writes to a file that was just moved to the stash. The copy of its contents until
+    /// now comes
+    /// before it.
     private func securedAside(_ inode: UInt64, _ stash: String) {
         guard let entry = Stash.parse(stash) else { return }
         for owner in memory.works.displaced[inode] ?? [] {
@@ -422,7 +431,7 @@ extension Recorder {
         try t.update(item)
     }
 
-    /// The ignore file at the root was changed: what it says holds from now on.
+    /// Reads the ignore file again, and scans the tree, if the item is that file.
     func noticeIgnoreFile(_ item: Item) {
         guard item.parent == Item.root, item.name == Name(LocalNames.fileName) else { return }
         ignoreFile.read()
@@ -430,7 +439,7 @@ extension Recorder {
         if memory.scan == nil { memory.scan = wholeScan() }
     }
 
-    /// The document that had this name a moment ago, if the same program took it away.
+    /// The tombstone of this name, if the same process removed it recently.
     func takeTombstone(_ spot: Spot, _ actor: Actor) -> Tombstone? {
         guard let tomb = memory.tombstones.removeValue(forKey: spot),
             tomb.actor.process == actor.process, tomb.actor.uid == actor.uid,
@@ -441,7 +450,8 @@ extension Recorder {
 }
 
 extension Trace {
-    /// An item as the journal knows it; size -1 when it does not know it as it is now.
+    /// The attributes of an item as the journal has them. The size is -1 if the item has changed
+    /// since.
     package init(_ item: Item) {
         let type: UInt32 =
             switch item.kind {

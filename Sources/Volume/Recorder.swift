@@ -6,15 +6,18 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// Turns what programs did into documents and versions, behind their backs: one thread, the only
-/// writer of the journal.
+/// Turns the changes that programs make into documents and versions. It is one thread with low
+/// priority, and it alone writes items and versions to the journal.
 ///
-/// It waits until the volume is quiet for a moment, understands all events in the order in which
-/// they happened (`Recorder+Events`), commits that, and then cuts the documents that were saved
-/// (`Recorder+Recording`). Between times it compares the tree with the journal (`Recorder+Scan`)
-/// and thins old versions (`Recorder+Thinning`).
+/// It waits until the volume has been quiet for a moment, processes all events in the order in
+/// which
+/// they happened (`Recorder+Events`), commits that, and then records the documents that were saved
+/// (`Recorder+Recording`). In between it compares the tree with the journal (`Recorder+Scan`) and
+/// thins
+/// old versions (`Recorder+Thinning`).
 final class Recorder: @unchecked Sendable {
-    // Everything below is used by the recorder's thread alone, but for `signal` and what it guards.
+    // The following properties are used by the recorder's thread alone, except `signal` and what it
+    // guards.
     let tree: Int32
     let stash: Stash
     let journal: Journal
@@ -23,14 +26,14 @@ final class Recorder: @unchecked Sendable {
     let moved = MovedPlaceholders()
     let events: EventQueue
     let settings: Settings
-    /// As whom it records: a hub may know this device by another name.
+    /// The device named in new versions. It changes when a hub knows this device by another name.
     var device: Device
     let log: Logger
     let ignoreFile: IgnoreFile
     let incoming: Incoming
-    /// What the stash held when the volume was opened.
+    /// The contents of the stash when the volume was opened.
     var leftovers: [Stash.Entry]
-    /// Packages that an applier had put aside when it was killed.
+    /// Entries of `incoming/` with packages that the applier had put aside when it was killed.
     let displaced: [Name]
     let kept: KeptContents
     let unrecorded: UnrecordedContents
@@ -38,28 +41,28 @@ final class Recorder: @unchecked Sendable {
     let reserve: Reserve
     let room: Room
     var letGo = LetGo()
-    /// Documents whose former contents do not fit into the packs now, with their bytes.
+    /// Documents whose prior contents do not fit into the packs now, with their sizes in bytes.
     var awaitingRoom: [Int64: Int64] = [:]
-    /// The packs may have chunks that the journal does not know: of what was not committed.
+    /// Whether the packs may hold chunks of failed transactions, which the journal does not know.
     var packsHoldWaste = true
     var nextRoomReport: Int64 = 0
-    /// Monotonic nanoseconds: when the journal's log may be brought into it again.
+    /// When the journal's log may be written into the database again, in monotonic nanoseconds.
     var nextLogStart: Int64 = 0
     let freeable = Freeable()
     var nextMeasuring: Int64 = 0
-    /// Called with a document whose contents a loss of power destroyed.
+    /// Called with the key of a document whose contents a loss of power destroyed.
     let destroyed = Hook<@Sendable (Int64) -> Void>()
 
     var memory = Memory()
-    /// Events that are not understood yet, in their order.
+    /// Events that are not processed yet, in their order.
     var backlog: [NotedEvent] = []
-    /// When the event happened that is being understood (nanoseconds since 1970).
+    /// The time of the event that is being processed, in nanoseconds since 1970.
     var eventTime: Int64 = 0
-    /// What is understood happened before the daemon that noted it was killed.
+    /// Whether the events being processed are from the log of a killed daemon.
     var isReplaying = false
-    /// What is understood happened before the tree had been looked at for the first time.
+    /// Whether the event being processed happened before the first scan of the tree had ended.
     var isBeforeFirstLook = true
-    /// The last event that had been noted when the first look at the tree ended.
+    /// The number of the last event before the first scan of the tree ended.
     var firstLookEnd: UInt64?
     var packageCuts: [Int64: [[UInt8]: PackageFile]] = [:]
     var people: [UInt32: String] = [:]
@@ -67,23 +70,24 @@ final class Recorder: @unchecked Sendable {
     var nextThinning: Int64 = 0
     /// Nil before the first thinning of a volume.
     var retentionClock: RetentionClock?
-    /// What the hub's clock showed, and for how long the machine was running then.
+    /// The hub's time and this machine's uptime at the same moment.
     let hubTime = Mutex<(time: Timestamp, uptime: Int64)?>(nil)
     var hasRemovedEmptyRows = false
-    /// The journal as it was when the batch that is being recorded began.
+    /// The journal as it was when the current batch of recordings began.
     var snapshot: Reader?
-    /// What was cut last in that batch.
+    /// The file that was cut last in that batch.
     var lastCut: (trace: Trace, chunks: [ChunkReference])?
-    /// What is in files of the stash that had to be searched.
+    /// The chunks in stash files that were searched, by the name of the file.
     var stashedChunks: [String: Set<Digest>] = [:]
-    /// The last key up to which items without a recorded trace were looked for.
+    /// The key up to which changed items (`changed = 0`) were searched; nil at the end.
     var pendingCursor: Int64? = 0
-    /// Monotonic nanoseconds: the disk was full, or the like.
+    /// Until when all work pauses, for example because the disk was full; monotonic nanoseconds.
     var pausedUntil: Int64 = 0
-    /// The same of recording alone: what happens in the tree is understood meanwhile, or nothing
-    /// that was replaced since could give way.
+    /// Until when only recording pauses. Events are still processed, so that what they replace can
+    /// make
+    /// room.
     var recordingPausedUntil: Int64 = 0
-    /// How often a failure may be tried again at once before a transaction succeeds.
+    /// How many immediate retries are left until a transaction succeeds.
     var retriesLeft = Recorder.retriesMax
     static let retriesMax = 3
 
@@ -91,13 +95,13 @@ final class Recorder: @unchecked Sendable {
     let signal = Signal()
     let versionsHeard = Hook<@Sendable (VersionChange, [Identifier], [Name]) -> Void>()
     let large: LargeContents
-    /// Nothing is put off any more.
+    /// The volume is being closed, so nothing is put off any more.
     private(set) var isParting = false
 
-    // Guarded by `signal`.
+    // The following properties are guarded by `signal`.
     private var isStopping = false
     private var isEnding = false
-    /// Until when work may go on, by the monotonic clock.
+    /// When work must end, by the monotonic clock.
     private let endTime = Atomic<Int64>(.max)
     private static let partingEventsMax = 1_000
     private var isAbandoned = false
@@ -108,30 +112,31 @@ final class Recorder: @unchecked Sendable {
     private var ticketsGiven: UInt64 = 0
     private var ticketsDone: UInt64 = 0
     private var focus: [Focus] = []
-    /// Documents that need not be waited for any more.
+    /// Documents that can be recorded now.
     private var ready: [Int64] = []
     var tasks: [(Recorder) -> Void] = []
     var report = Report()
 
-    /// What others may know of the recorder's state.
+    /// The recorder's state for other threads.
     struct Report: Sendable {
-        /// Versions that were lost while nobody watched: told as problems are, but nothing is wrong
-        /// with the store.
+        /// Versions that were lost while the volume was not mounted. They are reported like
+        /// problems, but the
+        /// store is consistent.
         var losses: [String: String] = [:]
         var works = 0
         var isScanning = false
         var scannedItems = 0
-        /// By subject, so that each is told once.
+        /// Messages by subject, so that each is logged once.
         var problems: [String: String] = [:]
-        /// What was let go for want of space: that is how it is meant to be, and no problem.
+        /// A message about versions removed for want of space, which is intended and not a problem.
         var letGo: String?
     }
 
-    /// A document that somebody waits for.
+    /// The documents that a caller waits for.
     enum Focus: Sendable {
         case path([Name])
         case item(Int64)
-        /// All that were deleted from a directory.
+        /// All documents that were deleted from a directory.
         case deleted(from: [Name])
     }
 
@@ -169,50 +174,50 @@ final class Recorder: @unchecked Sendable {
         self.displaced = displaced
     }
 
-    /// `logged`: what the last daemon had noted and perhaps not understood.
+    /// Starts the thread. `logged` are events that the last daemon may not have processed.
     func start(_ logged: [NotedEvent]) {
         signal.change { isStarted = true }
         startThread(named: "recorder") { self.run(logged) }
     }
 
-    /// The volume is going to end: who asks does not wait any more, and what takes longer than the
-    /// time for parting is not finished. It is in safety, and is recorded at the next start.
+    /// The volume is about to close: callers do not wait any more, and work that takes longer than
+    /// `partingSeconds` is given up. Such contents are safe and are recorded at the next start.
     func prepareToStop() {
         let end = cl_clock_monotonic_ns() + nanoseconds(settings.partingSeconds)
         _ = endTime.compareExchange(expected: .max, desired: end, ordering: .relaxed)
         signal.change { isEnding = true }
     }
 
-    /// Whether the time for parting is over.
+    /// Whether the time for the last work is over.
     var isOverdue: Bool {
         let end = endTime.load(ordering: .relaxed)
         return end != .max && cl_clock_monotonic_ns() > end
     }
 
-    /// Asked in what takes long.
+    /// To be called now and then in long work.
     ///
-    /// - Throws: `.busy` when the time for parting is over. What was begun is given up then.
+    /// - Throws: `.busy` when the time for the last work is over. The work is given up then.
     func checkTime() throws(VolumeError) {
         if isOverdue { throw VolumeError(.busy, "The volume is being unmounted.") }
     }
 
-    /// Records what can be recorded in the time for parting, and ends the thread.
+    /// Records what can be recorded within `partingSeconds`, and ends the thread.
     func stop() {
         prepareToStop()
         signal.change { isStopping = true }
         _ = signal.wait(until: .max / 2) { hasStopped || !isStarted }
     }
 
-    /// Ends the thread as a crash would, with nothing recorded that is not yet.
+    /// Ends the thread as a crash would, without recording anything more.
     func abandon() {
         signal.change { isAbandoned = true }
         _ = signal.wait(until: .max / 2) { hasStopped || !isStarted }
     }
 
-    /// Bytes of forgotten versions go when there is nothing else to do.
+    /// Removes the bytes of forgotten versions when there is nothing else to do.
     func sweepSoon() { signal.change { (isSweepDue, hasNews) = (true, true) } }
 
-    /// What this document waited for has come: it can be recorded now.
+    /// The document can be recorded now.
     func isReady(_ key: Int64) {
         signal.change {
             ready.append(key)
@@ -227,7 +232,7 @@ final class Recorder: @unchecked Sendable {
         }
     }
 
-    /// Whether somebody asked for a sweep since the last time.
+    /// Whether a sweep was requested since the last call.
     func takeSweep() -> Bool {
         signal.change {
             defer { isSweepDue = false }
@@ -235,12 +240,14 @@ final class Recorder: @unchecked Sendable {
         }
     }
 
-    /// Called by the threads that append events, when the queue was empty.
+    /// Called by a thread that has appended an event to an empty queue.
     func wake() { signal.change { hasNews = true } }
 
-    /// Waits until all that happened before the call is understood, and the document in question,
-    /// if one is named, is recorded unless a program still has it open for writing. False when the
-    /// time is over, or the volume is about to end.
+    /// Waits until all events before the call are processed and the named documents, if any, are
+    /// recorded,
+    /// except those that a program has open for writing. Returns false when the time is over or the
+    /// volume
+    /// is about to close.
     func catchUp(with focus: Focus?, timeoutSeconds: Double) -> Bool {
         let ticket = signal.change { () -> UInt64 in
             ticketsGiven += 1
@@ -252,7 +259,7 @@ final class Recorder: @unchecked Sendable {
             && signal.look { ticketsDone >= ticket || hasStopped }
     }
 
-    /// Whether the volume is about to end, so that questions do not wait for the recorder.
+    /// Whether the volume is about to close, so that callers do not wait for the recorder.
     var hasGivenUp: Bool { signal.look { isEnding } }
 
     private func run(_ logged: [NotedEvent]) {
@@ -262,8 +269,7 @@ final class Recorder: @unchecked Sendable {
         restore(logged)
         while !backlog.isEmpty, memory.scan == nil, !isPaused, !isOverdue { applyBacklog() }
         guard !isOverdue else { return signal.change { hasStopped = true } }
-        // Handles died with the daemon that knew them; who still writes all the same is found out
-        // by a lease.
+        // The old daemon's handles are gone. A program that can still write is found by a lease.
         for key in memory.works.all.keys { memory.works[key]?.isWriting = false }
         recoverStash(leftovers)
         leftovers = []
@@ -281,7 +287,7 @@ final class Recorder: @unchecked Sendable {
             if asked.stop { break }
             if makeRoom() { publish() }
             if isAsked, isUnderstood {
-                // Not those that came since: what happened before them may not be understood.
+                // Only the tickets read above: events before later ones may not be processed yet.
                 runTasks(asked.tasks)
                 record(asked.focus)
                 publish()
@@ -306,8 +312,9 @@ final class Recorder: @unchecked Sendable {
         signal.change { hasStopped = true }
     }
 
-    /// Does what is left, as long as there is time: also the first look at the tree and what
-    /// follows from it, for programs may save and end the mount before it is over.
+    /// Does the remaining work while there is time. This includes the first scan, because a program
+    /// may
+    /// save and end the mount before that is over.
     private func part() {
         isParting = true
         guard events.waiting.count <= Recorder.partingEventsMax else { return }
@@ -318,13 +325,13 @@ final class Recorder: @unchecked Sendable {
             let before = memory.works.all.mapValues(\.revision)
             recordAll()
             while recordPending() {}
-            // What changed while it was read has not been recorded.
+            // A document that changed while it was read has not been recorded.
             let hasChanged = memory.works.all.contains { $0.value.revision != before[$0.key] }
             if !hasChanged, memory.scan == nil { return }
         }
     }
 
-    /// Guarded by `signal`: whether somebody may wait for a task.
+    /// Whether a caller may wait for a task. Guarded by `signal`.
     var isServing: Bool { isStarted && !isStopping && !isAbandoned && !hasStopped }
 
     /// Guarded by `signal`.
@@ -333,7 +340,7 @@ final class Recorder: @unchecked Sendable {
         return Array(tasks[..<count])
     }
 
-    /// Whether all that happened up to now is understood, as far as it can be for now.
+    /// Whether all events so far are processed, as far as that is possible now.
     private var isUnderstood: Bool {
         if isPaused { return true }
         guard backlog.isEmpty else { return false }
@@ -346,7 +353,7 @@ final class Recorder: @unchecked Sendable {
         cl_clock_monotonic_ns() < max(pausedUntil, recordingPausedUntil)
     }
 
-    /// What failed is tried again after that time; at once when the journal has found space.
+    /// Pauses after a failure; not if the journal has found space, so that work is retried at once.
     func pause(_ work: ReferenceWritableKeyPath<Recorder, Int64> = \.pausedUntil, seconds: Double) {
         if journal.takeRetry(), retriesLeft > 0 {
             retriesLeft -= 1
@@ -355,10 +362,10 @@ final class Recorder: @unchecked Sendable {
         self[keyPath: work] = cl_clock_monotonic_ns() + nanoseconds(seconds)
     }
 
-    /// There is space again.
+    /// Ends the pauses, because there is space again.
     func endPauses() { (pausedUntil, recordingPausedUntil) = (0, 0) }
 
-    /// Until an event, a question or the time of the next work.
+    /// Sleeps until an event, a request or the time of the next work.
     private func sleep() {
         let now = cl_clock_monotonic_ns()
         let nextWork = memory.works.all.values.lazy.map(\.due).min() ?? .max
@@ -380,8 +387,9 @@ final class Recorder: @unchecked Sendable {
         signal.look { hasNews = false }
     }
 
-    /// Takes the events once the volume has been quiet for a moment, or has not been for long.
-    /// While the tree is compared with the journal they wait: directories may not be known yet.
+    /// Takes the events when the volume has been quiet for a moment, or when they have waited for
+    /// long, and
+    /// processes them. During a scan they wait, because directories may not be known yet.
     func understand(now isUrgent: Bool) {
         guard memory.scan == nil, !isPaused else { return }
         let waiting = events.waiting
@@ -409,7 +417,7 @@ final class Recorder: @unchecked Sendable {
         }
     }
 
-    /// Says something that a person should know, once.
+    /// Reports a problem to people. It is logged only if it is new.
     func tell(_ subject: String, _ message: String) {
         let isNew = signal.change {
             report.problems.updateValue(message, forKey: subject) != message
@@ -424,8 +432,9 @@ final class Recorder: @unchecked Sendable {
     func nanoseconds(_ seconds: Double) -> Int64 { Timestamp.span(seconds: seconds) }
 }
 
-/// Inodes whose contents, in that state, are wholly in the chunk store: they may be written without
-/// a copy.
+/// Inodes whose contents, while their attributes are unchanged, are completely in the chunk store.
+/// They
+/// may be overwritten without a copy.
 final class KeptContents: Sendable {
     private let traces = Mutex<[UInt64: Trace]>([:])
 

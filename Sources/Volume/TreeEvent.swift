@@ -1,43 +1,47 @@
 import CLinux
 import Model
 
-/// What a program did to the working tree, as far as history cares. Noted by the thread that served
-/// the request, before it answers, so that the order is the one the program saw; understood later,
-/// by the recorder.
+/// A change of the working tree by a program. The thread that serves the request appends the event
+/// before it answers, so events have the order that programs saw. The recorder processes them
+/// later.
 package enum TreeEvent: Sendable {
     /// A new inode got a name: create, mkdir, symlink, mknod.
     case created(Spot, Trace, by: Actor)
     /// An inode got another name (link).
     case linked(Spot, Trace, by: Actor)
-    /// A name went away. `stash` names where its bytes were moved, if they were.
+    /// A name was removed. `stash` is the stash file to which its bytes were moved, if they were.
     case removed(Spot, Trace, stash: String?, by: Actor)
-    /// A name moved. `replaced` is what stood at `to`, `stash` where its bytes were moved.
-    /// `unseen`: what was moved was made from these contents, not from those that were replaced.
+    /// A name was moved. `replaced` is the item that had the name `to`, `stash` the stash file to
+    /// which
+    /// its bytes were moved. `unseen` is set if the moved file was made from these contents and not
+    /// from
+    /// those that it replaced.
     case renamed(
         from: Spot, to: Spot, Trace, replaced: Trace?, stash: String?, unseen: NamedBase? = nil,
         by: Actor)
-    /// Two names changed places.
+    /// The contents of two names were exchanged.
     case exchanged(Spot, Trace, Spot, Trace, by: Actor)
-    /// A program opens a document to write in place; the contents until now are safe in the stash.
+    /// A program opened a document for writing in place; its contents until now are in the stash.
     case secured(inode: UInt64, stash: String, by: Actor)
-    /// What this inode shows has replaced other contents than those that it was made from.
+    /// The inode's present contents replaced contents other than those that they were made from.
     case unseen(inode: UInt64, NamedBase)
-    /// The last writer closed it, or it was truncated: its contents are a save if they differ.
-    /// `isLate`: if the file has been replaced or removed, that came first.
+    /// The last writer closed the file, or the file was truncated: if its contents differ, they are
+    /// a
+    /// save. `isLate`: if the file has been replaced or removed, that happened before the save.
     case saved(inode: UInt64, isLate: Bool, by: Actor)
-    /// The last writer closed it and had changed nothing.
+    /// The last writer closed the file without having changed it.
     case untouched(inode: UInt64)
-    /// A file's last name went, and its bytes with it: they never were a save.
+    /// A file's last name was removed together with its bytes, which never were a save.
     case gone(inode: UInt64)
-    /// A directory became, or ceased to be, a package by its attribute.
+    /// A directory became a package, or ceased to be one, by its attribute.
     case packaged(inode: UInt64)
     /// Permission bits, extended attributes or times were changed.
     case attributes(inode: UInt64)
-    /// The items of two names changed places (not contents, as by `exchanged`).
+    /// The items of two names were exchanged, not their contents as with `exchanged`.
     case swapped(Spot, Spot)
 }
 
-/// A place for a name: the inode of a directory, and the name in it.
+/// A directory entry: the inode of a directory, and a name in it.
 package struct Spot: Hashable, Sendable {
     package var directory: UInt64
     package var name: Name
@@ -48,12 +52,13 @@ package struct Spot: Hashable, Sendable {
     }
 }
 
-/// What tells one file from another in the working tree, and a changed one from an unchanged one.
+/// A file snapshot: the attributes that identify a file of the working tree and show whether it has
+/// changed.
 package struct Trace: Hashable, Sendable {
     package var inode: UInt64
     package var mode: UInt32
     package var size: Int64
-    /// Nanoseconds since 1970, at the ends of what a `Timestamp` holds for what lies beyond.
+    /// Nanoseconds since 1970, limited to the range of `Timestamp`.
     package var modified: Int64
     package var changed: Int64
 
@@ -77,7 +82,7 @@ package struct Trace: Hashable, Sendable {
     package var isFile: Bool { mode & 0o170000 == 0o100000 }
     package var isSymlink: Bool { mode & 0o170000 == 0o120000 }
 
-    /// Whether contents may differ: any write moves the change time; reading does not.
+    /// Whether contents may differ. Each write moves the change time; reading does not.
     package func differs(from other: Trace) -> Bool {
         inode != other.inode || size != other.size || changed != other.changed
             || modified != other.modified

@@ -1,21 +1,24 @@
 import Journal
 import Model
 
-/// What the recorder still has to do for one document.
+/// A pending document: what the recorder still has to record of it.
 struct Work {
-    /// Contents that it had before the one that the tree holds, oldest first.
+    /// Its prior contents that are not recorded yet, oldest first.
     var formers: [Former] = []
-    /// Who saved what the tree holds, and when; nil when that is not a new save.
+    /// Who saved the contents that the tree holds, and when; nil if they are no new save.
     var save: Save?
-    /// Who made the file, where nobody saved it under this name.
+    /// Who created the file, if no program has saved it under this name.
     var author: Save?
     /// Whether a program has it open for writing.
     var isWriting = false
-    /// Found by comparing the tree with the journal: nobody kept what it was before.
+    /// The change was found by the scan, so what the file held before was not moved aside.
     var isFound = false
-    /// Counts the changes of this work, so that a recording notices those made while it read.
+    /// Grows with each change of this value, so that a recording notices changes made while it
+    /// read.
     var revision: UInt64 = 0
-    /// Monotonic nanoseconds: when it came, and when to look at it next.
+    /// When the document became pending, and when to record it; monotonic nanoseconds. `since` is 0
+    /// if a
+    /// caller waits for the document.
     var since: Int64
     var due: Int64
     var attempts = 0
@@ -29,31 +32,35 @@ struct Work {
     init(now: Int64) { (since, due) = (now, now) }
 }
 
-/// A content that a document had before what the tree shows under its name.
+/// A prior content: one that a document had before its present contents in the tree.
 struct Former: Hashable {
     enum Place: Hashable {
         case stash(Stash.Entry)
-        /// In a file that the tree has under another name (a backup made by renaming, another hard
-        /// link).
+        /// In a file that has another name in the tree: a backup made by renaming, or another hard
+        /// link.
         case elsewhere(Trace)
     }
 
     var place: Place
-    /// Who saved it; nil when it had been recorded then, or nobody saw the save.
+    /// Who saved it; nil if it was recorded already, or the save was not seen.
     var save: Work.Save?
-    /// A program saved it after it had been replaced: a conflict version.
+    /// A program saved it after it had been replaced. It becomes a conflict version.
     var isSuperseded = false
-    /// What replaced it was made from an older content, `base`: a conflict version.
+    /// What replaced it was made from an older content, `base`. It becomes a conflict version.
     var isUnseen = false
-    /// It is not merged by itself.
+    /// The conflict version is merged only when a person asks for it (`ApartVersions`).
     var isApart = false
-    /// No content of the document: an older one of its old blocks is read through it.
+    /// Not a content of the document. Older pre-image logs store only overwritten blocks; the
+    /// remaining
+    /// bytes are read from this file.
     var isBase = false
-    /// Found in the stash when the volume was opened: perhaps it was recorded before.
+    /// It was found in the stash when the volume was opened, and may have been recorded before.
     var isRecovered = false
-    /// What was current before it, when it was left for later because a program still had it open;
-    /// of one that was replaced unseen, what both were made from, if that was recorded.
+    /// The version that it was made from, where that is known: the version that was current when
+    /// recording was put off because a program had the file open, or that a version from the hub
+    /// replaced; for an unseen content, the common base of both saves.
     var base: Identifier?
+    /// A version from the hub replaced it before it was recorded. It becomes a conflict version.
     var isLate = false
 
     var isToBeConflict: Bool { isSuperseded || isLate || isUnseen }
@@ -71,7 +78,7 @@ struct Former: Hashable {
     }
 }
 
-/// A name that a program took away from a document, and may give back to it.
+/// A tombstone: a name that a program took away from a document and may give back to it.
 struct Tombstone {
     var item: Int64
     var actor: Actor
@@ -81,19 +88,19 @@ struct Tombstone {
     var trace: Trace
 }
 
-/// What a directory of the tree is to the recorder.
+/// The role of a directory of the tree.
 enum Location: Hashable {
-    /// An ordinary one: its entries are items.
+    /// An ordinary directory; its entries are items.
     case directory(Int64)
-    /// A package, or a directory in one: with its path from the package.
+    /// A package, or a directory in one with its path from the package.
     case package(Int64, [Name])
-    /// One that the ignore file names, or below that: nothing in it is an item.
+    /// A directory that the ignore file names, or one below it; nothing in it is an item.
     case ignored(Int64, [Name])
-    /// One that was gone before the recorder came by.
+    /// A directory that was removed before the recorder processed the event.
     case unknown
 }
 
-/// What the recorder remembers between transactions. A transaction that fails gives back what it
+/// The recorder's state between transactions. If a transaction fails, the state reverts to what it
 /// was before.
 struct Memory {
     var locations = RevertibleDictionary<UInt64, Location>()
@@ -101,36 +108,38 @@ struct Memory {
     var packaged = RevertibleDictionary<UInt64, Int64>()
     var works = Works()
     var tombstones = RevertibleDictionary<Spot, Tombstone>()
-    /// Where an inode with heirs is, when no item says so.
+    /// The entry of a file that holds prior contents of documents but is not an item itself.
     var strays = RevertibleDictionary<UInt64, Spot>()
-    /// How many rows in the journal a document's former contents have.
+    /// How many rows of prior contents the journal has, by document.
     var written = RevertibleDictionary<Int64, Int>()
-    /// In a copy of a store: whose file each inode was that something still refers to.
+    /// In a copied store, where inode numbers have changed: the document of each inode number that
+    /// the
+    /// stash or the log still refers to.
     var copies = RevertibleDictionary<UInt64, Int64>()
-    /// Where the files of a former package are.
+    /// Where the files of an item are that has ceased to be a package.
     var remains = RevertibleDictionary<Int64, Location>()
     /// The store is a copy of the one that the journal was written for.
     var isCopy = false
-    /// Stash files that nobody needs once the transaction is committed.
+    /// Stash files to remove once the transaction is committed.
     var doomed: [String] = []
     var scan: Scan?
-    /// Directories to be looked at again once all events are understood.
+    /// Directories to scan again once all events are processed.
     var unsure: [Int64] = []
-    /// What the stash held when the volume was opened, of files that the journal did not know.
+    /// Stash files from before the volume was opened whose document is not known yet.
     var unresolved: [Stash.Entry] = []
     /// Items that the last whole scan did not find.
     var missing: [Int64] = []
-    /// What has become items: not expected any more once the transaction is committed.
+    /// Adopted arrivals, which are not expected any more once the transaction is committed.
     var adopted: [Mark] = []
-    /// What it has adopted and still has its mark, which is removed once it is committed.
+    /// Adopted files that still have their arrival tag, which is removed after the commit.
     var marked: [MarkedFile] = []
-    /// What is to be told of versions once the transaction is committed.
+    /// Messages about versions to send once the transaction is committed.
     var versionNews: [VersionNews] = []
 
     typealias VersionNews = (VersionChange, [Identifier], [Name])
     private var before: (Bool, [String], Scan?, [Int64], [Stash.Entry], [Int64], [VersionNews])?
 
-    /// A transaction begins.
+    /// Called when a transaction begins.
     mutating func mark() {
         locations.mark()
         packaged.mark()
@@ -143,7 +152,7 @@ struct Memory {
         before = (isCopy, doomed, scan, unsure, unresolved, missing, versionNews)
     }
 
-    /// It was committed.
+    /// Called when the transaction was committed.
     mutating func removeMark() {
         locations.removeMark()
         packaged.removeMark()
@@ -156,7 +165,7 @@ struct Memory {
         before = nil
     }
 
-    /// It failed.
+    /// Called when the transaction failed.
     mutating func revert() {
         locations.revert()
         packaged.revert()
@@ -166,7 +175,7 @@ struct Memory {
         written.revert()
         copies.revert()
         remains.revert()
-        // Empty between transactions.
+        // These two are empty between transactions.
         (adopted, marked) = ([], [])
         guard let before else { return }
         (isCopy, doomed, scan, unsure, unresolved, missing, versionNews) = before

@@ -1,15 +1,18 @@
-/// What is left to do, by document; and, in step with it by construction, who needs which bytes.
+/// The pending documents, and the indexes of the stash files and inodes that they need. All changes
+/// go
+/// through the subscript, which keeps the indexes in step.
 struct Works {
     private var documents = RevertibleDictionary<Int64, Work>()
-    /// Documents that need a stash file.
+    /// The documents that need a stash file, by its name.
     private var users: [String: Set<Int64>] = [:]
-    /// Documents that need a content of an inode that is elsewhere in the tree.
+    /// The documents that have a prior content in a file elsewhere in the tree, by its inode.
     private(set) var heirs: [UInt64: Set<Int64>] = [:]
-    /// Documents by the inodes of theirs that are in the stash, and that programs may still write.
+    /// The documents whose files were moved to the stash, by inode. Programs may still write to
+    /// these.
     private(set) var displaced: [UInt64: Set<Int64>] = [:]
-    /// Documents whose former contents are not in the journal as they are here.
+    /// Documents whose rows of prior contents in the journal are out of date.
     private(set) var changed: Set<Int64> = []
-    /// Stash files that somebody has ceased to need, or that never were anybody's.
+    /// Stash files that are no longer needed, or that were not assigned to a document.
     private var left: [Stash.Entry] = []
     private var marked: (changed: Set<Int64>, left: [Stash.Entry])?
 
@@ -27,7 +30,7 @@ struct Works {
 
     func needs(_ entry: Stash.Entry) -> Bool { users[entry.file] != nil }
 
-    /// Where the bytes of an inode are that the tree has no more.
+    /// The stash file to which an inode was moved.
     func entry(ofDisplaced inode: UInt64) -> Stash.Entry? {
         guard let owner = displaced[inode]?.first else { return nil }
         return documents[owner]?.formers.lazy.compactMap(\.entry).first {
@@ -35,7 +38,7 @@ struct Works {
         }
     }
 
-    /// A stash file that is nobody's, unless somebody claims it before the transaction ends.
+    /// Notes a stash file that is removed unless a document needs it when the transaction ends.
     mutating func leave(_ entry: Stash.Entry) { left.append(entry) }
 
     mutating func mark() {
@@ -64,7 +67,9 @@ struct Works {
         return changed
     }
 
-    /// A document may have thousands, of which one comes or goes at a time.
+    /// Updates only the part that differs: a document may have thousands of prior contents, and
+    /// usually
+    /// one is added or removed.
     private mutating func index(_ key: Int64, _ old: [Former], _ new: [Former]) {
         changed.insert(key)
         let start = zip(old, new).prefix { $0 == $1 }.count
@@ -73,7 +78,8 @@ struct Works {
         let removed = old[start..<(old.count - end)]
         forget(key, removed)
         if !removed.isEmpty {
-            // Two of them may lie in one inode.
+            // Several prior contents may lie in one inode, so what the others need is entered
+            // again.
             let inodes = Set(removed.map(\.inode))
             let kept = new[..<start] + new[(new.count - end)...]
             note(key, kept.filter { inodes.contains($0.inode) })

@@ -196,7 +196,7 @@ import Testing
         try tree.reopen(PartsTests.rebuilding)
         #expect(tree.quiet())
         #expect(try tree.texts("letter") == ["three"])
-        #expect(try problems(tree).contains("made again from the working tree"))
+        #expect(try problems(tree).contains("rebuilt from the working tree"))
         // The sweep, and more of it when there are new chunks.
         try tree.save("letter", "four", by: program)
         #expect(tree.quiet())
