@@ -5,12 +5,13 @@ import Model
 
 struct ActivityCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "activity", abstract: "Show what goes to the hub and comes from it, live.")
+        commandName: "activity",
+        abstract: "Show transfers to and from the hub, updated every second.")
 
     @OptionGroup var output: OutputOptions
     @OptionGroup var volume: VolumeOption
 
-    @Flag(help: "Print once and end.")
+    @Flag(help: "Print the transfers once and exit.")
     var once = false
 
     func run() throws {
@@ -54,15 +55,16 @@ struct ActivityCommand: ParsableCommand {
 
 struct LimitCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "limit", abstract: "Limit how much of the line is used, until the unmount.")
+        commandName: "limit",
+        abstract: "Limit the bandwidth to and from the hub until the unmount.")
 
     @OptionGroup var output: OutputOptions
     @OptionGroup var volume: VolumeOption
 
-    @Option(help: "Kilobytes a second to the hub; 0: as fast as it goes.")
+    @Option(help: "Kilobytes a second to the hub; 0 means no limit.")
     var up: Int?
 
-    @Option(help: "Kilobytes a second from the hub; 0: as fast as it goes.")
+    @Option(help: "Kilobytes a second from the hub; 0 means no limit.")
     var down: Int?
 
     func validate() throws {
@@ -83,12 +85,12 @@ struct LimitCommand: ParsableCommand {
 struct BrakeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "brake",
-        abstract: "Show a mass deletion that is held back from the hub, or let it go.")
+        abstract: "Show a mass deletion that is held back from the hub, or release it.")
 
     @OptionGroup var output: OutputOptions
     @OptionGroup var volume: VolumeOption
 
-    @Flag(help: "It is meant: tell the hub.")
+    @Flag(help: "The deletion is intended: send it to the hub.")
     var release = false
 
     func run() throws {
@@ -99,7 +101,7 @@ struct BrakeCommand: ParsableCommand {
                 : """
                 \(Amount.count(report.deletions, "deletion")) of \
                 \(Amount.count(report.items, "item")) are held back: other devices still have \
-                these. If it is meant: fsctl brake --release. If not: fsctl undelete.
+                these. If you meant it, say fsctl brake --release; if not, fsctl undelete.
                 """
         }
     }

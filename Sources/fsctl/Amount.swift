@@ -1,6 +1,7 @@
-/// Numbers for people.
+/// Formats and parses numbers for people.
 package enum Amount {
-    /// `950 B`, `1.2 kB`, `12 MB`: powers of 1,000, two significant digits or all before the point.
+    /// `950 B`, `1.2 kB`, `12 MB`: units are powers of 1,000; values below 10 units show one
+    /// decimal.
     package static func size(_ bytes: UInt64) -> String {
         if bytes < 1000 { return "\(bytes) B" }
         var value = Double(bytes)
@@ -13,7 +14,8 @@ package enum Amount {
         return "\(bytes) B"
     }
 
-    /// Bytes, of `800k`, `500M`, `2G`, `1.5T`, with or without `B`; nil for anything else.
+    /// The number of bytes that `800k`, `500M`, `2G` or `1.5T` means, with or without a final `B`;
+    /// nil for any other text.
     package static func bytes(_ text: String) -> Int64? {
         var text = text.lowercased()[...]
         if text.hasSuffix("b") { text.removeLast() }

@@ -7,9 +7,9 @@ struct ConflictsCommand: ParsableCommand {
         commandName: "conflicts",
         abstract: "List the documents that have versions in conflict.",
         discussion: """
-            Two people edited at once, or one on two machines: both versions are kept, one of them \
-            is what the document shows, and .conflicts/NAME/ beside it has the others. fsctl \
-            resolve settles them. Editing may go on meanwhile.
+            When two people edit a document at once, or one person on two machines, both \
+            versions are kept. The document shows one of them; .conflicts/NAME/ beside it has \
+            the others. fsctl resolve settles the conflict. You can go on editing meanwhile.
             """)
 
     @OptionGroup var output: OutputOptions
@@ -46,7 +46,8 @@ struct Conflicts {
         (document.path.path ?? []).reduce(root) { $0.appending($1) }
     }
 
-    /// A line about those in a directory, for who did not ask; nil when there are none.
+    /// A line that tells a person who did not ask about conflicts how many documents have them; nil
+    /// when `count` is 0.
     static func line(_ count: Int, in place: String) -> String? {
         guard count > 0 else { return nil }
         let have = count == 1 ? "1 document has" : "\(count) documents have"
@@ -55,7 +56,7 @@ struct Conflicts {
 }
 
 extension ConflictsReport.Document {
-    /// What is in conflict, as people read it: the document, and a line a version.
+    /// The conflict as a table for people: the document's path, then one row for each version.
     var table: String {
         var table = Table([
             .init(""), .init("VERSION", .right), .init("SAVED"), .init("SIZE", .right),

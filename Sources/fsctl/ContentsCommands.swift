@@ -4,7 +4,7 @@ import Model
 
 struct DownloadCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "download", abstract: "Bring documents' contents to this device.")
+        commandName: "download", abstract: "Download the contents of documents to this device.")
 
     @OptionGroup var output: OutputOptions
 
@@ -21,12 +21,12 @@ struct DownloadCommand: ParsableCommand {
 struct EvictCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "evict",
-        abstract: "Give contents' disk space back; they are fetched when they are read.",
-        discussion: "What is not at the hub, open, being written or pinned stays.")
+        abstract: "Free the disk space of contents; they are downloaded again when read.",
+        discussion: "Contents that are not at the hub, open, being written or pinned stay.")
 
     @OptionGroup var output: OutputOptions
 
-    @Flag(help: "Also what is pinned.")
+    @Flag(help: "Evict pinned documents, too.")
     var force = false
 
     @Argument(help: "Documents or directories.", completion: .file())
@@ -48,7 +48,8 @@ struct EvictCommand: ParsableCommand {
 
 struct PinCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "pin", abstract: "Keep documents, or all below a directory, on this device.")
+        commandName: "pin",
+        abstract: "Keep the contents of documents, or of all below a directory, here.")
 
     @OptionGroup var output: OutputOptions
 
@@ -64,7 +65,8 @@ struct PinCommand: ParsableCommand {
 
 struct UnpinCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "unpin", abstract: "Let documents go from this device when space is needed.")
+        commandName: "unpin",
+        abstract: "Allow the contents of documents to be evicted when space is needed.")
 
     @OptionGroup var output: OutputOptions
 

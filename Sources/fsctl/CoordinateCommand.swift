@@ -7,34 +7,34 @@ import Model
 struct CoordinateCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "coordinate",
-        abstract: "Run a command while documents are yours: after programs that use them have "
-            + "saved, before others go on.",
+        abstract: "Run a command while you hold a claim on documents: programs that use them save "
+            + "first and wait until the command has ended.",
         usage: """
             fsctl coordinate [--no-wait] [--timeout SECONDS] [--quiet] [--literal] \
             {read|write} [WAY] PATH … [{read|write} …] -- COMMAND ARGUMENT …
             """,
         discussion: """
-            Each "read" or "write" is followed by how, and by one or several paths; all are had \
-            at once. A path that is called so itself is ./read or ./write.
+            Each "read" or "write" is followed by its options and by one or several paths. All \
+            claims are granted together. A file that is itself named so is ./read or ./write.
 
-              read   --without-changes      what is unsaved elsewhere need not be
-                     --resolve-symlink      what a symlink points to
-                     --metadata-only        only what needs no download
-                     --uploading            only until a snapshot is taken
-              write  --merging              reads too: others save first
-                     --moving, --deleting   the item will be moved, or be no more
-                     --replacing            something else will be in its place, or is new there
-                     --content-independent  only labels, times and the like
+              read   --without-changes      programs need not save unsaved changes first
+                     --resolve-symlink      claim what a symlink points to
+                     --metadata-only        read only what needs no download
+                     --uploading            hold the claim only until a snapshot is taken
+              write  --merging              reads too: other programs save first
+                     --moving, --deleting   the item will be moved or deleted
+                     --replacing            another item will take its place, or be new there
+                     --content-independent  only labels, times and the like change
 
-            Documents may be renamed while the command waits. It finds them in its arguments, \
-            where {1}, {2}, … stand for the paths as they are then and {} for all of them (or, \
-            inside a word, for the only one), and in CONCORD_PATH_1, CONCORD_PATH_2, … and \
-            CONCORD_PATHS (one a line). Paths on two volumes are claimed one volume after the \
-            other, always in the same order; those on none need no turn.
+            Documents may be renamed while the command waits. The command gets the current \
+            paths in its arguments, where {1}, {2}, … stand for one path each and {} for all of \
+            them (or, inside a word, for the only one), and in CONCORD_PATH_1, CONCORD_PATH_2, \
+            … and CONCORD_PATHS (one on each line). Paths on several volumes are claimed one \
+            volume after the other, always in the same order; other paths need no claim.
 
-            Ends with the command's exit status; 126 and 127 when it cannot be started, 4 when \
+            The exit status is the command's; 126 and 127 when it cannot be started, 4 when \
             --no-wait would have to wait, 10 after --timeout, 13 when another program could not \
-            save or let go, 130 when interrupted while waiting.
+            save or release its claim, 130 when interrupted while waiting.
 
             EXAMPLES
               fsctl coordinate read letter.odt -- cp {} /backup/
@@ -42,20 +42,21 @@ struct CoordinateCommand: ParsableCommand {
               fsctl coordinate write --moving a.txt write --replacing b.txt -- mv {1} {2}
             """)
 
-    @Flag(name: .customLong("no-wait"), help: "Give up at once where others have their turn.")
+    @Flag(name: .customLong("no-wait"), help: "Fail immediately if a conflicting claim is held.")
     var isImpatient = false
 
-    @Option(help: "Seconds after which to give up waiting.")
+    @Option(help: "Fail when the claims were not granted after this many seconds.")
     var timeout: Double?
 
-    @Flag(help: "Say nothing of paths that are on no volume.")
+    @Flag(help: "Do not report paths that are on no volume.")
     var quiet = false
 
-    @Flag(help: "Leave {} and {1} in the arguments as they are.")
+    @Flag(help: "Do not replace {} and {1} in the arguments.")
     var literal = false
 
     @Argument(
-        parsing: .captureForPassthrough, help: "What for, and the command.", completion: .file())
+        parsing: .captureForPassthrough, help: "The claims, then -- and the command.",
+        completion: .file())
     var words: [String] = []
 
     func validate() throws {
@@ -74,7 +75,8 @@ struct CoordinateCommand: ParsableCommand {
     }
 
     func run() throws {
-        // Before there are threads, which would take the signals.
+        // This must come before any thread starts: a thread inherits the signal mask, and one that
+        // was started earlier would receive the signals itself.
         let signals = try Signals()
         let line = try CoordinateLine(words)
         let given = line.accesses.map { RawArgument.path($0.path) }
@@ -84,20 +86,20 @@ struct CoordinateCommand: ParsableCommand {
             if let place = try place(of: path, line.accesses[index].way) {
                 places[place.socket, default: []].append((index, place))
             } else if !quiet {
-                Terminal.complain("fsctl: \(path) is on no Concord volume and needs no turn")
+                Terminal.complain("fsctl: \(path) is on no Concord volume and needs no claim")
             }
         }
         let deadline = timeout.map {
             cl_clock_monotonic_ns() + Timestamp.span(seconds: min($0, 1e9))
         }
         var claims: [VolumeClaim] = []
-        // In one order whoever asks, so that nobody waits for each other.
+        // Every caller claims the volumes in the same order, so two callers cannot deadlock.
         for (_, items) in places.sorted(by: { $0.key < $1.key }) {
             let claim = try VolumeClaim(on: items.map(\.place))
             let now = try claim.begin(
                 items.map { line.accesses[$0.index].way.field($0.place.components) },
                 waits: !isImpatient, deadline: deadline, signals: signals)
-            // Who was not moved keeps the name that the user gave it.
+            // An item that was not moved keeps the name that the user wrote.
             for (item, path) in zip(items, now) where path != item.place.path {
                 paths[item.index] = path
             }
@@ -108,7 +110,8 @@ struct CoordinateCommand: ParsableCommand {
         throw ArgumentParser.ExitCode(status)
     }
 
-    /// A symlink from elsewhere onto a volume counts where it is followed.
+    /// The place that a claim on `path` concerns; nil when it is on no volume. A symlink outside of
+    /// volumes counts only where the claim resolves it.
     private func place(of path: FilePath, _ way: CoordinateLine.Way) throws(VolumeError)
         -> MountedPath?
     {
@@ -135,8 +138,8 @@ struct CoordinateCommand: ParsableCommand {
     private static func end(_ claims: [VolumeClaim]) {
         for claim in claims.reversed() {
             do throws(VolumeError) { try claim.end() } catch {
-                // The command has run: its status counts.
-                Terminal.complain("fsctl: the turn ended early: \(error.message)")
+                // The command has already run, so its exit status is what the caller gets.
+                Terminal.complain("fsctl: the claim ended early: \(error.message)")
             }
         }
     }

@@ -1,7 +1,7 @@
 import Control
 import Model
 
-/// What `fsctl coordinate` is to do: `read A write --replacing B -- cp {1} {2}`.
+/// The parsed arguments of `fsctl coordinate`: `read A write --replacing B -- cp {1} {2}`.
 package struct CoordinateLine: Hashable, Sendable {
     package struct Access: Hashable, Sendable {
         package var path: String
@@ -38,12 +38,12 @@ package struct CoordinateLine: Hashable, Sendable {
 
     package init(_ words: [String]) throws(Mistake) {
         guard let end = words.firstIndex(of: "--"), end + 1 < words.endIndex else {
-            throw Mistake(message: "The command to run stands behind \"--\".")
+            throw Mistake(message: "Put \"--\" before the command to run.")
         }
         command = Array(words[(end + 1)...])
         let keywords = words[..<end].indices.filter { ["read", "write"].contains(words[$0]) }
         guard let first = keywords.first, first == words.startIndex else {
-            throw Mistake(message: "Say first what for: read PATH… or write PATH….")
+            throw Mistake(message: "Start with a claim: read PATH… or write PATH….")
         }
         for (start, next) in zip(keywords, keywords.dropFirst() + [end]) {
             accesses += try CoordinateLine.clause(words[start], words[(start + 1)..<next])
@@ -58,7 +58,7 @@ package struct CoordinateLine: Hashable, Sendable {
         let paths = words.filter { !$0.hasPrefix("-") }
         guard !paths.isEmpty else {
             throw Mistake(
-                message: "\"\(keyword)\" needs a path; one that is called so is ./\(keyword).")
+                message: "\"\(keyword)\" needs a path; a file of that name is ./\(keyword).")
         }
         let way: Way
         if keyword == "read" {
@@ -69,7 +69,7 @@ package struct CoordinateLine: Hashable, Sendable {
             way = .reading(known)
         } else {
             guard options.count <= 1 else {
-                throw Mistake(message: "A path is written in one way: give one option.")
+                throw Mistake(message: "A write takes at most one option.")
             }
             way = .writing(
                 try options.first.map { option throws(Mistake) in
@@ -85,18 +85,19 @@ package struct CoordinateLine: Hashable, Sendable {
         if let found = all[text] { return found }
         let known = all.keys.sorted().joined(separator: ", ")
         throw Mistake(
-            message: "\(text) is no way of \(deed), which are \(known); "
-                + "other options stand before the first read or write.")
+            message: "\(text) is no option of \(deed), which are \(known); "
+                + "other options go before the first read or write.")
     }
 }
 
-/// A command into which the paths are put that it shall work on.
+/// A command whose arguments contain placeholders for the claimed paths.
 package struct CommandTemplate {
     private let words: [FilePath]
 
     package init(_ words: [FilePath]) { self.words = words }
 
-    /// `{2}` becomes the second path; `{}` the only one or, as a word by itself, each of them.
+    /// `{2}` becomes the second path. `{}` inside a word becomes the only path; as a whole word it
+    /// becomes all paths, one word each.
     package func filled(with paths: [FilePath]) -> [FilePath] {
         words.flatMap { word in
             word.bytes == Array("{}".utf8) ? paths : [fill(word, paths)]

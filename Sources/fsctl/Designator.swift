@@ -2,12 +2,12 @@ import ArgumentParser
 import Control
 import Model
 
-/// How a person tells one version of a document from the others: by its number on this device, by
-/// how far it is from the current one, by its label, or by the beginning of its id, which is the
-/// same on all devices.
+/// How a person names one version of a document: by its number on this device, by its distance from
+/// the current version, by its label, or by the beginning of its id, which is the same on all
+/// devices.
 package enum Designator: Hashable, Sendable {
     case number(Int)
-    /// Below zero: so many before the current one.
+    /// Negative: -1 is the version before the current one.
     case offset(Int)
     case label(String)
 
@@ -22,14 +22,14 @@ package enum Designator: Hashable, Sendable {
         }
     }
 
-    /// The one meant, among the versions of a document, oldest first.
+    /// The version that this names. `versions` are those of one document, oldest first.
     package func find(in versions: [VersionReport], of document: String) throws(VolumeError)
         -> VersionReport
     {
         switch self {
         case .number(let number):
             if let version = versions.first(where: { $0.number == number }) { return version }
-            // Digits alone can also begin an id.
+            // A text of digits alone can also be the beginning of an id.
             let text = "\(number)"
             if let version = try ShortIdentifiers.find(text, in: versions, of: document) {
                 return version
@@ -46,7 +46,8 @@ package enum Designator: Hashable, Sendable {
                 .notFound,
                 "no version of \(document) has the label \"\(label)\"; fsctl versions lists them")
         case .offset(let offset):
-            // Conflict versions are beside the line of the others, not before any of them.
+            // Conflict versions lie beside the sequence of the others, so an offset does not count
+            // them.
             let line = versions.filter { $0.kind != "conflict" }
             let now = line.firstIndex { $0.kind == "current" } ?? line.count
             if line.indices.contains(now + offset) { return line[now + offset] }
@@ -67,8 +68,8 @@ package enum Designator: Hashable, Sendable {
 
     private static let shield = "@"
 
-    /// Lets offsets through the parser, which would take `-1` for an option. Behind `--` it takes
-    /// nothing for one.
+    /// Marks offsets such as `-1`, which the parser would take for options. After `--` it takes
+    /// nothing for an option, so the rest is left as it is.
     package static func shielded(_ arguments: [String]) -> [String] {
         let end = arguments.firstIndex(of: "--") ?? arguments.endIndex
         return arguments[..<end].map { argument in

@@ -9,7 +9,7 @@ struct DevicesCommand: ParsableCommand {
     @OptionGroup var output: OutputOptions
     @OptionGroup var volume: VolumeOption
 
-    @Option(help: "The id of a device that is lost: it is signed out at once.")
+    @Option(help: "The id of a lost device: the hub refuses it from now on.")
     var revoke: String?
 
     func run() throws {

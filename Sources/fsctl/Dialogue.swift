@@ -2,7 +2,7 @@ import Control
 import Glibc
 import Model
 
-/// Asks on the terminal what is to become of one document's conflict.
+/// Asks on the terminal how to settle the conflict of one document.
 struct Dialogue {
     private let settling: Settling
     private let place: Document
@@ -14,7 +14,7 @@ struct Dialogue {
         history = try place.history()
     }
 
-    /// Nil: left as it is.
+    /// Returns nil when the person leaves the conflict as it is.
     func run() throws(VolumeError) -> ResolutionReport? {
         print(settling.document.table)
         while true {
@@ -34,7 +34,7 @@ struct Dialogue {
                 if let number = Int(text), settling.numbers.contains(number) {
                     return try settling.keep(.version("\(number)"))
                 }
-                print("\"\(text.printable)\" is none of these.")
+                print("\"\(text.printable)\" is not one of the choices.")
             }
         }
     }
@@ -42,13 +42,13 @@ struct Dialogue {
     private var question: String {
         var lines = ["", "  c  keep the current version"]
         lines += settling.numbers.map { "  \($0)  make version \($0) current" }
-        lines += ["  b  keep both: the other one becomes a document beside it"]
+        lines += ["  b  keep both: the other one becomes a document of its own"]
         lines += ["  m  merge them, if that is clean", "  p  show what a merge would change"]
         lines += ["  d  show them side by side"]
         if !settling.document.package {
             lines += ["  o  show what each changed", "  v  merge them in vimdiff"]
         }
-        return (lines + ["  q  leave it as it is", "What is it to be?"]).joined(separator: "\n")
+        return (lines + ["  q  leave it as it is", "Your choice:"]).joined(separator: "\n")
     }
 
     private func showSideBySide() throws(VolumeError) {
@@ -63,11 +63,11 @@ struct Dialogue {
         }
     }
 
-    /// From the version that both come from.
+    /// Shows what each version changed since their common base.
     private func showChanges() throws(VolumeError) {
         for conflict in settling.document.conflicts {
             guard let base = history.versions.first(where: { $0.number == conflict.base }) else {
-                print("What version \(conflict.version.number) comes from is not known here.")
+                print("The base of version \(conflict.version.number) is not known here.")
                 continue
             }
             let old = place.hiddenPath(of: base)

@@ -9,20 +9,21 @@ struct DiffCommand: ParsableCommand {
         commandName: "diff",
         abstract: "Show what changed between two versions, or between a version and now.",
         discussion: """
-            Without a VERSION: from the one before the current to now. With one: from it to now. \
-            Ends with 0 when nothing differs, with 1 when something does, as diff does.
+            Without VERSION it compares the version before the current one with the document as \
+            it is now; with one VERSION, that version with it. The exit status is that of \
+            diff: 0 when nothing differs, 1 when something does.
             """)
 
-    @Flag(help: "Print whether they differ, as JSON, instead of how.")
+    @Flag(help: "Print as JSON whether they differ, instead of the differences.")
     var json = false
 
     @Argument(help: "A document.", completion: .file())
     var file: String
 
-    @Argument(help: "From: a number, an offset or a label.")
+    @Argument(help: "The old version: a number, an offset or a label.")
     var from: Designator?
 
-    @Argument(help: "To: a number, an offset or a label.")
+    @Argument(help: "The new version: a number, an offset or a label.")
     var to: Designator?
 
     private struct Report: Encodable {
@@ -58,7 +59,7 @@ struct DiffCommand: ParsableCommand {
         if status != 0 { throw ArgumentParser.ExitCode(Control.ExitCode.notGood.rawValue) }
     }
 
-    /// diff's exit status, 0 or 1.
+    /// Returns diff's exit status, 0 or 1.
     static func spawn(_ arguments: [FilePath], quietly: Bool) throws(VolumeError) -> Int32 {
         var words = arguments.map { $0.withCString { strdup($0) } } + [nil]
         defer { for word in words { free(word) } }

@@ -8,11 +8,11 @@ struct DoctorCommand: ParsableCommand {
         commandName: "doctor",
         abstract:
             "Check tree, journal, chunks and hub against each other; repair what can be proven.",
-        discussion: "Ends with 0 only when no damage is left, else with 1.")
+        discussion: "The exit status is 0 only when no damage is left, otherwise 1.")
 
     @OptionGroup var output: OutputOptions
 
-    @Flag(name: .customLong("no-repair"), help: "Only look.")
+    @Flag(name: .customLong("no-repair"), help: "Check only; repair nothing.")
     var looksOnly = false
 
     @Argument(

@@ -4,11 +4,11 @@ import Glibc
 import Model
 import SystemCalls
 
-/// A document on a mounted volume, found by a path, and its daemon.
+/// A document on a mounted volume, found by its path, and the connection to the volume's daemon.
 struct Document {
     let place: MountedPath
     let client: ControlClient
-    /// As the user wrote it.
+    /// The path as the user wrote it.
     let given: FilePath
 
     init(_ argument: String) throws(VolumeError) { try self.init(RawArgument.path(argument)) }
@@ -37,7 +37,7 @@ struct Document {
         try designator.find(in: history().versions, of: "\(given)")
     }
 
-    /// Where the mount shows a version's contents.
+    /// The path below `.versions` where the mount shows the contents of `version`.
     func hiddenPath(of version: VersionReport) -> FilePath {
         path.parent.appending(".versions").appending(path.name)
             .appending(Name(bytes: version.fileName.bytes))

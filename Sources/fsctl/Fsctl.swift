@@ -7,7 +7,7 @@ import Model
 struct Fsctl: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fsctl",
-        abstract: "Shows and settles what a Concord volume knows of its documents.",
+        abstract: "Shows, restores, merges and coordinates the documents of a Concord volume.",
         discussion: """
             VERSION is a number (fsctl versions lists them), an offset (-1 is the one before \
             the current), or a label.
@@ -34,7 +34,7 @@ struct Fsctl: ParsableCommand {
             LimitCommand.self, BrakeCommand.self, DoctorCommand.self, StatisticsCommand.self,
         ])
 
-    /// Without a subcommand: what is to be known of where we are, and the help.
+    /// Without a subcommand, prints the help, and before it whether documents here are in conflict.
     func run() throws {
         if let report = try? Conflicts(at: ".").report,
             let line = Conflicts.line(report.documents.count, in: "here")
@@ -63,12 +63,12 @@ struct Fsctl: ParsableCommand {
     }
 }
 
-/// What every subcommand takes.
+/// The options that every subcommand takes.
 struct OutputOptions: ParsableArguments {
     @Flag(help: "Print JSON, with the keys of the control protocol.")
     var json = false
 
-    /// Prints one of the two.
+    /// Prints `value` as JSON if the user asked for it, else `text`.
     func show(_ value: some Encodable, text: () -> String) {
         Terminal.clearProgress()
         let text = json ? String(decoding: Control.json(value), as: UTF8.self) : text()

@@ -4,8 +4,8 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// What the thread of a connection hands to the main one, which polls for it beside signals and
-/// other descriptors.
+/// A queue from a connection's thread to the main thread. Its descriptor lets the main thread poll
+/// for it together with signals and other descriptors.
 package final class Inbox<Element: Sendable>: Sendable {
     private let elements = Mutex<[Element]>([])
     private let readEnd: Descriptor
@@ -20,20 +20,20 @@ package final class Inbox<Element: Sendable>: Sendable {
         writeEnd = Descriptor(owning: ends[1])
     }
 
-    /// Readable while something is in it.
+    /// Readable while the queue is not empty.
     package var descriptor: Int32 { readEnd.raw }
 
     package func put(_ element: Element) {
         elements.withLock { elements in
             elements.append(element)
-            // One byte, however many there are: the pipe is never full.
+            // The pipe holds one byte while the queue is not empty, so that it can never be full.
             guard elements.count == 1 else { return }
             var byte: UInt8 = 1
             _ = write(writeEnd.raw, &byte, 1)
         }
     }
 
-    /// All that came, or nothing.
+    /// Returns and removes all elements; empty when there are none.
     package func take() -> [Element] {
         elements.withLock { elements in
             guard !elements.isEmpty else { return [] }
@@ -45,14 +45,15 @@ package final class Inbox<Element: Sendable>: Sendable {
     }
 }
 
-/// SIGINT, SIGTERM and SIGHUP, to be polled for: to be made before any thread is.
+/// A descriptor for SIGINT, SIGTERM and SIGHUP. Create it before any thread starts, because only
+/// threads that start later inherit the blocked signals.
 struct Signals: ~Copyable {
     private let source: Descriptor
     var descriptor: Int32 { source.raw }
 
     struct Signal {
         let number: Int32
-        /// Not by a key, which every program in the foreground gets.
+        /// False for a signal from the keyboard, which every program in the foreground gets.
         let isByProgram: Bool
     }
 
@@ -69,7 +70,8 @@ struct Signals: ~Copyable {
     }
 }
 
-/// Waits until one of them is readable or has ended; nil: without an end.
+/// Waits until one of the descriptors is readable or closed by its other end, or `seconds` are
+/// over; nil means no limit.
 func waitForAny(of descriptors: [Int32], seconds: Double? = nil) {
     var ready = [Int16](repeating: 0, count: descriptors.count)
     let wanted = [Int16](repeating: Int16(POLLIN), count: descriptors.count)

@@ -6,10 +6,10 @@ import Model
 struct LocksCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "locks",
-        abstract: "Show who has a turn on a document, who waits for whom, and who presents it.",
+        abstract: "Show who holds a claim on a document, who waits for whom, and who presents it.",
         discussion: """
-            Claims are made by fsctl coordinate and by programs that know of turns; a plain \
-            program has its turn while it has a document open.
+            Claims are made by fsctl coordinate and by programs that use file coordination. A \
+            plain program has an implicit lease while it has a document open.
             """)
 
     @OptionGroup var output: OutputOptions
@@ -26,7 +26,7 @@ struct LocksCommand: ParsableCommand {
         }
         output.show(report) {
             report.turns.isEmpty
-                ? "Nobody has, wants or presents anything\(path.map { " at \($0)" } ?? "")."
+                ? "Nothing is claimed, waited for or presented\(path.map { " at \($0)" } ?? "")."
                 : LocksCommand.table(report.turns).text(
                     width: Terminal.width, heading: Terminal.bold)
         }
@@ -72,7 +72,8 @@ package func who(_ program: String, _ process: Int32) -> String {
 }
 
 extension LocksReport.Turn {
-    /// `vim (4711) was asked to save; cp (4712) has its turn`; nothing for who does not wait.
+    /// `vim (4711) was asked to save; cp (4712) has its turn`; empty for a program that does not
+    /// wait.
     package var reason: String {
         behind.map { "\(who($0.program, $0.process)) \($0.why)" }.joined(separator: "; ")
     }

@@ -5,12 +5,13 @@ import Model
 struct MergeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "merge",
-        abstract: "Merge versions in conflict, or say what would come of it.",
+        abstract: "Merge versions in conflict, or explain what a merge would do.",
         discussion: """
-            Three ways, from the version that both come from: text by lines as git does, JSON by \
-            key, packages file by file, other documents never. Only where that is clean; a merge \
-            is a version with two parents, which fsctl resolve --undo takes back. Every device \
-            does so by itself unless .concordattributes at the volume's root says otherwise:
+            A three-way merge from the version that both come from: text by lines as git does, \
+            JSON by key, packages file by file; other documents are never merged. Only a clean \
+            merge is saved. It is a version with two parents, which fsctl resolve --undo takes \
+            back. Every device merges by itself unless .concordattributes at the volume's root \
+            says otherwise:
 
               *.txt    merge=text
               list.md  merge=union
@@ -19,7 +20,7 @@ struct MergeCommand: ParsableCommand {
 
     @OptionGroup var output: OutputOptions
 
-    @Flag(help: "Change nothing; say what the rules are and what would come of it.")
+    @Flag(help: "Change nothing; print the rules that apply and what a merge would do.")
     var explain = false
 
     @Argument(help: "A document.", completion: .file())

@@ -4,9 +4,9 @@ import Glibc
 import Model
 import SystemCalls
 
-/// A program that merges under a person's eyes, started as git starts it: `$LOCAL` is the current
-/// version, `$REMOTE` the other one, `$BASE` what both come from (empty where that is not known),
-/// and `$MERGED` is where the result goes.
+/// A program in which a person merges, started as git starts it: `$LOCAL` is the current version,
+/// `$REMOTE` the other one, `$BASE` what both come from (empty when that is not known), and
+/// `$MERGED` is where the result goes.
 struct MergeTool {
     private let name: String
     private let command: String
@@ -20,7 +20,7 @@ struct MergeTool {
         let known = MergeTool.usual.keys.sorted().joined(separator: ", ")
         throw VolumeError(
             .notFound,
-            "no merge tool \"\(name)\" is known: there are \(known), and those that git knows "
+            "the merge tool \"\(name)\" is unknown: use \(known), or one that git knows "
                 + "(git config mergetool.\(name).cmd 'PROGRAM \"$LOCAL\" \"$BASE\" \"$REMOTE\" "
                 + "\"$MERGED\"')")
     }
@@ -36,8 +36,9 @@ struct MergeTool {
             + "\"$LOCAL\" \"$REMOTE\" \"$BASE\" \"$MERGED\"",
     ]
 
-    /// Nil: git is not there, or knows none of that name. A repository's own settings do not count,
-    /// nor does a file on a volume: who writes there from another device could run anything here.
+    /// The command that git's settings give for `name`; nil when git is not installed or has none.
+    /// A repository's own settings and files on a volume do not count: whoever can write there from
+    /// another device could run any program here.
     private static func configured(_ name: String) -> String? {
         let key = "mergetool.\(name).cmd"
         let said = output(of: ["git", "-C", "/", "config", "--show-origin", "-z", "--get", key])
@@ -48,13 +49,14 @@ struct MergeTool {
         return String(words[1])
     }
 
-    /// A name that no shell reads as more than one word or as anything else, as tools are often
-    /// configured without quotes. The end stays, by which a tool tells the kind of a text.
+    /// A file name that every shell reads as one plain word, because tools are often configured
+    /// without quotes. The end of the name stays, by which a tool recognizes the kind of text.
     static func safeName(_ word: String, _ name: Name) -> [UInt8] {
         Array("\(word)_".utf8) + name.bytes.suffix(240).map { Scratch.isSafe($0) ? $0 : 0x5f }
     }
 
-    /// One conflict version after the other; each merge is a save, which settles that version.
+    /// Runs the tool for one conflict version after the other. Each result is saved and settles
+    /// that version.
     func merge(_ settling: Settling) throws(VolumeError) -> ResolutionReport {
         guard !settling.document.package else {
             throw VolumeError(
@@ -91,8 +93,8 @@ struct MergeTool {
         return report
     }
 
-    /// In the directory of the copies: what a tool reads from where it is started, as git does, is
-    /// nothing from the volume then.
+    /// Runs the tool in the directory of the copies, so that a tool that reads settings from its
+    /// working directory, as git does, reads nothing from the volume.
     private func run(in scratch: Scratch) throws(VolumeError) {
         let line = ["sh", "-c", "cd -- \"$1\" && eval \"$2\"", "sh"].map(FilePath.init(_:))
         let all = line + [scratch.path, FilePath(command)]

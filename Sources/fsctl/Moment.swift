@@ -2,9 +2,9 @@ import CLinux
 import Glibc
 import Model
 
-/// Times for people, in their own zone.
+/// Formats times for people, in the local time zone.
 package enum Moment {
-    /// `today 14:03`, else `2026-11-20 14:03`. Both times are nanoseconds since 1970.
+    /// `today 14:03`, or `2026-11-20 14:03` for another day. Both times are nanoseconds since 1970.
     package static func text(
         _ time: Int64, now: Int64 = cl_clock_realtime_ns(), inUTC: Bool = false
     ) -> String {
@@ -20,7 +20,7 @@ package enum Moment {
         return "\(two(then.tm_hour)):\(two(then.tm_min)):\(two(then.tm_sec))"
     }
 
-    /// How long ago: `7 s`, `12 min`, `3 h`, `2 days`.
+    /// How long ago `time` was: `7 s`, `12 min`, `3 h`, `2 days`.
     package static func age(_ time: Int64, now: Int64 = cl_clock_realtime_ns()) -> String {
         let span = Timestamp(nanoseconds: now).span(since: Timestamp(nanoseconds: time))
         let seconds = max(0, Timestamp(nanoseconds: span).seconds)

@@ -5,11 +5,11 @@ import Model
 struct NameCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "name",
-        abstract: "Give a version a label: it is then kept for ever.")
+        abstract: "Give a version a label: a version with a label is kept for ever.")
 
     @OptionGroup var output: OutputOptions
 
-    @Flag(help: "Take the label away.")
+    @Flag(help: "Remove the label.")
     var remove = false
 
     @Argument(help: "A document.", completion: .file())

@@ -2,12 +2,12 @@ import Control
 import Glibc
 import Model
 
-/// Where a one-time code is read. On a command line every user of the machine could see it in the
-/// list of processes.
+/// Reads a one-time code. The command line is the worst place for one, because every user of the
+/// machine can see it in the list of processes.
 enum OneTimeCode {
     /// - Parameters:
-    ///   - argument: What the command line says; `-` stands for standard input, nil for asking.
-    ///   - file: A file whose first line is the code.
+    /// - argument: The command line's value; `-` means standard input, nil means to ask for it.
+    /// - file: A file whose first line is the code.
     static func read(argument: String?, file: String?) throws(VolumeError) -> String {
         switch (argument, file) {
         case (_?, _?):
@@ -47,7 +47,7 @@ enum OneTimeCode {
         return code
     }
 
-    /// The kernel shows the process's own memory as its command line.
+    /// Overwrites the code in the process's memory, which the kernel shows as its command line.
     private static func hide(_ code: String) {
         for index in 1..<Int(CommandLine.argc) {
             guard let argument = CommandLine.unsafeArgv[index] else { continue }

@@ -5,17 +5,19 @@ import Model
 struct PresentCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "present",
-        abstract: "Show a document as an editor does: be told of others' accesses, and answer.",
+        abstract: "Present a document as an editor does: receive messages, and answer.",
         discussion: """
-            Prints a line of JSON for each message: its kind and, where there is one, the turn, \
-            path, to and version; the first line says "presenting" when all is set up. Paths are \
-            absolute. Everything is answered at once, with nothing to save, unless options say \
-            otherwise. When the document was let go to be deleted, the command ends.
+            Prints one line of JSON for each message: its kind and, where there is one, the \
+            turn, path, to and version. The first line says "presenting" when registration is \
+            complete. Paths are absolute. Every message is answered at once, with nothing to \
+            save, unless an option says otherwise. The command ends after it has let the \
+            document be deleted.
 
-            With --interactive another program answers, with a line of JSON for each message that \
-            asks (relinquishToReader, relinquishToWriter, save, accommodateDeletion, \
-            accommodateSubitemDeletion): {"turn":12}, or {"turn":12,"failure":"No space."}; the \
-            end of standard input ends it. So an editor's plugin can be a presenter.
+            With --interactive another program answers. It writes one line of JSON for each \
+            message that asks (relinquishToReader, relinquishToWriter, save, \
+            accommodateDeletion, accommodateSubitemDeletion): {"turn":12}, or \
+            {"turn":12,"failure":"No space."}; the end of standard input ends the command. So \
+            an editor's plugin can be a presenter.
 
             EXAMPLES
               fsctl present letter.txt --save-text 'as it is on the screen'
@@ -25,30 +27,30 @@ struct PresentCommand: ParsableCommand {
 
     @Option(
         help: """
-            The kinds of messages wanted, with commas between them; the others are not waited for \
-            either.
+            The kinds of messages to receive, separated by commas; claims do not wait for \
+            answers to the others.
             """)
     var hears: Kinds = .init(all: PresenterMessage.Kind.allCases)
 
-    @Option(help: "The program on whose behalf this is, which must have started this one.")
+    @Option(help: "The process that presents; it must be an ancestor of this one.")
     var process: Int32?
 
-    @Option(help: "When asked to save: run this in a shell; CONCORD_PATH names the document.")
+    @Option(help: "When asked to save, run this in a shell; CONCORD_PATH names the document.")
     var saveCommand: String?
 
-    @Option(help: "An unsaved line: written as the document's contents when first asked to save.")
+    @Option(help: "Unsaved text: written to the document when first asked to save.")
     var saveText: String?
 
-    @Option(help: "When asked to save, or to let go for a deletion: this sentence says why not.")
+    @Option(help: "When asked to save or to allow a deletion, refuse for this reason.")
     var refuse: String?
 
     @Option(help: "Seconds to wait before each answer.")
     var delay: Double = 0
 
-    @Flag(help: "Leave everybody waiting.")
+    @Flag(help: "Never answer: programs wait until their time is over.")
     var neverAnswer = false
 
-    @Flag(help: "Answers come on standard input.")
+    @Flag(help: "Read the answers from standard input.")
     var interactive = false
 
     @Argument(help: "A document or directory.", completion: .file())
@@ -61,10 +63,10 @@ struct PresentCommand: ParsableCommand {
         let ways = [saveCommand != nil, saveText != nil, refuse != nil, neverAnswer, interactive]
         guard ways.count(where: \.self) <= 1 else {
             throw ValidationError(
-                "--save-command, --save-text, --refuse, --never-answer, --interactive: give one.")
+                "Give one of --save-command, --save-text, --refuse, --never-answer, --interactive.")
         }
         guard !interactive || delay == 0 else {
-            throw ValidationError("With --interactive the answers come when they come: no --delay.")
+            throw ValidationError("--interactive takes no --delay.")
         }
     }
 

@@ -4,7 +4,7 @@ import Glibc
 import Model
 import SystemCalls
 
-/// A presenter of one item, from its registration until it has let go.
+/// A presenter of one item, from its registration until it has been deleted or the input ends.
 final class Presentation {
     enum Conduct {
         case neverAnswer
@@ -14,11 +14,11 @@ final class Presentation {
 
     enum Save {
         case nothing
-        /// What has not been saved yet.
+        /// The text that has not been saved yet.
         case text(String)
-        /// For a shell, each time.
+        /// A shell command that saves, run at each request.
         case command(String)
-        /// Not saved, nor let go to be deleted, and why.
+        /// The reason for which saving and deletion are refused.
         case refusal(String)
     }
 
@@ -32,9 +32,9 @@ final class Presentation {
     private var components: [Name]
     private let client: TurnClient
     private let news: Inbox<News>
-    /// What each turn has asked last: what an answer of that turn is to.
+    /// The last message of each turn that asked: an answer names only the turn.
     private var asked: [Int: PresenterMessage.Kind] = [:]
-    /// Answers to come: when (monotonic), and to what.
+    /// The answers to be given: the time (monotonic, nanoseconds) and the message.
     private var due: [(time: Int64, message: PresenterMessage)] = []
     private var input = LineBuffer()
     private var hasEnded = false
@@ -54,7 +54,7 @@ final class Presentation {
 
     private var path: FilePath { mountPoint.appending(components) }
 
-    /// Returns when the item was let go, or the input has ended.
+    /// Returns when the item has been let go, or the input has ended.
     func run(hears: [PresenterMessage.Kind], process: Int32?) throws(VolumeError) {
         var request = Request(.present, path: components)
         request.presenter = Presentation.number
@@ -100,7 +100,7 @@ final class Presentation {
         }
     }
 
-    /// Does what was asked; why not, where it cannot.
+    /// Does what a message asked for. Returns why it could not, or nil.
     private func failure(of kind: PresenterMessage.Kind) -> String? {
         guard case .answer(let save, let seconds) = conduct else { return nil }
         switch (save, kind) {
@@ -119,7 +119,7 @@ final class Presentation {
     private func answer(_ turn: Int, failure: String?) {
         var answers: [Request] = []
         if asked.removeValue(forKey: turn) == .accommodateDeletion, failure == nil {
-            // What may be at the path next is another item.
+            // After the deletion another item may be at the path, so the presenter retires first.
             answers.append(Request(.retire))
             hasEnded = true
         }
@@ -129,7 +129,7 @@ final class Presentation {
             if request.verb == Verb.answer.rawValue {
                 (request.turn, request.failure) = (turn, failure)
             }
-            // An answer that nobody needs any more is no fault.
+            // The daemon may no longer need the answer. That is no error.
             _ = try? client.ask(request, as: Nothing.self)
         }
     }
@@ -152,7 +152,7 @@ final class Presentation {
         var words: [UnsafeMutablePointer<CChar>?] =
             ["sh", "-c", command].map { (word: String) in strdup(word) } + [nil]
         defer { for word in words { free(word) } }
-        // Standard output is for messages.
+        // Standard output is reserved for messages.
         let process = cl_spawn("sh", &words, -1, 2, 2, -1, 0)
         guard process > 0 else { return "the command that saves could not be started" }
         let status = cl_exit_status(cl_wait_process(process))
@@ -189,7 +189,7 @@ extension Presentation {
     }
 }
 
-/// What `fsctl present` prints.
+/// A line that `fsctl present` prints.
 package struct MessageLine: Encodable {
     package var kind: String
     package var turn: Int?
@@ -202,7 +202,7 @@ package struct MessageLine: Encodable {
         self.path = path
     }
 
-    /// Paths as the machine has them.
+    /// Paths become absolute, below the mount point.
     package init(_ message: PresenterMessage, on mountPoint: FilePath) {
         kind = message.kind.rawValue
         turn = message.turn

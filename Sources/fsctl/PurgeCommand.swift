@@ -9,13 +9,14 @@ struct PurgeCommand: ParsableCommand {
         commandName: "purge",
         abstract: "Remove old versions and deleted contents for good, to free their space.",
         discussion: """
-            Of a document, or of all documents at or below a directory, goes what they had before \
-            what they show now, and what was deleted there. What is current, in conflict, has a \
-            label, or waits for the hub stays; the output says how much stays, and why.
+            For each document at or below PATH, removes the versions before the one that is \
+            shown now, and removes what was deleted there. Versions that are current, in \
+            conflict, labelled or not yet at the hub stay; the output says how much stays and \
+            why.
 
-            Of a directory it asks first: --yes answers, --dry-run only says what would go.
+            For a directory it asks first: --yes answers, --dry-run only prints what would go.
 
-            TIME is written as for fsctl rewind: 30d is thirty days ago. SIZE is 500M, 2G.
+            TIME is written as for fsctl rewind: 30d is thirty days ago. SIZE is 500M or 2G.
 
             EXAMPLES
               fsctl purge big.iso
@@ -25,13 +26,15 @@ struct PurgeCommand: ParsableCommand {
 
     @OptionGroup var output: OutputOptions
 
-    @Option(help: ArgumentHelp("Only what has not been shown since then.", valueName: "time"))
+    @Option(
+        help: ArgumentHelp(
+            "Remove only what was replaced or deleted before then.", valueName: "time"))
     var before: String?
 
-    @Option(help: ArgumentHelp("The oldest, until so much is free.", valueName: "size"))
+    @Option(help: ArgumentHelp("Remove the oldest until so much is free.", valueName: "size"))
     var free: String?
 
-    @Flag(name: .customLong("dry-run"), help: "Only say what would go.")
+    @Flag(name: .customLong("dry-run"), help: "Only print what would be removed.")
     var isRehearsal = false
 
     @Flag(name: .customLong("yes"), help: "Do not ask.")
@@ -44,7 +47,7 @@ struct PurgeCommand: ParsableCommand {
         let time = try before.map { (text) throws(VolumeError) in
             if let time = PastTime.parse(text) { return time }
             throw VolumeError(
-                .invalid, "\"\(text)\" is no time: write 30d (ago), yesterday or 2026-11-21")
+                .invalid, "\"\(text)\" is not a time: write 30d (ago), yesterday or 2026-11-21")
         }
         let bytes = try free.map { (text) throws(VolumeError) in
             if let bytes = Amount.bytes(text) { return bytes }
@@ -69,11 +72,11 @@ struct PurgeCommand: ParsableCommand {
         guard isatty(STDIN_FILENO) == 1 else {
             throw VolumeError(
                 .invalid,
-                "\(path) is a directory: --yes says that all below it is meant, and --dry-run "
-                    + "what that is")
+                "\(path) is a directory: confirm with --yes that all below it is meant; --dry-run "
+                    + "prints what that is")
         }
         print(PurgeCommand.text(report, isRehearsal: true))
-        print("Is that to go for good? (y/n)")
+        print("Remove all of that for good? (y/n)")
         return readLine() == "y"
     }
 

@@ -7,8 +7,9 @@ struct ResolveCommand: ParsableCommand {
         commandName: "resolve",
         abstract: "Settle versions in conflict.",
         discussion: """
-            Without an option, on a terminal: shows them and asks. What is not chosen stays in the \
-            history; --undo takes a decision back. Settles exactly the versions that it has seen.
+            Without an option, on a terminal, it shows the versions and asks. What you do not \
+            choose stays in the history; --undo takes a decision back. Only versions that \
+            existed when the conflict was shown are settled.
 
             EXAMPLES
               fsctl resolve letter.odt --keep current
@@ -31,13 +32,13 @@ struct ResolveCommand: ParsableCommand {
             valueName: "tool"))
     var tool: String?
 
-    @Flag(help: "Merge them where that is clean (fsctl merge --explain).")
+    @Flag(help: "Merge the versions where that is clean (see fsctl merge --explain).")
     var merge = false
 
-    @Flag(help: "Take the last decision back.")
+    @Flag(help: "Take back the last decision.")
     var undo = false
 
-    @Flag(help: "Every document at or below the path.")
+    @Flag(help: "Settle every document at or below the path.")
     var all = false
 
     @Argument(help: "A document; with --all, a directory.", completion: .file())
@@ -48,7 +49,7 @@ struct ResolveCommand: ParsableCommand {
         if ways > 1 { throw ValidationError("Choose one of --keep, --merge, --tool and --undo.") }
         if all, undo { throw ValidationError("--undo takes back one document's decision.") }
         if all, keep == nil, tool == nil, !merge {
-            throw ValidationError("--all needs --keep, --merge or --tool.")
+            throw ValidationError("--all needs one of --keep, --merge and --tool.")
         }
     }
 
@@ -87,7 +88,7 @@ struct ResolveCommand: ParsableCommand {
         if output.json { output.show(report) { "" } }
     }
 
-    /// Nil: left as it is.
+    /// Returns nil when the conflict is left as it is.
     private func settle(_ settling: Settling) throws -> ResolutionReport? {
         if let keep { return try settling.keep(keep) }
         if merge { return try settling.merge() }
@@ -111,10 +112,10 @@ struct ResolveCommand: ParsableCommand {
     }
 }
 
-/// What is to become of a conflict.
+/// Which version of a conflict becomes current.
 enum Keeping: ExpressibleByArgument, Hashable {
     case current, newest, both
-    /// By its number, or the beginning of its id.
+    /// A version's number, or the beginning of its id.
     case version(String)
 
     init?(argument: String) {

@@ -4,7 +4,8 @@ import Glibc
 import Model
 import SystemCalls
 
-// A package: the whole tree beside it, then both change places in one step.
+// A package is written as a whole tree beside the target; then one rename or exchange puts it in
+// place.
 extension Restoration {
     func restorePackage(_ part: FilePath, exists: Bool) throws(VolumeError) {
         part.removeTree()
@@ -18,7 +19,7 @@ extension Restoration {
             part.removeTree()
             throw error
         }
-        // Now the old tree, which history has.
+        // This removes the old tree, which the exchange has moved here and the history has.
         if exists { part.removeTree() }
     }
 
@@ -63,7 +64,8 @@ extension Restoration {
         if result < 0 { throw failure("set the mode of", path, Errno(-result)) }
     }
 
-    /// Modes last and from the inside out: a directory may not be writable.
+    /// Sets modes last and from the inside out, because a directory's own mode may forbid writing
+    /// in it.
     private func finishDirectories(in part: FilePath) throws(VolumeError) {
         let root = contents.entries.first { $0.path.bytes.isEmpty }
         var directories = contents.entries.filter {
@@ -90,7 +92,7 @@ extension Restoration {
 }
 
 extension FilePath {
-    /// A tree of ours, symlinks not followed; what cannot be removed stays.
+    /// Removes a tree that we made, without following symlinks. What cannot be removed stays.
     func removeTree() {
         guard kind == .directory else {
             _ = withCString { unlink($0) }

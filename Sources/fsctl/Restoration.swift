@@ -4,12 +4,12 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Puts a version's contents under a name, whole or not at all: written beside it, then renamed, so
-/// that it is a save as any other and watchers hear of it.
+/// Puts a version's contents under a name, whole or not at all. They are written to a file beside
+/// the target and renamed, so that restoring is a save like any other and watchers hear of it.
 struct Restoration {
     let contents: VersionContents
     let target: FilePath
-    /// Whether what stands at the target may be replaced.
+    /// Whether an existing item at the target may be replaced.
     let replaces: Bool
 
     func run() throws(VolumeError) {
@@ -35,8 +35,8 @@ struct Restoration {
         }
     }
 
-    /// A local name, never a version itself: `.NAME.concord-restore.part`, NAME cut where 255 bytes
-    /// would not do.
+    /// The name of the part file, `.NAME.concord-restore.part`, with NAME cut to keep within 255
+    /// bytes. Its suffix makes it a temporary file, which never becomes a version.
     static func partName(_ name: Name) -> Name {
         let end = Array(".concord-restore.part".utf8)
         return Name(bytes: [UInt8(ascii: ".")] + name.bytes.prefix(254 - end.count) + end)
@@ -52,7 +52,8 @@ struct Restoration {
         }
     }
 
-    /// Moves the finished part to its place.
+    /// Renames the finished part to the target. `flags` are those of renameat2(2): 1 refuses to
+    /// replace, 2 exchanges.
     func settle(_ part: FilePath, flags: UInt32) throws(VolumeError) {
         let result = part.withCString { from in
             target.withCString { cl_renameat2(AT_FDCWD, from, AT_FDCWD, $0, flags) }
@@ -78,7 +79,7 @@ struct Restoration {
     }
 }
 
-// A file document.
+// For a document that is a regular file.
 extension Restoration {
     private func restoreFile(_ part: FilePath, exists: Bool) throws(VolumeError) {
         let file = try claim(part)
@@ -98,8 +99,8 @@ extension Restoration {
         }
     }
 
-    /// Makes the part, which nobody else has open then: into a file that another user has put there
-    /// nothing is written.
+    /// Creates the part file exclusively and locks it. Nothing is ever written to a file that
+    /// another user put under this name.
     private func claim(_ part: FilePath) throws(VolumeError) -> Descriptor {
         for _ in 0..<3 {
             let descriptor = part.withCString {
@@ -117,7 +118,8 @@ extension Restoration {
         throw VolumeError(.busy, "another restore of \(target) is at work; wait for it")
     }
 
-    /// Removes what an interrupted restore left; its lock tells whether one is still at it.
+    /// Removes the part file of an interrupted restore. Its lock tells whether that restore is
+    /// still running.
     private func removeLeftover(_ part: FilePath) throws(VolumeError) {
         let descriptor = part.withCString {
             cl_openat(AT_FDCWD, $0, O_RDONLY | O_NOFOLLOW | O_NONBLOCK, 0)
@@ -133,8 +135,8 @@ extension Restoration {
         if result < 0, result != -ENOENT { throw failure("replace", part, Errno(-result)) }
     }
 
-    /// Owner, user attributes and access list are those of the file that is replaced: a version has
-    /// contents and a mode only.
+    /// Copies owner, user attributes and ACL of the replaced file: a version records only contents
+    /// and a mode.
     private func likenToTarget(_ file: Int32) {
         guard let status = try? target.status() else { return }
         _ = cl_chown_fd(file, status.st_uid, status.st_gid)

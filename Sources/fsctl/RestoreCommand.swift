@@ -5,13 +5,13 @@ import Model
 struct RestoreCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restore",
-        abstract: "Make a version's contents the current ones, or put them beside.",
+        abstract: "Make a version current again, or write it to another file.",
         discussion: "What was current stays in the history.")
 
     @OptionGroup var output: OutputOptions
 
     @Option(
-        name: .customLong("as"), help: "Another file to write instead; it must not exist.",
+        name: .customLong("as"), help: "The file to write instead; it must not exist.",
         completion: .file())
     var other: String?
 

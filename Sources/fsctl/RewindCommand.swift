@@ -8,12 +8,12 @@ import Volume
 struct RewindCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rewind",
-        abstract: "Make a folder, or the whole volume, what it was at a time.",
+        abstract: "Restore a folder, or the whole volume, to an earlier time.",
         discussion: """
-            Documents get the contents that they had, as new versions, and deleted ones come back; \
-            nothing is lost by it, and rewinding to before it takes it back. What was made since \
-            stays, unless --exact deletes it, too (fsctl undelete brings it back). Documents are \
-            where they are now: moves are not undone.
+            Documents get their contents of that time as new versions, and deleted documents \
+            come back. Nothing is lost: you can rewind to the time before. Documents made since \
+            then stay, unless --exact deletes them (fsctl undelete brings them back). Documents \
+            stay where they are now: moves are not undone.
 
             TIME is 2026-11-21 14:03, 2026-11-21, 14:03, yesterday, or 90s, 5min, 3h, 2d, 1w ago. \
             .versions/@TIME/ of a directory shows it as it was.
@@ -21,13 +21,13 @@ struct RewindCommand: ParsableCommand {
 
     @OptionGroup var output: OutputOptions
 
-    @Option(help: ArgumentHelp("When.", valueName: "time"))
+    @Option(help: ArgumentHelp("The time to restore.", valueName: "time"))
     var to: String
 
-    @Flag(name: .customLong("dry-run"), help: "Only say what would be done.")
+    @Flag(name: .customLong("dry-run"), help: "Only print what would be done.")
     var isRehearsal = false
 
-    @Flag(help: "Delete what was made since.")
+    @Flag(help: "Delete what was made since that time.")
     var exact = false
 
     @Argument(help: "A directory or a document.", completion: .file())
@@ -37,7 +37,7 @@ struct RewindCommand: ParsableCommand {
         guard let time = PastTime.parse(to) else {
             throw VolumeError(
                 .invalid,
-                "\"\(to)\" is no time: write 2026-11-21 14:03, 14:03, yesterday or 3h (ago)")
+                "\"\(to)\" is not a time: write 2026-11-21 14:03, 14:03, yesterday or 3h (ago)")
         }
         let document = try Document(path)
         let report = try document.ask(.past, as: RewindReport.self) { $0.time = time }
@@ -87,7 +87,7 @@ struct RewindCommand: ParsableCommand {
             }
             return
         }
-        // A package.
+        // The path is a package, which rm(1) removes with all in it.
         guard SystemCalls.output(of: ["rm", "-r", "--", path.description]) != nil else {
             throw VolumeError(.system, "cannot delete the package \(path)")
         }

@@ -4,8 +4,8 @@ import Glibc
 import Model
 import SystemCalls
 
-/// A directory of our own for copies, gone with this object and all that a program left in it. No
-/// byte of its path means anything to a shell, and it is on no volume.
+/// A temporary directory for copies. `deinit` removes it with all that a program left in it. Its
+/// path has no byte that a shell treats specially, and it lies on no volume.
 final class Scratch {
     let path: FilePath
 
@@ -24,7 +24,7 @@ final class Scratch {
 
     deinit { path.removeTree() }
 
-    /// Letters, digits, what is not ASCII, and marks that mean nothing to a shell.
+    /// Whether `byte` is a letter, a digit, not ASCII, or a mark without a meaning to a shell.
     static func isSafe(_ byte: UInt8) -> Bool {
         switch byte {
         case 0x30...0x39, 0x41...0x5a, 0x61...0x7a, 0x80...: true
@@ -36,7 +36,7 @@ final class Scratch {
         path.withCString { cl_filesystem_type($0) } == Int(CL_FUSE)
     }
 
-    /// Nil: an empty file.
+    /// Copies `source` into the directory; nil makes an empty file.
     func copy(_ source: FilePath?, as name: [UInt8]) throws(VolumeError) -> FilePath {
         let target = path.appending(Name(bytes: name))
         try Scratch.copy(source, to: target)

@@ -2,7 +2,7 @@ import Control
 import Glibc
 import Model
 
-/// One document's conflict, as it was seen, and the ways to settle it.
+/// The conflict of one document, as it was when it was listed, and the ways to settle it.
 struct Settling {
     let document: ConflictsReport.Document
     let path: FilePath
@@ -14,7 +14,7 @@ struct Settling {
         client = conflicts.client
     }
 
-    /// Of the versions beside the current one.
+    /// The numbers of the versions in conflict with the current one.
     var numbers: [Int] { document.conflicts.map(\.version.number) }
 
     func keep(_ choice: Keeping) throws(VolumeError) -> ResolutionReport {
@@ -36,7 +36,8 @@ struct Settling {
         }
     }
 
-    /// `number`: what becomes current.
+    /// Settles the versions `settled`, or all, and makes version `number` current; nil keeps the
+    /// current one.
     func ask(_ number: Int?, settling settled: [Int]? = nil) throws(VolumeError)
         -> ResolutionReport
     {
@@ -46,7 +47,7 @@ struct Settling {
         return try client.ask(request, as: ResolutionReport.self, progress: Terminal.show)
     }
 
-    /// Nil where none of them is merged cleanly; why is said.
+    /// Merges on the daemon. Returns nil, after printing why, when no version merged cleanly.
     func merge() throws(VolumeError) -> ResolutionReport? {
         var request = Request(.merge, path: document.path.path ?? [])
         request.numbers = numbers
@@ -58,7 +59,8 @@ struct Settling {
         return ResolutionReport(current: report.current, settled: report.settled)
     }
 
-    /// What a merge with the first of them would make; nil where it is not clean, or no text.
+    /// What a merge with the first conflict version would make. The text is nil when the merge is
+    /// not clean or the document is not text.
     func preview() throws(VolumeError) -> (sentences: [String], text: [UInt8]?) {
         var request = Request(.merge, path: document.path.path ?? [])
         request.explain = true
@@ -75,7 +77,7 @@ struct Settling {
         return try ask(nil)
     }
 
-    /// `letter 2.odt`, or the next number that is free.
+    /// A path beside the document: `letter 2.odt`, or with the next free number.
     private func freeName() -> FilePath {
         let name = path.name
         let ending = name.fileExtension
@@ -91,9 +93,9 @@ struct Settling {
         }
     }
 
-    /// What was decided.
+    /// The sentence that tells the person what was decided.
     func sentence(_ report: ResolutionReport) -> String {
-        let now = report.current.map { "version \($0)" } ?? "nothing"
+        let now = report.current.map { "version \($0)" } ?? "deleted"
         let others = report.settled.map(String.init).joined(separator: ", ")
         return "\(document.path.text.printable) is \(now) now; settled: \(others). "
             + "fsctl resolve --undo takes it back."

@@ -1,8 +1,8 @@
 import Control
 import Model
 
-/// Beginnings of the ids of a document's versions, long enough to tell them from each other.
-/// Version numbers are a device's own; these are the same on all devices.
+/// Beginnings of version ids, long enough to tell the versions of one document apart. Version
+/// numbers belong to one device; ids are the same on all devices.
 package struct ShortIdentifiers: Sendable {
     package static let lengthMin = 6
     private let length: Int
@@ -22,7 +22,7 @@ package struct ShortIdentifiers: Sendable {
             && text.allSatisfy { $0.isASCII && $0.isHexDigit }
     }
 
-    /// Nil where no version's id begins so.
+    /// The version whose id begins with `text`; nil when `text` cannot be an id or no id begins so.
     static func find(_ text: String, in versions: [VersionReport], of document: String)
         throws(VolumeError) -> VersionReport?
     {

@@ -8,7 +8,7 @@ struct ShowCommand: ParsableCommand {
         commandName: "show",
         abstract: "Write a version's contents to standard output.")
 
-    @Flag(help: "Print what is known of the version, as JSON, instead of its contents.")
+    @Flag(help: "Print the version's metadata as JSON instead of its contents.")
     var json = false
 
     @Argument(help: "A document.", completion: .file())

@@ -5,11 +5,11 @@ import Model
 struct SigninCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "signin",
-        abstract: "Join a hub with a volume and all that is on it.",
+        abstract: "Sign this device in to a hub, and join its volume with the hub's.",
         discussion: """
-            The code comes from `concord hub invite NAME` and works once. It is asked for, so that \
-            it is in no list of processes. What is here is joined \
-            with what the hub has: nothing is deleted on either side.
+            The code comes from `concord hub invite NAME` and works once. It is asked for, so \
+            that it does not appear in the list of processes. What is here is joined with what \
+            the hub has: nothing is deleted on either side.
             """)
 
     @OptionGroup var output: OutputOptions
@@ -25,27 +25,27 @@ struct SigninCommand: ParsableCommand {
     @Option(help: "A file whose first line is the one-time code.", completion: .file())
     var codeFile: String?
 
-    @Option(help: "What this device is called. Default: the machine's name.")
+    @Option(help: "The name of this device. Default: the machine's name.")
     var device: String?
 
     @Option(
         name: .customLong("volume"),
-        help: "Which volume of the hub to join; made if there is none. Default: of the same name.")
+        help: "The hub's volume to join; created if missing. Default: the one of the same name.")
     var volumeName: String?
 
     @Option(
-        help: "A file with certificates to trust: the hub's own, where it was made by hand.",
+        help: "A file with certificates to trust, such as a self-signed one of the hub.",
         completion: .file())
     var certificate: String?
 
     @Option(
         help: """
-            What concord hub invite shows: the hub is refused unless its certificate has it. It \
-            need not be signed by anybody then.
+            The fingerprint that concord hub invite prints. Only a hub with that certificate is \
+            accepted; the certificate need not be signed by an authority.
             """)
     var fingerprint: String?
 
-    @Flag(help: "Also with http:// to another machine, where all can be read on the way.")
+    @Flag(help: "Allow http:// to another machine; everybody on the way can read all of it.")
     var insecure = false
 
     func run() throws {
@@ -74,19 +74,19 @@ struct SignoutCommand: ParsableCommand {
     @OptionGroup var output: OutputOptions
     @OptionGroup var volume: VolumeOption
 
-    @Flag(help: "Also when something is on this device only.")
+    @Flag(help: "Sign out even when some changes are on this device only.")
     var force = false
 
     func run() throws {
         let report = try volume.ask(.signout, as: IdentityReport.self) { $0.force = force }
-        output.show(report) { "Signed out. The volume is a local one now." }
+        output.show(report) { "Signed out. The volume is local now." }
     }
 }
 
 struct IdentityCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "identity",
-        abstract: "Print the identity token: nothing, and exit code 1, when signed out.",
+        abstract: "Print the identity token; when signed out, print nothing and exit with 1.",
         discussion: "It is the same on all devices of a person for this volume, also offline.")
 
     @OptionGroup var output: OutputOptions
@@ -101,7 +101,7 @@ struct IdentityCommand: ParsableCommand {
 
 struct OfflineCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "offline", abstract: "Airplane mode: ask the hub for nothing until `online`.")
+        commandName: "offline", abstract: "Stop all traffic with the hub until `fsctl online`.")
 
     @OptionGroup var output: OutputOptions
     @OptionGroup var volume: VolumeOption
@@ -114,7 +114,7 @@ struct OfflineCommand: ParsableCommand {
 
 struct OnlineCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "online", abstract: "End airplane mode.")
+        commandName: "online", abstract: "Go on with traffic to the hub after `fsctl offline`.")
 
     @OptionGroup var output: OutputOptions
     @OptionGroup var volume: VolumeOption

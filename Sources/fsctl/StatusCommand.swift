@@ -5,7 +5,7 @@ import Model
 struct StatusCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status",
-        abstract: "Show how a volume is, or a document on it.")
+        abstract: "Show the state of a volume, or of a document on it.")
 
     @OptionGroup var output: OutputOptions
 
@@ -62,15 +62,16 @@ struct StatusCommand: ParsableCommand {
 
     private static func size(_ bytes: Int64) -> String { Amount.size(UInt64(max(0, bytes))) }
 
-    /// What the store's bytes are, for an empty volume has some, too.
+    /// What takes the store's space. An empty volume's store takes some, too, so the total needs an
+    /// explanation.
     private static func parts(_ report: VolumeReport) -> String {
         var parts: [String] = []
         if let bytes = report.journalBytes, bytes > 0 { parts.append("\(size(bytes)) journal") }
         if let bytes = report.reserveBytes, bytes > 0 {
-            parts.append("\(size(bytes)) set aside for it until the disk is full")
+            parts.append("\(size(bytes)) reserved for the journal until the disk is full")
         }
         if let bytes = report.freeableBytes, bytes > 0 {
-            parts.append("\(size(bytes)) gives way when space is needed")
+            parts.append("\(size(bytes)) removed when space is needed")
         }
         return parts.isEmpty ? "" : ": " + parts.joined(separator: ", ")
     }
@@ -104,7 +105,7 @@ struct StatusCommand: ParsableCommand {
             lines.append(
                 (
                     "Held",
-                    "\(Amount.count(hub.held, "deletion")); fsctl brake tells what to do"
+                    "\(Amount.count(hub.held, "deletion")); fsctl brake says what to do"
                 ))
         }
         return lines

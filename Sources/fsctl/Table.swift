@@ -1,11 +1,12 @@
-/// Rows under headings, as wide as they need or as the terminal lets them be.
+/// Rows under headings. Columns are as wide as their contents; flexible ones shrink to fit the
+/// terminal.
 package struct Table {
     package enum Alignment { case left, right }
 
     package struct Column {
         let heading: String
         let alignment: Alignment
-        /// May be cut short where the line does not fit.
+        /// Whether cells may be cut when the line does not fit.
         let isFlexible: Bool
 
         package init(_ heading: String, _ alignment: Alignment = .left, isFlexible: Bool = false) {
@@ -24,8 +25,8 @@ package struct Table {
 
     package mutating func add(_ cells: [String]) { rows.append(cells.map(\.printable)) }
 
-    /// Without its last newline. `width` nil: nothing is cut. Columns that are empty in every row
-    /// are left out.
+    /// The table without a final newline. Nothing is cut when `width` is nil. A column that is
+    /// empty in every row is left out.
     package func text(width: Int?, heading style: (String) -> String = { $0 }) -> String {
         let shown = columns.indices.filter { index in rows.contains { !$0[index].isEmpty } }
         let widths = fitted(shown, to: width)
@@ -60,17 +61,16 @@ package struct Table {
 }
 
 extension String {
-    /// The columns of a terminal that it takes; combining marks take none, East Asian wide
-    /// characters two.
+    /// The number of terminal columns: combining marks take none, East Asian wide characters two.
     var columns: Int { unicodeScalars.reduce(0) { $0 + $1.columns } }
 
-    /// Control characters, which could move the cursor or change the terminal, shown as question
-    /// marks.
+    /// The text with a question mark for each control character, which could move the cursor or
+    /// change the terminal.
     var printable: String {
         String(String.UnicodeScalarView(unicodeScalars.map { $0.isControl ? "?" : $0 }))
     }
 
-    /// Cut to so many columns, with an ellipsis where something is missing.
+    /// Cut to `width` columns, with an ellipsis at the end if something was cut.
     func fitted(to width: Int) -> String {
         guard columns > width, width > 0 else { return self }
         var (text, used) = ("", 0)

@@ -3,15 +3,15 @@ import Control
 import Glibc
 import Synchronization
 
-/// What the programs know of the screen.
+/// Output to the terminal, with what must be known of it.
 enum Terminal {
-    /// Columns of standard output; nil when it is not a terminal.
+    /// The columns of standard output; nil when it is not a terminal.
     static var width: Int? {
         let width = cl_terminal_width(1)
         return width > 0 ? Int(width) : nil
     }
 
-    /// https://no-color.org: any value but none.
+    /// See https://no-color.org: any value but an empty one turns colours off.
     static var hasColour: Bool {
         width != nil && (getenv("NO_COLOR").map { $0.pointee == 0 } ?? true)
     }
@@ -26,13 +26,14 @@ enum Terminal {
 
     private static let showsProgress = Atomic(false)
 
-    /// One line on standard error that the next one overwrites; nothing where it is no terminal.
+    /// Shows progress in one line on standard error, which the next call overwrites. Does nothing
+    /// when standard error is not a terminal.
     static func show(_ progress: Progress) {
         let percent = Int((min(max(progress.fraction, 0), 1) * 100).rounded())
         note("\(percent) % \(progress.text)")
     }
 
-    /// As `show`, for what has no measure.
+    /// Like `show`, for progress without a fraction.
     static func note(_ text: String) {
         let width = Int(cl_terminal_width(2))
         guard width > 0 else { return }
@@ -42,7 +43,7 @@ enum Terminal {
         showsProgress.store(true, ordering: .relaxed)
     }
 
-    /// Instead of all that the screen shows; one block after the other where it is no terminal.
+    /// Clears the screen and prints `text`; on something else than a terminal, only prints.
     static func redraw(_ text: String) {
         say(Array(((width == nil ? "" : "\u{1B}[H\u{1B}[2J") + text).utf8))
     }
@@ -53,13 +54,14 @@ enum Terminal {
         _ = write(2, bytes, bytes.count)
     }
 
-    /// A line on standard output, at once: somebody reads while we go on.
+    /// Prints a line on standard output without buffering, because another program may be reading
+    /// it.
     static func say(_ line: [UInt8]) {
         var rest = (line + [UInt8(ascii: "\n")])[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { write(1, $0.baseAddress!, $0.count) }
             if count < 0, errno == EINTR { continue }
-            // Nobody reads any more.
+            // The reader has closed the pipe.
             guard count > 0 else { exit(0) }
             rest = rest.dropFirst(count)
         }

@@ -7,19 +7,19 @@ struct UndeleteCommand: ParsableCommand {
         commandName: "undelete",
         abstract: "Bring a deleted document back.",
         discussion: """
-            Without a name: lists what was deleted from the working directory. A document \
-            is named by its path, or by its id (fsctl versions --deleted DIR tells it), then the \
-            working directory must be on its volume.
+            Without an argument: lists what was deleted from the working directory. A document \
+            is named by its path or by its id, which fsctl versions --deleted DIR shows. With \
+            an id, the working directory must be on the document's volume.
             """)
 
     @OptionGroup var output: OutputOptions
 
     @Option(
-        name: .customLong("as"), help: "Another name for it; it must not exist.",
+        name: .customLong("as"), help: "Another path to write; it must not exist.",
         completion: .file())
     var other: String?
 
-    @Argument(help: "Where it was, or its id.", completion: .file())
+    @Argument(help: "The path of the deleted document, or its id.", completion: .file())
     var document: String?
 
     private struct Report: Encodable {
@@ -41,8 +41,8 @@ struct UndeleteCommand: ParsableCommand {
             if other == nil, place.path.kind != nil {
                 throw VolumeError(
                     .busy,
-                    "\(document) is there; --as OTHER brings a deleted one of that name back "
-                        + "beside it"
+                    "\(document) exists; --as OTHER brings a deleted document of that name back "
+                        + "under another name"
                 )
             }
             let id = try newest(named: place).id

@@ -4,19 +4,19 @@ import Glibc
 import Model
 import SystemCalls
 
-/// What a version is made of, and a way to its bytes.
+/// The entries of a version, and a way to read their bytes.
 struct VersionContents {
-    /// Where the bytes are read.
+    /// Where the bytes are read from.
     enum Source {
-        /// Through the mount, where POSIX permissions apply.
+        /// The hidden directory in the mount, where POSIX permissions apply.
         case hidden(FilePath)
-        /// From the daemon, piece by piece: for a document that has no name any more.
+        /// The daemon, piece by piece, for a document that has no name any more.
         case daemon(ControlClient, id: String, number: Int)
     }
 
     let source: Source
     let isPackage: Bool
-    /// Of a file document one, with an empty path; of a package its files, directories and
+    /// A regular file has one entry with an empty path; a package has its files, directories and
     /// symlinks, sorted.
     let entries: [ContentsReport.Entry]
 
@@ -39,7 +39,7 @@ struct VersionContents {
         source = .daemon(client, id: id, number: version.number)
     }
 
-    /// A plain file, as if it were a version that had this mode.
+    /// A plain file, read as if it were a version with this mode.
     init(of file: FilePath, mode: UInt32) throws(VolumeError) {
         isPackage = false
         source = .hidden(file)
@@ -65,7 +65,7 @@ struct VersionContents {
         }
     }
 
-    /// Hands an entry's bytes to `body` in pieces, in order.
+    /// Calls `body` with the bytes of entry `index`, in pieces of at most 1 MiB, in order.
     func read(_ index: Int, _ body: ([UInt8]) throws(VolumeError) -> Void) throws(VolumeError) {
         switch source {
         case .hidden(let path): try readHidden(path, index, body)

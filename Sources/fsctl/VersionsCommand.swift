@@ -8,9 +8,9 @@ struct VersionsCommand: ParsableCommand {
         abstract:
             "List the versions of a document, oldest first, or what was deleted from a directory.",
         discussion: """
-            A document that was deleted is named by its id, which --deleted DIR tells; then the \
-            working directory must be on its volume. Of a version, ID is the same on all devices, \
-            and its number is not: every command that takes the one takes the other.
+            A deleted document is named by its id, which --deleted DIR shows; the working \
+            directory must then be on its volume. A version's ID is the same on all devices, \
+            its number is not; every command takes either of them.
             """)
 
     @OptionGroup var output: OutputOptions

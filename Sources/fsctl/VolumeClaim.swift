@@ -4,7 +4,7 @@ import Control
 import Glibc
 import Model
 
-/// One claim on the items of one volume, from when it is made until it is let go.
+/// One claim on items of one volume, from the request to its release.
 final class VolumeClaim {
     private enum News: Sendable {
         case ended(Result<GrantReport, VolumeError>)
@@ -15,18 +15,19 @@ final class VolumeClaim {
     private let client: TurnClient
     private let news: Inbox<News>
     private static let number = 1
-    /// A shorter wait needs no explanation.
+    /// A shorter wait needs no explanation on the terminal.
     private static let noteSeconds = 0.4
     private static let noteAgainSeconds = 2.0
 
-    /// The places are all of one volume.
+    /// All places must be on one volume.
     init(on places: [MountedPath]) throws(VolumeError) {
         self.places = places
         news = try Inbox()
         client = try TurnClient(socket: places[0].socket, pushed: { _ in }, ended: {})
     }
 
-    /// Waits for the turn; where the items are then.
+    /// Waits until the claim is granted. Returns the items' paths at that time, in the order of
+    /// `access`.
     func begin(
         _ access: [AccessField], waits: Bool, deadline: Int64?, signals: borrowing Signals
     ) throws -> [FilePath] {
@@ -72,7 +73,7 @@ final class VolumeClaim {
                 case .others(let turns): Terminal.note(VolumeClaim.note(turns))
                 case .ended(.success(let report)): return report
                 case .ended(.failure(let error)) where isCancelled && error.code == .cancelled:
-                    throw VolumeError(.timeout, "others did not finish their turns in time")
+                    throw VolumeError(.timeout, "others did not release their claims in time")
                 case .ended(.failure(let error)): throw error
                 }
             }
@@ -98,10 +99,10 @@ final class VolumeClaim {
     /// `waiting: vim (4711) was asked to save`
     static func note(_ turns: [LocksReport.Turn], own: Int32 = getpid()) -> String {
         let waiting = turns.filter { $0.kind == .claim && $0.state != .granted }
-        // In a namespace of its own a process is known by another number.
+        // In another PID namespace the daemon knows this process by another number.
         let mine = waiting.first { $0.process == own } ?? waiting.last
         let reason = mine?.reason ?? ""
-        return reason.isEmpty ? "waiting for others' turns" : "waiting: \(reason)"
+        return reason.isEmpty ? "waiting for other programs' claims" : "waiting: \(reason)"
     }
 
     /// Returns when presenters have been told what the claim changed.

@@ -2,7 +2,7 @@ import ArgumentParser
 import Control
 import Model
 
-/// Which volume a command means.
+/// The volume that a command works on, named by any path on it.
 struct VolumeOption: ParsableArguments {
     @Option(
         help: "A path on the volume. Default: the working directory.", completion: .directory)

@@ -7,18 +7,18 @@ struct WaitCommand: ParsableCommand {
         commandName: "wait",
         abstract: "Wait until a document, or all in a directory, is safe.",
         discussion: """
-            Durable on disk means: bytes, name and history outlive a loss of power. At the hub: \
-            they outlive this device. What keeps them from getting there is said at once.
+            "disk" means that bytes, name and history survive a loss of power, "hub" that they \
+            survive the loss of this device. What keeps a document from that is printed at once.
             """)
 
     enum Durability: String, ExpressibleByArgument, CaseIterable { case memory, disk, hub }
 
     @OptionGroup var output: OutputOptions
 
-    @Option(help: "How safe: memory, disk or hub.")
+    @Option(help: "The durability to wait for: memory, disk or hub.")
     var durable: Durability = .disk
 
-    @Option(help: "Seconds after which to give up.")
+    @Option(help: "Fail after this many seconds.")
     var timeout: Double = 300
 
     @Argument(help: "A document or directory.", completion: .file())

@@ -6,10 +6,10 @@ import Model
 struct WatchCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "watch",
-        abstract: "Tell what happens to a document, or to all in a directory, as it happens.",
-        discussion: "Goes on until it is interrupted or the volume is unmounted.")
+        abstract: "Print events of a document, or of all in a directory, as they happen.",
+        discussion: "It runs until it is interrupted or the volume is unmounted.")
 
-    @Flag(help: "Print each event as a line of JSON, as the control protocol has it.")
+    @Flag(help: "Print each event as a line of JSON, as in the control protocol.")
     var json = false
 
     @Argument(
@@ -31,7 +31,7 @@ struct WatchCommand: ParsableCommand {
         if path == nil { request.path = nil }
         _ = try client.ask(request, as: Nothing.self)
         while ended.take().isEmpty { waitForAny(of: [ended.descriptor]) }
-        throw VolumeError(.system, "the volume's daemon has ended, and with it the news")
+        throw VolumeError(.system, "the volume's daemon has ended, so there are no more events")
     }
 
     /// `14:03:07  vim (4711) changed a.txt`
@@ -42,9 +42,9 @@ struct WatchCommand: ParsableCommand {
             case .changed: "changed"
             case .moved: "moved"
             case .removed: "removed"
-            case .claimed: "has its turn on"
-            case .waiting: "waits for its turn on"
-            case .released: "is done with"
+            case .claimed: "holds a claim on"
+            case .waiting: "waits for a claim on"
+            case .released: "released its claim on"
             case .presented: "presents"
             case .retired: "no longer presents"
             case .conflict: "left a version in conflict with the current one of"

@@ -41,12 +41,14 @@ import Testing
     @Test(
         "lines that make no sense",
         arguments: [
-            ("", "stands behind"), ("read a", "stands behind"), ("read a --", "stands behind"),
-            ("-- cat", "Say first"), ("a -- cat", "Say first"), ("--x read a -- cat", "Say first"),
+            ("", "before the command"), ("read a", "before the command"),
+            ("read a --", "before the command"),
+            ("-- cat", "Start with a claim"), ("a -- cat", "Start with a claim"),
+            ("--x read a -- cat", "Start with a claim"),
             ("read -- cat", "needs a path"), ("read write a -- cat", "needs a path"),
-            ("read --moving a -- cat", "no way of reading"),
-            ("write --no-wait a -- cat", "no way of writing"),
-            ("write --moving --deleting a -- cat", "one way"),
+            ("read --moving a -- cat", "no option of reading"),
+            ("write --no-wait a -- cat", "no option of writing"),
+            ("write --moving --deleting a -- cat", "at most one option"),
         ])
     func mistakes(line: String, sentence: String) {
         let words = line.split(separator: " ").map(String.init)
@@ -119,7 +121,7 @@ import Testing
                 """)
         let note = VolumeClaim.note([turn(.claim, .waiting, "read", 9, behind: others)], own: 9)
         #expect(note == "waiting: vim (7) was asked to save; process 8 is before it")
-        #expect(VolumeClaim.note([]) == "waiting for others' turns")
+        #expect(VolumeClaim.note([]) == "waiting for other programs' claims")
     }
 
     @Test func eventsAsLines() {

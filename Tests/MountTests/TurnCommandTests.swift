@@ -35,9 +35,9 @@ struct TurnCommandTests {
             let absent = try coordinate("read", "a b", "--", "no-such-program", in: volume.path)
             #expect(absent.status == 127 && absent.errors.contains("no-such-program"))
             let outside = try coordinate("read", "/etc/passwd", "--", "true", in: volume.path)
-            #expect(outside.status == 0 && outside.errors.contains("needs no turn"))
+            #expect(outside.status == 0 && outside.errors.contains("needs no claim"))
             let locks = try Programs.fsctl("locks", volume.path).succeed()
-            #expect(locks.hasPrefix("Nobody has"))
+            #expect(locks.hasPrefix("Nothing is claimed"))
         }
     }
 

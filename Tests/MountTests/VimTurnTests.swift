@@ -43,7 +43,7 @@ struct VimTurnTests {
             try say(":qa!", in: terminal)
             try terminal.waitForEnd()
             try wait(seconds: 20, for: "the presenter to end") {
-                try locks(volume).hasPrefix("Nobody") ? true : nil
+                try locks(volume).hasPrefix("Nothing is claimed") ? true : nil
             }
         }
     }
