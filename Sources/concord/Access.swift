@@ -6,30 +6,30 @@ import SystemCalls
 import Volume
 
 extension Peer {
-    /// Root, and the user who mounted the volume: they may know all of it.
+    /// Root and the user who mounted the volume may know everything about it.
     var isOwner: Bool { uid == 0 || uid == geteuid() }
 
-    /// For whom versions are visible or not.
+    /// The user for whom it is decided which versions are visible.
     var onlooker: Onlooker {
         isOwner ? .root : Onlooker(uid: uid, gid: gid, groups: groups)
     }
 }
 
 extension Volume {
-    /// Whether another user than the daemon's could reach and read (or write) what lies at a path:
-    /// the kernel is asked, with that user's ids, about the plain file in the working tree. Only
-    /// root can ask so; else the answer is no.
+    /// Whether another user than the daemon's could reach and read (or write) the item at `path`.
+    /// The kernel decides this with that user's ids, for the plain file in the working tree. Only
+    /// root can ask the kernel so; a daemon without root's rights answers no.
     func mayAccess(_ peer: Peer, _ path: [Name], write: Bool) -> Bool {
         let result = reach(peer, path, write ? W_OK : R_OK)
-        // What is not there yet is its directory's.
+        // For an item that does not exist yet, its directory decides.
         if result == -ENOENT, !path.isEmpty {
             return mayAccess(peer, Array(path.dropLast()), write: write)
         }
         return result == 0
     }
 
-    /// Whether a user may know of the name at a path: who could list the directory. When the
-    /// directory is not there any more, nobody can tell who could.
+    /// Whether a user may know that there is a name at `path`: whether they could list its
+    /// directory. If the directory no longer exists, only owners may know.
     func mayKnow(_ peer: Peer, of path: [Name]) -> Bool {
         peer.isOwner || path.isEmpty || reach(peer, Array(path.dropLast()), R_OK) == 0
     }

@@ -3,15 +3,15 @@ import Control
 import Glibc
 import Model
 
-/// How a daemon tells whoever started it how it went: on standard output in the foreground, else
-/// through a pipe, as an exit code, a space and one sentence.
+/// Reports the result of starting to the process that started the daemon: in the foreground on
+/// standard output, otherwise through a pipe, as an exit code, a space and one sentence.
 struct Announcement: Sendable {
-    /// The pipe's end for writing; nil in the foreground.
+    /// The pipe's writing end; nil in the foreground.
     let descriptor: Int32?
 
     var isForeground: Bool { descriptor == nil }
 
-    /// False when nobody is left to hear it.
+    /// Returns false when the starting process no longer reads the pipe.
     func succeed(_ sentence: String) -> Bool {
         guard let descriptor else {
             let bytes = Array("concord: \(sentence)\n".utf8)
@@ -21,8 +21,8 @@ struct Announcement: Sendable {
         return send(descriptor, .good, sentence)
     }
 
-    /// Tells the starter; in the foreground there is only standard error, which the caller writes
-    /// to.
+    /// Reports a failure through the pipe. In the foreground the caller writes it to standard
+    /// error.
     func fail(_ error: VolumeError) {
         if let descriptor { _ = send(descriptor, ExitCode(error.code), error.message) }
     }

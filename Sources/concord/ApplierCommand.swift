@@ -1,10 +1,10 @@
 import ArgumentParser
 
-/// What the mount's daemon starts for itself; nobody else has a use for it.
+/// The hidden command that the daemon of a mount runs as its applier process.
 struct ApplierCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "applier",
-        abstract: "Carry out what the daemon of a mount says on standard input.",
+        abstract: "Carry out the orders of a mount's daemon, read from standard input.",
         shouldDisplay: false)
 
     @Argument var mountPoint: String

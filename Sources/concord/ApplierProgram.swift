@@ -7,20 +7,22 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// The applier: system calls in the mount, as the daemon orders them. It ends with the daemon, and
-/// between batches it has nothing open in the mount.
+/// The applier process: it makes system calls in the mount as the daemon orders. It ends with the
+/// daemon. Between batches it has no file of the mount open, so that it does not keep the mount
+/// busy.
 final class ApplierProgram {
     private let mountPoint: String
     private let socket: String
-    /// Of the mount's root and of the hidden directory; opened when needed.
+    /// The mount's root and the hidden directory, opened with O_PATH when they are needed; -1 while
+    /// closed.
     private var root: Int32 = -1
     private var incoming: Int32 = -1
     private var turns: TurnClient?
     private var lastClaim = 0
-    /// What `hold` claimed.
+    /// The claim that a `hold` order took, until `letGo` releases it.
     private var heldClaim: Int?
 
-    /// Seconds that a step waits for its turn.
+    /// How long a step waits for its claim, in seconds.
     private static let patience = 10.0
 
     init(mountPoint: String, socket: String) {
@@ -30,7 +32,7 @@ final class ApplierProgram {
 
     func run() {
         cl_die_with_parent()
-        // Orphaned before that took hold.
+        // The daemon ended before the line above took effect.
         guard getppid() != 1 || isatty(0) != 0 else { return }
         _ = chdir("/")
         _ = cl_umask(0)
@@ -125,7 +127,7 @@ final class ApplierProgram {
         try check(cl_utimens_fd(file, times))
     }
 
-    /// With all that is in it.
+    /// Removes `name` with all that is in it.
     private func clear(_ name: Name, in directory: Int32) throws(Errno) {
         let result = name.withCString { cl_unlinkat(directory, $0, 0) }
         guard result == -EISDIR else {
@@ -149,7 +151,7 @@ final class ApplierProgram {
     private func open() -> Bool {
         guard root < 0 else { return true }
         root = cl_openat(AT_FDCWD, mountPoint, O_PATH | O_DIRECTORY, 0)
-        // Only our own mount has it, and only for us.
+        // The hidden directory exists only in Concord's mount, and only for the applier.
         if root >= 0 {
             incoming = cl_openat(
                 root, Gate.name, O_PATH | O_DIRECTORY | O_NOFOLLOW, 0)
@@ -170,7 +172,7 @@ final class ApplierProgram {
         (incoming, root) = (-1, -1)
     }
 
-    /// O_PATH; follows no symlink.
+    /// Opens an item with O_PATH, without following symlinks.
     private func open(_ path: [Name]) throws(Errno) -> Int32 {
         var directory = try check(cl_openat(root, ".", O_PATH | O_DIRECTORY, 0))
         for name in path {
@@ -181,7 +183,8 @@ final class ApplierProgram {
         return directory
     }
 
-    /// A path that begins with the hidden directory's name leads into that.
+    /// Calls `body` with the parent directory and the last name of `path`. A path of two names that
+    /// begins with the hidden directory's name lies in that directory.
     private func at(
         _ path: [Name], _ body: (Int32, UnsafePointer<CChar>) throws(Errno) -> Void
     ) throws(Errno) {
@@ -192,9 +195,10 @@ final class ApplierProgram {
         try last.withCString { (name) throws(Errno) in try body(directory, name) }
     }
 
-    // MARK: Turns
+    // MARK: Claims
 
-    /// As any client: presenters are asked, others' claims waited for.
+    /// Claims what the order needs, as any client does, and then acts. Presenters are asked and
+    /// other programs' claims are waited for.
     private func inTurn(_ order: ApplierOrder) -> Int32 {
         guard let turns = connected() else { return ApplierOrder.Refusal.notYet }
         lastClaim += 1
@@ -232,7 +236,8 @@ final class ApplierProgram {
         }
     }
 
-    /// The next claim need not wait for the answer.
+    /// Sends a request without waiting for its answer, because the next claim does not depend on
+    /// it.
     private func send(_ verb: Verb, _ claim: Int) {
         var request = Control.Request(verb)
         request.claim = claim

@@ -4,10 +4,10 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Starts the daemon as a process of its own and waits for its word. Never by fork: a child with
-/// threads' locks half held cannot go on.
+/// Starts the daemon as a new process and waits for its announcement. It is spawned, not forked,
+/// because a fork would copy locks that other threads may hold.
 enum Background {
-    /// What the daemon said when it had mounted.
+    /// Returns the sentence that the daemon announced after mounting.
     static func start(arguments: [FilePath], store: FilePath) throws(VolumeError) -> String {
         var ends: [Int32] = [0, 0]
         do throws(Errno) { try check(cl_pipe(&ends)) } catch {
@@ -50,7 +50,7 @@ enum Background {
 }
 
 extension VolumeError.Code {
-    /// Back from the number that `ExitCode` made of it.
+    /// The code for which `ExitCode` gives this number.
     fileprivate init(exitCode: Int32) {
         let all: [VolumeError.Code] = [
             .notFound, .busy, .invalid, .denied, .damaged, .full, .newer, .timeout,

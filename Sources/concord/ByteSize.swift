@@ -1,7 +1,7 @@
-/// How people write a number of bytes.
+/// Parses a number of bytes as people write it.
 enum ByteSize {
-    /// `500M`: bytes, or thousands (K), millions (M), … of them; nil for anything else, and the
-    /// largest number for what is more than that.
+    /// Reads `500M`: bytes, or thousands (K), millions (M), billions (G) or trillions (T) of them.
+    /// Returns nil for other text and `Int64.max` for a larger number.
     static func read(_ text: some StringProtocol) -> Int64? {
         let units: [Character: Int64] = [
             "K": 1000, "M": 1_000_000, "G": 1_000_000_000, "T": 1_000_000_000_000,

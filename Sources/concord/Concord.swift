@@ -10,9 +10,9 @@ struct Concord: ParsableCommand {
         commandName: "concord",
         abstract: "Mounts a volume whose documents are plain files, with a version at every save.",
         discussion: """
-            A volume lives in a store, a directory on any local disk. Mounted, it is a \
-            directory as any other, in which every save of every program is kept as a version; \
-            fsctl shows and restores them.
+            A volume is kept in a store, a directory on a local disk. Mounted, it is a directory \
+            like any other in which every save by any program is kept as a version. fsctl shows \
+            and restores the versions.
 
             EXAMPLES
               mkdir ~/Documents.c && concord mount ~/Documents.c
@@ -40,7 +40,7 @@ struct Concord: ParsableCommand {
     }
 }
 
-/// One sentence on standard error, with the program's name in front.
+/// Prints one sentence on standard error, after the program's name.
 func complain(_ sentence: String) { complainPlainly("concord: \(sentence)") }
 
 private func complainPlainly(_ text: String) {

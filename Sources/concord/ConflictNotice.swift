@@ -5,23 +5,24 @@ import Model
 import SystemCalls
 import Volume
 
-/// Tells the person at this machine's desktop of documents in conflict: one notification
-/// (org.freedesktop.Notifications, by GLib's own program gdbus) that names them, changes as they
-/// do, and closes when all are settled, wherever that happened. Where there is no session bus,
-/// nothing happens.
+/// Tells the person at this machine's desktop about documents in conflict. It shows one
+/// notification (org.freedesktop.Notifications, through GLib's program gdbus) with their names,
+/// updates it, and closes it when all are settled, on whatever device. Without a session bus it
+/// does nothing.
 final class ConflictNotice: @unchecked Sendable {
     private let volume: Volume
     private let mountPoint: String
     private let log: Logger
     private let lookout = Lookout("notice")
 
-    // Of its thread.
+    // Only the poller's thread uses these.
 
     private var shown: [[Name]] = []
-    /// What the desktop calls it.
+    /// The notification's number on the desktop; 0 before the first one.
     private var number: UInt32 = 0
 
-    /// Conflicts come together, after a flight: they are told together.
+    /// Seconds to wait for more. After time offline, conflicts come together and should be one
+    /// notification.
     private static let groupingSeconds = 1.0
 
     init(volume: Volume, mountPoint: String, log: Logger) {
@@ -38,10 +39,10 @@ final class ConflictNotice: @unchecked Sendable {
         }
     }
 
-    /// A desktop that does not answer holds nobody up.
+    /// A desktop that does not answer does not delay the unmount for more than 5 seconds.
     func stop() { lookout.stop(seconds: 5) }
 
-    /// There are other conflicts than before.
+    /// Call it when documents in conflict may have changed.
     func poke() { lookout.poke() }
 
     private func tell() {
@@ -49,7 +50,7 @@ final class ConflictNotice: @unchecked Sendable {
         let isMore = !Set(paths).subtracting(shown).isEmpty
         shown = paths
         guard !paths.isEmpty else { return close() }
-        // One that was read and put away does not come back because another one is settled.
+        // A notification that the person has closed is shown again only for new conflicts.
         guard isMore, let bus = SessionBus() else { return }
         let names = paths.prefix(3).compactMap { $0.last?.text }.joined(separator: ", ")
         let more = paths.count > 3 ? " and \(paths.count - 3) more" : ""
@@ -63,7 +64,7 @@ final class ConflictNotice: @unchecked Sendable {
                 "\(names)\(more) in \(mountPoint): all versions are kept. "
                     + "“fsctl resolve” settles them.", "[]", "{}", "0",
             ])
-        // (uint32 7,)
+        // The answer looks like "(uint32 7,)".
         let digits = answer?.drop { $0 != " " }.dropFirst().prefix { $0.isNumber }
         if let new = digits.flatMap({ UInt32($0) }) { number = new }
         if answer == nil { log.debug("no desktop was told of conflicts") }
@@ -76,8 +77,8 @@ final class ConflictNotice: @unchecked Sendable {
     }
 }
 
-/// The bus of the person at the desktop: our own user's; of root's mounts, that of the one user
-/// who has a session.
+/// The session bus of the person at the desktop: that of the daemon's user or, when root has
+/// mounted the volume, that of the only other user with a session.
 private struct SessionBus {
     private let prefix: [String]
 
@@ -104,7 +105,7 @@ private struct SessionBus {
         ]
     }
 
-    /// What it answered; nil when nobody is there.
+    /// Returns the bus's answer; nil when the call failed.
     func call(_ method: String, _ arguments: [String]) -> String? {
         let all =
             prefix + [

@@ -13,17 +13,18 @@ import Volume
 struct Daemon {
     let mountPoint: FilePath
     let store: FilePath
-    /// The store was not named: directories above it may be made.
+    /// Whether the store's path is the default. Only then missing directories above it are created.
     let isUsualStore: Bool
     let options: MountOptions
-    /// Parts of the store that are missing are made again.
+    /// Whether missing parts of the store are rebuilt (`--rebuild`).
     let rebuilds: Bool
     let announcement: Announcement
 
-    /// Returns when the volume has been unmounted and its journal closed. True: it was unmounted
-    /// because this process was stopped for too long, and is to be mounted again.
+    /// Returns when the volume is unmounted and its journal closed. The result is true when the
+    /// watchdog took the mount away because this process was stopped for too long; it should then
+    /// be mounted again.
     func run() throws(VolumeError) -> Bool {
-        // Before there is a thread: those to come inherit what is held back.
+        // This must come before any thread starts, because threads inherit the blocked signals.
         cl_hold_signals()
         cl_raise_descriptor_limit()
         let (place, point) = try checked()
@@ -51,8 +52,8 @@ struct Daemon {
         return wasTakenAway
     }
 
-    /// Opens the store. umount(8) does not wait for the process that had it mounted, which puts the
-    /// store in order for a moment longer: that is waited for here.
+    /// Opens the store. After umount(8) has returned, the old daemon still needs a moment to close
+    /// the store. This waits up to 10 seconds for it.
     private func open(_ place: StorePlace, for point: MountPoint, _ file: LogFile)
         throws(VolumeError) -> Volume
     {
@@ -69,7 +70,7 @@ struct Daemon {
                 guard error.code == .busy, !isOver, try !isMounted(place) else { throw error }
             }
             if !isWaiting {
-                file.logger("concord").info("waiting for the last process of this store to end")
+                file.logger("concord").info("waiting for the previous daemon of this store to end")
             }
             isWaiting = true
             usleep(20_000)
@@ -77,7 +78,8 @@ struct Daemon {
     }
 
     private func isMounted(_ place: StorePlace) throws(VolumeError) -> Bool {
-        // The source is one of several mount options, between which there are commas.
+        // In the mount's options commas separate the options, so the source appears there without
+        // its commas.
         let source = place.text.filter { $0 != "," }
         return try MountTable().entries.contains { $0.isConcord && $0.source == source }
     }
@@ -159,7 +161,7 @@ struct Daemon {
         mediator.start()
         notice.start()
         do throws(VolumeError) { try membership.start() } catch {
-            log.error("The volume is not kept in step with its hub: \(error)")
+            log.error("The volume is not synchronized with its hub: \(error)")
         }
         endOnSignals(session, log)
         announce(session, volume, point, log)
@@ -188,7 +190,8 @@ struct Daemon {
         thread?.detach()
     }
 
-    /// When the kernel's first request has been answered, which tells whether there is passthrough.
+    /// Announces the mount when the kernel's first request has been answered, because only then it
+    /// is known whether passthrough works.
     private func announce(
         _ session: MountSession, _ volume: Volume, _ point: MountPoint, _ log: Logger
     ) {
@@ -206,7 +209,7 @@ struct Daemon {
                 passthrough \(facts.passthrough ? "on" : "off\(reason)"))
                 """
             log.info("\(line)")
-            // Who started us has been interrupted: it does not want the mount any more.
+            // The starting process was interrupted, so nobody wants this mount any more.
             if !announcement.succeed(line) { session.stop() }
         }
         thread?.detach()

@@ -3,14 +3,14 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Whether this machine and this user can mount at all.
+/// Checks whether this machine and this user can mount a FUSE file system.
 enum FuseDevice {
     static func check(allowOther: Bool) throws(VolumeError) {
         guard access("/dev/fuse", F_OK) == 0 else {
             throw VolumeError(
                 .notFound,
                 "there is no /dev/fuse: load the kernel's module (modprobe fuse) or, in a "
-                    + "container, hand the device in"
+                    + "container, pass the device into it"
             )
         }
         guard access("/dev/fuse", R_OK | W_OK) == 0 else {

@@ -5,15 +5,15 @@ import Hub
 struct HubBackupCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backup",
-        abstract: "Copy the hub as of one moment into a new directory, while it runs.",
+        abstract: "Copy the hub's state into a new directory while it runs.",
         discussion: """
-            The copy is a hub's directory. Devices notice when a hub is started on it: what they \
-            have and it has not is sent again, and nothing is deleted because it is missing there.
+            The copy is consistent, and a hub can be started on it. Devices notice that: they \
+            send again what it lacks, and nothing is deleted because it is missing there.
             """)
 
     @OptionGroup var hub: HubData
 
-    @Argument(help: "A directory that is not there yet, or is empty.", completion: .directory)
+    @Argument(help: "A new or empty directory.", completion: .directory)
     var target: String
 
     func run() throws {

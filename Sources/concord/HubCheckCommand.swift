@@ -5,11 +5,11 @@ import Hub
 struct HubCheckCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check",
-        abstract: "Look at every row, reference and chunk; status 1 when something is wrong.",
+        abstract: "Check every row, reference and chunk; the exit status is 1 for any fault.",
         discussion: """
-            Names what is damaged, a line each. Damaged chunks are noted: devices that have them \
-            send them again, and then they are whole. What a user is charged for is set right \
-            where it is wrong.
+            Prints one line for each fault. Damaged chunks are recorded, so that devices which \
+            have them send them again. Wrong totals of what users are charged for are \
+            corrected.
             """)
 
     @OptionGroup var hub: HubData
@@ -20,7 +20,7 @@ struct HubCheckCommand: ParsableCommand {
         if report.quarantined > 0 {
             print(
                 "\(report.quarantined) packs are in blobs/quarantine: this ledger does not name "
-                    + "them, another one may. Nothing removes them.")
+                    + "them, but another one may. They are never removed automatically.")
         }
         let seen =
             "\(report.volumes) volumes, \(report.items) items, \(report.revisions) versions, "

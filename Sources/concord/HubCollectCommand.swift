@@ -5,12 +5,12 @@ import Model
 struct HubCollectCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "gc",
-        abstract: "Collect: condemn chunks that no version needs, remove those condemned before.",
-        discussion: "A running hub does so by itself, every six hours.")
+        abstract: "Collect garbage: mark chunks that no version needs, remove those marked before.",
+        discussion: "A running hub does this by itself every six hours.")
 
     @OptionGroup var hub: HubData
 
-    @Option(help: "Leave alone what came, or was condemned, within so many seconds.")
+    @Option(help: "Keep chunks that were received or marked within this many seconds.")
     var grace: Int64 = 172_800
 
     func run() throws {

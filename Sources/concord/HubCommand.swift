@@ -3,10 +3,10 @@ import ArgumentParser
 struct HubCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "hub",
-        abstract: "Run a hub, which keeps volumes for many devices, and look after one.",
+        abstract: "Run and administer a hub, which keeps volumes for many devices.",
         discussion: """
-            A hub lives in a directory on a local disk. The commands below work on it while it \
-            runs, and while it does not.
+            A hub is kept in a directory on a local disk. The commands below work on it whether \
+            it is running or not.
 
             EXAMPLES
               concord hub --data /srv/hub --listen 0.0.0.0:8420 --tls-cert c.pem --tls-key k.pem

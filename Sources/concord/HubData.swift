@@ -6,7 +6,7 @@ import Hub
 import Model
 import Synchronization
 
-/// `--data`, which every command about a hub takes.
+/// The option `--data`, which every hub command takes.
 struct HubData: ParsableArguments {
     @Option(help: "The hub's directory.", completion: .directory)
     var data: String
@@ -15,13 +15,13 @@ struct HubData: ParsableArguments {
         DataDirectory(RawArgument.path(data).absolute.description)
     }
 
-    /// Opens what is there, and closes it when `body` is done.
+    /// Opens the hub's directory, calls `body`, and closes the directory.
     func administer<Result: Sendable>(
         mayCreate: Bool = false,
         _ body: @escaping @Sendable (Administration) async throws -> Result
     ) throws -> Result {
         let directory = self.directory
-        // What a hub keeps is nobody else's, also in a directory that others may enter.
+        // The files must be private to the hub's user, even in a directory that others may enter.
         umask(0o077)
         return try Waiting.wait {
             let administration = try Administration(directory, mayCreate: mayCreate)
@@ -32,9 +32,10 @@ struct HubData: ParsableArguments {
     }
 }
 
-/// The hub's calls are asynchronous, and a command has one thing to do.
+/// Runs asynchronous calls of the hub from a synchronous command.
 enum Waiting {
-    /// Keeps the calling thread, which is none of those that tasks run on.
+    /// Blocks the calling thread until `body` has finished. Do not call it on a thread of the
+    /// concurrency pool.
     static func wait<Value: Sendable>(
         for body: @escaping @Sendable () async throws -> Value
     ) throws -> Value {

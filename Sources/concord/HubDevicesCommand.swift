@@ -5,7 +5,7 @@ import Model
 struct HubDevicesCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "devices",
-        abstract: "List devices: id, user, when last seen, state, name; a tab between.")
+        abstract: "List devices: id, user, time last seen, state, name, separated by tabs.")
 
     @OptionGroup var hub: HubData
 

@@ -4,11 +4,11 @@ import Hub
 struct HubInviteCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "invite",
-        abstract: "Make a code with which one device of a user signs in, within seven days.",
+        abstract: "Create a code for one sign-in of one device, valid for seven days.",
         discussion: """
-            The code stands alone on the last line. Before it stands the fingerprint of the \
-            certificate that the hub showed when it was started last (--tls-cert): fsctl signin \
-            --fingerprint compares it.
+            The last line is the code alone. Before it stands the fingerprint of the certificate \
+            with which the hub was last started (--tls-cert); fsctl signin --fingerprint \
+            compares it with the certificate that the hub shows.
             """)
 
     @OptionGroup var hub: HubData

@@ -4,11 +4,11 @@ import Hub
 struct HubRestoredCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "restored",
-        abstract: "Say that this directory is an older state of the hub.",
+        abstract: "Declare that this data directory was restored from an older backup.",
         discussion: """
-            Needed only when the whole directory was put back by something that is not concord \
-            hub backup, as a snapshot of the disk: all else the hub notices. Devices then compare \
-            everything with the hub, and nothing is deleted because it is missing here.
+            Needed only when the whole directory was restored by something other than \
+            concord hub backup, such as a disk snapshot; the hub notices all other cases. Devices \
+            then compare everything with it, and nothing is deleted because it is missing here.
             """)
 
     @OptionGroup var hub: HubData

@@ -4,10 +4,10 @@ import Hub
 struct HubRevokeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "revoke",
-        abstract: "Take away a device's right to the hub, at once.",
+        abstract: "Revoke a device's access to the hub at once.",
         discussion: """
-            The device keeps what it has, and what it did not send yet; with a new code it may \
-            sign in again.
+            The device keeps its files and what it has not sent yet. It can sign in again with \
+            a new code.
             """)
 
     @OptionGroup var hub: HubData

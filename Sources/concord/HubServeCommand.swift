@@ -7,32 +7,32 @@ import Model
 struct HubServeCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "serve",
-        abstract: "Run the hub, until it gets SIGTERM (the default command).",
+        abstract: "Run the hub until it gets SIGTERM (the default command).",
         discussion: """
-            Says in one line where it listens, and then logs on standard error. A directory that \
-            is not there, or is empty, becomes a new hub, and the log says so. Without a \
-            certificate it speaks HTTP in clear, and listens only on an address of this machine: \
-            for itself, or behind a proxy that does TLS.
+            Prints in one line where it listens and then logs on standard error. A missing or \
+            empty directory becomes a new hub, and the log says so. Without a certificate it \
+            speaks HTTP without encryption and listens only on a loopback address: for this \
+            machine, or behind a proxy that adds TLS.
             """)
 
     @OptionGroup var hub: HubData
 
-    @Option(help: "The address and port; port 0 for any.")
+    @Option(help: "The address and port to listen on; port 0 chooses a free one.")
     var listen = "127.0.0.1:8420"
 
-    @Option(help: "The certificate and its chain, PEM.", completion: .file())
+    @Option(help: "A PEM file with the certificate and its chain.", completion: .file())
     var tlsCert: String?
 
-    @Option(help: "The certificate's key, PEM.", completion: .file())
+    @Option(help: "A PEM file with the certificate's key.", completion: .file())
     var tlsKey: String?
 
-    @Flag(help: "Listen in clear also for other machines: all can be read on the way.")
+    @Flag(help: "Serve other machines without TLS: everybody on the way can read all of it.")
     var insecure = false
 
     @Flag(
         help: """
-            Go on although the ledger or the blobs are missing: with a new ledger, or asking the \
-            devices for the bytes. Nothing is erased.
+            Start although the ledger or the blobs are missing: with a new ledger, or asking \
+            the devices for the missing chunks. Nothing is erased.
             """)
     var rebuild = false
 
@@ -47,7 +47,8 @@ struct HubServeCommand: ParsableCommand {
         try Waiting.wait {
             let hub = try await Hub(opening: directory, rebuilds: rebuilds, log: log)
             if listening.isInClear {
-                log.warning("all that devices send can be read on the way: there is no certificate")
+                log.warning(
+                    "there is no certificate: everybody on the way can read what devices send")
             }
             try await HubServer(hub, listening: listening).run { port in
                 let host = listening.host.contains(":") ? "[\(listening.host)]" : listening.host

@@ -8,12 +8,12 @@ struct HubUserCommand: ParsableCommand {
 
     struct Add: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Add a user; where there is no hub yet, make one.")
+            abstract: "Add a user; create the hub if there is none yet.")
 
         @OptionGroup var hub: HubData
 
         @Option(
-            help: "How many bytes may be kept for him (500M, 20G). Default: without limit.",
+            help: "The bytes that may be kept for the user (500M, 20G). Default: no limit.",
             transform: readQuota)
         var quota: UInt64?
 
@@ -29,7 +29,7 @@ struct HubUserCommand: ParsableCommand {
 
     struct List: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "List users: name, bytes used, quota; a tab between.")
+            abstract: "List users: name, bytes used, quota, separated by tabs.")
 
         @OptionGroup var hub: HubData
 
@@ -42,11 +42,12 @@ struct HubUserCommand: ParsableCommand {
 
     struct Quota: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Say how much a user may have here, or change it.",
+            abstract: "Show or change the quota of a user.",
             discussion: """
-                What is kept for a user counts: the contents of all versions, each once in a \
-                volume. With less than he has, nothing is removed: his devices keep what is new to \
-                themselves, and say so, until there is room again. It takes effect at once.
+                The quota limits the bytes of all versions of a user, each content counted once \
+                in a volume. A quota below the present use removes nothing: the user's devices \
+                keep new contents to themselves and report it until there is room again. It \
+                takes effect at once.
                 """)
 
         @OptionGroup var hub: HubData
@@ -55,7 +56,7 @@ struct HubUserCommand: ParsableCommand {
         var name: String
 
         @Argument(
-            help: "Bytes, or 500M, 20G (powers of 1000); none: without limit. Default: only say it."
+            help: "Bytes, or 500M, 20G (powers of 1000); none means no limit. Default: show it."
         )
         var size: String?
 
@@ -69,17 +70,17 @@ struct HubUserCommand: ParsableCommand {
             let limit = account.quota.map { "of \($0) bytes" } ?? "bytes, without a limit"
             print("concord: \(name) has \(account.used) \(limit)")
             guard let limit = account.quota, account.used > limit else { return }
-            print("concord: that is more than the quota, so nothing more is taken for now")
+            print("concord: that is more than the quota, so the hub accepts no new contents")
         }
     }
 
     struct Remove: ParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Remove a user; his devices are signed out.")
+            abstract: "Remove a user and sign out the user's devices.")
 
         @OptionGroup var hub: HubData
 
-        @Flag(help: "Also when he has volumes here: they are removed for good.")
+        @Flag(help: "Remove the user's volumes, too, for good.")
         var withVolumes = false
 
         @Argument(help: "The name.")
@@ -95,7 +96,7 @@ struct HubUserCommand: ParsableCommand {
 
 @Sendable private func readQuota(_ text: String) throws -> UInt64 {
     guard let bytes = ByteSize.read(text), bytes < .max else {
-        throw ValidationError("\"\(text)\" is no size: write 500M or 20G, or none for no limit.")
+        throw ValidationError("\"\(text)\" is not a size: write 500M or 20G, or none for no limit.")
     }
     return UInt64(bytes)
 }

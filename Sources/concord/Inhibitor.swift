@@ -6,19 +6,21 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// Delays the machine's shutdown and sleep while something is on this disk only and on its way to
-/// the hub: by systemd's own program, run as a child for as long. Where there is none, nothing
-/// happens.
+/// Delays the machine's shutdown and sleep while something on this disk is on its way to the hub.
+/// It runs `systemd-inhibit` as a child for that time; without systemd it does nothing.
 ///
-/// How long logind waits then is the machine's setting (InhibitDelayMaxSec); we ask for it no
+/// logind decides how long it really waits (InhibitDelayMaxSec). `Times` limits how long we ask for
+/// a delay.
 /// longer than `Times` say.
 final class Inhibitor: Sendable {
     struct Times: Sendable {
-        /// Seconds without a word of progress after which it is let go of.
+        /// Seconds without progress after which the delay is given up.
         var quietSeconds = 30.0
-        /// Seconds in all; then only after all was safe once more.
+        /// Seconds after which the delay is given up in any case. The next one begins only after
+        /// everything was safe once.
         var heldSeconds = 300.0
-        /// Seconds for which something has to be unsafe first: most saves are at the hub by then.
+        /// Seconds for which something must be unsafe before the delay starts. Most saves reach the
+        /// hub earlier.
         var graceSeconds = 0.5
     }
 
@@ -28,7 +30,7 @@ final class Inhibitor: Sendable {
         var isSpent = false
         var isStopped = false
         var isRunning = false
-        /// There is no such program, or it cannot do it.
+        /// There is no systemd-inhibit, or it failed.
         var isImpossible = false
 
         var isWanted: Bool { isUnsafe && !isSpent && !isStopped && !isImpossible }
@@ -44,8 +46,8 @@ final class Inhibitor: Sendable {
         self.log = log
     }
 
-    /// Something is not at the hub yet, and gets there; each such word counts as progress. False:
-    /// all is, or nothing moves.
+    /// Reports whether something on its way to the hub is unsafe; each call with true counts as
+    /// progress. False means that everything is at the hub or that nothing moves.
     func set(_ isUnsafe: Bool) {
         let mustStart = signal.change {
             state.withLock { state in
@@ -60,7 +62,7 @@ final class Inhibitor: Sendable {
         if mustStart { startThread(named: "inhibitor") { self.run() } }
     }
 
-    /// Lets go of it for good.
+    /// Ends the delay for good.
     func stop() {
         signal.change { state.withLock { $0.isStopped = true } }
         _ = signal.wait(until: cl_clock_monotonic_ns() + 5_000_000_000) {
@@ -75,7 +77,8 @@ final class Inhibitor: Sendable {
         } while mustGoOn()
     }
 
-    /// Whether something has become unsafe again while the program ended: nobody else starts it.
+    /// Whether something became unsafe again while `systemd-inhibit` ended. Then this thread must
+    /// go on, because `set` starts no second one.
     private func mustGoOn() -> Bool {
         signal.change {
             state.withLock { state in
@@ -96,7 +99,7 @@ final class Inhibitor: Sendable {
         ]
         var words = texts.map { strdup($0) } + [nil]
         defer { for word in words { free(word) } }
-        // `cat` ends with our end of the pipe, also when we are killed.
+        // `cat` ends when our end of the pipe closes, also when this process is killed.
         let process = cl_spawn("systemd-inhibit", &words, ends[0], -1, -1, -1, 0)
         _ = cl_close(ends[0])
         guard process > 0 else {
@@ -118,7 +121,7 @@ final class Inhibitor: Sendable {
         _ = cl_close(ends[1])
         let status = cl_exit_status(cl_wait_process(process))
         if status != 0 {
-            // No logind, or it does not let us.
+            // There is no logind, or it does not permit the delay.
             state.withLock { $0.isImpossible = true }
             log.debug("shutdown is not delayed: systemd-inhibit ended with \(status)")
         }

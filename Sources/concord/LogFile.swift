@@ -4,12 +4,12 @@ import Logging
 import Synchronization
 import SystemCalls
 
-/// Lines of a log: into a file that starts anew when it has grown, or on standard error.
+/// A log: a file that is started anew when it has grown too large, or standard error.
 final class LogFile: Sendable {
-    /// Bytes; one file before the present one is kept.
+    /// The size in bytes at which a new file is started. One old file is kept as `.1`.
     static let sizeMax: Int64 = 4 << 20
 
-    /// Nil: standard error.
+    /// Nil means standard error.
     private let path: String?
     private let descriptor = Mutex<Int32>(-1)
 
@@ -19,7 +19,7 @@ final class LogFile: Sendable {
         Logger(label: label) { label in Handler(file: self, label: label) }
     }
 
-    /// A file that cannot be written is done without: a volume is served all the same.
+    /// If the file cannot be written, the line is lost: the volume must be served in any case.
     fileprivate func append(_ line: String) {
         let bytes = Array(line.utf8)
         guard let path else {

@@ -9,58 +9,58 @@ struct MountCommand: ParsableCommand {
         commandName: "mount",
         abstract: "Mount a volume on an empty directory.",
         discussion: """
-            Returns when the volume is there, and says in one line what was mounted; the \
-            daemon goes on in the background until the volume is unmounted (concord unmount, \
-            umount) or it gets SIGTERM. It writes STORE/log.
+            Returns when the volume is mounted, and prints in one line what was mounted. The \
+            daemon runs in the background until the volume is unmounted (concord unmount, \
+            umount) or it gets SIGTERM. It logs to STORE/log.
 
             OPTIONS OF -o
               allow_other          all users may enter, not only you (the default for root;
-                                   noallow_other: nobody but root)
-              default_permissions  the kernel judges permissions by mode bits
+                                   noallow_other: only root)
+              default_permissions  the kernel checks permissions by mode bits
               nopassthrough        all reads and writes go through the daemon (slower)
-              list_conflicts       .conflicts is listed while it is not empty
-              name=NAME            the volume's name, when its store is made
-              cache=SIZE           of documents that the hub has, too, keep so many bytes here at
-                                   most (500M, 20G): what was not used for longest goes first
-              free=SIZE            let go of more of these while less of the disk is free
+              list_conflicts       directory listings show .conflicts while it is not empty
+              name=NAME            the volume's name, used when its store is created
+              cache=SIZE           keep at most so many bytes (500M, 20G) of documents that the
+                                   hub has, too: the least recently used are evicted first
+              free=SIZE            evict more of them while less than this of the disk is free
               suspend_timeout=SECONDS
-                                   when the daemon is stopped (SIGSTOP) for longer (60), programs
-                                   that wait for it get an error; it mounts again when it goes
-                                   on (0: they wait)
+                                   when the daemon is stopped (SIGSTOP) for longer (default 60),
+                                   programs that wait for it get an error, and it mounts again
+                                   when it goes on (0: they wait)
               limit_up=KB, limit_down=KB
-                                   kilobytes a second to the hub and from it, at most
+                                   at most so many kilobytes a second to and from the hub
               suid, dev            set-id programs and device files work; without these
-                                   options they do not (for mount(8), which drops
-                                   these words, also: allow_suid, allow_dev)
+                                   options they do not (mount(8) drops these words, so
+                                   there write allow_suid, allow_dev)
               ro, noexec, noatime, sync, … as for mount(8)
             """)
 
     @Option(
         help:
             """
-            The directory that keeps the volume; made if it is not there. Default: \
-            ~/.local/share/concord/NAME, NAME being the mount point's.
+            The directory that keeps the volume; created if missing. Default: \
+            ~/.local/share/concord/NAME, where NAME is the mount point's name.
             """,
         completion: .directory)
     var store: String?
 
-    @Option(name: .customShort("o"), help: "Mount options between commas; may be repeated.")
+    @Option(name: .customShort("o"), help: "Mount options separated by commas; may be repeated.")
     var options: [String] = []
 
-    @Flag(help: "Stay in the foreground, and log on standard error.")
+    @Flag(help: "Stay in the foreground and log on standard error.")
     var foreground = false
 
     @Flag(
         help: """
-            Go on although a part of the store (its working tree, journal or chunks) is missing or \
-            is not its own: it is made again from the others, and nothing is erased.
+            Mount although a part of the store (its working tree, journal or chunks) is missing \
+            or belongs to another store: it is rebuilt from the other parts. Nothing is erased.
             """)
     var rebuild = false
 
     @Option(help: .hidden)
     var readyDescriptor: Int32?
 
-    @Argument(help: "An empty directory.", completion: .directory)
+    @Argument(help: "An empty directory to mount on.", completion: .directory)
     var mountPoint: String
 
     func run() throws {
@@ -78,7 +78,8 @@ struct MountCommand: ParsableCommand {
             print("concord: \(sentence)")
             return
         }
-        // Whoever started us waits until it is closed, so no program of ours may have it.
+        // The starting process waits until this descriptor is closed, so programs that we start
+        // must not inherit it.
         if let readyDescriptor { _ = fcntl(readyDescriptor, F_SETFD, FD_CLOEXEC) }
         let announcement = Announcement(descriptor: readyDescriptor)
         let daemon = Daemon(
@@ -92,11 +93,12 @@ struct MountCommand: ParsableCommand {
         }
     }
 
-    /// Replaces this process by one that mounts as it did.
+    /// Replaces this process by one that mounts the same store again.
     private func mountAgain(store: FilePath, at point: FilePath) throws(VolumeError) {
         var words = ["concord", "mount", "--foreground"].map(FilePath.init(_:))
         if readyDescriptor != nil {
-            // Nobody waits for the word any more, but a daemon of the background writes its log.
+            // Nobody reads the announcement any more. The option still says that this daemon runs
+            // in the background and writes a log file.
             let nowhere = open("/dev/null", O_WRONLY)
             words += [FilePath("--ready-descriptor"), FilePath("\(nowhere)")]
         }

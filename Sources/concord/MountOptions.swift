@@ -1,32 +1,32 @@
 import Glibc
 import Model
 
-/// What stands behind `-o`: words between commas, as mount(8) and /etc/fstab have them.
+/// The options after `-o`: words separated by commas, as in mount(8) and /etc/fstab.
 package struct MountOptions: Hashable, Sendable {
-    /// All users may enter, not only the one who mounts: what root mounts is for all, unless said
-    /// otherwise.
+    /// Whether all users may enter, not only the one who mounts. This is the default for root.
     package var allowOther = geteuid() == 0
-    /// The kernel judges permissions by mode bits.
+    /// Whether the kernel checks permissions by mode bits.
     package var defaultPermissions = false
     package var passthrough = true
     package var listConflicts = false
-    /// The volume's name, given when its store is made.
+    /// The volume's name, used when its store is created.
     package var name: String?
-    /// How long programs wait for their turns; seconds.
+    /// How long programs wait for claims and leases, in seconds.
     package var turns: [TurnTime: Double] = [:]
-    /// Whether they take turns at all.
+    /// Whether file coordination is on.
     package var coordination = true
-    /// Bytes of what the hub has, too, that may be kept here.
+    /// The most bytes to keep here of documents that the hub has, too.
     package var cache: Int64?
-    /// Bytes of the disk that are to stay free, if evicting can help.
+    /// The bytes of the disk to keep free by evicting.
     package var free: Int64?
-    /// Bytes a second to the hub and from it.
+    /// The most bytes a second to and from the hub.
     package var limitUp: Int?
     package var limitDown: Int?
-    /// Seconds for which the daemon may be stopped before its mount is taken away; 0: for ever.
+    /// The seconds for which the daemon may be stopped before its mount is taken away; 0 means no
+    /// limit.
     package var suspendTime = 60.0
-    /// For the kernel: ro, nosuid, nodev, noexec, noatime, …; the later of two that contradict each
-    /// other.
+    /// Options for the kernel: ro, nosuid, nodev, noexec, noatime, … Of two that contradict each
+    /// other the later one counts.
     package var generic: [String] = []
 
     package init() {}
@@ -83,7 +83,7 @@ package struct MountOptions: Hashable, Sendable {
         let (name, text) = parts(word)
         guard let seconds = Double(text), seconds >= 0, seconds <= 86_400 else {
             throw VolumeError(
-                .invalid, "\(name)= needs seconds, 0 to 86400, and has \"\(text)\"")
+                .invalid, "\(name)=\(text) is not a number of seconds from 0 to 86400")
         }
         return seconds
     }
@@ -93,20 +93,20 @@ package struct MountOptions: Hashable, Sendable {
         guard let bytes = ByteSize.read(text) else {
             throw VolumeError(
                 .invalid,
-                "\(name)= needs a size, such as 500M or 20G (powers of 1000), and has \"\(text)\"")
+                "\(name)=\(text) is not a size: write 500M or 20G (powers of 1000)")
         }
         guard bytes < .max else {
-            throw VolumeError(.invalid, "\(name)=\(text) is more than any disk has")
+            throw VolumeError(.invalid, "\(name)=\(text) is larger than any disk")
         }
         return bytes
     }
 
-    /// Kilobytes a second; 0: as fast as it goes.
+    /// Returns bytes a second; nil for 0, which means no limit.
     private static func rate(_ word: String) throws(VolumeError) -> Int? {
         let (name, text) = parts(word)
         guard let number = Int(text), number >= 0, number <= 1_000_000_000 else {
             throw VolumeError(
-                .invalid, "\(name)= needs kilobytes a second, and has \"\(text)\"")
+                .invalid, "\(name)=\(text) is not a number of kilobytes a second")
         }
         return number == 0 ? nil : number * 1000
     }
@@ -136,20 +136,20 @@ package struct MountOptions: Hashable, Sendable {
             "name=NAME",
         ]
 
-    /// Each the opposite of the others in its row.
+    /// The options of one row exclude each other.
     private static let pairs = [
         ["ro", "rw"], ["suid", "nosuid"], ["dev", "nodev"], ["exec", "noexec"],
         ["atime", "noatime", "relatime", "norelatime", "strictatime"],
         ["diratime", "nodiratime"], ["sync", "async"], ["dirsync"],
     ]
 
-    /// libfuse refuses them, and they would change nothing: the file system below the store keeps
-    /// the access times, by its own options.
+    /// libfuse refuses these options. They would change nothing, because the file system below the
+    /// store decides about access times.
     private static let unknownToLibfuse = [
         "relatime", "norelatime", "strictatime", "diratime", "nodiratime",
     ]
 
-    /// What mount(8), systemd and fstab keep for themselves and may hand on.
+    /// Whether mount(8), systemd or /etc/fstab use the word themselves and may pass it on.
     private static func isForOthers(_ word: String) -> Bool {
         let words = [
             "defaults", "auto", "noauto", "user", "nouser", "users", "owner", "group", "nofail",
@@ -160,16 +160,16 @@ package struct MountOptions: Hashable, Sendable {
     }
 }
 
-/// The waits of programs that a mount option can change.
+/// The times that mount options can set; in parentheses the defaults in seconds.
 package enum TurnTime: String, Hashable, Sendable, CaseIterable {
-    /// Until an open that waits for a claim fails with EBUSY, and one that waits for programs that
-    /// have the file open goes ahead (30).
+    /// How long an open waits for a claim before it fails with EBUSY, or for programs that have the
+    /// file open before it goes ahead (30).
     case timeout = "coordination_timeout"
-    /// Until a rename, an unlink, a create goes ahead (0.25).
+    /// How long a rename, unlink or create waits before it goes ahead (0.25).
     case names = "names_timeout"
-    /// Until an open file that nobody reads or writes is waited for no longer (1).
+    /// How long an open file may be idle before it is waited for no longer (1).
     case idle = "break_time"
-    /// Until a reader, a writer is waited for no longer (5, 10).
+    /// How long a reader and a writer are waited for (5 and 10).
     case reader = "reader_time"
     case writer = "writer_time"
 

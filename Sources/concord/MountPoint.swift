@@ -4,8 +4,8 @@ import Glibc
 import Model
 import SystemCalls
 
-/// A directory to mount on, resolved and found fit. Nothing is changed by looking, but for a dead
-/// mount of ours, which is taken away.
+/// A directory to mount on, resolved and checked. Checking changes nothing, except that a dead
+/// mount of Concord is removed.
 struct MountPoint {
     let path: FilePath
     let text: String
@@ -33,8 +33,8 @@ struct MountPoint {
             do throws(Errno) {
                 path = try given.resolved()
                 status = try path.status()
-                // A dead mount's root still has its attributes in the kernel's memory: this asks
-                // the daemon itself.
+                // The kernel still answers stat(2) for a dead mount's root from its cache.
+                // statvfs(3) asks the daemon itself.
                 var space = statvfs()
                 if path.withCString({ statvfs($0, &space) }) < 0, errno == ENOTCONN {
                     throw Errno(ENOTCONN)
@@ -50,7 +50,7 @@ struct MountPoint {
             return path
         }
         throw VolumeError(
-            .busy, "dead mounts are stacked on \(given); take them away with umount -l")
+            .busy, "dead mounts are stacked on \(given); remove them with umount -l")
     }
 
     private static func missing(_ given: FilePath, _ error: Errno) -> VolumeError {
@@ -60,23 +60,23 @@ struct MountPoint {
         case Errno(ENOTDIR):
             VolumeError(.invalid, "the mount point \(given) is not a directory")
         case .denied: VolumeError(.denied, "the mount point \(given) cannot be reached: \(error)")
-        default: VolumeError(.system, "cannot look at the mount point \(given): \(error)")
+        default: VolumeError(.system, "cannot examine the mount point \(given): \(error)")
         }
     }
 
-    /// A daemon that was killed leaves a mount that answers nobody ("Transport endpoint is not
-    /// connected").
+    /// Removes the mount of a daemon that was killed. Every access to it fails with ENOTCONN
+    /// ("Transport endpoint is not connected").
     private static func bury(_ given: FilePath) throws(VolumeError) {
         let path: FilePath
         do throws(Errno) { path = try given.resolvedParent() } catch {
             throw VolumeError(
                 .system,
-                "\(given) lies inside a mount whose daemon has died; take that away with umount -l")
+                "\(given) lies inside a mount whose daemon has died; remove that with umount -l")
         }
         guard let entry = try MountTable().top(at: path), entry.isConcord else {
             throw VolumeError(
                 .busy,
-                "on \(given) is a dead mount that is not Concord's; take it away with umount -l")
+                "on \(given) is a dead mount that is not Concord's; remove it with umount -l")
         }
         try unmount(path, lazily: true)
     }
@@ -119,7 +119,7 @@ struct MountPoint {
     }
 }
 
-/// The names in a directory; nil (and errno) when it cannot be read.
+/// The names in a directory; nil, with errno set, when it cannot be read.
 func names(in directory: FilePath) -> [Name]? {
     guard let stream = directory.withCString({ opendir($0) }) else { return nil }
     defer { closedir(stream) }
@@ -133,7 +133,7 @@ func names(in directory: FilePath) -> [Name]? {
     return names
 }
 
-/// umount2(2), through fusermount3 without privilege.
+/// Unmounts with umount2(2), or with fusermount3 when this process lacks the privilege.
 func unmount(_ path: FilePath, lazily: Bool) throws(VolumeError) {
     let result = path.withCString { cl_umount($0, lazily ? 1 : 0) }
     if result >= 0 { return }
@@ -150,7 +150,7 @@ func unmount(_ path: FilePath, lazily: Bool) throws(VolumeError) {
         result == -EBUSY ? .busy : .system, "cannot unmount \(path): \(Errno(-result))")
 }
 
-/// Runs a program and waits for it; its exit status, or 127 when it could not be started.
+/// Runs a program and waits for it. Returns its exit status, or 127 when it could not be started.
 func spawn(_ program: String, _ arguments: [FilePath], quietly: Bool) -> Int32 {
     let process = withArguments(arguments) { arguments in
         quietly
@@ -161,7 +161,7 @@ func spawn(_ program: String, _ arguments: [FilePath], quietly: Bool) -> Int32 {
     return cl_exit_status(cl_wait_process(process))
 }
 
-/// Calls `body` with an argument vector as exec(3) wants it.
+/// Calls `body` with a null-terminated argument vector for exec(3).
 func withArguments<Result>(
     _ arguments: [FilePath], _ body: (UnsafePointer<UnsafeMutablePointer<CChar>?>) -> Result
 ) -> Result {

@@ -3,10 +3,10 @@ import Glibc
 import Model
 import SystemCalls
 
-/// The mounts that this process sees, in the order in which they were made (man 5 proc, mountinfo).
+/// The mounts that this process sees, in the order in which they were made (proc(5), mountinfo).
 package struct MountTable: Sendable {
     package struct Entry: Hashable, Sendable {
-        /// Of the file system.
+        /// The device number of the file system, as in `st_dev`.
         package var device: UInt64
         package var mountPoint: FilePath
         /// `ext4`, `fuse.sshfs`, …
@@ -29,7 +29,7 @@ package struct MountTable: Sendable {
         entries = text.split(separator: UInt8(ascii: "\n")).compactMap(MountTable.entry)
     }
 
-    /// What one sees there: the last that was mounted on it.
+    /// The mount that is visible at `path`, which is the last one made there.
     package func top(at path: FilePath) -> Entry? { entries.last { $0.mountPoint == path } }
 
     private static func entry(_ line: ArraySlice<UInt8>) -> Entry? {
@@ -48,13 +48,13 @@ package struct MountTable: Sendable {
             source: String(decoding: unescaped(fields[dash + 2]), as: UTF8.self))
     }
 
-    /// As stat(2) gives it in `st_dev` (glibc's gnu_dev_makedev).
+    /// The number that stat(2) gives in `st_dev` (glibc's gnu_dev_makedev).
     private static func deviceNumber(major: UInt32, minor: UInt32) -> UInt64 {
         let (major, minor) = (UInt64(major), UInt64(minor))
         return (major & 0xFFF) << 8 | (major & ~0xFFF) << 32 | minor & 0xFF | (minor & ~0xFF) << 12
     }
 
-    /// Space, tab, newline and backslash are written as a backslash and three octal digits.
+    /// Decodes the octal escapes for space, tab, newline and backslash.
     private static func unescaped(_ text: ArraySlice<UInt8>) -> [UInt8] {
         var bytes: [UInt8] = []
         var rest = text
@@ -71,7 +71,8 @@ package struct MountTable: Sendable {
     }
 }
 
-/// A whole small file, such as those of /proc, which tell no size; nil when it cannot be read.
+/// The bytes of a small file whose size need not be known, such as one in /proc; nil when it cannot
+/// be read.
 func contents(of path: String) -> [UInt8]? {
     guard let file = try? Descriptor(opening: path, flags: O_RDONLY) else { return nil }
     var bytes: [UInt8] = []

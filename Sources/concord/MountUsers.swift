@@ -2,8 +2,8 @@ import Control
 import Glibc
 import Model
 
-/// The processes that keep a mount busy, as far as /proc tells this user. Links are read, never
-/// followed: following would ask the very mount.
+/// The processes that keep a mount busy, as far as /proc shows them to this user. Links are read
+/// and never followed, because following one would access the mount itself.
 enum MountUsers {
     /// `vim (1234)`, …
     static func of(_ mountPoint: FilePath, except daemon: Int32?) -> [String] {
@@ -21,7 +21,7 @@ enum MountUsers {
         if links.contains(where: { target(of: $0).map { isOn($0, mountPoint) } ?? false }) {
             return true
         }
-        // Mapped files keep it busy too; the path is the sixth field of a line.
+        // Mapped files keep the mount busy, too. A line's path begins at its first slash.
         let maps = contents(of: "/proc/\(process)/maps") ?? []
         return maps.split(separator: UInt8(ascii: "\n")).contains { line in
             guard let slash = line.firstIndex(of: UInt8(ascii: "/")) else { return false }

@@ -3,7 +3,7 @@ import Glibc
 import Model
 import Volume
 
-// The verbs of conflicts.
+// The verbs about conflicts.
 extension Service {
     func conflicts(_ request: Request, for peer: Peer) throws(VolumeError) -> ConflictsReport {
         var found = try volume.conflicts(below: request.components())
@@ -17,8 +17,8 @@ extension Service {
         return ConflictsReport(documents: found.map(ConflictsReport.Document.init))
     }
 
-    /// Settles what the asker has seen: `number` becomes the current version (nil: what is current
-    /// stays), and `numbers` are no conflict versions any more (nil: all there are).
+    /// Settles the conflict versions `numbers` (nil: all that are open) and makes version `number`
+    /// current (nil: the current one stays). Only versions that the asker has seen are settled.
     func resolve(_ request: Request, for peer: Peer) throws(VolumeError) -> ResolutionReport {
         let path = try request.components()
         let actor = actor(of: request, peer)
@@ -36,8 +36,8 @@ extension Service {
             guard let version = open.first(where: { $0.number == number }) else {
                 throw VolumeError(
                     .notFound,
-                    "version \(number) of \(path.shown) is no conflict version (any more): "
-                        + "fsctl conflicts lists those there are")
+                    "version \(number) of \(path.shown) is not in conflict (any more): "
+                        + "fsctl conflicts lists those that are")
             }
             ids.append(version.id)
         }
@@ -61,7 +61,7 @@ extension Service {
     }
 }
 
-// Merging.
+// The verb that merges.
 extension Service {
     func merge(_ request: Request, for peer: Peer) throws(VolumeError) -> MergeReport {
         let path = try request.components()
@@ -71,7 +71,7 @@ extension Service {
         guard (request.numbers ?? request.number.map { [$0] } ?? []).allSatisfy(known),
             peer.isOwner || !open.isEmpty
         else {
-            throw VolumeError(.notFound, "\(path.shown) has no such version in conflict.")
+            throw VolumeError(.notFound, "\(path.shown) has no such version in conflict")
         }
         if request.explain == true {
             let (kind, sentences, text) = try mediator.explain(
@@ -89,7 +89,7 @@ extension Service {
     }
 }
 
-// The past.
+// The verb that lists the steps of a rewind.
 extension Service {
     func rewinding(_ request: Request, for peer: Peer) throws(VolumeError) -> RewindReport {
         guard let time = request.time else { throw request.missing("time") }

@@ -5,7 +5,7 @@ import Model
 import Sync
 import Volume
 
-// The verbs of the hub and of contents.
+// The verbs about the hub and about contents.
 extension Service {
     func answerOfHub(_ request: Request) throws(VolumeError) -> Answer {
         switch try request.known() {
@@ -62,8 +62,8 @@ extension Service {
         return fingerprint
     }
 
-    /// Seconds that presenters have to save and to close, each time, and what they saved to get to
-    /// the hub.
+    /// Seconds that presenters get to save and to close, each time, and that their last saves get
+    /// to reach the hub.
     private static let partingSeconds = 10.0
 
     private func signOut(isForced: Bool) throws(VolumeError) {
@@ -110,7 +110,7 @@ extension Service {
             })
     }
 
-    /// What the synchronisation carries, and what comes because a program reads it.
+    /// What synchronization transfers, and what is downloaded because a program reads it.
     private func lines(_ engine: SyncEngine) -> [ActivityReport.Line] {
         var lines = engine.report.activity.lines.values.map { line in
             ActivityReport.Line(
@@ -134,7 +134,7 @@ extension Service {
             requests: total.requests)
     }
 
-    /// In the volume's status.
+    /// The hub's part of the volume's status; nil when signed out.
     var hub: HubReport? {
         guard let account = membership.account, let engine = membership.engine else { return nil }
         let state = engine.report
@@ -158,7 +158,8 @@ extension Service {
         report.moving = Array(lines(engine).prefix(5))
         report.waiting = waiting
         report.problems = state.problems
-        // Known from the last mount only.
+        // The engine knows why the hub refuses something only since this mount; an earlier refusal
+        // gets a general reason.
         for document in report.waiting where document.reason == UnsafeDocument.Reason.refused.words
         {
             if report.problems[document.path.text] == nil {

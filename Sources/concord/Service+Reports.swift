@@ -2,7 +2,7 @@ import Control
 import Model
 import Volume
 
-// The volume's words in those of the wire.
+// Converts the volume's values to those of the control protocol.
 
 extension VolumeReport {
     mutating func take(_ status: VolumeStatus) {
@@ -63,7 +63,7 @@ extension Version.Durability {
         case "hub": self = .hub
         default:
             throw VolumeError(
-                .invalid, "there is no durability \"\(name)\"; there are memory, disk and hub")
+                .invalid, "\"\(name)\" is not a durability; write memory, disk or hub")
         }
     }
 }

@@ -5,9 +5,9 @@ import Model
 import Sync
 import Volume
 
-// How safe documents are, and waiting until they are.
+// How safe documents are, and waiting until they are safe.
 extension Service {
-    /// The hub is asked who else has it, and has so long to answer.
+    /// How long the hub may take to say how many devices hold a document.
     private static let patienceMilliseconds: Int64 = 300
 
     func document(at path: [Name], asksHub: Bool = true) throws(VolumeError) -> DocumentReport {
@@ -40,7 +40,7 @@ extension Service {
         let total = min(max(0, request.timeoutSeconds ?? 30), 7 * 24 * 3600)
         if durability == .hub { return try waitForHub(path, total, progress) }
         var waited = 0.0
-        // In slices, so that an asker who went away is noticed.
+        // The wait is cut into slices of a second, to notice when the asker has gone.
         while true {
             let slice = min(1, total - waited)
             do throws(VolumeError) {
@@ -89,15 +89,16 @@ extension Service {
         }
     }
 
-    /// What keeps it from going there by itself.
+    /// Returns what keeps the document from reaching the hub without a person's help; nil when
+    /// nothing does.
     private func obstacle(_ document: UnsafeDocument) -> String? {
         guard let state = membership.engine?.report else { return nil }
         let path = document.path.shown
         switch state.connection {
-        case .offline: return "This device is offline: fsctl online ends that."
+        case .offline: return "This device is offline; fsctl online connects it again."
         case .signedOut(let reason):
-            return "The hub does not know this device any more (\(reason)). "
-                + "A new code (concord hub invite) and fsctl signin URL end that."
+            return "The hub does not know this device any more (\(reason)). Sign in again with "
+                + "a new code: concord hub invite makes one, fsctl signin URL asks for it."
         case .down(let reason): return "The hub cannot be reached: \(reason)"
         case .connecting, .up: break
         }
@@ -105,14 +106,14 @@ extension Service {
             return "The hub refuses it: \(state.problems[path] ?? Service.refused)"
         }
         if document.reason == .undeleted, let brake = state.brake {
-            return "\(brake.count) deletions at once are held back: fsctl brake tells what to do."
+            return "\(brake.count) deletions at once are held back: fsctl brake says what to do."
         }
         return nil
     }
 
     static let refused = "it is tried again when it changes here"
 
-    /// In the volume's status: a few of what is not safe yet.
+    /// A few documents that are not at the hub yet, for the volume's status.
     var waiting: [HubReport.Waiting] {
         let found = (try? volume.unsafeDocuments(below: [], limit: 5)) ?? []
         let isHeld = membership.engine?.report.brake != nil
@@ -126,15 +127,15 @@ extension Service {
 }
 
 extension UnsafeDocument.Reason {
-    /// Behind a path.
+    /// The reason, worded to follow the document's path in a sentence.
     var words: String {
         switch self {
         case .unrecorded: "is open for writing or not recorded yet"
         case .unsent: "has not been sent"
-        case .undeleted: "is deleted here, which has not been told"
+        case .undeleted: "is deleted here, which has not been sent"
         case .sent: "was sent and is not confirmed"
         case .refused: "was refused"
-        case .nameless: "has a name that other machines cannot have"
+        case .nameless: "has a name that is not UTF-8, which other machines cannot have"
         }
     }
 }

@@ -5,7 +5,7 @@ import Mount
 import Sync
 import Volume
 
-/// What the control socket's verbs do: a volume and its mount, asked.
+/// Answers the verbs of the control socket from the volume and its mount.
 struct Service: ControlService {
     let volume: Volume
     let session: MountSession
@@ -106,7 +106,7 @@ struct Service: ControlService {
         return report
     }
 
-    /// What the asker may know of it.
+    /// The versions of a document that this user may see.
     func history(_ request: Request, for peer: Peer) throws(VolumeError) -> DocumentHistory {
         try wholeHistory(request).visible(to: peer.onlooker)
     }
@@ -120,7 +120,7 @@ struct Service: ControlService {
         guard let history = try volume.history(at: path) else {
             throw VolumeError(
                 .notFound,
-                "no document \(RawText(path: path).text) is known: it is a local file, or not there"
+                "\(RawText(path: path).text) has no versions: it is a local file, or does not exist"
             )
         }
         if history.versions.isEmpty {
@@ -148,13 +148,13 @@ struct Service: ControlService {
         Actor(process: peer.process, uid: peer.uid, program: request.program ?? "fsctl")
     }
 
-    /// The one that is asked about, where the asker may know of it.
+    /// The version that the request names, if this user may see it.
     private func version(_ request: Request, for peer: Peer) throws(VolumeError) -> Version {
         let number = try request.versionNumber()
         let known = try history(request, for: peer).versions
         guard let version = known.first(where: { $0.number == number }) else {
             throw VolumeError(
-                .notFound, "there is no version \(number) of it; fsctl versions lists them")
+                .notFound, "it has no version \(number); fsctl versions lists its versions")
         }
         return version
     }
@@ -179,7 +179,7 @@ struct Service: ControlService {
         }
         var bytes = [UInt8](repeating: 0, count: min(length, Limits.pieceBytesMax))
         var count = 0
-        // A typed throw cannot leave withUnsafeMutableBytes of the standard library as it is.
+        // A typed error cannot be thrown through withUnsafeMutableBytes of the standard library.
         var failure: VolumeError?
         bytes.withUnsafeMutableBytes { buffer in
             do throws(VolumeError) {

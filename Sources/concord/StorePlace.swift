@@ -4,25 +4,26 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Where a store is or will be, resolved and found fit. Nothing is made by looking.
+/// The path of a store that exists or will be created, resolved and checked. Checking creates
+/// nothing.
 struct StorePlace {
     let path: FilePath
     let text: String
-    /// Directories above it that do not exist yet; only the default place may have some.
+    /// The directories above the store that do not exist yet. Only the default path may lack some.
     private let missingParents: [FilePath]
 
-    /// ~/.local/share/concord/NAME, NAME being the mount point's own.
+    /// The default path: ~/.local/share/concord/NAME, where NAME is the mount point's name.
     static func usual(for mountPoint: FilePath) throws(VolumeError) -> FilePath {
         let home = getenv("HOME").map { String(cString: $0) } ?? ""
         guard home.hasPrefix("/") else {
             throw VolumeError(
-                .invalid, "HOME is not set, so there is no usual store; give one with --store")
+                .invalid, "HOME is not set, so there is no default store; give one with --store")
         }
         let name = ((try? mountPoint.resolvedParent()) ?? mountPoint).name
         guard !name.bytes.isEmpty else {
             throw VolumeError(
                 .invalid,
-                "the mount point \(mountPoint) has no name to call a store by; give one with "
+                "the mount point \(mountPoint) has no name for a default store; give one with "
                     + "--store"
             )
         }
@@ -48,7 +49,7 @@ struct StorePlace {
         try checkFileSystem()
     }
 
-    /// Before the store itself is made by the volume.
+    /// Creates the directories above the store. The volume creates the store itself.
     func makeParents() throws(VolumeError) {
         for parent in missingParents {
             let result = parent.withCString { cl_mkdirat(AT_FDCWD, $0, 0o700) }
@@ -59,8 +60,8 @@ struct StorePlace {
         }
     }
 
-    /// Neither may lie in the other: the mount would hide the store, or the store's own bytes would
-    /// be documents.
+    /// Neither may lie in the other: the mount would hide the store, or the store's own files would
+    /// become documents.
     func check(against mountPoint: FilePath) throws(VolumeError) {
         if path == mountPoint || path.lies(in: mountPoint) {
             throw VolumeError(
@@ -78,7 +79,8 @@ struct StorePlace {
         }
     }
 
-    /// What exists is resolved; the rest is as given.
+    /// Resolves the part of the path that exists and appends the rest as given. The second result
+    /// is the missing directories above the store.
     private static func resolve(_ given: FilePath) throws(VolumeError) -> (FilePath, [FilePath]) {
         var (here, rest) = (given.absolute, [Name]())
         while true {
@@ -104,7 +106,7 @@ struct StorePlace {
         guard kind == .directory else {
             throw VolumeError(
                 .invalid,
-                "the store \(path) is not a directory; name a directory, or one to be made")
+                "the store \(path) is not a directory; name a directory, or a path that is free")
         }
         guard let names = names(in: path) else {
             throw VolumeError(.denied, "the store \(path) cannot be read: \(Errno(errno))")
@@ -114,8 +116,8 @@ struct StorePlace {
         guard strangers.isEmpty || names.contains(where: marks.contains) else {
             throw VolumeError(
                 .invalid,
-                "\(path) is not a store but a directory with other things in it "
-                    + "(\(strangers[0]), …); name an empty or a new one"
+                "\(path) has other files in it (\(strangers[0]), …) and is not a store; name an "
+                    + "empty or new directory"
             )
         }
     }

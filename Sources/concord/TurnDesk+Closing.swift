@@ -6,12 +6,12 @@ import Model
 import Synchronization
 import Volume
 
-// What presenters are asked when the volume is no longer this person's (Rows.md, A17.5).
+// What presenters are asked before sign-out removes the volume from this person (Rows.md, A17.5).
 extension TurnDesk {
-    /// Asks all presenters to save, and then to let go as before the deletion of the volume's root;
-    /// who does not answer is waited for no longer than that, for each.
+    /// Asks all presenters to save, and then to close as before a deletion of the volume's root.
+    /// Each of the two steps waits at most `seconds` for those that do not answer.
     ///
-    /// - Throws: `.refused` when one of them could not, with its sentence.
+    /// - Throws: `.refused`, with the presenter's reason, when one of them could not.
     func askToClose(seconds: Double) throws(VolumeError) {
         let party = arbiter.join(process: getpid())
         defer { arbiter.leave(party) }
@@ -45,7 +45,7 @@ extension TurnDesk {
         case .failure(.failed(let sentence))?:
             throw VolumeError(
                 .refused,
-                "A program that has a document open cannot let go of it: \(sentence). Save or "
+                "A program that has a document open cannot close it: \(sentence). Save or "
                     + "close it there, or sign out with --force.")
         case .failure?: break
         case nil: arbiter.step(.cancelled(id))

@@ -3,9 +3,9 @@ import Coordination
 import Model
 import Volume
 
-// Turns on documents whose contents are at the hub.
+// Claims on documents whose contents are at the hub.
 extension TurnDesk {
-    /// Whether contents that a turn is to read must be downloaded first. A turn on a plain
+    /// Whether contents that a claim is to read must be downloaded first. A claim on a plain
     /// directory downloads nothing: each document in it is downloaded when it is read.
     func mustDownload(_ targets: [TurnRequest.Target], for peer: Peer) -> Bool {
         targets.contains { target in
@@ -16,7 +16,7 @@ extension TurnDesk {
         }
     }
 
-    /// Downloads what the turn is to read and then answers the claim. When that fails, the claim is
+    /// Downloads what the claim is to read and then answers it. If that fails, the claim is
     /// released and refused with the reason.
     func download(
         _ paths: [Path], of targets: [TurnRequest.Target], for claim: (number: Int, id: ClaimID),
@@ -35,7 +35,7 @@ extension TurnDesk {
                 clients[client.number]?.downloading.remove(claim.id) != nil
             }
             if isWanted, failure == nil { return grant(paths, request, client) }
-            // Its client may have released it meanwhile, or be gone.
+            // The client may have released the claim meanwhile, or may be gone.
             let isHeld = clients.withLock { clients in
                 clients[client.number]?.claims[claim.number] == claim.id
             }
@@ -45,7 +45,7 @@ extension TurnDesk {
             }
             client.refuse(request, isWanted ? TurnDesk.sentence(failure!) : Refusal.cancelled.error)
         }
-        // The arbiter calls this with its lock held, so the download needs another thread.
+        // The arbiter calls this while it holds its lock, so the download needs another thread.
         guard let thread = ThreadHandle("turn", work) else { return grant(paths, request, client) }
         thread.detach()
     }
@@ -55,15 +55,16 @@ extension TurnDesk {
     }
 
     private static func sentence(_ error: VolumeError) -> VolumeError {
-        // A client reads "timeout" as a turn that took too long, and not as a missing hub.
+        // Clients take the code "timeout" for a claim that took too long, not for a hub that does
+        // not answer.
         VolumeError(
             error.code == .timeout ? .offline : error.code,
-            "What is to be read cannot be downloaded, so there is no turn. \(error.message)")
+            "The contents cannot be downloaded, so the claim was refused. \(error.message)")
     }
 }
 
 extension Access {
-    /// Whether somebody reads contents in it.
+    /// Whether the access reads contents.
     fileprivate var needsContents: Bool {
         switch self {
         case .read(let options): !options.contains(.immediatelyAvailableMetadataOnly)

@@ -6,7 +6,7 @@ import Model
 import Mount
 import Volume
 
-// Who has a turn, and what happens: for those who look on.
+// The verbs of clients that look on: `locks` and `watch`.
 extension TurnDesk {
     func locks(_ request: Control.Request, _ client: Connection) throws(VolumeError) {
         let path = request.path == nil ? nil : session.path(try request.components())
@@ -62,7 +62,7 @@ extension TurnDesk {
         }
     }
 
-    /// Tells all who watch who the volume is from now on.
+    /// Tells all watchers the volume's new identity; nil after signing out.
     func tell(identity token: String?) {
         var event = WatchEvent(
             .identity, path: RawText(path: []), time: cl_clock_realtime_ns(), process: getpid(),
@@ -73,7 +73,7 @@ extension TurnDesk {
         }
     }
 
-    /// Tells all who watch a document that a version of it is in conflict.
+    /// Tells all watchers of a document that one of its versions is in conflict.
     func tell(conflictOf names: [Name]) {
         let path = session.path(names)
         let event = WatchEvent(
@@ -131,8 +131,8 @@ extension TurnDesk {
 }
 
 extension WatchEvent {
-    /// What a user may hear of it: nothing of a name that he may not know. What is moved to where
-    /// he may not look is removed for him, and what comes from there appears.
+    /// The event as this user may see it; nil when they may not know any of its names. A move to a
+    /// place they may not see becomes a removal, and a move from there an appearance.
     fileprivate func known(to peer: Peer, of volume: Volume) -> WatchEvent? {
         let isKnown = volume.mayKnow(peer, of: path.path ?? [])
         guard let to else { return isKnown ? self : nil }

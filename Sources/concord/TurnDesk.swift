@@ -6,8 +6,8 @@ import Mount
 import Synchronization
 import Volume
 
-/// Where the clients of the control socket get their turns: each connection is a party of the
-/// arbiter.
+/// Serves the claims and presenters of the control socket's clients. Each connection is one party
+/// of the arbiter.
 final class TurnDesk: Sendable {
     let arbiter: Arbiter
     let session: MountSession
@@ -16,15 +16,15 @@ final class TurnDesk: Sendable {
 
     struct Client {
         var party: Party
-        /// By the client's own numbers.
+        /// The arbiter's ids by the client's own numbers.
         var claims: [Int: ClaimID] = [:]
         var presenters: [Int: PresenterID] = [:]
-        /// Granted claims that are not answered yet, because contents are being downloaded for
-        /// them. Removing a claim ends its download.
+        /// Granted claims that are not answered yet, because their contents are being downloaded.
+        /// Removing a claim from the set ends its download.
         var downloading: Set<ClaimID> = []
-        /// Itself, if it watches.
+        /// The connection itself, if it watches.
         var watcher: Connection?
-        /// What it watches.
+        /// The path that it watches, with all below it.
         var watched: Path?
 
         mutating func take(_ number: Int, _ id: ClaimID) -> Bool {
@@ -106,13 +106,15 @@ final class TurnDesk: Sendable {
             isTry: request.try ?? false)
         let id = arbiter.reserve()
         let isTaken = clients.withLock { clients -> Bool in
-            // In place: a copy of thousands of claims would cost more than all the rest.
+            // The client is changed in place, because copying a table of thousands of claims is
+            // slow.
             clients[client.number]?.take(number, id) ?? false
         }
         guard isTaken else {
             throw VolumeError(
                 .invalid,
-                "this connection has a claim \(number) already, or too many: release it first")
+                "this connection already has a claim \(number), or too many claims: release one first"
+            )
         }
         let mustDownload = !isPreparing && mustDownload(targets, for: client.peer)
         arbiter.request(turn, as: id) { [self, targets] _, outcome in
@@ -161,7 +163,8 @@ final class TurnDesk: Sendable {
             return TurnRequest.Target(.write(option), session.path(names))
         default:
             throw VolumeError(
-                .invalid, "an access either reads or writes: \"read\": [] or \"write\": \"update\"")
+                .invalid,
+                "an access needs either a read or a write: \"read\": [] or \"write\": \"update\"")
         }
     }
 
@@ -192,7 +195,7 @@ final class TurnDesk: Sendable {
         let id = try claimID(request, client)
         guard let written = written(by: id) else {
             throw VolumeError(
-                .invalid, "claim \(request.claim ?? 0) has no turn yet: cancel it instead")
+                .invalid, "claim \(request.claim ?? 0) is not granted yet: cancel it instead")
         }
         forget(request.claim ?? 0, client)
         session.record(packagesOf: written.paths) { [self] in
@@ -202,14 +205,14 @@ final class TurnDesk: Sendable {
         }
     }
 
-    /// What a turn may have changed, and who knows of it already.
+    /// What a claim may have changed, and the presenters that need not be told of it.
     private struct Written: Sendable {
         var paths: [Path]
         var presenters: Set<PresenterID>
         var process: Int32
     }
 
-    /// Nil for a claim that has no turn.
+    /// Nil when the claim is not granted.
     private func written(by id: ClaimID) -> Written? {
         guard let (request, paths) = arbiter.granted(id) else { return nil }
         return Written(
@@ -217,7 +220,7 @@ final class TurnDesk: Sendable {
             presenters: request.presenters, process: arbiter.process(request.party))
     }
 
-    /// Presenters hear of what a turn has changed before it ends.
+    /// Tells presenters what a claim has changed, before the claim ends.
     private func tell(_ written: Written) {
         session.didChange(written.paths, by: written.presenters, process: written.process)
     }
@@ -227,7 +230,7 @@ final class TurnDesk: Sendable {
         let (from, there) = (try request.components(), try request.components(of: to))
         let id = try claimID(request, client)
         guard let (turn, _) = arbiter.granted(id) else {
-            throw VolumeError(.invalid, "\"moved\" is for within a claim that has its turn")
+            throw VolumeError(.invalid, "\"moved\" is only valid while the claim is granted")
         }
         arbiter.tell(
             .moved(from: session.path(from), to: session.path(there)), by: turn.presenters,
@@ -235,14 +238,15 @@ final class TurnDesk: Sendable {
         client.reply(request)
     }
 
-    /// On behalf of an ancestor of the process that connected.
+    /// Lets the connection act for the process that the request names, which must be an ancestor of
+    /// the one that connected.
     private func act(for request: Control.Request, _ client: Connection, _ party: Party)
         throws(VolumeError)
     {
         guard let process = request.process, process != client.peer.process else { return }
         guard MountSession.isAncestor(process, of: client.peer.process) else {
             throw VolumeError(
-                .denied, "process \(process) is no ancestor of yours (\(client.peer.process))")
+                .denied, "process \(process) is not an ancestor of yours (\(client.peer.process))")
         }
         arbiter.become(party, process: process)
     }
@@ -262,13 +266,13 @@ final class TurnDesk: Sendable {
         guard isFree else {
             throw VolumeError(
                 .invalid,
-                "this connection has a presenter \(number) already, or too many: retire it first")
+                "this connection already has a presenter \(number), or too many: retire one first")
         }
         var hears: Presenter.Capabilities = []
         for word in request.hears ?? [] {
             guard let kind = PresenterMessage.Kind(rawValue: word) else {
                 let all = PresenterMessage.Kind.allCases.map(\.rawValue).joined(separator: ", ")
-                throw VolumeError(.invalid, "no message is called \"\(word)\"; there are \(all)")
+                throw VolumeError(.invalid, "\"\(word)\" is not a message; the messages are \(all)")
             }
             hears.formUnion(kind.capability)
         }

@@ -3,7 +3,7 @@ import Coordination
 import Model
 import Volume
 
-// The words of the control socket for what the arbiter says, and the other way round.
+// Converts between the values of the control protocol and those of the arbiter.
 
 extension Access.ReadingOptions {
     init(_ words: [AccessField.ReadingOption]) {
@@ -20,7 +20,7 @@ extension Access.ReadingOptions {
 }
 
 extension Access {
-    /// As `fsctl locks` says it.
+    /// The word that `fsctl locks` shows.
     var text: String {
         switch self {
         case .read: "read"
@@ -36,8 +36,9 @@ extension TurnRequest {
 extension Refusal {
     var error: VolumeError {
         switch self {
-        case .busy: VolumeError(.busy, "somebody else has the turn; fsctl locks tells who")
-        case .cancelled: VolumeError(.cancelled, "the claim was cancelled before it had its turn")
+        case .busy:
+            VolumeError(.busy, "another program holds a conflicting claim; fsctl locks shows which")
+        case .cancelled: VolumeError(.cancelled, "the claim was cancelled before it was granted")
         case .failed(let sentence): VolumeError(.refused, sentence)
         }
     }
@@ -84,8 +85,9 @@ extension PresenterMessage {
 }
 
 extension PresenterMessage {
-    /// What a user may hear of it: nothing of a name that he may not know, except that who is asked
-    /// for something is told in which directory.
+    /// The message as this user may see it; nil when they may not know its names. A message that
+    /// asks for something is always sent: a name they may not know is replaced by the nearest
+    /// directory that they may.
     func known(to peer: Peer, of volume: Volume) -> PresenterMessage? {
         if peer.isOwner { return self }
         var message = self

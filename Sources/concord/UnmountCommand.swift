@@ -8,10 +8,10 @@ import SystemCalls
 struct UnmountCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "unmount",
-        abstract: "Unmount a volume, and wait until its daemon has ended.",
-        discussion: "A volume in use stays mounted; the programs that use it are named.")
+        abstract: "Unmount a volume and wait until its daemon has ended.",
+        discussion: "A volume in use stays mounted, and the programs that use it are listed.")
 
-    @Flag(help: "Take it out of sight at once; it ends when the last program that uses it is done.")
+    @Flag(help: "Detach it now; its daemon ends when no program uses it any more.")
     var lazy = false
 
     @Argument(help: "Where the volume is mounted.", completion: .directory)
@@ -21,7 +21,7 @@ struct UnmountCommand: ParsableCommand {
         let given = RawArgument.path(mountPoint).absolute
         let path: FilePath
         do throws(Errno) { path = try given.resolvedParent() } catch {
-            throw VolumeError(.notFound, "\(given) cannot be looked at: \(error)")
+            throw VolumeError(.notFound, "cannot examine \(given): \(error)")
         }
         let entry = try MountTable().top(at: path) ?? MountTable().top(at: resolved(path))
         guard let entry else { throw VolumeError(.notFound, "nothing is mounted on \(path)") }
@@ -31,14 +31,15 @@ struct UnmountCommand: ParsableCommand {
                 "what is mounted on \(path) is not a Concord volume (\(entry.type)); use umount")
         }
         let daemon = (try? ControlClient(socket: MountedPath(entry.mountPoint).socket))?.process
-        // Held before unmounting, so that its number cannot become another's.
+        // The descriptor is opened before unmounting, so that the process number cannot be reused
+        // meanwhile.
         let watch = daemon.map { cl_pidfd_open($0) } ?? -1
         defer { _ = cl_close(watch) }
         try end(entry.mountPoint, daemon)
         if watch >= 0, let daemon, !lazy { try awaitEnd(watch, daemon, path) }
     }
 
-    /// A symlink to a mount point will do, too.
+    /// A symlink to a mount point is accepted, too.
     private func resolved(_ path: FilePath) -> FilePath { (try? path.resolved()) ?? path }
 
     private func end(_ path: FilePath, _ daemon: Int32?) throws(VolumeError) {

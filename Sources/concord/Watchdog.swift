@@ -4,15 +4,15 @@ import Glibc
 import Logging
 import SystemCalls
 
-/// The process that ends the mount when this one is stopped for too long, so that programs do not
-/// wait for ever (`WatchdogCommand`).
+/// The process that takes the mount away when the daemon is stopped for too long, so that programs
+/// do not wait for ever (`WatchdogCommand`).
 struct Watchdog {
     private let process: Int32
-    /// It ends when this is closed.
+    /// The pipe to the watchdog, which ends when this is closed.
     private let line: Int32
 
-    /// Call it on the main thread: the process ends with the thread that started it. Nil when it
-    /// could not be started, which is logged.
+    /// Call it on the main thread, because the watchdog ends with the thread that started it. Nil
+    /// when it could not be started, which is logged.
     init?(mountPoint: String, seconds: Double, log: Logger) {
         var ends: [Int32] = [0, 0]
         guard cl_pipe(&ends) >= 0 else {
@@ -30,7 +30,7 @@ struct Watchdog {
         }
     }
 
-    /// Ends it. True: it had taken the mount away.
+    /// Ends the watchdog. Returns true when it had taken the mount away.
     func end() -> Bool {
         _ = cl_close(line)
         let status = cl_wait_process(process)

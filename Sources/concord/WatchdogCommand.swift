@@ -4,8 +4,9 @@ import Control
 import Glibc
 import SystemCalls
 
-/// What the mount's daemon starts for itself: when the daemon is stopped (SIGSTOP) for too long, it
-/// ends the connection of the mount, so that the programs that wait for an answer get an error.
+/// The hidden command that a mount's daemon starts as its watchdog. When the daemon is stopped
+/// (SIGSTOP) for too long, the watchdog aborts the FUSE connection, so that waiting programs get an
+/// error.
 struct WatchdogCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "watchdog",
@@ -18,18 +19,20 @@ struct WatchdogCommand: ParsableCommand {
     @Argument var mountPoint: String
     @Argument var seconds: Double
 
-    /// Ends when standard input does, which is with the daemon.
+    /// Runs until standard input is closed, which happens when the daemon ends.
     func run() throws {
         cl_die_with_parent()
         let daemon = getppid()
         guard daemon != 1 else { return }
         _ = chdir("/")
         let allowed = Int64(seconds * 1000)
-        // In milliseconds of the monotonic clock, which stands still while the machine sleeps.
+        // The time in milliseconds on the monotonic clock, which stands still while the machine
+        // sleeps.
         var stoppedAt: Int64?
         while true {
             var (input, wanted, ready) = (Int32(0), Int16(POLLIN | POLLHUP), Int16(0))
-            // Seldom while the daemon runs; what is left of its time once it was found stopped.
+            // While the daemon runs, the watchdog looks seldom. Once it is found stopped, the next
+            // look is when its time is over.
             let left = stoppedAt.map { $0 + allowed - cl_clock_monotonic_ns() / 1_000_000 }
             let pause = Int32(clamping: max(50, min(allowed / 4, left ?? .max)))
             let count = cl_poll(&input, &wanted, &ready, 1, pause)
@@ -45,7 +48,8 @@ struct WatchdogCommand: ParsableCommand {
         }
     }
 
-    /// Stopped by a signal. A debugger's stop is another state, and is left alone.
+    /// Whether a signal has stopped the process. A debugger's stop is another state and does not
+    /// count.
     static func isStopped(_ process: Int32) -> Bool {
         var bytes = [UInt8](repeating: 0, count: 512)
         let file = cl_openat(AT_FDCWD, "/proc/\(process)/stat", O_RDONLY, 0)
@@ -58,8 +62,8 @@ struct WatchdogCommand: ParsableCommand {
         return bytes[end + 2] == UInt8(ascii: "T")
     }
 
-    /// Aborts the connection, then takes the mount away. Who may not unmount by force asks
-    /// fusermount3, which can only hide the mount from those who come later.
+    /// Aborts the connection, then unmounts. Without the privilege to force this, fusermount3 can
+    /// only detach the mount, which hides it from programs that come later.
     private func end() -> Bool {
         let path = FilePath(mountPoint)
         let forced = path.withCString { umount2($0, Int32(MNT_FORCE)) } == 0

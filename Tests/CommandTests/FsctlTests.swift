@@ -179,7 +179,7 @@ import Testing
         #expect(try mount.fsctl("purge", "--dry-run", ".").output.contains("would go, about"))
         #expect(mount.service.state.withLock { $0.asked }.last?.explain == true)
         #expect(try mount.fsctl("purge", "--yes", ".").status == 0)
-        #expect(try mount.fsctl("purge", "--free", "much", "a.txt").errors.contains("no size"))
+        #expect(try mount.fsctl("purge", "--free", "much", "a.txt").errors.contains("not a size"))
         #expect(try mount.fsctl("purge", "--before", "ever", "a.txt").errors.contains("not a time"))
     }
 

@@ -106,7 +106,7 @@ struct LifecycleTests {
                 output: output, errors: output)
             try wait(for: "the next mount to wait for the last") {
                 let log = try? String(contentsOfFile: "\(volume.store)/log", encoding: .utf8)
-                let isWaiting = log?.contains("waiting for the last process") == true
+                let isWaiting = log?.contains("waiting for the previous daemon") == true
                 return isWaiting || next.hasEnded() ? true : nil
             }
             _ = kill(volume.pid, SIGCONT)

@@ -99,7 +99,7 @@ import Testing
             ).run()
             #expect(result.status != 0)
             #expect(result.errors.contains("a has not been sent"))
-            #expect(result.errors.contains("This device is offline: fsctl online"))
+            #expect(result.errors.contains("This device is offline; fsctl online"))
             let report = try fleet.report(fleet.devices[0])
             #expect(report.hub?.waiting.map(\.path.text) == ["a"])
             let shown = try Programs.fsctl("status", fleet.devices[0].path).succeed()
