@@ -11,11 +11,11 @@ extension Administration {
         package let packs: Int
     }
 
-    /// Copies the hub while it runs: first the packs, then the ledger as of one moment, then what
-    /// packs have grown by. No pack is removed meanwhile. Who starts a hub on the copy begins new
-    /// epochs.
+    /// Copies the hub while it runs: first the packs, then a consistent snapshot of the ledger,
+    /// then what was appended to the packs in the meantime. No pack is removed while the backup
+    /// runs. A hub that is started on the copy begins new epochs.
     ///
-    /// - Parameter target: A directory that is not there, or is empty.
+    /// - Parameter target: A directory that does not exist, or is empty.
     package func backup(to target: String) async throws -> BackupReport {
         let copy = DataDirectory(target)
         _ = try copy.make()
@@ -42,12 +42,13 @@ extension Administration {
     }
 
     private func holdPacks(_ isHeld: Bool) async throws {
-        // A backup that was killed holds up collections for a day.
+        // A time limit, so that a backup that was killed delays the removal of packs for a day at
+        // most.
         let until = isHeld ? clock() + Timestamp.span(seconds: 86_400) : 0
         try await ledger.write { try $0.setFact(Fact.backupUntil, until) }
     }
 
-    /// Packs only grow: what is there already has the same bytes.
+    /// Packs are append-only: a pack whose size is equal has equal bytes.
     private func copyPacks(to copy: DataDirectory) throws {
         let files = FileManager.default
         guard files.fileExists(atPath: directory.blobsPath) else { return }
@@ -61,7 +62,8 @@ extension Administration {
             do {
                 try files.copyItem(atPath: source, toPath: target)
             } catch CocoaError.fileReadNoSuchFile, CocoaError.fileNoSuchFile {
-                // Removed since it was listed: by a collection that had begun before us.
+                // A collection that had begun before the backup removed this pack after it was
+                // listed.
                 continue
             }
         }
@@ -96,7 +98,7 @@ extension Administration {
         return BackupReport(bytes: bytes, packs: use.count)
     }
 
-    /// So that a backup that was said to be made is there after a loss of power.
+    /// Syncs the whole copy to the disk before the backup is reported as complete.
     private func syncAll(_ copy: DataDirectory) throws(VolumeError) {
         let packs = (try? FileManager.default.contentsOfDirectory(atPath: copy.blobsPath)) ?? []
         let files = packs.map { "\(copy.blobsPath)/\($0)" } + [copy.ledgerPath]

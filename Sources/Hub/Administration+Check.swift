@@ -3,22 +3,22 @@ import HubProtocol
 import Model
 import Reconcile
 
-/// What a scrub found.
+/// The result of a check of the whole hub.
 package struct CheckReport: Sendable {
-    /// Sentences; empty when all is sound.
+    /// One sentence for each fault; empty if there is none.
     package var faults: [String] = []
     package var volumes = 0
     package var items = 0
     package var revisions = 0
     package var chunks = 0
     package var bytes: UInt64 = 0
-    /// Packs in quarantine: no fault, but somebody may want to know.
+    /// The packs in quarantine. They are not a fault, but the operator may want to know.
     package var quarantined = 0
 }
 
 extension Administration {
-    /// Looks at every row, reference and chunk, while the hub runs or not. Chunks that are found
-    /// damaged are noted: they are asked for again, and are whole when they come.
+    /// Checks each row, reference and chunk. The hub may be running. Damaged chunks are marked in
+    /// the ledger, so that devices are asked to upload them again.
     package func check(progress: (_ chunks: Int) -> Void = { _ in }) async throws -> CheckReport {
         var report = CheckReport()
         report.faults += try ledger.integrityFaults()
@@ -35,7 +35,7 @@ extension Administration {
         return report
     }
 
-    /// An account that is charged for something else than it has is set right.
+    /// Corrects the usage of accounts for which the ledger counts other bytes than they have.
     private func checkAccounts() async throws -> [String] {
         let wrong = try await ledger.read { transaction in
             try transaction.accounts().filter {
@@ -44,7 +44,8 @@ extension Administration {
         }
         guard !wrong.isEmpty else { return [] }
         return try await ledger.write { transaction in
-            // Once more: somebody may have written meanwhile.
+            // The usage is compared again in the write transaction, because a commit may have
+            // changed it.
             try wrong.compactMap { old -> String? in
                 guard let account = try transaction.account(old.id) else { return nil }
                 let size = try transaction.size(ofAccount: account.id)
@@ -93,7 +94,8 @@ extension Administration {
                 return "\(error.message) \(now.uses) versions of volume \(now.volume) need it."
             }
             guard chunk.state == .damaged else { return nil }
-            // The disk has come back, or somebody put the pack back.
+            // The chunk was marked as damaged and can be read again: the disk or the pack was
+            // restored.
             let whole = chunk
             let time = clock()
             try await ledger.write {
@@ -105,7 +107,7 @@ extension Administration {
     }
 }
 
-/// Every reference of one volume, in one snapshot.
+/// Checks each reference of one volume in one snapshot.
 private struct VolumeCheck {
     let volume: Identifier
     let transaction: any LedgerTransaction
@@ -145,29 +147,29 @@ private struct VolumeCheck {
                 continue
             }
             let sequence = try row.count(2)
-            if sequence > head { add("item \(id) is behind the end of the journal.") }
+            if sequence > head { add("item \(id) has a sequence after the head.") }
             if sequence < item.sequence {
-                add("item \(id) is filed under another change.")
+                add("item \(id) has an older sequence number in its row than in its state.")
             }
             try checkRevisions(of: item)
-            // Devices refuse it, and all that comes after it.
+            // Devices refuse an invalid item, and with it all later changes.
             if let objection = item.objection { add("item \(id): \(objection)") }
             guard item.life.isAlive else { continue }
             let parent = row.isNull(3) ? nil : ItemState(encoded: try row.bytes(3))
             if item.placement.parent != .root, parent?.kind != .directory {
-                add("item \(id) is in no directory.")
+                add("item \(id) has a parent that is not a directory.")
             } else if let parent, !parent.life.isAlive {
                 add("item \(id) is in a directory that is in the trash.")
             }
             let place = "\(item.placement.parent)/\(hexadecimal(item.nameKey.bytes))"
             if let other = names.updateValue(id, forKey: place) {
-                add("items \(other) and \(id) have one name.")
+                add("items \(other) and \(id) have the same name in one directory.")
             }
         }
     }
 
     private mutating func checkRevisions(of item: ItemState) throws {
-        // An empty file may have none yet.
+        // Only an empty file may have no version.
         if item.kind == .package, item.current == nil { add("package \(item.id) has no version.") }
         for revision in [item.current].compactMap({ $0 }) + item.conflicts
         where try transaction.revision(revision.id, in: volume) == nil {

@@ -2,13 +2,14 @@ import HubProtocol
 import Logging
 import Model
 
-/// What `concord hub` subcommands do to a hub's directory, whether or not a hub runs on it.
+/// The operations of the `concord hub` subcommands on a hub's data directory. The hub may be
+/// running.
 package struct Administration: Sendable {
     let directory: DataDirectory
     let ledger: SQLiteLedger
     let clock: @Sendable () -> Int64
 
-    /// - Parameter mayCreate: Where there is no hub yet, one is made.
+    /// - Parameter mayCreate: Whether a new hub is created if the directory has none.
     /// - Throws: `.notFound`, `.damaged`, `.newer`, `.denied`.
     package init(
         _ directory: DataDirectory, mayCreate: Bool = false,
@@ -45,7 +46,7 @@ package struct Administration: Sendable {
         let time = clock()
         try await ledger.write { transaction in
             guard try transaction.account(named: name) == nil else {
-                throw VolumeError(.invalid, "There is a user \(name) already.")
+                throw VolumeError(.invalid, "The user \(name) exists already.")
             }
             try transaction.addAccount(.random(), name: name, quota: quota, at: time)
         }
@@ -57,7 +58,8 @@ package struct Administration: Sendable {
         }
     }
 
-    /// - Parameter withVolumes: Else an account that has any is refused.
+    /// - Parameter withVolumes: Whether the account's volumes are removed as well. If false, an
+    ///   account that has volumes is refused.
     package func removeAccount(_ name: String, withVolumes: Bool) async throws {
         try await ledger.write { transaction in
             let account = try transaction.existingAccount(name)
@@ -72,7 +74,7 @@ package struct Administration: Sendable {
         }
     }
 
-    /// A code that enrols one device within seven days.
+    /// Returns a new code that enrols one device within seven days.
     package func invite(_ name: String) async throws -> String {
         let (code, expires) = (Secret.code(), clock() + Timestamp.span(seconds: 7 * 86_400))
         try await ledger.write {
@@ -93,7 +95,7 @@ package struct Administration: Sendable {
         }
     }
 
-    /// - Parameter device: Its id, or a beginning or a name that only one has.
+    /// - Parameter device: The device's id, or a unique prefix of its id, or its unique name.
     package func revoke(_ device: String) async throws -> DeviceEntry {
         let found = try await devices().map(\.device).filter {
             $0.id.description.hasPrefix(device) || $0.name == device
@@ -112,7 +114,9 @@ package struct Administration: Sendable {
 
     // MARK: Upkeep
 
-    /// All volumes begin new epochs: this ledger is an older one. The number of volumes.
+    /// Begins a new epoch in each volume, because this ledger was restored from an older backup.
+    ///
+    /// - Returns: The number of volumes.
     package func declareRestored() async throws -> Int {
         try await ledger.write { transaction in
             let volumes = try transaction.volumes()
@@ -121,10 +125,11 @@ package struct Administration: Sendable {
         }
     }
 
-    /// By the running hub, or here when none runs.
+    /// Collects unused chunks: the running hub does it if there is one, else this process.
     ///
-    /// - Parameter grace: Nanoseconds; nil for two days.
-    /// - Returns: A sentence.
+    /// - Parameter grace: The age in nanoseconds from which unused chunks are collected; nil for
+    ///   two days.
+    /// - Returns: A sentence that says what was collected.
     package func collect(grace: Int64?) async throws -> String {
         let grace = grace ?? Upkeep.grace
         if let lock = try directory.lockIfFree() { return try await collect(grace, holding: lock) }
@@ -146,7 +151,7 @@ package struct Administration: Sendable {
             if let result = try await ledger.read({ try $0.result(of: errand.id) }) {
                 return result
             }
-            // The hub has ended without an answer: what it was asked for is done here.
+            // The hub has stopped without an answer, so this process does the collection.
             if let lock = try directory.lockIfFree() {
                 let result = try await collect(grace, holding: lock)
                 try await ledger.write { try $0.finish(errand.id, with: result) }
@@ -155,7 +160,7 @@ package struct Administration: Sendable {
             try await Task.sleep(for: .milliseconds(100))
         }
         throw VolumeError(
-            .timeout, "The running hub has not collected within ten minutes: look at its log.")
+            .timeout, "The running hub did not finish within ten minutes: look at its log.")
     }
 }
 

@@ -2,11 +2,11 @@ import ChunkStore
 import HubProtocol
 import Model
 
-/// What a collection did.
+/// The result of a collection.
 package struct CollectionReport: Hashable, Sendable {
     package var condemned = 0
     package var removed = 0
-    /// Of packs.
+    /// The bytes by which the packs have become smaller.
     package var freedBytes: UInt64 = 0
 }
 
@@ -17,12 +17,12 @@ extension CollectionReport: CustomStringConvertible {
 }
 
 extension Hub {
-    /// Condemns chunks that nothing uses and that came longer than `grace` ago, removes those that
-    /// were condemned longer than that ago, and then the packs in which little is left. A commit
-    /// makes sure that every chunk it names is there and not condemned, in its own transaction; so
-    /// nothing ever refers to one that is gone.
+    /// Removes unused chunks in two steps: chunks that no version has used for `grace` become
+    /// condemned, and chunks that have been condemned for `grace` are removed. Then it removes the
+    /// packs that are mostly empty. The transaction of a commit checks that each chunk it names is
+    /// stored and not condemned, so no version ever refers to a removed chunk.
     ///
-    /// - Parameter grace: Nanoseconds; long enough for an upload and its commit.
+    /// - Parameter grace: Nanoseconds. It must be longer than an upload and its commit take.
     package func collect(grace: Int64) async throws -> CollectionReport {
         var report = CollectionReport()
         let time = clock()
@@ -45,11 +45,11 @@ extension Hub {
         return report
     }
 
-    /// Removes packs without chunks, and moves what is left in those that are more than half empty.
+    /// Removes packs without chunks, and compacts packs that are more than half empty.
     private func removePacks() async throws -> UInt64 {
         let blobs = self.blobs
-        // No pack of now grows from here on, and the ledger knows all that lies in them. A pack
-        // that an upload begins right after that is none of them: the ledger hears of it later.
+        // From here on the listed packs do not grow, and the ledger knows all chunks in them. A
+        // pack that an upload begins later is not in the list.
         let sizes = try await gate.alone {
             try await blobs.endPack()
             return try await blobs.packs()
@@ -68,7 +68,7 @@ extension Hub {
                 freed += size
             }
             if pack <= foreign {
-                // What this ledger does not know in it, another one may.
+                // Another ledger may know chunks in this pack that this ledger does not know.
                 try await blobs.quarantine(pack: pack)
             } else {
                 try await blobs.remove(pack: pack)
@@ -77,7 +77,8 @@ extension Hub {
         return freed
     }
 
-    /// False when something in it could not be read: the pack stays for who may save it.
+    /// Moves all chunks out of the pack. Returns false if a chunk could not be read; the pack then
+    /// stays, because its bytes may still be recovered.
     private func empty(_ pack: UInt32) async throws -> Bool {
         let rows = try await ledger.read { try $0.chunks(inPack: pack) }
         let places = rows.map { PlacedChunk(plain: $0.plain, place: $0.place) }
@@ -98,6 +99,6 @@ extension Hub {
 }
 
 extension Fact {
-    /// No pack is removed before this time: a backup is being made.
+    /// The time until which no pack may be removed, because a backup is being made.
     static let backupUntil = "backup-until"
 }

@@ -4,29 +4,29 @@ import HubProtocol
 import Model
 import Reconcile
 
-/// One device's batch of operations, and what becomes of it within a transaction.
+/// One device's batch of operations, which is applied within a transaction.
 struct Commit: Sendable {
-    /// Without the operations that were done in a transaction before.
+    /// Operations that an earlier transaction has completed are removed from it.
     var request: CommitRequest
     let caller: Caller
     let volume: Identifier
-    /// When it arrived.
+    /// The time when the request arrived, in nanoseconds since 1970.
     let received: Int64
-    /// Of the hub: `LedgerTransaction.note(run:of:after:upTo:)`.
+    /// The run of this hub; see `LedgerTransaction.note(run:of:after:upTo:)`.
     let run: Identifier
     let clock: @Sendable () -> Int64
 
-    /// Answers to as many operations are kept to tell a copied device by.
+    /// The number of answers that are kept for each device, to recognize a copied device.
     private static let answersKept: UInt64 = 2000
-    /// What one transaction does at most, beside one more group (`LedgerTable.work`): others wait
-    /// for it.
+    /// The amount of work (`LedgerTable.work`) after which a transaction takes no further group of
+    /// operations, because others wait for the transaction.
     static let workLimit = 20_000
-    /// Chunks that are named as missing at once.
+    /// The maximum number of missing chunks that one answer names.
     private static let missingNamed = HubLimits.ids
 
-    /// - Parameter work: What was done in the transaction. Where it becomes much, the operations
-    ///   that are left are not answered, and are to be run in another transaction.
-    /// - Throws: `Failure`, and then nothing is to be kept.
+    /// - Parameter work: The work that the transaction has done. When it exceeds the limit, the
+    ///   remaining operations get no result and must run in another transaction.
+    /// - Throws: `Failure`; the transaction must then be rolled back.
     func run(in transaction: any LedgerTransaction, work: inout Int) throws -> CommitAnswer {
         var volume = try transaction.volume(volume, of: caller)
         try checkEpochs(volume, transaction)
@@ -73,27 +73,28 @@ struct Commit: Sendable {
         }
     }
 
-    /// Of an operation that was done before.
+    /// Returns the stored result of an operation that was completed earlier.
     private func answered(_ entry: OperationEntry, _ transaction: any LedgerTransaction) throws
         -> OperationResult
     {
         let known = try transaction.answer(
             to: entry.number, of: caller.device, epoch: request.epoch, in: volume)
-        // So long ago that nobody waits for it.
+        // The result was removed because it is old; the device has received it long ago.
         guard let known else {
             return OperationResult(number: entry.number, verdict: .applied, sequence: 0)
         }
         guard known.fingerprint == fingerprint(of: entry) else {
             throw Failure(
                 .copied,
-                "Operation \(entry.number) of this device was another one: the device was copied "
+                "Operation \(entry.number) was used for other changes: the device was copied "
                     + "or rolled back. Ask for a new epoch, or become a device of its own.",
                 deviceEpoch: request.epoch)
         }
         return try JSONDecoder().decode(OperationResult.self, from: Data(known.result))
     }
 
-    /// Of what it does; what the device thinks of the time may change from one try to the next.
+    /// A hash of what the operation does, without its times: the device may correct them between
+    /// two attempts.
     private func fingerprint(of entry: OperationEntry) -> Digest {
         var operation = entry.operation(device: caller.device, epoch: request.epoch)
         operation.moment.time = 0
@@ -102,7 +103,7 @@ struct Commit: Sendable {
         return .sha256(operation.encoded)
     }
 
-    /// - Throws: `.missing` with the chunks that are not there to be named.
+    /// - Throws: `.missing`, with the chunks that the operations name and the hub does not have.
     private func checkChunks(
         _ entries: [OperationEntry], _ transaction: any LedgerTransaction
     ) throws {
@@ -115,7 +116,7 @@ struct Commit: Sendable {
         }
         guard missing.isEmpty else {
             throw Failure(
-                .missing, "\(missing.count) chunks have to be uploaded first.",
+                .missing, "\(missing.count) chunks must be uploaded first.",
                 missing: PackedIDs(Array(missing.prefix(Commit.missingNamed))))
         }
     }
@@ -153,7 +154,7 @@ struct Commit: Sendable {
         return results
     }
 
-    /// All of a group are applied, or all are refused.
+    /// Applies all operations of a group, or refuses all.
     private func apply(
         _ group: [OperationEntry], _ objections: [String?], to volume: inout VolumeRow,
         _ table: inout LedgerTable, _ transaction: any LedgerTransaction
@@ -188,7 +189,7 @@ struct Commit: Sendable {
         return entries[start...].firstIndex { $0.group != group } ?? entries.count
     }
 
-    /// All of a group are refused, or none.
+    /// Returns why operations are refused. If one operation of a group is refused, all are.
     private func refusals(
         of entries: [OperationEntry], _ objections: [String?],
         _ transaction: any LedgerTransaction
@@ -199,7 +200,7 @@ struct Commit: Sendable {
                 let known = try transaction.revision(revision.id, in: volume)
             else { continue }
             if known.content != revision.content {
-                refusals[index] = .init(.malformed, "The version's id is another version's.")
+                refusals[index] = .init(.malformed, "Another version has this version's id.")
             }
         }
         if refusals.allSatisfy({ $0 == nil }), try isOverQuota(entries, transaction) {
@@ -210,7 +211,7 @@ struct Commit: Sendable {
         }
         if refusals.contains(where: { $0 != nil }) {
             refusals = refusals.map {
-                $0 ?? .init(.group, "Another operation of its group was refused.")
+                $0 ?? .init(.group, "Another operation of the group was refused.")
             }
         }
         return refusals
@@ -258,7 +259,7 @@ struct Commit: Sendable {
         return OperationResult(number: entry.number, verdict: verdict, sequence: volume.head)
     }
 
-    /// What only the journal says of a revision is not the device's to say.
+    /// Replaces the fields of a revision that only the hub may set.
     private func own(_ revision: Revision) -> Revision {
         var revision = revision
         revision.sequence = 0
@@ -271,12 +272,12 @@ struct Commit: Sendable {
 }
 
 extension RevisionContent {
-    /// What is kept of it beside its chunks. All are bounded by one body.
+    /// The bytes that the hub stores for a revision in addition to its chunks.
     fileprivate var bytes: UInt64 { UInt64(manifest.bytes.count + chunks.bytes.count) }
 }
 
 extension Change {
-    /// Whether something is kept with the item that was not there before.
+    /// Whether the change makes the state of the item larger.
     fileprivate var bringsSomething: Bool {
         switch self {
         case .create, .edit, .resolve: true
@@ -285,7 +286,7 @@ extension Change {
         }
     }
 
-    /// The same, its revision changed.
+    /// Returns the same change with an edited revision.
     fileprivate func with(_ edit: (inout Revision) -> Void) -> Change {
         guard var revision else { return self }
         edit(&revision)
@@ -310,24 +311,25 @@ extension Failure {
 }
 
 extension Hub {
-    /// Applies a batch once, whatever becomes of the answer.
+    /// Applies a batch of operations exactly once, even if the answer is lost and the device sends
+    /// it again.
     package func commit(
         _ request: CommitRequest, to volume: Identifier, for caller: Caller
     ) async throws -> CommitAnswer {
         let received = clock()
         guard request.device == caller.device else {
-            throw Failure(.malformed, "The token is not that of device \(request.device).")
+            throw Failure(.malformed, "The token belongs to another device than \(request.device).")
         }
         guard request.operations.count <= HubLimits.operations else {
             throw Failure(
-                .tooLarge, "At most \(HubLimits.operations) operations are taken at once.")
+                .tooLarge, "At most \(HubLimits.operations) operations are accepted at once.")
         }
         let first = request.operations.first?.number ?? 1
         let isInOrder = request.operations.enumerated().allSatisfy {
             first > 0 && $1.number &- first == UInt64($0)
         }
         guard isInOrder else {
-            throw Failure(.malformed, "Operations are numbered from 1, and without a gap.")
+            throw Failure(.malformed, "Operations must be numbered from 1 without a gap.")
         }
         if let cursor = request.cursor {
             try await check(

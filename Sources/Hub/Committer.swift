@@ -1,13 +1,13 @@
 import HubProtocol
 import Model
 
-/// Commits of one volume: those that arrive while one is being written share the next transaction,
-/// and so one wait for the disk. What is too much for one transaction is done in several, between
-/// which other accounts have their turns.
+/// Commits to one volume. Commits that arrive while a transaction is being written share the next
+/// transaction, so that they share one sync of the disk. A commit that is too large for one
+/// transaction is done in several, and other accounts may write between them.
 actor Committer {
     private struct Waiting {
         var commit: Commit
-        /// Of the operations that are done.
+        /// The results of the operations that are complete.
         var results: [OperationResult] = []
         let done: CheckedContinuation<CommitAnswer, any Error>
     }
@@ -17,7 +17,8 @@ actor Committer {
     private var waiting: [Waiting] = []
     private var isWorking = false
 
-    /// More would make the first one wait for long.
+    /// The maximum number of commits in one transaction; more would make the first one wait for
+    /// long.
     private static let together = 64
 
     init(volume: Identifier, hub: Hub) {
@@ -41,13 +42,14 @@ actor Committer {
             waiting.removeFirst(batch.count)
             let rest = await run(batch)
             await hub.turns.leave()
-            // Behind those that came meanwhile, as those of other devices are.
+            // The unfinished commits go to the end of the queue, after those that arrived in the
+            // meantime.
             waiting += rest
         }
         isWorking = false
     }
 
-    /// - Returns: What is not done yet.
+    /// - Returns: The commits that have operations left.
     private func run(_ batch: [Waiting]) async -> [Waiting] {
         let commits = batch.map(\.commit)
         do {
@@ -76,7 +78,7 @@ actor Committer {
         }
     }
 
-    /// - Returns: What is left of it; nil when it was answered.
+    /// - Returns: The commit with its remaining operations; nil if it is complete and was answered.
     private static func answer(
         _ waiting: Waiting, _ result: Result<CommitAnswer, Failure>
     ) -> Waiting? {

@@ -4,8 +4,7 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// Where a hub keeps all it has: `ledger.sqlite`, `blobs/`, `heads`, `fingerprint` and
-/// `lock`.
+/// The directory of a hub's data: `ledger.sqlite`, `blobs/`, `heads`, `fingerprint` and `lock`.
 package struct DataDirectory: Sendable {
     package let path: String
 
@@ -16,9 +15,9 @@ package struct DataDirectory: Sendable {
     var headsPath: String { path + "/heads" }
     var certificatePath: String { path + "/fingerprint" }
 
-    /// Makes it where there is none, with the directories above it.
+    /// Creates the directory and its parents if they do not exist.
     ///
-    /// - Returns: Whether it holds no hub yet.
+    /// - Returns: Whether the directory holds no hub yet.
     package func make() throws(VolumeError) -> Bool {
         do throws(Errno) {
             try makeDirectories(path[...])
@@ -32,13 +31,14 @@ package struct DataDirectory: Sendable {
 
     package var holdsHub: Bool { size(ledgerPath) > 0 }
 
-    /// Bytes; 0 for what is not there.
+    /// The size in bytes; 0 if the file does not exist.
     private func size(_ path: String) -> Int64 {
         var status = stat()
         return cl_fstatat(AT_FDCWD, path, &status, 0) == 0 ? Int64(status.st_size) : 0
     }
 
-    /// An empty ledger beside the parts of a hub would take all that they hold for garbage.
+    /// Refuses to create an empty ledger next to the remaining parts of a hub, because an empty
+    /// ledger would treat all chunks in the blobs as garbage.
     private func refuseLostLedger() throws(VolumeError) {
         let rest = [blobsPath, headsPath, ledgerPath + "-wal"].first { path in
             var status = stat()
@@ -53,7 +53,7 @@ package struct DataDirectory: Sendable {
                 + "of the old one: concord hub --rebuild; its packs are kept.")
     }
 
-    /// The log of a ledger that is gone would be read as that of the new one.
+    /// SQLite would read the write-ahead log of the lost ledger as the log of the new ledger.
     private func moveLostLogAside() throws(VolumeError) {
         for ending in ["-wal", "-shm"] {
             do throws(Errno) {
@@ -80,9 +80,9 @@ package struct DataDirectory: Sendable {
         if made != -EEXIST { try check(made) }
     }
 
-    /// The lock dies with the process.
+    /// Locks the directory for this process. The kernel releases the lock when the process ends.
     ///
-    /// - Throws: `.busy` when a hub runs on it.
+    /// - Throws: `.busy` if a hub runs on the directory.
     package func lock() throws(VolumeError) -> DataLock {
         let lock: Descriptor
         do throws(Errno) {
@@ -94,12 +94,12 @@ package struct DataDirectory: Sendable {
         }
         guard cl_lock(lock.raw) == 0 else {
             throw VolumeError(
-                .busy, "A hub is running on \(path): stop that one first, or choose another.")
+                .busy, "A hub is running on \(path): stop it first, or choose another directory.")
         }
         return DataLock(descriptor: lock)
     }
 
-    /// Nil when a hub runs on it.
+    /// Returns nil if a hub runs on the directory.
     func lockIfFree() throws(VolumeError) -> DataLock? {
         do throws(VolumeError) { return try lock() } catch {
             guard error.code == .busy else { throw error }
@@ -107,9 +107,9 @@ package struct DataDirectory: Sendable {
         }
     }
 
-    /// - Parameter rebuilds: Makes a new ledger where that of a hub is missing.
-    /// - Throws: `.notFound` where there is no hub, unless `mayCreate`; `.damaged` where there are
-    ///   the other parts of one.
+    /// - Parameter rebuilds: Whether a new ledger is created if the ledger of a hub is missing.
+    /// - Throws: `.notFound` if there is no hub and `mayCreate` is false; `.damaged` if the ledger
+    ///   is missing and other parts of the hub exist.
     package func openLedger(mayCreate: Bool = false, rebuilds: Bool = false)
         throws(VolumeError) -> SQLiteLedger
     {
@@ -120,7 +120,7 @@ package struct DataDirectory: Sendable {
             throw VolumeError(
                 .notFound,
                 "There is no hub in \(path). Is its disk mounted? concord hub --data \(path) "
-                    + "makes a new one.")
+                    + "creates a new one.")
         }
         return try SQLiteLedger(path: ledgerPath, mayCreate: mayCreate)
     }
@@ -130,7 +130,8 @@ package struct DataDirectory: Sendable {
     }
 }
 
-/// While it lives no other process runs a hub on the directory.
+/// Holds the lock on the data directory: while this object exists, no other process can run a hub
+/// on it.
 package final class DataLock: Sendable {
     private let descriptor: Mutex<Int32>
 

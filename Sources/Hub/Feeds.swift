@@ -2,7 +2,7 @@ import HubProtocol
 import Model
 import Synchronization
 
-/// Who listens for hints.
+/// The open feeds of all devices.
 package final class Feeds: Sendable {
     private let lines = Mutex<[Identifier: FeedLine]>([:])
 
@@ -36,7 +36,8 @@ package final class Feeds: Sendable {
         all().contains { $0.process == process && $0.caller.device == device }
     }
 
-    /// Asks whoever listens as the device whether it is still there.
+    /// Asks all listeners of the device whether they are still alive, because `process` claims to
+    /// be the device.
     func ask(_ device: Identifier, beside process: Identifier) {
         for line in all() where line.caller.device == device { line.ask(beside: process) }
     }
@@ -46,14 +47,14 @@ package final class Feeds: Sendable {
     }
 }
 
-/// One device's open feed. Hints that come while one is being sent become one.
+/// One device's open feed. Hints that arrive while one is being sent are merged into one.
 final class FeedLine: Sendable {
     let id = Identifier.random()
     let volume: Identifier
     let caller: Caller
     let token: Digest
     let epoch: Identifier
-    /// The device's, if it says which.
+    /// The process of the device; nil if the device did not send it.
     let process: Identifier?
     let wakes: AsyncStream<Void>
     let wake: AsyncStream<Void>.Continuation
@@ -98,7 +99,7 @@ final class FeedLine: Sendable {
         wake.yield()
     }
 
-    /// What is to be said now; nil for nothing.
+    /// Returns the hint that must be sent now; nil if there is none.
     func next(at time: Int64) -> Hint? {
         state.withLock { state in
             var hint = Hint()

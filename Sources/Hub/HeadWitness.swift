@@ -4,8 +4,8 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Remembers outside of the ledger how far each volume's journal was: a ledger that is behind that
-/// was restored from a backup. One line a volume: id, epoch, head.
+/// Records outside of the ledger how long each volume's journal was. A ledger whose journal is
+/// shorter was restored from a backup. The file has one line for each volume: id, epoch, head.
 struct HeadWitness: Sendable {
     let path: String
 
@@ -15,7 +15,7 @@ struct HeadWitness: Sendable {
         let head: UInt64
     }
 
-    /// Empty where there is none, and where it cannot be read.
+    /// Returns no entries if the file does not exist or cannot be read.
     func read() -> [Entry] {
         guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return [] }
         return text.split(separator: "\n").compactMap { line in
@@ -39,7 +39,7 @@ struct HeadWitness: Sendable {
         try check(cl_renameat2(AT_FDCWD, path + ".new", AT_FDCWD, path, 0))
     }
 
-    /// The volumes whose journal in the ledger is shorter than it once was.
+    /// Returns the volumes whose journal in the ledger is shorter than the recorded one.
     func restored(_ volumes: [VolumeRow]) -> [VolumeRow] {
         let heads = Dictionary(
             read().map { ($0.volume, $0) }, uniquingKeysWith: { first, _ in first })

@@ -4,10 +4,12 @@ import Synchronization
 
 extension Hub {
     /// - Parameters:
-    ///   - run: That of `after`, as the device was told; nil for a device that was not.
-    ///   - epoch: The volume's, as the device knows it; nil for a device that knows nothing yet.
-    ///   - gone: Items that went to the trash up to there are left out; nil: all of them for who
-    ///     begins, none for who goes on.
+    ///   - run: The run of the position `after`, as the hub told it to the device; nil if the hub
+    ///     has told the device none.
+    ///   - epoch: The volume's epoch as the device knows it; nil for a device that knows nothing
+    ///     yet.
+    ///   - gone: Items that went to the trash up to this position are left out. If it is nil, all
+    ///     trashed items are left out for `after == 0`, and none otherwise.
     package func changes(
         in id: Identifier, for caller: Caller, after: UInt64, run: Identifier? = nil, limit: Int,
         epoch: Identifier?, withoutTrashUpTo gone: UInt64?
@@ -34,12 +36,13 @@ extension Hub {
                 deviceEpoch: deviceEpoch, time: time)
         }
         if let small = try await ledger.read({ try answer($0, mayBeLarge: false) }) { return small }
-        // What one operation has changed cannot be parted. Such answers are made one at a time.
+        // The changes of one operation cannot be split into pages. Large pages are made one at a
+        // time to bound the memory.
         await largePages.enter(caller.account)
         do {
             let large = try await ledger.read { try answer($0, mayBeLarge: true) }
             await largePages.leave()
-            guard let large else { throw Failure(.failed, "A page of changes cannot be made.") }
+            guard let large else { throw Failure(.failed, "The page could not be made.") }
             return large
         } catch {
             await largePages.leave()
@@ -47,8 +50,9 @@ extension Hub {
         }
     }
 
-    /// A position that this journal does not have is of one that went on after this one was copied:
-    /// the hub was restored, and nothing told. The volume begins a new epoch.
+    /// Checks that the device's position exists in this journal. If it does not, the device has
+    /// read a journal that this ledger is an older copy of: the hub was restored without being told
+    /// so, and the volume begins a new epoch.
     ///
     /// - Throws: `.volumeEpoch`.
     func check(
@@ -60,12 +64,13 @@ extension Hub {
             return try now.epoch != epoch || transaction.has(position, run: run, in: now)
         }
         guard !isOwn else { return }
-        // A ledger is rolled back while no hub runs: nobody was told more of an epoch that began in
-        // this run than there is. Else any device could make one epoch after the other.
+        // A ledger is rolled back only while no hub runs, so no device can have seen more of an
+        // epoch that began in this run than the journal has. Without this check, a device could
+        // begin one epoch after another.
         guard !epochsOfThisRun.withLock({ $0.contains(epoch) }) else {
             throw Failure(
                 .copied,
-                "Position \(position) is not one of this volume's journal: ask for a new epoch, "
+                "Position \(position) is not in this volume's journal: ask for a new epoch, "
                     + "and compare everything.")
         }
         let renewed = try await ledger.write { transaction -> Identifier? in
@@ -75,7 +80,7 @@ extension Hub {
         guard let renewed else { return }
         epochsOfThisRun.withLock { _ = $0.insert(renewed) }
         log.warning(
-            "a device knows another journal than this one: the volume begins a new epoch",
+            "a device has read another journal than this one: the volume begins a new epoch",
             metadata: ["volume": "\(volume)"])
         unwitnessed.store(true, ordering: .relaxed)
         let failure = Failure.volumeEpoch(renewed)
@@ -83,14 +88,14 @@ extension Hub {
         throw failure
     }
 
-    /// The device has all bytes of these, and no longer those of the others. Revisions that the hub
-    /// does not have count for nothing.
+    /// Records that the device has all bytes of `revisions`, and no longer those of `gone`. Unknown
+    /// revisions are ignored.
     package func hold(
         _ revisions: [Identifier], gone: [Identifier] = [], in id: Identifier, for caller: Caller
     ) async throws {
         try checkCount(revisions)
         try checkCount(gone)
-        // In a few steps, between which other accounts have their turns.
+        // The work is split into steps, so that other accounts can write in between.
         for start in stride(from: 0, to: max(gone.count, revisions.count, 1), by: 1024) {
             let gone = gone.dropFirst(start).prefix(1024)
             let revisions = revisions.dropFirst(start).prefix(1024)
@@ -125,7 +130,7 @@ extension Hub {
 
     func checkCount(_ revisions: [Identifier]) throws {
         guard revisions.count <= HubLimits.ids else {
-            throw Failure(.tooLarge, "At most \(HubLimits.ids) versions are taken at once.")
+            throw Failure(.tooLarge, "At most \(HubLimits.ids) versions are accepted at once.")
         }
     }
 }

@@ -7,12 +7,12 @@ extension Hub {
         try await ledger.read { try $0.volume(id, of: caller) }
     }
 
-    /// Which of these are there, and the collection this holds for.
+    /// Returns which of the chunks are stored, and the collection for which this is valid.
     package func have(_ ids: [Digest], in id: Identifier, for caller: Caller) async throws
         -> (present: Presence, collection: UInt64)
     {
         guard ids.count <= HubLimits.ids else {
-            throw Failure(.tooLarge, "At most \(HubLimits.ids) ids are taken at once.")
+            throw Failure(.tooLarge, "At most \(HubLimits.ids) ids are accepted at once.")
         }
         let (collection, rows) = try await ledger.read { transaction in
             let volume = try transaction.volume(id, of: caller)
@@ -26,18 +26,18 @@ extension Hub {
     private func isWhole(_ row: ChunkRow?) async throws -> Bool {
         guard let row, row.state == .there else { return false }
         if try await packs.hold(row.place, in: blobs, at: clock()) { return true }
-        // The place may have moved while we looked.
+        // A compaction may have moved the chunk to another pack in the meantime.
         let now = try await ledger.read { try $0.chunk(row.id, in: row.volume) }
         if let now, now.place != row.place { return now.state == .there }
-        log.error("a chunk is gone", metadata: ["chunk": "\(row.id)"])
+        log.error("a chunk is missing in its pack", metadata: ["chunk": "\(row.id)"])
         try await ledger.write { try $0.setDamaged(row) }
         return false
     }
 
-    /// What one body of chunks has come to so far.
+    /// Begins an upload: the chunks of one request's body.
     package func upload(to volume: VolumeRow) -> Upload { Upload(hub: self, volume: volume) }
 
-    /// Where these chunks lie, in their order; to be read with `frame`.
+    /// Returns the locations of these chunks in the requested order, for `frame(of:_:in:)`.
     package func rows(of ids: ArraySlice<Digest>, in volume: Identifier) async throws
         -> [ChunkRow?]
     {
@@ -46,11 +46,11 @@ extension Hub {
         }
     }
 
-    /// The chunk as a frame, or one without bytes.
+    /// Returns the chunk as a frame; a frame with the codec `.absent` if it is missing or damaged.
     package func frame(of id: Digest, _ row: ChunkRow?, in volume: Identifier) async throws
         -> ChunkFrame
     {
-        // The second time after the chunk has moved to another pack.
+        // The loop repeats if a compaction has moved the chunk to another pack.
         var row = row
         for _ in 0..<3 {
             guard let chunk = row, chunk.state != .damaged else { break }
@@ -78,7 +78,8 @@ extension Hub {
         return WantedAnswer(chunks: PackedIDs(chunks))
     }
 
-    /// Those of the first of these, which are taken off: as many as come to about `bytes`.
+    /// Removes revisions from the front of `revisions` and returns their manifests, until the
+    /// manifests have about `bytes` bytes.
     package func manifests(
         of revisions: inout ArraySlice<Identifier>, in volume: Identifier, upTo bytes: Int
     ) async throws -> [ManifestFrame] {
@@ -99,7 +100,8 @@ extension Hub {
     }
 }
 
-/// Takes the chunks of one body as they come: what came whole stays when the rest does not.
+/// Receives the chunks of one request's body. Chunks that arrived completely are kept even if the
+/// rest of the body never arrives.
 package struct Upload {
     private let hub: Hub
     private let volume: VolumeRow
@@ -108,7 +110,8 @@ package struct Upload {
     private var count = 0
     package private(set) var answer = ChunksAnswer(kept: 0, bad: [])
 
-    /// Bytes that are held before they go to the disk together.
+    /// The number of bytes that are collected in memory before they are written to the disk
+    /// together.
     private static let together = 4 << 20
 
     init(hub: Hub, volume: VolumeRow) {
@@ -116,23 +119,23 @@ package struct Upload {
         self.volume = volume
     }
 
-    /// Checks that its bytes are those of the id.
+    /// Accepts a chunk if its bytes match its id.
     package mutating func add(_ frame: ChunkFrame) async throws {
         count += 1
         guard count <= HubLimits.chunksPerUpload else {
             throw Failure(
-                .tooLarge, "At most \(HubLimits.chunksPerUpload) chunks are taken at once.")
+                .tooLarge, "At most \(HubLimits.chunksPerUpload) chunks are accepted at once.")
         }
         let (plain, digest) = await hub.hardWork.alone(volume.account) { () -> ([UInt8]?, Digest) in
             let plain = Upload.plain(frame)
             return (plain, Digest.sha256(plain ?? []))
         }
         guard let plain else {
-            refuse(frame.id, "The bytes are not what their codec says.")
+            refuse(frame.id, "The bytes cannot be decoded by their codec.")
             return
         }
         guard Digest.keyed(by: volume.chunkKey, digest.bytes) == frame.id else {
-            refuse(frame.id, "The bytes are not those of this id.")
+            refuse(frame.id, "The bytes do not match this id.")
             return
         }
         held.append((frame.id, PlainChunk(plain: digest, bytes: plain)))
@@ -153,7 +156,7 @@ package struct Upload {
         answer.bad.append(.init(id: id, message: message))
     }
 
-    /// Brings to the disk what is held; the ledger says so afterwards.
+    /// Writes the collected chunks durably to the blobs, and afterwards records them in the ledger.
     package mutating func flush() async throws {
         guard !held.isEmpty else { return }
         let (come, hub, volume) = (held, self.hub, self.volume.id)

@@ -2,11 +2,11 @@ import HubProtocol
 import Model
 
 extension Hub {
-    /// - Parameter address: Who is held back when he guesses.
+    /// - Parameter address: The client's address, which is limited after too many wrong codes.
     package func enrol(_ request: EnrolRequest, from address: String) async throws -> EnrolAnswer {
         let time = clock()
         guard !enrolments.isExceeded(by: address, at: time) else {
-            throw Failure(.tooMany, "Too many codes that do not hold: wait a minute.")
+            throw Failure(.tooMany, "Too many wrong codes: wait a minute.")
         }
         try checkName(request.deviceName, of: "device")
         do {
@@ -14,7 +14,7 @@ extension Hub {
                 let hash = Secret.hash(code: request.code)
                 guard let account = try transaction.redeem(hash, at: time) else {
                     throw Failure(
-                        .code, "This code does not hold, or no longer: ask for a new one.")
+                        .code, "This code is wrong, used or expired: ask for a new one.")
                 }
                 return try transaction.enrol(
                     request.device, named: request.deviceName, account: account, at: time)
@@ -25,16 +25,17 @@ extension Hub {
         }
     }
 
-    /// One of two copies becomes a device of its own; the other one keeps what it has.
+    /// Makes one of two copies of a device a separate device. The other copy remains the original
+    /// device.
     package func split(_ caller: Caller, _ request: SplitRequest) async throws -> EnrolAnswer {
         try checkName(request.deviceName, of: "device")
         guard request.device != caller.device else {
-            throw Failure(.malformed, "A copy of a device needs another id than the device.")
+            throw Failure(.malformed, "The new device needs another id than the original device.")
         }
         let time = clock()
         return try await ledger.write { transaction in
             guard try transaction.owner(of: request.device) == nil else {
-                throw Failure(.taken, "There is a device \(request.device): choose another id.")
+                throw Failure(.taken, "The device id \(request.device) exists: choose another one.")
             }
             return try transaction.enrol(
                 request.device, named: request.deviceName, account: caller.account,
@@ -49,11 +50,11 @@ extension Hub {
         guard let caller = try await ledger.read({ try $0.caller(hash, at: time) }) else {
             throw Failure(
                 .unauthenticated,
-                "The token is not known, was revoked or is too old: sign in again. What waits is "
+                "The token is unknown, revoked or expired: sign in again. Waiting changes are "
                     + "kept.")
         }
         if time - caller.seen > 60_000_000_000 {
-            // What a full disk does not let us note is not worth a refusal.
+            // A full disk prevents this note, but it is no reason to refuse the request.
             try? await ledger.write {
                 try $0.see(caller.device, at: time)
                 try $0.limitTokens(of: caller.device, to: time + Secret.tokenTime)
@@ -62,11 +63,11 @@ extension Hub {
         return caller
     }
 
-    /// The token that the caller came with is followed by another one.
+    /// Replaces the token of this request by a new one.
     package func renew(_ token: String, of caller: Caller) async throws -> TokenAnswer {
         let (old, new, time) = (Secret.hash(token: token), Secret.token(), clock())
         try await ledger.write { transaction in
-            // Another request may have replaced it meanwhile.
+            // Another request may have replaced the token in the meantime.
             guard try transaction.caller(old, at: time) != nil else {
                 throw Failure(.unauthenticated, "The token has been replaced: sign in again.")
             }
@@ -115,7 +116,7 @@ extension Hub {
         return VolumeList(volumes: volumes.map { VolumeName(id: $0.id, name: $0.name) })
     }
 
-    /// Makes it, or joins the one of that name.
+    /// Opens the account's volume of this name, or creates it.
     package func openVolume(_ name: String, for caller: Caller) async throws -> VolumeAnswer {
         try checkName(name, of: "volume")
         let time = clock()
@@ -154,11 +155,11 @@ extension LedgerTransaction {
         from parent: Identifier? = nil, at time: Int64
     ) throws -> EnrolAnswer {
         guard let account = try account(id) else {
-            throw Failure(.code, "The account of this code is no more.")
+            throw Failure(.code, "The account of this code was removed.")
         }
         guard try owner(of: device) ?? id == id else {
             throw Failure(
-                .taken, "The device \(device) is of another account: choose another id.")
+                .taken, "The device \(device) belongs to another account: choose another id.")
         }
         let epoch = try enrol(device, account: id, name: name, from: parent, at: time)
         let token = Secret.token()

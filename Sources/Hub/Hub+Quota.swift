@@ -1,7 +1,7 @@
 import HubProtocol
 import Model
 
-/// Bytes that are on their way to the disk for an account.
+/// A reservation for bytes that are being written to the disk for an account.
 struct Room: Sendable {
     let account: Identifier
     let bytes: UInt64
@@ -10,9 +10,9 @@ struct Room: Sendable {
 extension Hub {
     private static let smallBytes: UInt64 = 256 << 10
 
-    /// Chunks that no version names are kept for a while, too: with all that is kept, they may be
-    /// as much as the quota and one upload. What is small has as much room for itself: a document
-    /// that is too large does not keep it out.
+    /// Reserves space for uploaded chunks. Chunks that no version names yet are kept for a while,
+    /// so together with all stored bytes they may exceed the quota by one upload. Small uploads may
+    /// exceed it by a second one, so that a document that is too large does not block small ones.
     ///
     /// - Throws: `.quota`.
     func room(for bytes: UInt64, of id: Identifier) async throws -> Room {
@@ -37,7 +37,7 @@ extension Hub {
         }
         leave(room)
         throw Failure(
-            .quota, "The account's quota is used up, with what was uploaded and not kept.")
+            .quota, "The account's quota is used up; unused uploads count for two days.")
     }
 
     func leave(_ room: Room) {
@@ -47,7 +47,8 @@ extension Hub {
         }
     }
 
-    /// A ledger of before charged accounts for what devices said of sizes.
+    /// Recalculates the usage of all accounts once. Older ledgers counted the sizes that devices
+    /// had claimed.
     func countWhatIsKept() async throws {
         try await ledger.write { transaction in
             guard try transaction.fact(Fact.countsKept) == nil else { return }
@@ -61,6 +62,6 @@ extension Hub {
 }
 
 extension Fact {
-    /// Accounts are charged for bytes that are kept.
+    /// The accounts' usage counts the bytes that are stored.
     static let countsKept = "counts-kept"
 }

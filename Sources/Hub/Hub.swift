@@ -5,8 +5,8 @@ import Logging
 import Model
 import Synchronization
 
-/// What a hub does, behind HTTP: it decides on operations, keeps chunks, and tells of changes.
-/// Every call may come from any task.
+/// The hub's operations, independent of HTTP: it decides on operations, stores chunks and announces
+/// changes. All calls are safe from any task.
 package final class Hub: Sendable {
     let directory: DataDirectory
     let ledger: any Ledger
@@ -22,25 +22,25 @@ package final class Hub: Sendable {
     let bodies: Shares<Identifier>
     let turns = Turns()
     let hardWork = HardWork()
-    /// Pages of changes that are larger than pages are.
+    /// Limits the pages that exceed `HubLimits.pageBytes` to one at a time.
     let largePages = Turns()
     package let limits: CallerLimits
     private let committers = Mutex<[Identifier: Committer]>([:])
     private let lock: DataLock
     let witness: HeadWitness
-    /// Another one with each start.
+    /// An id of this start of the hub.
     let run = Identifier.random()
     let unwitnessed = Atomic<Bool>(true)
-    /// Bytes of chunks that are on their way to the disk, by account.
+    /// The bytes of chunks that are being written to the disk, by account.
     let coming = Mutex<[Identifier: UInt64]>([:])
-    /// Epochs that began because a device knew another journal.
+    /// The epochs that began in this run because a device had read another journal.
     let epochsOfThisRun = Mutex<Set<Identifier>>([])
 
-    /// Opens the hub in a directory, and makes one where there is none.
+    /// Opens the hub in a directory, or creates one.
     ///
-    /// - Parameter rebuilds: Goes on although a part of the hub is missing.
-    /// - Throws: `.busy` when one runs there; `.damaged` also when a part is missing; `.newer`,
-    ///   `.full`, `.denied`.
+    /// - Parameter rebuilds: Whether the hub starts although its ledger or packs are missing.
+    /// - Throws: `.busy` if a hub runs on the directory; `.damaged` also if a part is missing;
+    ///   `.newer`, `.full`, `.denied`.
     package convenience init(
         opening directory: DataDirectory, rebuilds: Bool = false,
         limits: CallerLimits = CallerLimits(), log: Logger,
@@ -51,7 +51,7 @@ package final class Hub: Sendable {
         let ledger = try directory.openLedger(mayCreate: true, rebuilds: rebuilds)
         let blobs = try directory.openBlobs()
         if isNew {
-            log.notice("made a new hub", metadata: ["data": "\(directory.path)"])
+            log.notice("created a new hub", metadata: ["data": "\(directory.path)"])
         }
         try await self.init(
             directory: directory, lock: lock, ledger: ledger, blobs: blobs, rebuilds: rebuilds,
@@ -92,7 +92,8 @@ package final class Hub: Sendable {
         lock.release()
     }
 
-    /// A ledger that is a backup, or behind what was witnessed, begins new epochs.
+    /// Begins new epochs in the volumes of a ledger that is a backup, or older than the recorded
+    /// heads or the blobs.
     private func noticeRestoring(isOlder: Bool) async throws {
         let witness = self.witness
         let renewed = try await ledger.write { transaction in
@@ -119,7 +120,7 @@ package final class Hub: Sendable {
         }
     }
 
-    /// Brings the heads outside of the ledger up to date.
+    /// Writes the current heads to the file outside of the ledger, if they may have changed.
     func witnessHeads() async {
         guard unwitnessed.exchange(false, ordering: .relaxed) else { return }
         do {
@@ -132,11 +133,11 @@ package final class Hub: Sendable {
 }
 
 enum Fact {
-    /// In a copy that `backup` made, until a hub is started on it.
+    /// The ledger is a copy that `backup` made, and no hub has been started on it yet.
     static let isBackup = "backup"
 }
 
-/// How often somebody may try.
+/// Limits how often a client may try within a time window.
 final class RateLimit: Sendable {
     private let limit: Int
     private let window: Int64
@@ -161,11 +162,12 @@ final class RateLimit: Sendable {
     }
 }
 
-/// The packs' sizes as of a moment ago.
+/// A cache of the packs' sizes that is at most one second old.
 final class PackSizes: Sendable {
     private let known = Mutex<(sizes: [UInt32: UInt64], time: Int64)>(([:], 0))
 
-    /// Whether the pack reaches behind a chunk; asks the store again for one it does not know.
+    /// Returns whether the pack is long enough to contain the chunk. It reads the sizes again if
+    /// the cached ones do not show it.
     func hold(_ place: ChunkLocation, in blobs: any BlobStore, at time: Int64) async throws -> Bool
     {
         let end = place.offset + UInt64(place.storedLength)

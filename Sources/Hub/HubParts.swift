@@ -2,9 +2,9 @@ import ChunkStore
 import Logging
 import Model
 
-/// Finds out whether a hub's ledger and its blobs belong together, as `PartMark` says. A ledger
-/// that is missing is refused before this (`DataDirectory`); blobs that lack what the ledger names
-/// are refused here. What an older or a new ledger does not know is never removed.
+/// Decides at the start whether a hub's ledger and its blobs belong together, by the `PartMark` in
+/// each. `DataDirectory` has already refused a missing ledger; blobs that lack packs of the ledger
+/// are refused here. Packs that an older or a new ledger does not know are never removed.
 struct HubParts {
     let directory: DataDirectory
     let ledger: any Ledger
@@ -12,14 +12,14 @@ struct HubParts {
     let rebuilds: Bool
     let log: Logger
 
-    /// What the ledger knows of the parts.
+    /// What the ledger has recorded about the blobs.
     struct State: Sendable {
         var mark: PartMark?
         var isJoining: Bool
         var isBackup: Bool
-        /// Packs up to this number may hold what another ledger knows.
+        /// Packs up to this number may have chunks that only another ledger knows.
         var foreignPack: Int64
-        /// For each pack, the end of the last chunk in it.
+        /// For each pack, the end of the last chunk that the ledger knows in it.
         var ends: [UInt32: UInt64]
 
         init(_ transaction: any LedgerTransaction) throws {
@@ -56,7 +56,8 @@ struct HubParts {
             mark.map { found in
                 state.mark.map { $0.store == found.store && $0.opening < found.opening } ?? true
             } ?? false
-        // A new ledger knows none of the packs; what an older one does not know is newer.
+        // A new ledger knows none of the packs, and packs that an older ledger does not know are
+        // newer than it.
         let isNew = state.mark == nil && state.ends.isEmpty
         var foreign = state.foreignPack
         if isOlder || isNew || !isOwn(mark, state) && state.mark != nil && !state.isBackup {
@@ -71,7 +72,7 @@ struct HubParts {
         return isOlder
     }
 
-    /// Whether the blobs were last used by this ledger.
+    /// Whether this ledger was the last one that used the blobs.
     private func isOwn(_ mark: PartMark?, _ state: State) -> Bool {
         guard let own = state.mark else { return mark == nil }
         guard let mark else { return state.isJoining && own.opening <= 1 }
@@ -88,7 +89,7 @@ struct HubParts {
 
     /// Marks the chunks of these packs as missing, so that devices that have them send them again.
     private func askDevices(for lacking: [UInt32]) async throws {
-        log.warning("\(lacking.count) packs are missing: devices are asked for what was in them.")
+        log.warning("\(lacking.count) packs are missing: devices are asked for their chunks.")
         try await ledger.write { transaction in
             for pack in lacking {
                 try transaction.execute(
@@ -97,7 +98,7 @@ struct HubParts {
         }
     }
 
-    /// First the ledger, so that the blobs are never ahead of it.
+    /// Writes the ledger's mark first, so that the blobs' mark is never newer than the ledger's.
     private func setMark(_ state: State, _ found: PartMark?, _ foreign: Int64) async throws {
         let last = max(state.mark?.opening ?? 0, found?.opening ?? 0)
         let mark = PartMark(
@@ -114,7 +115,7 @@ struct HubParts {
             try await blobs.setMark(mark)
             try await ledger.write { try $0.removeFact(Fact.isJoining) }
         } catch let error as VolumeError where error.code == .full && foreign == 0 {
-            // A full disk is no reason not to serve: the marks come with the next opening.
+            // A full disk must not prevent the hub from serving: the next start writes the marks.
             log.warning("the parts of the hub could not be marked: \(error)")
         }
     }
@@ -129,7 +130,7 @@ extension Fact {
 }
 
 extension LedgerTransaction {
-    /// Where the last chunk of each pack ends.
+    /// Returns where the last chunk of each pack ends.
     func packEnds() throws -> [UInt32: UInt64] {
         var ends: [UInt32: UInt64] = [:]
         for row in try rows("SELECT pack, max(place + stored) FROM chunks GROUP BY pack", []) {

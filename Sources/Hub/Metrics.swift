@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What Prometheus asks for: counters since the start, and a few gauges.
+/// The metrics for Prometheus: counters since the start, and a few gauges.
 package final class Metrics: Sendable {
     package final class Counter: Sendable {
         private let value = Atomic<Int>(0)
@@ -33,7 +33,8 @@ package final class Metrics: Sendable {
     private static let bounds = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10]
     private let served = Mutex<[Kind: Served]>([:])
 
-    /// - Parameter route: With names for the parts that change, so that there are few of them.
+    /// - Parameter route: The path with placeholders for ids, so that there are few different
+    ///   labels.
     func serve(_ route: String, status: Int, seconds: Double) {
         served.withLock { served in
             var kind = served[Kind(route: route, status: status), default: Served()]
@@ -46,7 +47,7 @@ package final class Metrics: Sendable {
         }
     }
 
-    /// The text format, version 0.0.4.
+    /// Returns the metrics in Prometheus's text format, version 0.0.4.
     func text(gauges: [(name: String, help: String, value: Int)]) -> String {
         var text = ""
         func write(_ name: String, _ type: String, _ help: String, _ value: Int) {
@@ -55,15 +56,15 @@ package final class Metrics: Sendable {
         }
         for gauge in gauges { write(gauge.name, "gauge", gauge.help, gauge.value) }
         let counters = [
-            ("transactions_total", "Transactions that commits shared.", transactions),
+            ("transactions_total", "Transactions of commits.", transactions),
             ("operations_total", "Operations that were answered.", operations),
-            ("chunks_kept_total", "Chunks that came and were kept.", keptChunks),
-            ("chunks_kept_bytes_total", "Their plain bytes.", keptBytes),
-            ("chunks_refused_total", "Chunks that were not those of their ids.", refusedChunks),
-            ("chunks_damaged_total", "Chunks that were found damaged or gone.", damaged),
+            ("chunks_kept_total", "Uploaded chunks that were stored.", keptChunks),
+            ("chunks_kept_bytes_total", "Uncompressed bytes of these chunks.", keptBytes),
+            ("chunks_refused_total", "Chunks that did not match their ids.", refusedChunks),
+            ("chunks_damaged_total", "Chunks that were found damaged or missing.", damaged),
             ("chunks_collected_total", "Chunks that were removed.", collected),
-            ("received_bytes_total", "Bytes of bodies of requests.", bytesIn),
-            ("sent_bytes_total", "Bytes of bodies of answers.", bytesOut),
+            ("received_bytes_total", "Bytes of request bodies.", bytesIn),
+            ("sent_bytes_total", "Bytes of answer bodies.", bytesOut),
         ]
         for (name, help, counter) in counters { write(name, "counter", help, counter.count) }
         return text + requests()
@@ -71,7 +72,7 @@ package final class Metrics: Sendable {
 
     private func requests() -> String {
         let name = "concord_hub_request_seconds"
-        var text = "# HELP \(name) Requests, until the answer began.\n# TYPE \(name) histogram\n"
+        var text = "# HELP \(name) Time until an answer began.\n# TYPE \(name) histogram\n"
         let served = served.withLock { $0 }
         for (kind, value) in served.sorted(by: {
             ($0.key.route, $0.key.status) < ($1.key.route, $1.key.status)

@@ -2,15 +2,16 @@ import HubProtocol
 import Model
 import Reconcile
 
-/// What no item may be, whatever the journal says: such an operation is refused alone.
+/// The rules for operations that do not depend on the journal. An operation that breaks one is
+/// refused without the others of its request.
 struct OperationCheck {
-    /// Why it is refused, in a sentence.
+    /// Returns a sentence that says why the operation is refused; nil if it is valid.
     static func objection(to entry: OperationEntry) -> String? {
-        if entry.item == .root { return "Nothing changes the volume's root." }
+        if entry.item == .root { return "The volume's root cannot be changed." }
         if let objection = objection(to: entry.change, of: entry.item) { return objection }
         switch (entry.change.revision, entry.content) {
         case (nil, nil): return nil
-        case (nil, _?): return "There are contents without a version."
+        case (nil, _?): return "The operation has contents, but its change has no version."
         case (_?, nil): return "The version's manifest and chunks are missing."
         case (let revision?, let content?): return objection(to: revision, content)
         }
@@ -27,12 +28,13 @@ struct OperationCheck {
         }
     }
 
-    /// Devices show old versions under these names, and prepare in the last one what arrives.
+    /// Directories that devices show or use under these names: old versions, conflict versions, and
+    /// a place where changes from the hub are prepared.
     private static let ownNames: Set = [".versions", ".conflicts", ".concord-incoming"]
 
     private static func objection(to placement: Placement, of item: Identifier) -> String? {
         for name in [placement.name, placement.spare] where ownNames.contains(name) {
-            return "The name \(name) is one that devices keep for themselves."
+            return "The name \(name) is reserved."
         }
         return placement.objection(of: item)
     }
@@ -40,11 +42,11 @@ struct OperationCheck {
     private static func objection(to creation: Creation, of item: Identifier) -> String? {
         if let objection = objection(to: creation.placement, of: item) { return objection }
         if creation.revision != nil, !creation.kind.isDocument {
-            return "Only a document is made with contents."
+            return "Only a document can have contents."
         }
-        // An empty file may have none yet.
+        // Only an empty file may have no version yet.
         if creation.kind == .package, creation.revision == nil {
-            return "A package is made with its contents."
+            return "A package must be created with its contents."
         }
         if let objection = creation.kind.objection(toTarget: creation.target) { return objection }
         guard creation.attributes.count <= HubLimits.attributes else {

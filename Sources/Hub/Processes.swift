@@ -2,17 +2,17 @@ import HubProtocol
 import Model
 import Synchronization
 
-/// Notices that a device's store was copied and both copies are mounted: two processes are one
-/// device then.
+/// Detects that a device's store was copied and both copies are mounted: then two processes use the
+/// identity of one device.
 ///
-/// Each process of a device names itself with its requests. Another one takes the device over when
-/// the first has ended, as after a remount. While the first one's feed is open, it is asked over
-/// that whether it is still there; when it says so, the other one is the copy.
+/// Each process of a device sends its own id with its requests. A new process becomes the device if
+/// the previous one has ended, as after a remount. If the previous process has an open feed, the
+/// hub asks it over the feed whether it is alive; if it answers, the new process is a copy.
 final class Processes: Sendable {
     enum Standing {
         /// The process is the device.
         case own
-        /// Another process is asked whether it still is the device.
+        /// Another process was asked whether it is alive.
         case undecided
         /// Another process is the device.
         case copy
@@ -20,21 +20,21 @@ final class Processes: Sendable {
 
     private struct Holder {
         var process: Identifier
-        /// Another process that came while this one listened.
+        /// Another process that has sent requests as this device while this one has a feed.
         var newcomer: Identifier?
-        /// When that came first.
+        /// When the newcomer sent its first request.
         var since: Int64 = 0
         var copies: Set<Identifier> = []
     }
 
-    /// A process that does not answer for so long has ended, although its feed looks open.
+    /// A process that does not answer within this time has ended, although its feed looks open.
     private static let patience = Timestamp.span(seconds: 5)
-    /// Copies of one device that are remembered: a device that is many processes at once is not one
-    /// that somebody copied.
+    /// The maximum number of copies of one device that are remembered. A device with more processes
+    /// at once is faulty or hostile, not copied.
     private static let copiesKept = 64
     private let holders = Mutex<[Identifier: Holder]>([:])
 
-    /// - Parameter isListening: Whether a process of the device has a feed.
+    /// - Parameter isListening: Returns whether a process of the device has an open feed.
     func standing(
         of process: Identifier, as device: Identifier, at time: Int64,
         isListening: (Identifier) -> Bool
@@ -53,7 +53,7 @@ final class Processes: Sendable {
         }
     }
 
-    /// A process says that it still is the device, while another one wants to be it.
+    /// Records that `process` is alive and is the device, so that `other` is a copy.
     func confirm(_ process: Identifier, beside other: Identifier, as device: Identifier) {
         holders.withLock { holders in
             guard holders[device]?.process == process, other != process else { return }
@@ -66,7 +66,7 @@ final class Processes: Sendable {
 }
 
 extension Hub {
-    /// - Throws: `.cloned`, and `.busy` while that is not known.
+    /// - Throws: `.cloned` if the process is a copy; `.busy` while this is not decided.
     func check(_ process: Identifier, of caller: Caller) throws(Failure) {
         let device = caller.device
         let standing = processes.standing(of: process, as: device, at: clock()) {
@@ -76,12 +76,12 @@ extension Hub {
         case .own: return
         case .undecided:
             feeds.ask(device, beside: process)
-            throw Failure(.busy, "Another process may be this device: ask again in a moment.")
+            throw Failure(.busy, "Another process may be this device: try again in a moment.")
         case .copy:
             throw Failure(
                 .cloned,
-                "Another process is this device, whose store was copied: become a device of its "
-                    + "own (\(Routes.selfSplit)).")
+                "This device's store was copied, and another process is the device: use "
+                    + "\(Routes.selfSplit) to become a separate device.")
         }
     }
 }

@@ -1,12 +1,12 @@
 import ChunkStore
 import Model
 
-/// What only one side keeps in clear: codes and tokens.
+/// Creates and hashes the secrets of devices. The hub stores only the hashes of codes and tokens.
 enum Secret {
-    /// Crockford's digits: no I, L, O, U.
+    /// Crockford's base32 alphabet, without I, L, O and U.
     private static let digits = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ".utf8)
 
-    /// `XXXXX-XXXXX-XXXXX-XXXXX`: 100 random bits.
+    /// Returns a code `XXXXX-XXXXX-XXXXX-XXXXX` with 100 random bits.
     static func code() -> String {
         var source = SystemRandomNumberGenerator()
         let groups = (0..<4).map { _ in
@@ -17,10 +17,11 @@ enum Secret {
         return groups.joined(separator: "-")
     }
 
-    /// Nanoseconds for which a token holds: a device that has been away for longer needs a code.
+    /// How long a token is valid, in nanoseconds. A device that was away for longer needs a new
+    /// code.
     static let tokenTime: Int64 = 90 * 86_400_000_000_000
-    /// Nanoseconds for which a token holds that has been renewed, so that a device which was ended
-    /// before it kept the new one can ask again.
+    /// How long a token stays valid after it was renewed, in nanoseconds, so that a device that
+    /// stopped before it stored the new token can ask again.
     static let renewedTime: Int64 = 86_400_000_000_000
 
     static func token() -> String { "cct_" + hexadecimal(bytes(32)) }
@@ -30,7 +31,8 @@ enum Secret {
         return (0..<count).map { _ in UInt8.random(in: 0...255, using: &source) }
     }
 
-    /// People type codes in lower case and without lines.
+    /// Hashes a code without regard to case and separators, because people type it in different
+    /// ways.
     static func hash(code: String) -> Digest {
         let letters = code.uppercased().utf8.filter { digits.contains($0) }
         return .sha256(Array(letters))

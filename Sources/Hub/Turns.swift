@@ -1,14 +1,14 @@
 import Model
 
-/// Lets one caller work at a time, and takes the accounts in turn. An account with much work leaves
-/// between its steps, so that the others wait for one step and not for all of the work.
+/// A lock that grants access to accounts in round-robin order. An account with much work releases
+/// it between its steps, so that other accounts wait only for one step.
 actor Turns {
     private var isTaken = false
     private var waiting: [Identifier: [CheckedContinuation<Void, Never>]] = [:]
-    /// The accounts that wait, in the order in which they are let in.
+    /// The accounts that wait, in the order in which they get the lock.
     private var order: [Identifier] = []
 
-    /// Runs `body` when it is this account's turn.
+    /// Runs `body` when it is the account's turn.
     nonisolated func take<Value>(_ account: Identifier, _ body: () async throws -> Value)
         async rethrows -> Value
     {
@@ -23,7 +23,7 @@ actor Turns {
         }
     }
 
-    /// How many wait.
+    /// The number of waiting calls.
     var count: Int { waiting.values.reduce(0) { $0 + $1.count } }
 
     func enter(_ account: Identifier) async {
@@ -51,8 +51,8 @@ actor Turns {
     }
 }
 
-/// Lets one call of an account at a time do what takes much of a processor or of the memory: no
-/// account has all of either.
+/// Allows each account only one call at a time that needs much processor time or memory, so that no
+/// account can take all of either.
 actor HardWork {
     private var busy: Set<Identifier> = []
     private var waiting: [Identifier: [CheckedContinuation<Void, Never>]] = [:]

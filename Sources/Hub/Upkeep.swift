@@ -2,14 +2,14 @@ import HubProtocol
 import Model
 import ServiceLifecycle
 
-/// What a running hub does by itself: witnesses the heads, beats on feeds, notices what the
-/// commands of `concord hub` did meanwhile, and collects.
+/// The periodic work of a running hub: it records the heads, sends heartbeats, detects what
+/// commands of `concord hub` have written to the ledger, and collects unused chunks.
 struct Upkeep: Service {
     let hub: Hub
 
     private static let beatSeconds = 15
     private static let collectionSeconds = 6 * 3600
-    /// Two days, as uploads of a slow line may take.
+    /// Two days, because an upload over a slow connection may take that long.
     static let grace: Int64 = Timestamp.span(seconds: 48 * 3600)
 
     func run() async throws {
@@ -30,14 +30,14 @@ struct Upkeep: Service {
                     hub.log.info("collected: \(report)")
                 }
             } catch {
-                hub.log.error("upkeep failed, and is tried again: \(error)")
+                hub.log.error("periodic maintenance failed and will be tried again: \(error)")
             }
         }
     }
 }
 
 extension Hub {
-    /// Another process has written to the ledger.
+    /// Handles changes that another process has written to the ledger.
     func noticeChanges() async throws {
         for line in feeds.all() {
             let time = clock()
@@ -60,17 +60,17 @@ extension Hub {
             do {
                 result = "\(try await collect(grace: errand.argument))"
             } catch {
-                result = "failed: \(error)"
+                result = "The collection failed: \(error)"
             }
             try await ledger.write { try $0.finish(errand.id, with: result) }
         }
     }
 }
 
-/// What a command asks of the running hub: a collection, which only that may do.
+/// A request of a command to the running hub for a collection, which only the running hub may do.
 struct Errand: Sendable {
     let id: Identifier
-    /// The grace.
+    /// The grace period in nanoseconds.
     let argument: Int64
 }
 

@@ -1,5 +1,5 @@
-/// Bytes lie in a pack for a moment before the ledger says so. Who removes packs makes sure that
-/// nobody is in that moment.
+/// Excludes uploads while packs are removed. An uploaded chunk is in a pack for a moment before the
+/// ledger knows it, and its pack must not be removed in that moment.
 actor UploadGate {
     private var uploads = 0
     private var isClosed = false
@@ -18,7 +18,8 @@ actor UploadGate {
         drained = nil
     }
 
-    /// Waits until nobody is in, and lets nobody in while `body` runs. One at a time calls this.
+    /// Waits until no upload is active, and blocks new ones while `body` runs. Only one caller at a
+    /// time may use it.
     func alone<Value: Sendable>(_ body: @Sendable () async throws -> Value) async rethrows -> Value
     {
         isClosed = true
