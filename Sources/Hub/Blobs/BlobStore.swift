@@ -2,49 +2,50 @@ import ChunkStore
 import HubProtocol
 import Model
 
-/// The other half of a hub: the bytes of chunks. A place, once given, holds until the pack is
-/// removed; packs are immutable once they have ended. `BlobContract` in the tests says what must
-/// hold of one.
+/// The other part of a hub: the bytes of chunks. A location stays valid until its pack is removed,
+/// and packs are immutable once they have ended. `BlobContract` in the tests defines what each
+/// implementation must do.
 package protocol BlobStore: Sendable {
-    /// Keeps chunks, each under the digest of its plain bytes: all of them outlive a loss of power
-    /// when this returns.
+    /// Stores chunks, each under the digest of its uncompressed bytes. When this returns, all of
+    /// them survive a loss of power.
     ///
-    /// - Throws: `.full`; then none is kept, and room may have been used.
+    /// - Throws: `.full`; then no chunk is stored, although disk space may have been used.
     func keep(_ chunks: [PlainChunk]) async throws(VolumeError) -> [ChunkLocation]
 
-    /// The bytes as they are to go over the wire; they have been checked against `plain`.
+    /// Returns the stored bytes, ready to be sent. They have been checked against `plain`.
     ///
-    /// - Throws: `.damaged`, also for a place that is gone.
+    /// - Throws: `.damaged`, also if the location no longer exists.
     func read(_ plain: Digest, at place: ChunkLocation) async throws(VolumeError) -> StoredChunk
 
-    /// The bytes of each pack there is, without reading any.
+    /// Returns the size of each pack without reading the packs.
     func packs() async throws(VolumeError) -> [UInt32: UInt64]
 
-    /// Ends the pack that is written to; all of now are immutable from here on.
+    /// Ends the pack that is being written. All present packs are immutable from then on.
     func endPack() async throws(VolumeError)
 
-    /// Copies the chunks at these places out of an ended pack. Those that cannot be read have no
-    /// new place in the answer.
+    /// Copies the chunks at these locations out of an ended pack. The result maps old offsets to
+    /// new locations; chunks that cannot be read are missing in it.
     func move(_ places: [PlacedChunk], from pack: UInt32) async throws(VolumeError)
         -> [UInt64: ChunkLocation]
 
     func remove(pack: UInt32) async throws(VolumeError)
 
-    // MARK: What may be another ledger's
+    // MARK: Packs that another ledger may need
 
-    /// Moves a pack out of use, so that it can come back, instead of removing it.
+    /// Moves a pack aside instead of removing it, so that it can be restored.
     func quarantine(pack: UInt32) async throws(VolumeError)
 
-    /// Brings a pack back; its places hold again.
+    /// Restores a pack from the quarantine. Its locations are valid again.
     func restore(pack: UInt32) async throws(VolumeError)
 
-    /// The bytes of each pack out of use.
+    /// Returns the size of each pack in the quarantine.
     func quarantinedPacks() async throws(VolumeError) -> [UInt32: UInt64]
 
-    /// To which hub the packs belong, and how often that had been opened; nil when they do not say.
+    /// Returns which hub the packs belong to, and how often that hub had been opened; nil if they
+    /// have no mark.
     func mark() async throws(VolumeError) -> PartMark?
 
-    /// It outlives a loss of power when this returns.
+    /// Writes the mark. When this returns, it survives a loss of power.
     func setMark(_ mark: PartMark) async throws(VolumeError)
 }
 

@@ -6,12 +6,13 @@ import HubProtocol
 import Model
 import SystemCalls
 
-/// Blobs in a directory of packs. One process at a time writes to it (the hub's lock); others may
-/// read.
+/// Blobs in a directory of packs. One process at a time writes to it, which the hub's lock ensures;
+/// other processes may read.
 package final class DirectoryBlobs: BlobStore {
     package let directory: String
     private let store: PackStore
-    /// Disks block, and the tasks' own threads are as few as the processors.
+    /// Disk access blocks, and the pool of Swift's tasks has only as many threads as the machine
+    /// has processors.
     private let queue = DispatchQueue(label: "hub.blobs", attributes: .concurrent)
 
     package init(directory: String, packBytesMax: UInt64 = PackStore.Limits.packBytes)
@@ -66,7 +67,8 @@ package final class DirectoryBlobs: BlobStore {
         return try await offload { () throws(VolumeError) in
             var found: [UInt32: UInt64] = [:]
             for (pack, _) in store.packs() {
-                // What the store remembers of a pack is not what became of its file since.
+                // The file's present size is read, because the size that the store remembers may be
+                // outdated.
                 var status = stat()
                 let path = "\(directory)/\(packName(pack))"
                 guard cl_fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW) == 0 else {

@@ -1,5 +1,5 @@
 extension Description {
-    /// Operations and items: `Reconcile` in JSON Schema.
+    /// JSON Schemas of operations and items, which are the types of `Reconcile`.
     static let itemSchemas = #"""
         {
           "OperationId": {
@@ -28,7 +28,7 @@ extension Description {
                 "description": "1 to 255 bytes, no slash, no NUL, not . or .."
               },
               "key": {"$ref": "#/components/schemas/Base64"},
-              "spare": {"type": "string", "description": "The name it takes where its own is \#
+              "spare": {"type": "string", "description": "The item's name if its own is \#
         taken."},
               "spareKey": {"$ref": "#/components/schemas/Base64"}
             },
@@ -173,8 +173,8 @@ extension Description {
                 "minimum": 0,
                 "maximum": 9223372036854775807,
                 "format": "int64",
-                "description": "Operations one after the other with one group are applied \#
-        all, or none."
+                "description": "Consecutive operations with the same group are applied \#
+        together or not at all."
               }
             },
             "required": ["number", "item", "time", "base", "change"]
@@ -283,7 +283,7 @@ extension Description {
               "batch": {"$ref": "#/components/schemas/OperationId"},
               "sequence": {"$ref": "#/components/schemas/Count"}
             },
-            "description": "Empty for alive; what put it into the trash otherwise."
+            "description": "Empty if alive; otherwise the operation that put it into the trash."
           },
           "Item": {
             "type": "object",
@@ -352,8 +352,8 @@ extension Description {
               "ended": {"$ref": "#/components/schemas/Failure"},
               "process": {"$ref": "#/components/schemas/Id"}
             },
-            "description": "A line of the feed: there is something up to head; or the line \#
-        still stands; or it ends."
+            "description": "A line of the feed: changes up to head, a heartbeat, a question \#
+        whether a process is alive, or the end of the feed."
           },
           "HoldingRequest": {
             "type": "object",

@@ -1,15 +1,15 @@
 extension Description {
-    /// What is asked of the hub, by path.
+    /// The hub's own endpoints, by path.
     static let paths = #"""
         {
           "/healthz": {
             "get": {
               "operationId": "health",
-              "summary": "Whether the hub answers, and its ledger.",
+              "summary": "Checks whether the hub and its ledger answer.",
               "security": [],
               "responses": {
                 "200": {
-                  "description": "It does.",
+                  "description": "The hub and its ledger answer.",
                   "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Health"}}}
                 },
@@ -21,11 +21,11 @@ extension Description {
           "/metrics": {
             "get": {
               "operationId": "metrics",
-              "summary": "For Prometheus.",
+              "summary": "Metrics for Prometheus.",
               "security": [],
               "responses": {
                 "200": {
-                  "description": "The text format, version 0.0.4.",
+                  "description": "Prometheus's text format, version 0.0.4.",
                   "content": {"text/plain": {"schema": {"type": "string"}}}
                 },
                 "500": {"$ref": "#/components/responses/Failed"},
@@ -36,11 +36,11 @@ extension Description {
           "/openapi.json": {
             "get": {
               "operationId": "description",
-              "summary": "This.",
+              "summary": "This description of the API.",
               "security": [],
               "responses": {
                 "200": {
-                  "description": "This.",
+                  "description": "This description of the API.",
                   "content": {"application/json": {"schema": {"type": "object"}}}
                 }
               }
@@ -49,7 +49,7 @@ extension Description {
           "/v1/enrol": {
             "post": {
               "operationId": "enrol",
-              "summary": "A device signs in with a code.",
+              "summary": "Signs a device in with a code.",
               "security": [],
               "requestBody": {
                 "required": true,
@@ -59,7 +59,7 @@ extension Description {
               },
               "responses": {
                 "200": {
-                  "description": "It is signed in; other tokens of the device hold no more.",
+                  "description": "The device is signed in; its other tokens are no longer valid.",
                   "content": {
                     "application/json": {"schema": {"$ref": "#/components/schemas/EnrolAnswer"}}
                   }
@@ -80,10 +80,10 @@ extension Description {
           "/v1/signout": {
             "post": {
               "operationId": "signOut",
-              "summary": "The token holds no more.",
+              "summary": "Signs the device out: its tokens are no longer valid.",
               "responses": {
                 "200": {
-                  "description": "It is signed out.",
+                  "description": "The device is signed out.",
                   "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Done"}}}
                 },
@@ -101,10 +101,10 @@ extension Description {
           "/v1/devices": {
             "get": {
               "operationId": "devices",
-              "summary": "The account's devices.",
+              "summary": "Lists the account's devices.",
               "responses": {
                 "200": {
-                  "description": "In the order in which they came.",
+                  "description": "The devices in the order of their enrolment.",
                   "content": {
                     "application/json": {"schema": {"$ref": "#/components/schemas/DeviceList"}}
                   }
@@ -122,11 +122,11 @@ extension Description {
           "/v1/devices/self/epoch": {
             "post": {
               "operationId": "newEpoch",
-              "summary": "A device that lost its journal, or found it rolled back, counts \#
-        from 1 in a new epoch.",
+              "summary": "Begins a new epoch of a device whose journal was lost or rolled back; \#
+        its operations are numbered from 1 again.",
               "responses": {
                 "200": {
-                  "description": "The epoch.",
+                  "description": "The new epoch.",
                   "content": {
                     "application/json": {"schema": {"$ref": "#/components/schemas/EpochAnswer"}}
                   }
@@ -145,11 +145,11 @@ extension Description {
           "/v1/devices/self/token": {
             "post": {
               "operationId": "renewToken",
-              "summary": "The device's next token. The one that it has holds for a day more; a \#
-        token that is never renewed holds for 90 days.",
+              "summary": "Renews the device's token. The old one stays valid for one more day; a \#
+        token that is never renewed is valid for 90 days.",
               "responses": {
                 "200": {
-                  "description": "The token.",
+                  "description": "The new token.",
                   "content": {
                     "application/json": {"schema": {"$ref": "#/components/schemas/TokenAnswer"}}
                   }
@@ -168,7 +168,7 @@ extension Description {
           "/v1/devices/self/split": {
             "post": {
               "operationId": "split",
-              "summary": "One of two copies of a device becomes a device of its own.",
+              "summary": "Makes one of two copies of a device a separate device.",
               "requestBody": {
                 "required": true,
                 "content": {
@@ -177,7 +177,7 @@ extension Description {
               },
               "responses": {
                 "200": {
-                  "description": "It is signed in as that.",
+                  "description": "The copy is signed in as the new device.",
                   "content": {
                     "application/json": {"schema": {"$ref": "#/components/schemas/EnrolAnswer"}}
                   }
@@ -199,7 +199,7 @@ extension Description {
           "/v1/devices/{device}": {
             "delete": {
               "operationId": "revoke",
-              "summary": "A device of this account may do nothing more here.",
+              "summary": "Revokes a device of this account.",
               "parameters": [
                 {
                   "name": "device",
@@ -210,7 +210,7 @@ extension Description {
               ],
               "responses": {
                 "200": {
-                  "description": "It is revoked.",
+                  "description": "The device is revoked.",
                   "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Done"}}}
                 },
@@ -228,10 +228,10 @@ extension Description {
           "/v1/volumes": {
             "get": {
               "operationId": "volumes",
-              "summary": "The account's volumes.",
+              "summary": "Lists the account's volumes.",
               "responses": {
                 "200": {
-                  "description": "By name.",
+                  "description": "The volumes, ordered by name.",
                   "content": {
                     "application/json": {"schema": {"$ref": "#/components/schemas/VolumeList"}}
                   }
@@ -247,7 +247,7 @@ extension Description {
             },
             "post": {
               "operationId": "openVolume",
-              "summary": "The account's volume of a name, made if there is none.",
+              "summary": "Opens the account's volume of this name, or creates it.",
               "requestBody": {
                 "required": true,
                 "content": {
@@ -256,7 +256,7 @@ extension Description {
               },
               "responses": {
                 "200": {
-                  "description": "With its secrets.",
+                  "description": "The volume with its secrets.",
                   "content": {
                     "application/json": {"schema": {"$ref": \#
         "#/components/schemas/VolumeAnswer"}}

@@ -1,35 +1,35 @@
 extension Description {
-    /// The answers that are no 200.
+    /// The shared descriptions of answers whose status is not 200.
     static let responses = #"""
         {
           "Malformed": {
-            "description": "Not what is asked for.",
+            "description": "The request does not match the description.",
             "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Failure"}}}
           },
           "Unauthenticated": {
-            "description": "No token, or one that does not hold.",
+            "description": "The token is missing or not valid.",
             "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Failure"}}}
           },
           "Code": {
-            "description": "The code does not hold.",
+            "description": "The code is wrong, used or expired.",
             "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Failure"}}}
           },
           "NotFound": {
-            "description": "No such thing, or not this account's.",
+            "description": "The thing does not exist, or it belongs to another account.",
             "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Failure"}}}
           },
           "Method": {
-            "description": "Another method is asked for.",
+            "description": "The path does not support this method.",
             "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Failure"}}}
           },
           "Conflict": {
-            "description": "Nothing was applied: chunks are missing, were collected, or a \#
-        number is skipped; or a device's id is taken.",
+            "description": "Nothing was applied: chunks are missing or were collected, or a \#
+        number was skipped, or the id of a device is already used.",
             "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Failure"}}}
           },
@@ -39,27 +39,27 @@ extension Description {
         "#/components/schemas/Failure"}}}
           },
           "TooLarge": {
-            "description": "More than a hub takes.",
+            "description": "The request exceeds a limit of the hub.",
             "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Failure"}}}
           },
           "ContentType": {
-            "description": "Another type of body is asked for.",
+            "description": "The content type of the body is not supported.",
             "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Failure"}}}
           },
           "TooMany": {
-            "description": "Too often.",
+            "description": "There are too many requests; wait.",
             "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Failure"}}}
           },
           "Failed": {
-            "description": "The hub failed.",
+            "description": "The hub failed and has logged the reason.",
             "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Failure"}}}
           },
           "Busy": {
-            "description": "Try again.",
+            "description": "The hub is busy; try again.",
             "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Failure"}}}
           },

@@ -1,11 +1,11 @@
 extension Description {
-    /// The bodies: `HubProtocol` in JSON Schema.
+    /// JSON Schemas of bodies, which are the types of `HubProtocol`.
     static let schemas = #"""
         {
           "Id": {
             "type": "string",
             "pattern": "^[0-9a-fA-F]{32}$",
-            "description": "Of a device, an item, a version or a volume: 128 random bits."
+            "description": "The id of a device, an item, a version or a volume: 128 random bits."
           },
           "Digest": {
             "type": "string",
@@ -48,15 +48,15 @@ extension Description {
                   "full"
                 ]
               },
-              "message": {"type": "string", "description": "A sentence: what is wrong, and \#
-        what to do."},
+              "message": {"type": "string", "description": "A sentence that says what is \#
+        wrong and what to do."},
               "missing": {"$ref": "#/components/schemas/PackedIds"},
               "expected": {"$ref": "#/components/schemas/Count"},
               "epoch": {"$ref": "#/components/schemas/Id"},
               "deviceEpoch": {"$ref": "#/components/schemas/Epoch"}
             },
             "required": ["code", "message"],
-            "description": "The body of every answer but 200."
+            "description": "The body of each answer whose status is not 200."
           },
           "Done": {"type": "object", "properties": {}},
           "Health": {
@@ -69,13 +69,13 @@ extension Description {
             "properties": {
               "code": {
                 "type": "string",
-                "description": "Of concord hub invite; works once, within seven days."
+                "description": "A code of concord hub invite, which works once within seven days."
               },
               "deviceName": {
                 "type": "string",
                 "minLength": 1,
                 "maxLength": 255,
-                "description": "For people; 1 to 255 bytes, no control characters."
+                "description": "The name that people see: 1 to 255 bytes, no control characters."
               },
               "device": {"$ref": "#/components/schemas/Id"}
             },
@@ -84,7 +84,7 @@ extension Description {
           "EnrolAnswer": {
             "type": "object",
             "properties": {
-              "token": {"type": "string", "description": "A secret, for Authorization: \#
+              "token": {"type": "string", "description": "A secret for Authorization: \#
         Bearer."},
               "user": {"type": "string"},
               "account": {"$ref": "#/components/schemas/Id"},
@@ -111,7 +111,7 @@ extension Description {
           "TokenAnswer": {
             "type": "object",
             "properties": {
-              "token": {"type": "string", "description": "A secret, for Authorization: \#
+              "token": {"type": "string", "description": "A secret for Authorization: \#
         Bearer."}
             },
             "required": ["token"]

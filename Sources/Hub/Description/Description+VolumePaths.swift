@@ -1,11 +1,11 @@
 extension Description {
-    /// What is asked of one volume, by path.
+    /// The endpoints of one volume, by path.
     static let volumePaths = #"""
         {
           "/v1/volumes/{volume}/have": {
             "post": {
               "operationId": "have",
-              "summary": "Which chunks are there.",
+              "summary": "Tells which chunks the hub has.",
               "parameters": [{"$ref": "#/components/parameters/Volume"}],
               "requestBody": {
                 "required": true,
@@ -16,14 +16,14 @@ extension Description {
               },
               "responses": {
                 "200": {
-                  "description": "A bit an id, the first in the lowest bit of the first byte.",
+                  "description": "One bit for each id, from the lowest bit of the first byte on.",
                   "content": {
                     "application/octet-stream": {"schema": {"type": "string", "format": \#
         "binary"}}
                   },
                   "headers": {
                     "Concord-Collection": {
-                      "description": "Goes with the commit.",
+                      "description": "The value to send with the commit.",
                       "schema": {
                         "type": "integer",
                         "minimum": 0,
@@ -48,8 +48,8 @@ extension Description {
           "/v1/volumes/{volume}/chunks": {
             "post": {
               "operationId": "upload",
-              "summary": "Upload chunks; those that came whole are kept, whatever becomes of \#
-        the rest.",
+              "summary": "Uploads chunks. Chunks that arrived completely are stored even if \#
+        the connection breaks.",
               "parameters": [{"$ref": "#/components/parameters/Volume"}],
               "requestBody": {
                 "required": true,
@@ -61,7 +61,7 @@ extension Description {
               },
               "responses": {
                 "200": {
-                  "description": "Kept, on the disk, but for those that are bad.",
+                  "description": "All chunks except those in bad are stored on the disk.",
                   "content": {
                     "application/json": {"schema": {"$ref": \#
         "#/components/schemas/ChunksAnswer"}}
@@ -82,7 +82,7 @@ extension Description {
           "/v1/volumes/{volume}/read": {
             "post": {
               "operationId": "read",
-              "summary": "Chunks, in the order asked.",
+              "summary": "Returns chunks in the requested order.",
               "parameters": [{"$ref": "#/components/parameters/Volume"}],
               "requestBody": {
                 "required": true,
@@ -93,8 +93,8 @@ extension Description {
               },
               "responses": {
                 "200": {
-                  "description": "Frames as in chunks; codec 255 and no bytes for one that is \#
-        not there or is damaged.",
+                  "description": "Frames as in chunks. A chunk that is missing or damaged has \#
+        the codec 255 and no bytes.",
                   "content": {
                     "application/octet-stream": {"schema": {"type": "string", "format": \#
         "binary"}}
@@ -115,7 +115,7 @@ extension Description {
           "/v1/volumes/{volume}/commit": {
             "post": {
               "operationId": "commit",
-              "summary": "Operations of this device, each done once and in their order.",
+              "summary": "Applies operations of this device, each exactly once and in order.",
               "parameters": [{"$ref": "#/components/parameters/Volume"}],
               "requestBody": {
                 "required": true,
@@ -125,7 +125,7 @@ extension Description {
               },
               "responses": {
                 "200": {
-                  "description": "What became of each. Refused ones count as done.",
+                  "description": "One result for each operation; refused ones are complete.",
                   "content": {
                     "application/json": {"schema": {"$ref": \#
         "#/components/schemas/CommitAnswer"}}
@@ -148,28 +148,28 @@ extension Description {
           "/v1/volumes/{volume}/changes": {
             "get": {
               "operationId": "changes",
-              "summary": "Items that changed behind a place of the journal, as they are now.",
+              "summary": "Returns the present states of items that changed after a position.",
               "parameters": [
                 {"$ref": "#/components/parameters/Volume"},
                 {
                   "name": "after",
                   "in": "query",
                   "required": false,
-                  "description": "0: all that are alive.",
+                  "description": "The position in the journal; 0 returns all items that are alive.",
                   "schema": {"type": "integer", "minimum": 0, "maximum": 9223372036854775807}
                 },
                 {
                   "name": "limit",
                   "in": "query",
                   "required": false,
-                  "description": "At most 1000 are given; a whole sequence always.",
+                  "description": "At most so many changes, and at most 1000; no sequence is split.",
                   "schema": {"type": "integer", "minimum": 0, "maximum": 9223372036854775807}
                 },
                 {
                   "name": "trashedAfter",
                   "in": "query",
                   "required": false,
-                  "description": "Items that went to the trash up to there are left out.",
+                  "description": "Items that went to the trash up to this position are left out.",
                   "schema": {"type": "integer", "minimum": 0, "maximum": 9223372036854775807}
                 },
                 {
@@ -183,18 +183,18 @@ extension Description {
                   "name": "Concord-Run",
                   "in": "header",
                   "required": false,
-                  "description": "The run that an answer gave for this place of the journal.",
+                  "description": "The run that an answer named for the position after.",
                   "schema": {"$ref": "#/components/schemas/Id"}
                 }
               ],
               "responses": {
                 "200": {
-                  "description": "As of one moment.",
+                  "description": "A page of one consistent snapshot.",
                   "content": {
                     "application/json": {"schema": {"$ref": \#
         "#/components/schemas/ChangesAnswer"}},
                     "application/octet-stream": {"schema": {"type": "string", "format": \#
-        "binary", "description": "The same in fewer bytes, where that is accepted."}}
+        "binary", "description": "The same as bytes, if Accept allows it."}}
                   },
                   "headers": {
                     "Concord-Epoch": {
@@ -217,7 +217,7 @@ extension Description {
           "/v1/volumes/{volume}/manifests": {
             "post": {
               "operationId": "manifests",
-              "summary": "What versions consist of.",
+              "summary": "Returns the manifests of versions.",
               "parameters": [{"$ref": "#/components/parameters/Volume"}],
               "requestBody": {
                 "required": true,
@@ -249,8 +249,8 @@ extension Description {
           "/v1/volumes/{volume}/feed": {
             "get": {
               "operationId": "feed",
-              "summary": "Hints, a line each, for as long as the connection stands: the head \#
-        at once, then at every commit; a beat every 15 seconds.",
+              "summary": "Streams hints as lines while the connection is open: the head \#
+        at once and after each commit, and a heartbeat every 15 seconds.",
               "parameters": [
                 {"$ref": "#/components/parameters/Volume"},
                 {
@@ -263,7 +263,7 @@ extension Description {
               ],
               "responses": {
                 "200": {
-                  "description": "Lines of Hint.",
+                  "description": "One Hint in each line.",
                   "headers": {
                     "Concord-Epoch": {
                       "description": "The volume's epoch.",
@@ -286,7 +286,7 @@ extension Description {
           "/v1/volumes/{volume}/holding": {
             "post": {
               "operationId": "holding",
-              "summary": "This device has all bytes of these versions, or no longer has them.",
+              "summary": "Records which versions this device has, or no longer has, completely.",
               "parameters": [{"$ref": "#/components/parameters/Volume"}],
               "requestBody": {
                 "required": true,
@@ -296,7 +296,7 @@ extension Description {
               },
               "responses": {
                 "200": {
-                  "description": "It is noted.",
+                  "description": "The hub has recorded it.",
                   "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Done"}}}
                 },
@@ -315,7 +315,7 @@ extension Description {
           "/v1/volumes/{volume}/durability": {
             "post": {
               "operationId": "durability",
-              "summary": "On how many devices versions are.",
+              "summary": "Tells on how many devices versions are.",
               "parameters": [{"$ref": "#/components/parameters/Volume"}],
               "requestBody": {
                 "required": true,
@@ -325,7 +325,7 @@ extension Description {
               },
               "responses": {
                 "200": {
-                  "description": "In the order asked; null for an unknown version.",
+                  "description": "One number for each version, in order; null if it is unknown.",
                   "content": {
                     "application/json": {"schema": {"$ref": \#
         "#/components/schemas/DurabilityAnswer"}}
@@ -346,12 +346,12 @@ extension Description {
           "/v1/volumes/{volume}/wanted": {
             "get": {
               "operationId": "wanted",
-              "summary": "Chunks that versions need and the hub has lost: who has them \#
-        uploads them.",
+              "summary": "Lists chunks that versions need and the hub has lost: devices that have \#
+        them upload them.",
               "parameters": [{"$ref": "#/components/parameters/Volume"}],
               "responses": {
                 "200": {
-                  "description": "At most 8192.",
+                  "description": "At most 8192 ids.",
                   "content": {
                     "application/json": {"schema": {"$ref": \#
         "#/components/schemas/WantedAnswer"}}

@@ -1,5 +1,5 @@
-/// The API as OpenAPI 3.1 has it; served at `Routes.description`. Tests and a schema fuzzer hold it
-/// against what the hub does.
+/// The API as OpenAPI 3.1, served at `Routes.description`. Tests and a schema fuzzer compare it
+/// with what the hub does.
 enum Description {
     static let json = """
         {
@@ -7,7 +7,7 @@ enum Description {
           "info": {
             "title": "Concord hub",
             "version": "1",
-            "description": "Keeps volumes for many devices, and alone decides what becomes of \
+            "description": "Keeps volumes for many devices, and decides alone about \
         their operations."
           },
           "security": [{"token": []}],
@@ -26,7 +26,7 @@ enum Description {
         }
         """
 
-    /// What stands between the braces of an object.
+    /// Returns the text between the braces of an object.
     private static func members(_ object: String) -> Substring {
         object.dropFirst().dropLast()
     }

@@ -2,17 +2,17 @@ import ChunkStore
 import HubProtocol
 import Model
 
-/// Somebody whose volumes the hub keeps.
+/// A person whose volumes the hub keeps.
 package struct Account: Hashable, Sendable {
     package let id: Identifier
     package let name: String
-    /// Bytes; nil: without limit.
+    /// The quota in bytes; nil means that there is no limit.
     package let quota: UInt64?
-    /// Bytes that are kept for its versions, not those that devices say their documents have.
+    /// The bytes that are stored for the account's versions, not the sizes that devices claim.
     package let used: UInt64
 }
 
-/// Who a request comes from.
+/// The device and the account that sent a request.
 package struct Caller: Hashable, Sendable {
     package let device: Identifier
     package let account: Identifier
@@ -54,7 +54,7 @@ extension LedgerTransaction {
             [quota.map { .count($0) } ?? .null, .id(account)])
     }
 
-    /// With all its volumes; the next collection removes the bytes.
+    /// Removes the account and its volumes. The next collection removes the bytes.
     package func removeAccount(_ account: Identifier) throws {
         for volume in try volumes(of: account) {
             for table in ["items", "aliases", "revisions", "chunks", "numbers", "answers"] {
@@ -81,7 +81,7 @@ extension LedgerTransaction {
             [.digest(code), .id(account), .integer(expires)])
     }
 
-    /// The account, once; nil for a code that is unknown, used or expired.
+    /// Uses up the code and returns its account; nil if the code is unknown, used or expired.
     package func redeem(_ code: Digest, at time: Int64) throws -> Identifier? {
         try execute("DELETE FROM invites WHERE expires < $1", [.integer(time)])
         let found = try row("SELECT account FROM invites WHERE code = $1", [.digest(code)])
@@ -95,8 +95,9 @@ extension LedgerTransaction {
             [.digest(token), .id(device), .integer(expires)])
     }
 
-    /// One token takes the place of another one, which holds a little longer. A device has no third
-    /// one: if two have the old token, the one who renews it last is the device.
+    /// Replaces a token by a new one; the old one stays valid for a short time. All other tokens of
+    /// the device end, so if two processes have the same token, the one that renews it last keeps
+    /// the device.
     package func renew(
         _ old: Digest, as new: Digest, of device: Identifier, expires: Int64, oldExpires: Int64
     ) throws {
@@ -114,7 +115,7 @@ extension LedgerTransaction {
         try execute("DELETE FROM tokens WHERE device = $1", [.id(device)])
     }
 
-    /// Nil for a token that is unknown, revoked or over.
+    /// Returns nil if the token is unknown, revoked or expired.
     package func caller(_ token: Digest, at time: Int64) throws -> Caller? {
         let found = try row(
             """
@@ -150,9 +151,11 @@ extension LedgerTransaction {
         try row("SELECT account FROM devices WHERE id = $1", [.id(device)])?.id(0)
     }
 
-    /// Adds it, or names it anew; a revoked one that has a new code is one again. Its epoch.
+    /// Adds a device, or renames a known one. A revoked device that has used a new code becomes
+    /// valid again. Returns the device's epoch.
     ///
-    /// - Parameter parent: By whose token; nil by a code.
+    /// - Parameter parent: The device whose token was used; nil if the device was enrolled with a
+    ///   code.
     package func enrol(
         _ device: Identifier, account: Identifier, name: String, from parent: Identifier? = nil,
         at time: Int64
@@ -186,16 +189,17 @@ extension LedgerTransaction {
             "UPDATE devices SET seen = $1 WHERE id = $2", [.integer(time), .id(device)])
     }
 
-    /// Those of an older hub begin to end.
+    /// Gives tokens of older hubs, which had no end, an expiry time.
     package func limitTokens(of device: Identifier, to expires: Int64) throws {
         try execute(
             "UPDATE tokens SET expires = $1 WHERE device = $2 AND expires IS NULL",
             [.integer(expires), .id(device)])
     }
 
-    /// Also all devices that came from its token: who has stolen that one may have made some.
+    /// Revokes a device and all devices that were split off from it, because a thief of its token
+    /// may have created them.
     ///
-    /// - Returns: All of them.
+    /// - Returns: All devices that were revoked.
     @discardableResult
     package func revoke(_ device: Identifier, at time: Int64) throws -> [Identifier] {
         var revoked = [device]
@@ -203,7 +207,8 @@ extension LedgerTransaction {
         while next < revoked.count {
             let descendants = try rows(
                 "SELECT device FROM splits WHERE parent = $1", [.id(revoked[next])])
-            // None is its own ancestor: a device that is known cannot be split off.
+            // The loop ends because `splits` has no cycle: a device that exists cannot be split off
+            // again.
             revoked += try descendants.map { try $0.id(0) }
             next += 1
         }

@@ -2,17 +2,18 @@ import HubProtocol
 import Model
 import Reconcile
 
-/// Items and aliases behind a position of the journal, in its order.
+/// One page of the items and aliases that changed after a position of the journal, in the journal's
+/// order.
 package struct ChangesPage: Sendable {
     package var changes: [ItemChange]
-    /// Nil at the end.
+    /// The position from which the next page continues; nil on the last page.
     package var next: UInt64?
 }
 
 extension LedgerTransaction {
-    /// Changes with `after < sequence`: at most `limit`, about as many as fill a page, all
-    /// of a sequence or none, and at least one whole sequence. Items that went to the trash up to
-    /// `gone` are left out.
+    /// Returns the changes with `after < sequence`: at most `limit`, and about as many bytes as a
+    /// page may have. All changes of one sequence number are in the same page, and each page has at
+    /// least one. Items that went to the trash up to `gone` are left out.
     package func changes(
         in volume: Identifier, after: UInt64, limit: Int, withoutTrashUpTo gone: UInt64
     ) throws -> ChangesPage {
@@ -21,7 +22,8 @@ extension LedgerTransaction {
             ?? ChangesPage(changes: [], next: nil)
     }
 
-    /// - Parameter mayBeLarge: Else nil where one operation has changed more than a page may have.
+    /// - Parameter mayBeLarge: If false, the result is nil if a single operation has changed more
+    ///   than fits a page.
     func changes(
         in volume: Identifier, after: UInt64, limit: Int, withoutTrashUpTo gone: UInt64,
         mayBeLarge: Bool
@@ -51,7 +53,7 @@ extension LedgerTransaction {
             changes: try changes(in: volume, after: after, upTo: end, gone: gone), next: end)
     }
 
-    /// In their order, without reading them.
+    /// Returns the sizes of the changes in the journal's order without reading their states.
     private func changedSizes(
         in volume: Identifier, after: UInt64, limit: Int, gone: UInt64
     ) throws -> [(sequence: UInt64, bytes: Int)] {

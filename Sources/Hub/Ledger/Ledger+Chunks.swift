@@ -4,9 +4,9 @@ import Model
 
 package enum ChunkState: Int64, Sendable {
     case there = 0
-    /// Nothing uses it, and the next collection but one removes it, unless it comes again.
+    /// No version uses the chunk. A later collection removes it unless it is uploaded again.
     case condemned = 1
-    /// Its bytes are gone or wrong; it is whole again when it comes again.
+    /// The chunk's bytes are missing or wrong. An upload repairs it.
     case damaged = 2
 }
 
@@ -41,7 +41,8 @@ extension LedgerTransaction {
         ).map(chunk)
     }
 
-    /// Chunks in the order of their ids behind `after`, over all volumes: a page of a scrub.
+    /// Returns a page of chunks of all volumes, ordered by volume and id, for a check of all
+    /// chunks.
     package func chunks(
         after: (volume: Identifier, id: [UInt8]), limit: Int
     ) throws -> [ChunkRow] {
@@ -60,7 +61,7 @@ extension LedgerTransaction {
         ).map(chunk)
     }
 
-    /// Chunks that revisions name and that are damaged.
+    /// Returns damaged chunks that versions need.
     package func wantedChunks(in volume: Identifier, limit: Int) throws -> [Digest] {
         try rows(
             """
@@ -69,7 +70,7 @@ extension LedgerTransaction {
         ).map { try $0.digest(0) }
     }
 
-    /// It is there from now on, whatever was known of it before.
+    /// Records that the chunk is stored at this place, whatever state it had before.
     package func putChunk(
         _ id: Digest, plain: Digest, at place: ChunkLocation, in volume: Identifier,
         time: Int64
@@ -88,7 +89,7 @@ extension LedgerTransaction {
             ])
     }
 
-    /// Unless it lies elsewhere by now.
+    /// Skips chunks that another compaction or upload has moved in the meantime.
     package func moveChunk(
         _ id: Digest, in volume: Identifier, from old: ChunkLocation, to new: ChunkLocation
     ) throws {
@@ -104,7 +105,7 @@ extension LedgerTransaction {
             ])
     }
 
-    /// Unless it came again meanwhile.
+    /// Skips chunks that were uploaded again in the meantime.
     package func setDamaged(_ chunk: ChunkRow) throws {
         try execute(
             """
@@ -116,8 +117,8 @@ extension LedgerTransaction {
             ])
     }
 
-    /// Counts one more use. Its bytes where that is the first one, and else 0; nil when it is not
-    /// there to be used.
+    /// Counts one more use of a stored chunk. Returns its length if this is the first use, and 0
+    /// otherwise; nil if the chunk is not stored.
     package func useChunk(_ id: Digest, in volume: Identifier) throws -> UInt64? {
         let found = try row(
             """
@@ -141,7 +142,7 @@ extension LedgerTransaction {
 
     // MARK: Collection
 
-    /// Removes what was condemned before `time` and is not used; the number of chunks.
+    /// Removes unused chunks that were condemned before `time`. Returns their number.
     package func sweepChunks(condemnedBefore time: Int64, in volume: Identifier) throws -> Int {
         try execute(
             """
@@ -149,7 +150,7 @@ extension LedgerTransaction {
             """, [.id(volume), .integer(time)])
     }
 
-    /// Condemns what came before `time` and is not used; the number of chunks.
+    /// Condemns unused chunks that arrived before `time`. Returns their number.
     package func condemnChunks(
         cameBefore time: Int64, in volume: Identifier, at now: Int64
     ) throws -> Int {
@@ -165,7 +166,7 @@ extension LedgerTransaction {
             "UPDATE volumes SET collection = collection + 1 WHERE id = $1", [.id(volume)])
     }
 
-    /// Bytes of the payloads that lie in each pack, and how many.
+    /// Returns the stored bytes and the number of chunks in each pack.
     package func packUse() throws -> [UInt32: (bytes: UInt64, chunks: Int)] {
         var use: [UInt32: (bytes: UInt64, chunks: Int)] = [:]
         for row in try rows("SELECT pack, sum(stored), count(*) FROM chunks GROUP BY pack", []) {

@@ -10,20 +10,22 @@ extension LedgerTransaction {
         return try found.map { try state($0.bytes(0), id, sequence: $0.count(1)) }
     }
 
-    /// - Parameter sequence: Under which it is filed. What is told again is filed anew, and not
-    ///   written anew.
+    /// - Parameter sequence: The row's sequence number. It replaces the one in the encoded state,
+    ///   because announcing an item again changes only the row.
     func state(_ bytes: [UInt8], _ id: Identifier, sequence: UInt64) throws -> ItemState {
         guard var state = ItemState(encoded: bytes) else {
             throw VolumeError(
                 .damaged,
-                "The hub's row of item \(id) cannot be read: run concord hub check, and restore a "
+                "The ledger's row of item \(id) is damaged: run concord hub check, and restore a "
                     + "backup.")
         }
         state.sequence = sequence
         return state
     }
 
-    /// - Returns: How many there are.
+    /// Announces an item and all alive items below it again under a new sequence number.
+    ///
+    /// - Returns: The number of these items.
     func tellAllAgain(_ id: Identifier, in volume: Identifier, sequence: UInt64) throws -> Int {
         try execute(
             """
@@ -58,13 +60,14 @@ extension LedgerTransaction {
             "SELECT id FROM items WHERE volume = $1 AND parent = $2", [.id(volume), .id(parent)])
     }
 
-    /// Not by `ORDER BY id`: for that SQLite walks the whole volume, in the order of its key.
+    /// Sorts here instead of by `ORDER BY id`, because SQLite would then scan the whole volume in
+    /// the order of its primary key.
     private func sorted(_ query: String, _ arguments: [SQLValue]) throws -> [Identifier] {
         try rows(query, arguments).map { try $0.id(0) }
             .sorted { ($0.high, $0.low) < ($1.high, $1.low) }
     }
 
-    /// - Parameter encoded: The item, where the caller has it already.
+    /// - Parameter encoded: The item's encoding, if the caller has it already.
     package func put(_ item: ItemState, encoded: [UInt8]? = nil, in volume: Identifier) throws {
         try execute(
             """
@@ -99,7 +102,7 @@ extension LedgerTransaction {
             guard let revision = Revision(encoded: try $0.bytes(0)) else {
                 throw VolumeError(
                     .damaged,
-                    "The hub's row of version \(id) cannot be read: run concord hub check, and "
+                    "The ledger's row of version \(id) is damaged: run concord hub check, and "
                         + "restore a backup.")
             }
             return revision
@@ -146,8 +149,8 @@ extension LedgerTransaction {
             "DELETE FROM revisions WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])
     }
 
-    /// A sum that does not fit stays at the largest number: an overflow would refuse everything
-    /// that the account writes from then on.
+    /// Adds to the account's usage, and stops at the largest number: an overflow would make all
+    /// later writes of the account fail.
     package func charge(_ account: Identifier, _ bytes: UInt64) throws {
         let room = UInt64(Int64.max) - min(bytes, UInt64(Int64.max))
         try execute(
@@ -156,8 +159,8 @@ extension LedgerTransaction {
             """, [.count(room), .integer(.max), .count(bytes), .id(account)])
     }
 
-    /// What is kept for the account's versions, counted anew: their chunks, each once in a volume,
-    /// and what they consist of.
+    /// Calculates the bytes that are stored for the account's versions: their chunks, each counted
+    /// once in a volume, and their manifests and lists of chunks.
     package func size(ofAccount account: Identifier) throws -> UInt64 {
         let chunks = try row(
             """
@@ -174,7 +177,7 @@ extension LedgerTransaction {
         return min(UInt64(Int64.max), try (chunks?.count(0) ?? 0) + (lists?.count(0) ?? 0))
     }
 
-    /// Of chunks that came and that no version names yet, or any more.
+    /// Returns the bytes of stored chunks that no version names.
     package func unusedBytes(ofAccount account: Identifier) throws -> UInt64 {
         try row(
             """
@@ -205,7 +208,7 @@ extension LedgerTransaction {
             [.id(volume), .id(revision), .id(device)])
     }
 
-    /// Devices that have it and were not revoked.
+    /// Returns the number of devices that have the version and are not revoked.
     package func holders(of revision: Identifier, in volume: Identifier) throws -> Int {
         let found = try row(
             """

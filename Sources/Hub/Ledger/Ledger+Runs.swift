@@ -1,12 +1,13 @@
 import HubProtocol
 import Model
 
-// A run is the life of one hub process. The ledger notes which run wrote which part of a volume's
-// journal, and a device keeps the run of its cursor. A ledger that was rolled back goes on in
-// another run, so the same position is then one of another history, however far it has grown.
+// A run is the lifetime of one hub process. The ledger records which run wrote which part of a
+// volume's journal, and a device keeps the run of its cursor. After a rollback another run
+// continues the ledger, so a position that the device read before the rollback does not match, even
+// if the journal has grown past it.
 extension LedgerTransaction {
-    /// The run that wrote the journal's entry at this position; nil before the first that was
-    /// noted.
+    /// Returns the run that wrote the journal's entry at this position; nil for entries before the
+    /// first recorded run.
     package func run(at position: UInt64, in volume: Identifier) throws -> Identifier? {
         try row(
             """
@@ -14,7 +15,7 @@ extension LedgerTransaction {
             """, [.id(volume), .count(position)])?.id(0)
     }
 
-    /// Notes that the entries behind `start` are of this run, as far as `head`.
+    /// Records that this run wrote the entries after `start` up to `head`.
     package func note(
         run: Identifier, of volume: Identifier, after start: UInt64, upTo head: UInt64
     ) throws {
@@ -24,9 +25,9 @@ extension LedgerTransaction {
             [.id(volume), .count(start), .id(run)])
     }
 
-    /// Whether a device's position is one of this very journal.
+    /// Returns whether a device's position belongs to the present journal.
     ///
-    /// - Parameter run: Of the position; nil where the device was told none.
+    /// - Parameter run: The run of the position; nil if the hub has told the device none.
     package func has(_ position: UInt64, run: Identifier?, in volume: VolumeRow) throws -> Bool {
         guard position <= volume.head else { return false }
         guard let run else { return true }

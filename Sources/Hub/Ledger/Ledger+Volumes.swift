@@ -38,11 +38,11 @@ extension LedgerTransaction {
         try row("SELECT \(Self.columns) FROM volumes WHERE id = $1", [.id(id)]).map(volume)
     }
 
-    /// Another account's volume is as one that is not there.
+    /// A volume of another account is treated like one that does not exist.
     package func volume(_ id: Identifier, of caller: Caller) throws -> VolumeRow {
         guard let volume = try volume(id), volume.account == caller.account else {
             throw Failure(
-                .notFound, "There is no volume \(id) in this account: ask for the list of them.")
+                .notFound, "There is no volume \(id) in this account: list its volumes first.")
         }
         return volume
     }
@@ -65,7 +65,8 @@ extension LedgerTransaction {
         try execute("UPDATE volumes SET head = $1 WHERE id = $2", [.count(head), .id(volume)])
     }
 
-    /// After this, what devices remember of the volume's journal counts no more.
+    /// Begins a new epoch, so that devices no longer rely on what they know of the volume's
+    /// journal.
     package func renewEpoch(of volume: Identifier) throws -> Identifier {
         let epoch = Identifier.random()
         try execute("UPDATE volumes SET epoch = $1 WHERE id = $2", [.id(epoch), .id(volume)])
@@ -90,9 +91,9 @@ extension LedgerTransaction {
         try execute("DELETE FROM facts WHERE name = $1", [.text(name)])
     }
 
-    // MARK: What a device sent
+    // MARK: The operations that devices have sent
 
-    /// The number of its last operation that is done; 0 for none.
+    /// Returns the number of the device's last completed operation; 0 if there is none.
     package func lastNumber(of device: Identifier, epoch: UInt32, in volume: Identifier) throws
         -> UInt64
     {
@@ -137,7 +138,7 @@ extension LedgerTransaction {
             ])
     }
 
-    /// Forgets the answers to all but the latest `kept`, and to those of other epochs.
+    /// Removes the stored answers to operations up to `number`.
     package func forgetAnswers(
         to device: Identifier, epoch: UInt32, in volume: Identifier, upTo number: UInt64
     ) throws {

@@ -1,36 +1,36 @@
 import Model
 
-/// The relational half of a hub: who there is, which items and revisions, and where chunks lie.
+/// The relational part of a hub: accounts, devices, items, revisions, and the locations of chunks.
 ///
-/// The SQL is written once, for SQLite and for what speaks PostgreSQL's dialect: `$1` for the first
-/// argument, tables of integers, texts and bytes, `ON CONFLICT`, no triggers, no rowid, no
-/// functions beyond `count`, `sum`, `max`, `min`, `length` and `coalesce`. `LedgerContract` in the
-/// tests says what must hold of one.
+/// The SQL is written once for SQLite and for databases with PostgreSQL's dialect: `$1` is the
+/// first argument; columns are integers, texts and bytes; `ON CONFLICT` is used; there are no
+/// triggers, no rowid, and no functions except `count`, `sum`, `max`, `min`, `length` and
+/// `coalesce`. `LedgerContract` in the tests defines what each implementation must do.
 package protocol Ledger: Sendable {
     /// Runs `body` on one consistent snapshot.
     ///
-    /// - Throws: What `body` threw; `VolumeError` (`.full`, `.busy`, `.damaged`, `.system`).
+    /// - Throws: What `body` throws; `VolumeError` (`.full`, `.busy`, `.damaged`, `.system`).
     func read<Result: Sendable>(
         _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
     ) async throws -> Result
 
-    /// Runs `body` in a transaction, alone among those that write: it outlives a loss of power when
-    /// this returns, and nothing of it is there when `body` throws.
+    /// Runs `body` in a write transaction that excludes all others. When this returns, the
+    /// transaction survives a loss of power; if `body` throws, it is rolled back.
     func write<Result: Sendable>(
         _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
     ) async throws -> Result
 
-    /// Grows with every transaction of another process.
+    /// Returns a number that changes with each transaction of another process.
     func foreignChanges() async throws -> Int64
 
     func close() throws
 }
 
-/// Inside `Ledger.read` and `.write`, on the thread that runs them.
+/// Executes SQL within `Ledger.read` and `Ledger.write`, on the thread that runs their body.
 package protocol LedgerTransaction {
     func rows(_ sql: String, _ arguments: [SQLValue]) throws -> [LedgerRow]
 
-    /// The number of rows that were changed.
+    /// Returns the number of changed rows.
     @discardableResult
     func execute(_ sql: String, _ arguments: [SQLValue]) throws -> Int
 }
@@ -40,7 +40,7 @@ extension LedgerTransaction {
         try rows(sql, arguments).first
     }
 
-    /// Takes back what `body` did when it throws, and nothing else.
+    /// Runs `body` in a savepoint, and rolls back only its changes if it throws.
     package func nested<Result>(_ body: () throws -> Result) throws -> Result {
         try execute("SAVEPOINT nested", [])
         do {
@@ -48,7 +48,8 @@ extension LedgerTransaction {
             try execute("RELEASE SAVEPOINT nested", [])
             return result
         } catch {
-            // A full disk has rolled back all of it already; then there is no such savepoint.
+            // After an error such as a full disk, SQLite may have rolled back the whole
+            // transaction, and the savepoint no longer exists.
             _ = try? execute("ROLLBACK TO SAVEPOINT nested", [])
             _ = try? execute("RELEASE SAVEPOINT nested", [])
             throw error
@@ -109,7 +110,7 @@ package struct LedgerRow: Hashable, Sendable {
     private func fault(_ column: Int) -> VolumeError {
         VolumeError(
             .damaged,
-            "A row of the hub's ledger has something else in column \(column) than was written: "
+            "A row of the hub's ledger has a wrong type in column \(column): "
                 + "run concord hub check, and restore a backup.")
     }
 }

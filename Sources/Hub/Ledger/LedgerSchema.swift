@@ -1,17 +1,17 @@
-/// The tables, step by step; a step is never changed once it was released.
+/// The steps that create and migrate the tables. A released step must never change.
 enum LedgerSchema {
     /// "Hub1".
     static let applicationID: Int32 = 0x4875_6231
 
     static let steps = [
         """
-        -- Settings of the hub; single words.
+        -- Named numbers that the hub keeps about itself.
         CREATE TABLE facts (name TEXT PRIMARY KEY, value BIGINT NOT NULL);
 
         CREATE TABLE accounts (
             id BYTEA PRIMARY KEY,
             name TEXT NOT NULL UNIQUE,
-            -- Logical bytes; null: without limit.
+            -- Bytes; null means that there is no limit.
             quota BIGINT,
             used BIGINT NOT NULL,
             created BIGINT NOT NULL
@@ -47,13 +47,13 @@ enum LedgerSchema {
             chunk_key BYTEA NOT NULL,
             name_key BYTEA NOT NULL,
             head BIGINT NOT NULL,
-            -- Counts collections that condemned or removed chunks of it.
+            -- The number of collections that condemned or removed its chunks.
             collection BIGINT NOT NULL,
             created BIGINT NOT NULL
         );
         CREATE UNIQUE INDEX volumes_name ON volumes (account, name);
 
-        -- `state` is ItemState.encoded; the columns repeat what is searched for.
+        -- `state` is ItemState.encoded; other columns repeat the fields that queries need.
         CREATE TABLE items (
             volume BYTEA NOT NULL,
             id BYTEA NOT NULL,
@@ -87,7 +87,7 @@ enum LedgerSchema {
             -- Revision.encoded.
             state BYTEA NOT NULL,
             manifest BYTEA NOT NULL,
-            -- 32 bytes each.
+            -- Ids of 32 bytes each.
             chunks BYTEA NOT NULL,
             PRIMARY KEY (volume, id)
         );
@@ -102,18 +102,18 @@ enum LedgerSchema {
             place BIGINT NOT NULL,
             stored BIGINT NOT NULL,
             length BIGINT NOT NULL,
-            -- 0 there, 1 condemned by a collection, 2 damaged or lost.
+            -- 0 stored, 1 condemned by a collection, 2 damaged or lost.
             state BIGINT NOT NULL,
-            -- How many revisions name it.
+            -- The number of revisions that name it.
             uses BIGINT NOT NULL,
-            -- When it came, or was condemned.
+            -- When it was uploaded or condemned.
             since BIGINT NOT NULL,
             PRIMARY KEY (volume, id)
         );
         CREATE INDEX chunks_pack ON chunks (pack);
         CREATE INDEX chunks_state ON chunks (state, uses, since);
 
-        -- The last operation of a device that is done.
+        -- The last completed operation of a device.
         CREATE TABLE numbers (
             volume BYTEA NOT NULL,
             device BYTEA NOT NULL,
@@ -122,13 +122,13 @@ enum LedgerSchema {
             PRIMARY KEY (volume, device, epoch)
         );
 
-        -- What was answered, for the latest of them.
+        -- The answers to the latest operations.
         CREATE TABLE answers (
             volume BYTEA NOT NULL,
             device BYTEA NOT NULL,
             epoch BIGINT NOT NULL,
             number BIGINT NOT NULL,
-            -- SHA-256 of the operation: another one with its number is a copied device's.
+            -- SHA-256 of the operation, by which a copied device is recognized.
             fingerprint BYTEA NOT NULL,
             -- OperationResult in JSON.
             result BYTEA NOT NULL,
@@ -143,24 +143,24 @@ enum LedgerSchema {
             PRIMARY KEY (volume, revision, device)
         );
 
-        -- What another process asked the running hub to do.
+        -- Requests of other processes to the running hub.
         CREATE TABLE errands (
             id BYTEA PRIMARY KEY,
             kind TEXT NOT NULL,
             argument BIGINT NOT NULL,
             asked BIGINT NOT NULL,
-            -- A sentence; null while it is not done.
+            -- A sentence; null until the request is done.
             result TEXT
         )
         """,
         """
-        -- All that a look for a name needs: else SQLite, which knows no numbers of rows, walks the
-        -- whole volume by its primary key.
+        -- This index covers the lookup of a name. Without it SQLite, which has no statistics,
+        -- scans the whole volume by its primary key.
         DROP INDEX items_parent;
         CREATE INDEX items_parent ON items (volume, parent, name_key, alive)
         """,
         """
-        -- Which run of the hub wrote the journal behind `start`, up to the next run.
+        -- Which run of the hub wrote the journal after `start`, up to the next run.
         CREATE TABLE runs (
             volume BYTEA NOT NULL,
             start BIGINT NOT NULL,
@@ -169,17 +169,17 @@ enum LedgerSchema {
         )
         """,
         """
-        -- By whose token a device was enrolled that had no code of its own.
+        -- Devices that were enrolled by another device's token, without a code.
         CREATE TABLE splits (device BYTEA PRIMARY KEY, parent BYTEA NOT NULL);
         CREATE INDEX splits_parent ON splits (parent)
         """,
         """
-        -- Null for one that an older hub gave, until it is seen.
+        -- Null for a token of an older hub until it is used again.
         ALTER TABLE tokens ADD COLUMN expires BIGINT
         """,
     ]
 
-    /// In SQLite's words: strict tables, which lie in the order of their keys.
+    /// Converts a step to SQLite's dialect: strict tables that are clustered by their primary key.
     static func sqlite(_ step: String) -> String {
         step.replacing("BYTEA", with: "BLOB").replacing("BIGINT", with: "INTEGER")
             .replacing("\n)", with: "\n) STRICT, WITHOUT ROWID")

@@ -2,20 +2,21 @@ import HubProtocol
 import Model
 import Reconcile
 
-/// The items of a volume within one transaction, as the decision wants them. It remembers what it
-/// read and wrote: one after a transaction, or after a part of one was taken back, is of no use.
+/// The items of a volume within one transaction, as `Reconcile`'s decision needs them. It caches
+/// what it read and wrote, so it must not be used after the transaction, or after a part of the
+/// transaction was rolled back.
 struct LedgerTable: ItemTable {
     let transaction: any LedgerTransaction
     let volume: Identifier
-    /// Of the operation that is being applied.
+    /// The sequence number of the operation that is being applied.
     var sequence: UInt64 = 0
-    /// What the operation's revision consists of.
+    /// The contents of the operation's revision.
     var content: RevisionContent?
     let time: Int64
-    /// The operation brings something that is kept with an item: more than `HubLimits.stateBytes`
-    /// of it are not taken.
+    /// Whether the operation may make an item's state larger. Then a state of more than
+    /// `HubLimits.stateBytes` is refused.
     var isBounded = false
-    /// About how much was done: what may become much is counted, and a row that is written as ten.
+    /// An estimate of the work that was done, where a written row counts as ten units.
     private(set) var work = 0
     private(set) var recorded: [Revision] = []
     private var items: [Identifier: ItemState?] = [:]
@@ -26,7 +27,7 @@ struct LedgerTable: ItemTable {
         self.time = time
     }
 
-    /// Another one, after a part of the transaction was taken back.
+    /// Creates a table without cached items, after a part of the transaction was rolled back.
     init(_ other: LedgerTable) {
         self.init(other.transaction, volume: other.volume, time: other.time)
         work = other.work
@@ -70,7 +71,8 @@ struct LedgerTable: ItemTable {
         items[item.id] = .some(item)
     }
 
-    /// By the ledger itself: there may be many, and nothing else about them changes.
+    /// The ledger updates all rows in one statement, because there may be many and only their
+    /// sequence numbers change.
     mutating func tellAllAgain(_ item: ItemState, _ sequence: UInt64) throws {
         guard try self.item(item.id)?.life.isAlive == true else { return }
         work += 2 * (try transaction.tellAllAgain(item.id, in: volume, sequence: sequence))
@@ -90,11 +92,11 @@ struct LedgerTable: ItemTable {
     }
 }
 
-/// What an operation brings is too much for one item.
+/// The operation would make the item's state larger than `HubLimits.stateBytes`.
 struct OversizedItem: Error {}
 
 extension ItemState {
-    /// Every volume has it, and no operation changes it.
+    /// The root exists in each volume, and no operation changes it.
     fileprivate static var root: ItemState {
         let nobody = OperationID.unknown
         let placement = Placement(

@@ -1,21 +1,21 @@
 import GRDB
 import Model
 
-/// A ledger in one SQLite file. Several processes may have it open.
+/// A ledger in one SQLite file, which several processes may open at the same time.
 package final class SQLiteLedger: Ledger {
     package let path: String
     private let pool: DatabasePool
 
-    /// Opens the ledger, and makes it where there is none and `mayCreate`.
+    /// Opens the ledger, or creates it if it does not exist and `mayCreate` is true.
     ///
-    /// - Throws: `.notFound`, `.damaged` (no ledger), `.newer`, `.full`, `.denied`.
+    /// - Throws: `.notFound`, `.damaged` (the file is not a ledger), `.newer`, `.full`, `.denied`.
     package init(path: String, mayCreate: Bool) throws(VolumeError) {
         self.path = path
         do {
             pool = try DatabasePool(path: path, configuration: Self.configuration)
             try pool.writeWithoutTransaction { database in
-                // Not in `prepareDatabase`: the pool sets NORMAL on its writer after that, with
-                // which a loss of power may undo transactions that were answered.
+                // This must not be in `prepareDatabase`: the pool sets NORMAL on its writer
+                // afterwards, and then a loss of power may undo transactions that were answered.
                 try database.execute(sql: "PRAGMA synchronous = FULL")
                 try Self.migrate(database, path: path, mayCreate: mayCreate)
             }
@@ -48,14 +48,14 @@ package final class SQLiteLedger: Ledger {
             let version = try Int.fetchOne(database, sql: "PRAGMA user_version") ?? 0
             let tables = try Int.fetchOne(database, sql: "SELECT count(*) FROM sqlite_schema") ?? 0
             guard tables == 0 || application == LedgerSchema.applicationID else {
-                throw VolumeError(.damaged, "\(path) is a database of another program.")
+                throw VolumeError(.damaged, "\(path) belongs to another program.")
             }
             guard tables > 0 || mayCreate else {
                 throw VolumeError(.notFound, "There is no hub's ledger at \(path).")
             }
             guard version <= LedgerSchema.steps.count else {
                 throw VolumeError(
-                    .newer, "\(path) was written by a newer build: start that one.")
+                    .newer, "\(path) was written by a newer version of concord: use that version.")
             }
             for step in LedgerSchema.steps[version...] {
                 try database.execute(sql: LedgerSchema.sqlite(step))
@@ -85,7 +85,8 @@ package final class SQLiteLedger: Ledger {
         _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
     ) async throws -> Result {
         do {
-            // Immediate: one that reads first could not become a writer after another process.
+            // The transaction is immediate, because SQLite cannot upgrade a read transaction to a
+            // write transaction after another process has written.
             return try await pool.writeWithoutTransaction { database in
                 var result: Result?
                 try database.inTransaction(.immediate) {
@@ -109,7 +110,7 @@ package final class SQLiteLedger: Ledger {
         }
     }
 
-    /// Writes a consistent copy, which is one file, while others work.
+    /// Writes a consistent copy as a single file, while other transactions continue.
     package func copy(to path: String) throws(VolumeError) {
         do {
             try pool.writeWithoutTransaction {
@@ -120,7 +121,7 @@ package final class SQLiteLedger: Ledger {
         }
     }
 
-    /// SQLite's own look at every page; sentences.
+    /// Runs SQLite's integrity check on all pages. Returns one sentence for each fault.
     package func integrityFaults() throws(VolumeError) -> [String] {
         do {
             let lines = try pool.read { try String.fetchAll($0, sql: "PRAGMA integrity_check") }
@@ -131,8 +132,8 @@ package final class SQLiteLedger: Ledger {
     }
 
     package func close() throws {
-        // The log stays as a file; empty, it cannot be taken for that of an older ledger which
-        // somebody puts back.
+        // The write-ahead log stays as a file. It is truncated so that SQLite cannot take it for
+        // the log of an older ledger that somebody puts in this place.
         _ = try? pool.writeWithoutTransaction { try $0.checkpoint(.truncate) }
         try pool.close()
     }
@@ -157,7 +158,8 @@ private struct SQLiteTransaction: LedgerTransaction {
         return database.changesCount
     }
 
-    /// `$2` is a name to SQLite, numbered where it stands first; `?2` is the second argument.
+    /// SQLite treats `$2` as a name and numbers it by its first occurrence; `?2` is the second
+    /// argument.
     private func statement(_ sql: String) throws -> Statement {
         let numbered = sql.utf8.map { $0 == UInt8(ascii: "$") ? UInt8(ascii: "?") : $0 }
         return try database.cachedStatement(sql: String(decoding: numbered, as: UTF8.self))
@@ -190,12 +192,12 @@ extension SQLValue {
 }
 
 extension VolumeError {
-    /// From what GRDB threw, or as it is.
+    /// Converts an error of GRDB; other errors stay as they are.
     init(_ error: any Error, ledger path: String) {
         guard let error = error as? DatabaseError else {
             self =
                 error as? VolumeError
-                ?? VolumeError(.system, "Work on the ledger \(path) was given up: \(error).")
+                ?? VolumeError(.system, "The ledger \(path) cannot be used: \(error).")
             return
         }
         let detail = error.message ?? "no reason given"
@@ -203,12 +205,12 @@ extension VolumeError {
         case .SQLITE_FULL:
             self.init(.full, "The disk of the ledger \(path) is full: make room, and try again.")
         case .SQLITE_BUSY, .SQLITE_LOCKED:
-            self.init(.busy, "Another process works on the ledger \(path): try again.")
+            self.init(.busy, "Another process is using the ledger \(path): try again.")
         case .SQLITE_CORRUPT, .SQLITE_NOTADB:
             self.init(
                 .damaged, "The ledger \(path) is damaged (\(detail)): restore a backup.")
         case .SQLITE_PERM, .SQLITE_AUTH, .SQLITE_READONLY:
-            self.init(.denied, "The ledger \(path) may not be written by this user.")
+            self.init(.denied, "The ledger \(path) cannot be written: this user has no permission.")
         case .SQLITE_CANTOPEN:
             self.init(.notFound, "The ledger \(path) cannot be opened: check the directory.")
         case .SQLITE_IOERR where isOutOfSpace(path):

@@ -1,7 +1,8 @@
 import Foundation
 import Glibc
 
-/// Out of space hides behind an I/O error where SQLite grows its shared memory or syncs.
+/// SQLite reports a full disk as an I/O error when it extends its shared memory or syncs, so this
+/// function looks at the free space.
 func isOutOfSpace(_ path: String) -> Bool {
     var status = statvfs()
     guard statvfs(path, &status) == 0 else { return false }

@@ -19,12 +19,13 @@ extension Call {
         try checkType(ContentType.binary)
         let bytes = try await body(limit: HubLimits.ids * PackedIDs.idBytes)
         guard let packed = PackedIDs(bytes: bytes) else {
-            throw Failure(.malformed, "The body is not a row of ids of 32 bytes.")
+            throw Failure(.malformed, "The body must consist of ids of 32 bytes.")
         }
         return packed.ids
     }
 
-    /// Chunks are kept as they come: what came whole stays when the line is cut.
+    /// Stores chunks while the body arrives: chunks that arrived completely are kept if the
+    /// connection breaks.
     func chunks(_ volume: VolumeRow) async throws -> Response {
         try checkType(ContentType.binary)
         let limit =
@@ -51,14 +52,15 @@ extension Call {
         hub.metrics.bytesIn.add(count)
         try await upload.flush()
         guard reader.isEmpty else {
-            throw Failure(.malformed, "The last chunk is cut off; those before it were kept.")
+            throw Failure(.malformed, "The last chunk is incomplete; the others were stored.")
         }
         return Call.json(upload.answer)
     }
 
     func read(_ volume: Identifier) async throws -> Response {
         let (ids, hub) = (try await packedIDs(), self.hub)
-        // A fault of the hub's is an answer without bytes as long as no answer has begun.
+        // The first chunk is read before the answer begins, because a failure of the hub can be
+        // answered with an error status only until then.
         let rows = try await hub.rows(of: ids.prefix(Call.together), in: volume)
         let first = try await ids.first.asyncMap {
             try await hub.frame(of: $0, rows[0], in: volume)
@@ -82,14 +84,14 @@ extension Call {
             })
     }
 
-    /// Rows, and manifests, which are read in one transaction.
+    /// The number of rows, or of manifests, that one transaction reads.
     private static let together = 16
-    /// Bytes of manifests that are read together, and one more manifest.
+    /// The bytes of manifests that are read in one step; the last manifest may exceed them.
     private static let manifestsHeld = 1 << 20
-    /// Bytes that go out together.
+    /// The number of bytes that are sent together.
     private static let piece = 1 << 16
 
-    /// All that is held, when it is enough to go out.
+    /// Takes all held bytes if there are enough of them to be sent; nil otherwise.
     private func taken(_ held: inout [UInt8], above limit: Int) -> ByteBuffer? {
         guard held.count > limit else { return nil }
         defer { held = [] }
@@ -139,14 +141,15 @@ extension Call {
     func id(_ header: HTTPField.Name) throws -> Identifier? {
         guard let text = request.headers[header] else { return nil }
         guard text.utf8.count == 32, let id = Identifier(text) else {
-            throw Failure(.malformed, "\(header) is an id of 32 hexadecimal digits.")
+            throw Failure(.malformed, "\(header) must be an id of 32 hexadecimal digits.")
         }
         return id
     }
 
     // MARK: Feed
 
-    /// Hints that come closer than this become one: the first of them goes at once.
+    /// The minimum time between two hints of a feed: hints that arrive in between are merged. The
+    /// first one is sent at once.
     private static let pause = Duration.milliseconds(10)
 
     func feed(_ volume: VolumeRow, _ caller: Caller, token: String) async throws -> Response {
@@ -161,7 +164,8 @@ extension Call {
                 .epoch: volume.epoch.description,
             ],
             body: ResponseBody { writer in
-                // Opened before the head is read again: what is committed in between is told.
+                // The feed is opened before the head is read again, so that no commit in between is
+                // missed.
                 let line = hub.feeds.open(
                     id, caller: caller, token: hash, epoch: volume.epoch, process: process)
                 defer { hub.feeds.close(line) }
@@ -198,7 +202,7 @@ extension HTTPField.Name {
     fileprivate static let collection = HTTPField.Name(HubHeader.collection)!
 }
 
-/// What stands behind the question mark.
+/// The query parameters of a path.
 private struct Query {
     private let values: [Substring: Substring]
 
@@ -208,16 +212,16 @@ private struct Query {
         for pair in query.split(separator: "&") {
             let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
             guard values.updateValue(parts.count == 2 ? parts[1] : "", forKey: parts[0]) == nil
-            else { throw Failure(.malformed, "\(parts[0]) is given twice.") }
+            else { throw Failure(.malformed, "\(parts[0]) occurs twice.") }
         }
         self.values = values
     }
 
-    /// 0 to 2^63 - 1.
+    /// Returns a number from 0 to 2^63 - 1; nil if the parameter is missing.
     func count(_ name: Substring) throws -> UInt64? {
         guard let text = values[name] else { return nil }
         guard text.utf8.allSatisfy({ (48...57).contains($0) }), let value = Int64(text) else {
-            throw Failure(.malformed, "\(name) is a number from 0 to 2^63 - 1.")
+            throw Failure(.malformed, "\(name) must be a number from 0 to 2^63 - 1.")
         }
         return UInt64(value)
     }

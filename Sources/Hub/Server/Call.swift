@@ -5,20 +5,20 @@ import Hummingbird
 import Model
 import NIOCore
 
-/// One request being answered.
+/// One request, and how it is answered.
 struct Call {
     let hub: Hub
     let request: Request
-    /// The address of the caller; behind a proxy, the one that the proxy names.
+    /// The client's IP address; behind a local proxy, the address that the proxy names.
     let address: String
-    /// Whether it was sent from this machine, and not forwarded by a proxy.
+    /// Whether the request came from this machine and was not forwarded by a proxy.
     let isLocal: Bool
     let held: HeldBody
 
     func answer(_ route: Route) async throws -> Response {
         guard route.methods.contains(request.method) else {
             let allowed = route.methods.map(\.rawValue).joined(separator: ", ")
-            throw Failure(.method, "\(request.method) does not go here: \(allowed).")
+            throw Failure(.method, "\(request.method) is not allowed here, only: \(allowed).")
         }
         switch route {
         case .health: return try await health()
@@ -75,7 +75,8 @@ struct Call {
     private func answer(
         _ call: VolumeCall, _ volume: Identifier, _ caller: Caller, token: String
     ) async throws -> Response {
-        // Before a body is read: it may be one of somebody who has no business here.
+        // The caller's access is checked before a body is read, so that others cannot make the hub
+        // read it.
         let row = try await hub.volume(volume, for: caller)
         switch call {
         case .have: return try await have(volume, caller)
@@ -109,7 +110,7 @@ struct Call {
     // MARK: The hub itself
 
     private func health() async throws -> Response {
-        // A ledger that does not answer is not healthy.
+        // The hub is healthy only if its ledger answers.
         _ = try await hub.ledger.read { try $0.fact("health") }
         return Call.json(["status": "ok"])
     }
@@ -124,17 +125,17 @@ struct Call {
         }
         let bytes = try await hub.blobs.packs().values.reduce(0, +)
         let text = hub.metrics.text(gauges: [
-            ("volumes", "Volumes.", Int(volumes)),
+            ("volumes", "Volumes of all accounts.", Int(volumes)),
             ("devices", "Devices that may sign in.", Int(devices)),
-            ("feeds", "Devices that listen now.", hub.feeds.count),
-            ("blob_bytes", "Bytes of the packs of chunks.", Int(bytes)),
+            ("feeds", "Devices with an open feed.", hub.feeds.count),
+            ("blob_bytes", "Bytes of all packs.", Int(bytes)),
         ])
         return Call.response(Array(text.utf8), type: "text/plain; version=0.0.4; charset=utf-8")
     }
 
     // MARK: Bodies
 
-    /// A JSON body.
+    /// Reads and decodes a JSON body.
     ///
     /// - Throws: `.contentType`, `.tooLarge`, `.malformed`.
     func decoded<Body: Decodable>(limit: Int = HubLimits.bodyBytes) async throws -> Body {
@@ -143,11 +144,12 @@ struct Call {
         guard bytes.count > Call.shortBytes, let account = held.account else {
             return try Call.decoded(bytes)
         }
-        // The decoder has much more in memory than it is given.
+        // Decoding needs much more memory than the body has, so an account may decode only one
+        // large body at a time.
         return try await hub.hardWork.alone(account) { try Call.decoded(bytes) }
     }
 
-    /// Bodies of at most so many bytes are understood whoever else is busy.
+    /// Bodies up to this length are decoded at once, without waiting for others of the account.
     private static let shortBytes = 64 << 10
 
     private static func decoded<Body: Decodable>(_ bytes: [UInt8]) throws -> Body {
@@ -158,7 +160,7 @@ struct Call {
         do {
             return try JSONDecoder().decode(Body.self, from: Data(bytes))
         } catch let error as DecodingError {
-            throw Failure(.malformed, "The body is not what is asked for: \(error.sentence).")
+            throw Failure(.malformed, "The body does not match the description: \(error.sentence).")
         }
     }
 
@@ -166,16 +168,16 @@ struct Call {
         let given = request.headers[.contentType] ?? ""
         let word = given.prefix { $0 != ";" }.trimmingCharacters(in: .whitespaces)
         guard word.lowercased() == type else {
-            throw Failure(.contentType, "The body has to be \(type).")
+            throw Failure(.contentType, "The content type must be \(type).")
         }
     }
 
-    /// The whole body. Hummingbird does not count what is streamed: we do.
+    /// Reads the whole body. Hummingbird does not limit streamed bodies, so this function does.
     func body(limit: Int) async throws -> [UInt8] {
         try checkLength(limit)
         var bytes: [UInt8] = []
-        // What is reserved takes no memory before it is written; an array that grows has up to
-        // twice its bytes.
+        // Reserved memory costs nothing until it is written, and an array that grows without it has
+        // up to twice its bytes.
         let length = request.headers[.contentLength].flatMap { Int($0) }
         if let length, length > 0 { bytes.reserveCapacity(length) }
         try await parts { part in
@@ -187,20 +189,21 @@ struct Call {
         return bytes
     }
 
-    /// Takes the body as it comes. One that breaks off is its sender's fault and not ours.
+    /// Passes the body's parts to `take` as they arrive. A body that ends too early is the client's
+    /// fault, so it is answered as malformed.
     func parts(_ take: (ByteBuffer) async throws -> Void) async throws {
         var parts = request.body.makeAsyncIterator()
         while true {
             let part: ByteBuffer?
             do { part = try await parts.next() } catch let error as CancellationError {
                 throw error
-            } catch { throw Failure(.malformed, "The body broke off: \(error).") }
+            } catch { throw Failure(.malformed, "The body ended too early: \(error).") }
             guard let part else { return }
             try await take(part)
         }
     }
 
-    /// What it says it has, before any of it is read.
+    /// Checks the body's announced length before any of it is read.
     func checkLength(_ limit: Int) throws {
         if let said = request.headers[.contentLength], let length = Int(said), length > limit {
             throw Call.tooLarge(limit)
@@ -211,7 +214,7 @@ struct Call {
         Failure(.tooLarge, "The body has more than \(limit) bytes: send less at once.")
     }
 
-    /// Nothing is asked for, and nothing much may come.
+    /// Reads the body of a request that needs none.
     private func empty() async throws { _ = try await body(limit: 1024) }
 
     // MARK: Answers
@@ -219,7 +222,7 @@ struct Call {
     static func json(_ value: some Encodable, status: HTTPResponse.Status = .ok) -> Response {
         let encoder = JSONEncoder()
         encoder.outputFormatting = .withoutEscapingSlashes
-        // What we encode are words, numbers and texts: it cannot fail.
+        // Encoding cannot fail, because these types have only numbers, strings and enumerations.
         let data = (try? encoder.encode(value)) ?? Data()
         return response([UInt8](data), type: ContentType.json, status: status)
     }
@@ -235,7 +238,7 @@ struct Call {
 }
 
 extension DecodingError {
-    /// Where and what, without what was sent.
+    /// Says where the body is wrong and why, without quoting it.
     fileprivate var sentence: String {
         let (context, what): (Context, String) =
             switch self {

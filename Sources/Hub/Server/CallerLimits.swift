@@ -1,24 +1,27 @@
 import Synchronization
 
-/// What callers may have of the hub before it knows who they are, and all of one account together.
+/// Limits for clients before the hub knows who they are, and for all requests of one account
+/// together.
 package struct CallerLimits: Sendable {
-    /// Open connections, in all and from one address. A proxy's are all from one.
+    /// Open connections: all, and from one address. All clients of a proxy have the proxy's
+    /// address.
     package var connections = 2048
     package var connectionsPerAddress = 512
-    /// Until a connection has brought a request's head, and a request without a token its body.
+    /// The time until a connection has sent a request's head, and until a request without a token
+    /// has sent its body.
     package var strangerSeconds: Int64 = 10
-    /// Until a request with a token is whole.
+    /// The time until a request with a token has arrived completely.
     package var requestSeconds: Int64 = 900
-    /// Between two requests.
+    /// The time between two requests of a connection.
     package var idleSeconds: Int64 = 120
-    /// Bodies that are held in memory, of one account and of all.
+    /// The bytes of bodies that are held in memory: for one account, and for all.
     package var bodyBytesPerAccount = 32 << 20
     package var bodyBytes = 256 << 20
 
     package init() {}
 }
 
-/// Counts what several share, by who has it; never more than is allowed.
+/// A shared amount with a limit for all owners together and a limit for each owner.
 final class Shares<Owner: Hashable & Sendable>: Sendable {
     private let all: Int
     private let each: Int
@@ -29,7 +32,7 @@ final class Shares<Owner: Hashable & Sendable>: Sendable {
         self.each = each
     }
 
-    /// False when that is more than is left.
+    /// Returns false, and takes nothing, if the amount exceeds what is left.
     func take(_ amount: Int, for owner: Owner) -> Bool {
         taken.withLock { taken in
             let own = taken.each[owner] ?? 0

@@ -2,28 +2,29 @@ import HubProtocol
 import Model
 import Synchronization
 
-/// The body of one call, as long as the call holds it.
+/// Accounts for the memory that one request's body takes, for the lifetime of this object.
 final class HeldBody: Sendable {
     private let shares: Shares<Identifier>
     private let state = Mutex<(account: Identifier?, bytes: Int)>((nil, 0))
 
     init(_ shares: Shares<Identifier>) { self.shares = shares }
 
-    /// Before any of the body is taken. Of somebody unknown there is little.
+    /// Sets the account before any of the body is read. Bodies without an account are short and not
+    /// counted.
     func belong(to account: Identifier) { state.withLock { $0.account = account } }
 
-    /// Nil of somebody unknown.
+    /// Nil for a request without a token.
     var account: Identifier? { state.withLock { $0.account } }
 
-    /// Says how much of it is in memory from now on.
+    /// Sets how many bytes of the body are in memory from now on.
     ///
-    /// - Throws: `.busy` when the account has too much at the hub at once.
+    /// - Throws: `.busy` if all bodies of the account, or of the hub, take too much memory.
     func hold(_ bytes: Int) throws(Failure) {
         if isHeld(bytes) { return }
-        throw Failure(.busy, "The hub has too much to take at once: try again in a moment.")
+        throw Failure(.busy, "The hub is receiving too much at once: try again in a moment.")
     }
 
-    /// As `hold`; false, and nothing has changed, where that throws.
+    /// Does the same as `hold`, but returns false and changes nothing where that throws.
     func isHeld(_ bytes: Int) -> Bool {
         state.withLock { state in
             guard let account = state.account else { return true }

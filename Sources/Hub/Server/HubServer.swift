@@ -10,12 +10,12 @@ import NIOSSL
 import ServiceLifecycle
 import UnixSignals
 
-/// Where a hub listens, and with what certificate.
+/// The address on which a hub listens, and its certificate.
 package struct Listening: Sendable {
     package var host: String
-    /// 0 for any.
+    /// The port; 0 lets the system choose one.
     package var port: Int
-    /// PEM files.
+    /// Paths of PEM files.
     package var certificate: String?
     package var key: String?
 
@@ -28,11 +28,11 @@ package struct Listening: Sendable {
 
     package var scheme: String { certificate == nil ? "http" : "https" }
 
-    /// Whether all that devices send could be read on the way.
+    /// Whether traffic leaves the machine unencrypted.
     package var isInClear: Bool { certificate == nil && !Loopback.contains(host) }
 }
 
-/// A hub behind HTTP.
+/// Serves a hub over HTTP or HTTPS.
 package struct HubServer: Sendable {
     let hub: Hub
     let listening: Listening
@@ -42,12 +42,11 @@ package struct HubServer: Sendable {
         self.listening = listening
     }
 
-    /// Serves until the task is cancelled, or one of `signals` comes; requests that have begun are
-    /// finished first. The hub is closed afterwards.
+    /// Serves until the task is cancelled or one of `signals` arrives, finishes the requests that
+    /// have begun, and then closes the hub.
     ///
-    /// - Parameter ready: Hears the port.
-    /// - Throws: `VolumeError` for an address that cannot be had or a certificate that cannot be
-    ///   used.
+    /// - Parameter ready: Is called with the port when the server listens.
+    /// - Throws: `VolumeError` if the address or the certificate cannot be used.
     package func run(
         stoppingAt signals: [UnixSignal] = [.sigterm, .sigint],
         ready: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
@@ -77,7 +76,7 @@ package struct HubServer: Sendable {
                 "The hub cannot listen on \(listening.host):\(listening.port): \(error). Choose "
                     + "another address with --listen.")
         }
-        // A task of its own: in one that was cancelled the ledger does nothing more.
+        // The hub is closed in a new task, because the ledger refuses to work in a cancelled task.
         try await Task { try await hub.close() }.value
     }
 
@@ -85,7 +84,8 @@ package struct HubServer: Sendable {
         let limits = hub.limits
         let connections = Shares<String>(
             all: limits.connections, each: limits.connectionsPerAddress)
-        // Counts while a request is read and between two, not while one is answered: feeds stay.
+        // The idle timeout applies while a request is read and between two requests, but not while
+        // one is answered, so that feeds stay open.
         let plain = HTTPServerBuilder.http1(
             configuration: .init(
                 additionalChannelHandlers: [RequestWatch(limits, connections)],
@@ -105,7 +105,7 @@ package struct HubServer: Sendable {
                 certificateChain: chain.map { .certificate($0) },
                 privateKey: .privateKey(try NIOSSLPrivateKey(file: key, format: .pem)))
             configuration.minimumTLSVersion = .tlsv12
-            // Of 1.2 what keeps its secrets after the key is known; 1.3 has nothing else.
+            // Only TLS 1.2 ciphers with forward secrecy; all TLS 1.3 ciphers have it.
             configuration.cipherSuiteValues = [
                 .TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, .TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
                 .TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384, .TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384,

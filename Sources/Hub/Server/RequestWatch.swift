@@ -4,9 +4,9 @@ import Model
 import NIOCore
 import NIOHTTPTypes
 
-/// Watches one connection: closes it when there are too many already, and when a request takes too
-/// long to come. Else whoever sends a byte now and then would keep it, and what it has sent, for
-/// ever.
+/// Watches one connection: closes it if too many are open, or if a request takes too long to
+/// arrive. Without this, a client that sends a byte now and then could hold a connection and its
+/// body for ever.
 final class RequestWatch: ChannelDuplexHandler, RemovableChannelHandler {
     typealias InboundIn = HTTPRequestPart
     typealias InboundOut = HTTPRequestPart
@@ -49,7 +49,7 @@ final class RequestWatch: ChannelDuplexHandler, RemovableChannelHandler {
         address = nil
     }
 
-    /// Instead of what was expected before.
+    /// Sets a new deadline, which replaces the previous one.
     private func expect(within seconds: Int64, _ context: ChannelHandlerContext) {
         deadline?.cancel()
         let channel = context.channel
@@ -79,7 +79,7 @@ final class RequestWatch: ChannelDuplexHandler, RemovableChannelHandler {
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         if case .end = unwrapOutboundIn(data) {
             isAnswering = false
-            // The rest of a request that is answered already is of no use.
+            // The rest of a request that has already been answered is not needed.
             expect(within: isReading ? limits.strangerSeconds : limits.idleSeconds, context)
         }
         context.write(data, promise: promise)

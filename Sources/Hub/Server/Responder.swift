@@ -6,10 +6,10 @@ import Logging
 import Model
 import NIOCore
 
-/// What a request brings along beside itself.
+/// The context of a request: the client's address.
 struct HubContext: RequestContext {
     var coreContext: CoreRequestContextStorage
-    /// Without the port.
+    /// The client's IP address without the port.
     let address: String
 
     init(source: ApplicationRequestContextSource) {
@@ -17,7 +17,7 @@ struct HubContext: RequestContext {
         address = source.channel.remoteAddress?.ipAddress ?? ""
     }
 
-    /// Whether the other end is a program of this machine; a proxy, maybe.
+    /// Whether the connection comes from a program on this machine, which may be a proxy.
     var isLoopback: Bool { Loopback.contains(address) }
 }
 
@@ -25,7 +25,7 @@ extension HTTPField.Name {
     fileprivate static let forwardedFor = HTTPField.Name("X-Forwarded-For")!
 }
 
-/// Finds out what a request asks for, and answers every fault with a `Failure`.
+/// Routes requests, and answers each error with a `Failure`.
 struct Responder: HTTPResponder {
     let hub: Hub
 
@@ -48,8 +48,8 @@ struct Responder: HTTPResponder {
         return response
     }
 
-    /// A proxy on this machine says for whom it asks, with the last word of its header. Nobody else
-    /// is believed.
+    /// A proxy on this machine names its client in the last element of `X-Forwarded-For`. The
+    /// header is ignored if it comes from any other address.
     private func call(_ request: Request, _ context: HubContext) -> Call {
         let forwarded = request.headers[values: .forwardedFor].last?.split(separator: ",").last
         let name = forwarded?.trimmingCharacters(in: .whitespaces) ?? ""
@@ -72,7 +72,7 @@ struct Responder: HTTPResponder {
         switch error {
         case let failure as Failure: return failure
         case let fault as FrameFault:
-            return Failure(.malformed, "The body is not what is asked for: \(fault).")
+            return Failure(.malformed, "The body does not match the description: \(fault)")
         case let error as VolumeError where error.code == .full:
             hub.log.error("\(error)")
             return Failure(.full, "The hub's disk is full. Nothing is lost: try again later.")
@@ -86,14 +86,14 @@ struct Responder: HTTPResponder {
 }
 
 extension Failure {
-    /// For a 405.
+    /// The value of the header `Allow` of a 405 answer.
     fileprivate var allowed: String? {
         guard code == .method, let colon = message.lastIndex(of: ":") else { return nil }
         return String(message[message.index(colon, offsetBy: 2)...].dropLast())
     }
 }
 
-/// What there is to be asked for.
+/// The endpoints of the hub.
 enum Route: Hashable {
     case health, metrics, description
     case enrol, signOut, devices, selfEpoch, selfSplit, selfToken, volumes
@@ -127,7 +127,7 @@ enum Route: Hashable {
                 self = .volume(volume, call)
             } else {
                 throw Failure(
-                    .notFound, "There is nothing here; \(Routes.description) tells what is.")
+                    .notFound, "This path does not exist: see \(Routes.description).")
             }
         }
     }
@@ -136,7 +136,7 @@ enum Route: Hashable {
         text.utf8.count == 32 ? Identifier(text) : nil
     }
 
-    /// For counting.
+    /// The route's name in the metrics.
     var name: String {
         switch self {
         case .health: Routes.health

@@ -4,10 +4,10 @@ import Glibc
 import Model
 import NIOSSL
 
-/// The certificate that the hub showed when it was started last: who invites a device tells its
-/// fingerprint. A hub without one, or behind a proxy that does TLS, knows none.
+/// Remembers the certificate with which the hub was last started, so that `concord hub invite` can
+/// print its fingerprint. There is none if the hub has no certificate, or if a proxy does TLS.
 struct ShownCertificate {
-    /// Holds the fingerprint, as text.
+    /// The path of a text file with the fingerprint.
     let path: String
 
     func note(_ certificate: NIOSSLCertificate?) throws {
@@ -25,7 +25,7 @@ struct ShownCertificate {
 }
 
 extension Administration {
-    /// Of the certificate that the hub shows, unless it speaks in clear.
+    /// The fingerprint of the hub's certificate; nil if the hub has none.
     package var fingerprint: Fingerprint? {
         ShownCertificate(path: directory.certificatePath).fingerprint
     }
