@@ -52,7 +52,7 @@ int cl_mknodat(int dir, const char *name, mode_t mode, dev_t rdev) { return RESU
 ssize_t cl_readlinkat(int dir, const char *name, char *buf, size_t size) { return RESULT(readlinkat(dir, name, buf, size)); }
 int cl_reopen(int fd, int flags) {
     int r = RESULT(open(self(fd).text, flags | O_CLOEXEC));
-    /* A lease on it, as cl_probe_writers takes for a moment: that is waited for. */
+    /* Somebody holds a lease, as cl_probe_writers does for a moment. Without O_NONBLOCK, open(2) waits until it ends. */
     if (r == -EAGAIN) r = RESULT(open(self(fd).text, (flags & ~O_NONBLOCK) | O_CLOEXEC));
     return r;
 }
@@ -74,7 +74,7 @@ int64_t cl_copy_file_range(int in, int64_t in_offset, int out, int64_t out_offse
 }
 int cl_clone_file(int in, int out) { return RESULT(ioctl(out, FICLONE, in)); }
 
-/* Up to `count` extents from `at` on, in `map`; their number, or 0 where the file system does not tell. */
+/* Stores up to `count` extents, from `at` on, in `map`. Returns their number, or 0 when the file system does not support FIEMAP. */
 static unsigned extents(int fd, int64_t at, int64_t end, int syncs, struct fiemap *map, unsigned count) {
     memset(map, 0, sizeof *map);
     map->fm_start = (uint64_t)at;
@@ -86,9 +86,9 @@ static unsigned extents(int fd, int64_t at, int64_t end, int syncs, struct fiema
 static int is_unwritten(const struct fiemap_extent *extent) { return (extent->fe_flags & FIEMAP_EXTENT_UNWRITTEN) != 0; }
 static int64_t end_of(const struct fiemap_extent *extent) { return (int64_t)(extent->fe_logical + extent->fe_length); }
 
-/* SEEK_DATA takes blocks that were set aside and never written for data as soon as they are in the page cache:
-   who reads such a file would go on to its end, his own reading ahead of him. The extents tell those blocks from
-   data, once what is only in memory has been written. */
+/* For SEEK_DATA, allocated blocks that were never written (fallocate) are data as soon as they are in the page cache.
+   A program that reads such a file brings them there itself, by the kernel's read-ahead, and would so read the file to
+   its end. The extents distinguish these blocks from data, after dirty pages have been written (FIEMAP_FLAG_SYNC). */
 int64_t cl_next_data(int fd, int64_t at, int64_t *end) {
     enum { count = 32 };
     _Alignas(struct fiemap) char space[sizeof(struct fiemap) + count * sizeof(struct fiemap_extent)];
@@ -117,7 +117,7 @@ int64_t cl_next_data(int fd, int64_t at, int64_t *end) {
     }
 }
 
-/* One extent of data, inside the kernel; through this process where the kernel declines (EXDEV, EINVAL). */
+/* Copies one extent of data inside the kernel, or through this process where the kernel cannot (EXDEV, EINVAL). */
 static int copy_extent(int in, int out, int64_t at, int64_t end) {
     static __thread char buffer[1 << 16];
     while (at < end) {
@@ -129,7 +129,7 @@ static int copy_extent(int in, int out, int64_t at, int64_t end) {
             if (n < 0) n = -errno;
         }
         if (n < 0) return (int)n;
-        if (n == 0) return 0;                          /* the file became shorter meanwhile */
+        if (n == 0) return 0;                          /* the file has become shorter in the meantime */
         at += n;
     }
     return 0;
@@ -146,7 +146,7 @@ int cl_copy_file(int in, int out, int64_t size) {
         if (r < 0) return r;
         at = hole;
     }
-    /* Not before: a size that is set reaches the disk without waiting for the data. */
+    /* The size is set last: it can reach the disk before the data does. */
     return lseek(out, 0, SEEK_END) == size ? 0 : RESULT(ftruncate(out, size));
 }
 int cl_chmod_fd(int fd, mode_t mode) { return RESULT(chmod(self(fd).text, mode)); }
@@ -209,7 +209,7 @@ int cl_ignore_signals(void) { signal(SIGPIPE, SIG_IGN); signal(SIGIO, SIG_IGN); 
 int cl_raise_descriptor_limit(void) {
     struct rlimit limit;
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0) return -errno;
-    // Root may go beyond the hard limit.
+    // Root may raise the hard limit.
     if (limit.rlim_max < 1 << 20) {
         struct rlimit more = {.rlim_cur = 1 << 20, .rlim_max = 1 << 20};
         if (setrlimit(RLIMIT_NOFILE, &more) == 0) return 1 << 20;
@@ -265,7 +265,7 @@ void *cl_thread_buffer(size_t size) {
 }
 static void nothing(int signal) { (void)signal; }
 int cl_wake_prepare(void) {
-    struct sigaction action = { .sa_handler = nothing };     /* no SA_RESTART: that is the point */
+    struct sigaction action = { .sa_handler = nothing };     /* without SA_RESTART, so that system calls return EINTR */
     return RESULT(sigaction(SIGURG, &action, NULL));
 }
 int cl_wake(unsigned long thread) { return -pthread_kill((pthread_t)thread, SIGURG); }

@@ -15,7 +15,7 @@ extern char **environ;
 
 static void place(posix_spawn_file_actions_t *actions, int from, int to) {
     if (from < 0) posix_spawn_file_actions_addopen(actions, to, "/dev/null", O_RDWR, 0);
-    else posix_spawn_file_actions_adddup2(actions, from, to);  /* equal numbers: close-on-exec is cleared */
+    else posix_spawn_file_actions_adddup2(actions, from, to);  /* when the numbers are equal, this clears close-on-exec */
 }
 int cl_spawn(const char *program, char *const *arguments, int in, int out, int err, int extra, int detached) {
     posix_spawn_file_actions_t actions;

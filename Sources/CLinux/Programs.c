@@ -19,7 +19,8 @@ static int limit(int resource, uint64_t most) {
     now.rlim_cur = now.rlim_max = most;
     return setrlimit(resource, &now);
 }
-/* The child of a vfork: its own signal actions, descriptors and limits, our memory; system calls alone. */
+/* Runs in the child of vfork(2), which shares our memory but has its own signal actions, descriptors and limits. It may
+   make system calls only. */
 static int become(const char *directory, const int descriptors[3], const struct cl_limits *limits, pid_t parent) {
     struct sigaction usual = { .sa_handler = SIG_DFL };
     for (int number = 1; number < NSIG; number++) sigaction(number, &usual, NULL);
@@ -36,7 +37,7 @@ static int become(const char *directory, const int descriptors[3], const struct 
 }
 int cl_start_limited(const char *program, char *const arguments[], char *const environment[], const char *directory,
                      int in, int out, int err, const struct cl_limits *limits) {
-    /* Above 2, so that putting one in place never covers another. */
+    /* Copies with numbers above 2, so that dup2(2) to 0, 1 or 2 never overwrites one that is still needed. */
     int descriptors[3] = { in, out, err };
     volatile int failure = 0;
     for (int i = 0; i < 3; i++) {
@@ -69,7 +70,7 @@ static int64_t now(void) {
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
-/* Readable when the process has ended: 1; 0 when time is up. */
+/* Waits until the pidfd is readable, which means that the process has ended. Returns 1, or 0 when the time is over. */
 static int ended(int descriptor, int milliseconds) {
     int64_t end = now() + milliseconds;
     struct pollfd wanted = { .fd = descriptor, .events = POLLIN };
@@ -84,7 +85,7 @@ int cl_finish_limited(pid_t process, int milliseconds) {
     int descriptor = (int)syscall(SYS_pidfd_open, process, 0);
     int result = descriptor < 0 ? -errno : ended(descriptor, milliseconds);
     if (descriptor >= 0) close(descriptor);
-    /* Not waited for yet, so the number is still its own, and its group's. */
+    /* waitpid(2) has not been called yet, so this number cannot belong to another process or group. */
     kill(-process, SIGKILL);
     if (result != 1) kill(process, SIGKILL);
     int status;

@@ -82,11 +82,11 @@ int cl_may_access(int directory, const char *path, int mode, uid_t uid, gid_t gi
     gid_t own[256];
     int n = getgroups(256, own);
     if (n < 0) return -errno;
-    /* Raw system calls: glibc's would change every thread of the process. */
+    /* Raw system calls, because glibc's functions change the ids of every thread of the process. */
     if (syscall(SYS_setgroups, (long)count, groups) < 0) return -errno;
     int r = -EPERM;
     if (syscall(SYS_setresgid, -1, gid, -1) == 0 && syscall(SYS_setresuid, -1, uid, -1) == 0) r = reach(directory, path, mode);
     if (syscall(SYS_setresuid, -1, 0, -1) < 0 || syscall(SYS_setresgid, -1, 0, -1) < 0 || syscall(SYS_setgroups, (long)n, own) < 0)
-        abort();                                       /* a thread with another's ids must not serve anyone */
+        abort();                                       /* a thread with the wrong ids must never serve a request */
     return r;
 }

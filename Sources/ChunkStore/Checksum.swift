@@ -1,4 +1,4 @@
-/// CRC-32 as zlib and PNG have it; finds every damage of up to 32 bits in a row.
+/// CRC-32 as in zlib and PNG. It detects every damaged run of up to 32 bits.
 func crc32(_ bytes: UnsafeRawBufferPointer) -> UInt32 {
     var remainder = UInt32.max
     for byte in bytes {

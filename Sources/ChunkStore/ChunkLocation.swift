@@ -1,10 +1,10 @@
-/// Where a chunk lies: in which pack, and where in it its record begins.
+/// Where a chunk is stored: the pack, and the offset of its record in the pack.
 package struct ChunkLocation: Hashable, Sendable {
     package var pack: UInt32
     package var offset: UInt64
-    /// The bytes of the payload as it is stored.
+    /// The number of bytes of the stored payload, which may be compressed.
     package var storedLength: UInt32
-    /// The plain bytes.
+    /// The number of uncompressed bytes.
     package var length: UInt32
 
     package init(pack: UInt32, offset: UInt64, storedLength: UInt32, length: UInt32) {

@@ -1,12 +1,13 @@
 import CZstd
 
-/// zstd for chunks on the wire.
+/// Compresses chunks with zstd for the network.
 package enum Compression {
-    /// Nil when the bytes are no zstd frame, do not say how long they become, or become longer than
-    /// `limit`.
+    /// Returns nil when the bytes are not a zstd frame, when the frame does not give its
+    /// uncompressed size, or when that size is above `limit`.
     package static func decompress(_ bytes: [UInt8], limit: Int) -> [UInt8]? {
         let size = ZSTD_getFrameContentSize(bytes, bytes.count)
-        // Unknown and error are the two largest numbers.
+        // The size is hostile. "Unknown" and "error" are the two largest numbers, so they fail
+        // here, too.
         guard size <= UInt64(limit) else { return nil }
         let count = Int(size)
         var isWhole = false
@@ -18,7 +19,7 @@ package enum Compression {
         return isWhole ? plain : nil
     }
 
-    /// Nil where that saves less than a twentieth.
+    /// Returns nil unless compression saves more than a twentieth.
     package static func compress(_ bytes: [UInt8]) -> [UInt8]? {
         let bound = ZSTD_compressBound(bytes.count)
         let packed = [UInt8](unsafeUninitializedCapacity: bound) { packed, written in

@@ -1,10 +1,10 @@
 import Model
 
-/// Whether a stretch of content has to be read.
+/// Whether a range of content has to be read.
 package enum ContentExtent: Hashable, Sendable {
-    /// Bytes that have to be read, up to this offset.
+    /// Bytes that must be read, up to this offset.
     case data(until: Int64)
-    /// Zeros that nobody has to read, up to this offset.
+    /// Zeros that need not be read, up to this offset.
     case hole(until: Int64)
 
     var end: Int64 {
@@ -14,13 +14,15 @@ package enum ContentExtent: Hashable, Sendable {
     }
 }
 
-/// Content that can be read, wherever it lies.
+/// Content that can be read at any offset, wherever it is stored.
 package protocol ContentSource: ~Copyable {
-    /// Fills the buffer from the offset on; fewer bytes only where the content ends.
+    /// Fills the buffer, beginning at the offset, and returns the number of bytes. It is less than
+    /// the buffer's length only at the end of the content.
     mutating func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64)
         throws(VolumeError) -> Int
 
-    /// What lies at an offset, and how far. A source that knows of no holes need not say.
+    /// What is at an offset, and up to where. A source that does not know about holes need not
+    /// implement this.
     mutating func extent(at offset: Int64) -> ContentExtent
 }
 

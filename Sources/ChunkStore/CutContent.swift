@@ -1,12 +1,12 @@
 import Model
 
-/// Cuts content and hashes its chunks: each is given to `body` with its bytes, which are valid
-/// during the call only. No content, no chunks. Equal bytes give equal chunks, whether zeros are
-/// written or a hole; a chunk that lies in a hole altogether is not read. Chunks that are the same
-/// as those of similar content are neither read nor given to `body`.
+/// Cuts content into chunks and hashes them. Each chunk is given to `body` with its bytes, which
+/// are valid during the call only. Empty content has no chunks. Equal bytes give equal chunks,
+/// whether zeros are written or are a hole. A chunk that is completely inside a hole is not read.
+/// Chunks that are known to equal those of `similar` are neither read nor given to `body`.
 ///
-/// Throws `.busy` when the content ends before `size` bytes (it is being changed), and what
-/// `source` and `body` throw.
+/// Throws `.busy` when the content ends before `size` bytes (another program is changing it), and
+/// whatever `source` and `body` throw.
 package func cutContent<Source: ContentSource & ~Copyable>(
     of source: consuming Source, size: UInt64, like similar: SimilarContent? = nil,
     _ body: (ChunkReference, UnsafeRawBufferPointer) throws(VolumeError) -> Void
@@ -14,7 +14,8 @@ package func cutContent<Source: ContentSource & ~Copyable>(
     guard let size = Int64(exactly: size), size <= PackStore.Limits.contentBytes else {
         throw VolumeError(
             .invalid,
-            "Content of \(size) bytes is not cut: at most \(PackStore.Limits.contentBytes) are.")
+            "Content of \(size) bytes is too long to be stored: at most "
+                + "\(PackStore.Limits.contentBytes) bytes are.")
     }
     let cuts = try Cuts(of: &source, size: size)
     let longest = cuts.longest
@@ -55,11 +56,12 @@ private struct ContentWindow: ~Copyable {
     private let buffer: UnsafeMutableRawBufferPointer
     private let size: Int64
     private let readsAhead: Bool
-    /// What the buffer holds, as offsets in the content.
+    /// The range of the content that the buffer holds.
     private var held: Range<Int64> = 0..<0
 
-    /// Four times the longest chunk, so that of four bytes at most one is moved within the buffer;
-    /// a MiB of short ones at once.
+    /// The buffer holds four of the longest chunks, so that at most a quarter of all bytes has to
+    /// be moved inside the buffer. It holds at least 1 MiB, so that many short chunks are read at
+    /// once.
     init(longest: Int, size: Int64, readsAhead: Bool) {
         let capacity = Int(min(Int64(max(longest * 4, 1 << 20)), size))
         buffer = .allocate(byteCount: capacity, alignment: 4096)
@@ -69,7 +71,7 @@ private struct ContentWindow: ~Copyable {
 
     deinit { buffer.deallocate() }
 
-    /// At least so many bytes from the offset on; all that are held there.
+    /// Returns all bytes that are in memory from the offset on: at least `count`.
     mutating func bytes<Source: ContentSource & ~Copyable>(
         at offset: Int64, count: Int, from source: inout Source
     ) throws(VolumeError) -> UnsafeRawBufferPointer {
@@ -104,7 +106,7 @@ private struct ContentWindow: ~Copyable {
     }
 }
 
-/// The chunk that a hole gives, hashed once for all of its repetitions.
+/// The chunk of zeros that a hole gives. It is hashed once for all its repetitions.
 private struct ZeroChunk: ~Copyable {
     private let longest: Int
     private var buffer: UnsafeMutableRawBufferPointer?

@@ -1,9 +1,9 @@
-/// The bounds within which content is cut, bytes. They depend on the size of the whole, so that a
-/// small document costs few bytes a change and a large one few chunks.
+/// The shortest, average and longest chunk, in bytes. They depend on the size of the whole content:
+/// in a small document a change costs few bytes, and a large document has few chunks.
 package struct CutSizes: Hashable, Sendable {
-    /// No chunk is shorter, but for the last one.
+    /// No chunk is shorter, except for the last one of a content.
     package let min: Int
-    /// A power of two. The mean that random content comes to is some per cent above it.
+    /// A power of two. With random content the mean is some per cent above it.
     package let average: Int
     package let max: Int
 
@@ -13,8 +13,9 @@ package struct CutSizes: Hashable, Sendable {
         self.max = max << 10
     }
 
-    /// Nil up to 256 KiB, where the whole content is one chunk. Frozen: other bounds would cut
-    /// equal content into other chunks, and nothing would be found again.
+    /// Returns nil for up to 256 KiB: then the whole content is one chunk. These numbers are
+    /// frozen. With other numbers equal content would be cut into other chunks, and stored chunks
+    /// would not be recognized.
     package static func sizes(forFileOf size: UInt64) -> CutSizes? {
         switch size {
         case 0...(256 << 10): nil

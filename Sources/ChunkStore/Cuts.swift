@@ -1,11 +1,11 @@
 import Model
 
-/// How one content is cut: decided by its length and its first bytes, and by nothing that happened
-/// to it, so that equal content is cut alike everywhere.
+/// How one content is cut. Only its length and its first bytes decide, and not its history, so that
+/// equal content is cut alike everywhere.
 enum Cuts {
     case whole(Int)
-    /// Blocks of one length, bytes. What writes in place moves nothing, so the cuts need not follow
-    /// the content, and a changed page costs one small block.
+    /// Blocks of one length, in bytes. Programs that write in place move no bytes, so the cuts need
+    /// not follow the content, and a changed page costs one small block.
     case blocks(Int)
     case content(Cutter)
 
@@ -33,8 +33,8 @@ enum Cuts {
         }
     }
 
-    /// The length of the chunk at the start of the bytes, which are as many as the longest has or
-    /// all that are left.
+    /// The length of the first chunk of the bytes. There must be as many bytes as the longest chunk
+    /// has, or all that are left.
     func length(in bytes: UnsafeRawBufferPointer) -> Int {
         switch self {
         case .whole(let length), .blocks(let length): min(length, bytes.count)
@@ -43,7 +43,8 @@ enum Cuts {
     }
 }
 
-/// Formats whose programs change pages where they lie, known by how their files begin.
+/// Formats whose programs change pages in place. They are recognized by the first bytes of the
+/// file.
 enum WrittenInPlace: CaseIterable {
     case sqlite
     case qcow
@@ -73,7 +74,8 @@ enum WrittenInPlace: CaseIterable {
         }
     }
 
-    /// Near the length at which some thirty changed pages and the list of chunks cost least.
+    /// Close to the length at which some thirty changed pages, together with the list of chunks,
+    /// cost the fewest bytes.
     static func blockLength(forFileOf size: Int64) -> Int {
         switch size {
         case ...(256 << 20): 16 << 10

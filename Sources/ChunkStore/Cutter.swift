@@ -1,20 +1,23 @@
-/// Finds where content is cut, from its bytes alone (FastCDC, normalised chunking level 2): a
-/// change moves the cuts beside it and no others.
+/// Finds the ends of chunks from the bytes alone (FastCDC, normalized chunking level 2). A change
+/// in the content moves only the cuts near it.
 ///
-/// The hash at a length is a gear hash of the 64 bytes before it: each byte shifts it left by one
-/// and adds a number of the gear table. A cut lies where the upper bits of the hash are all zero,
-/// two bits more than the average asks for below the average and two bits fewer above it.
-// Unchecked: the gear table is written once, before anyone can see it, and never freed.
+/// The hash at a length is a gear hash of the 64 bytes before it: each byte shifts the hash left by
+/// one and adds a number of the gear table. A chunk ends where the upper bits of the hash are all
+/// zero. Two more bits than the average requires must be zero below the average, and two fewer
+/// above it.
+// Unchecked, because the gear table is written once, before any other thread can see it, and is
+// never freed.
 package struct Cutter: @unchecked Sendable {
     package let sizes: CutSizes
     private let gear: UnsafePointer<UInt64>
-    /// A hash below it cuts: up to the average, and from there on.
+    /// A hash below `strict` ends a chunk up to the average length; above the average, one below
+    /// `loose` does.
     private let strict: UInt64
     private let loose: UInt64
 
-    /// The number of bytes that a 64-bit hash shifted by one each remembers.
+    /// The number of bytes that influence the hash: each byte shifts the 64 bits by one.
     private static let memory = 64
-    /// The length of each of the four stretches that are hashed side by side.
+    /// The length of each of the four lanes that are hashed in parallel.
     private static let lane = 1024
 
     package init(_ sizes: CutSizes) {
@@ -57,8 +60,9 @@ package struct Cutter: @unchecked Sendable {
         return nil
     }
 
-    /// The hash four lanes further on, or nil when one of the hashes on the way cuts. A hash waits
-    /// for the one before it, so four that know nothing of each other take little longer than one.
+    /// Returns the hash four lanes later, or nil when a hash on the way ends the chunk. Each hash
+    /// needs the one before it, so the processor computes four independent ones in little more time
+    /// than one.
     @inline(__always)
     private func skip(_ bytes: UnsafePointer<UInt8>, _ hash: UInt64, below threshold: UInt64)
         -> UInt64?
@@ -83,7 +87,8 @@ package struct Cutter: @unchecked Sendable {
         return d
     }
 
-    /// The hash of the 64 bytes before a length; there are that many, for `sizes.min` is longer.
+    /// The hash of the 64 bytes before a length. There are always that many, because `sizes.min` is
+    /// greater than 64.
     @inline(__always)
     private func hash(of bytes: UnsafePointer<UInt8>, at length: Int) -> UInt64 {
         var hash: UInt64 = 0

@@ -2,7 +2,7 @@ import CCrypto
 import Model
 
 extension Digest {
-    /// libcrypto's one-shot SHA-256, which uses the processor's instructions for it: about 1.5
+    /// Calls libcrypto's one-shot SHA-256. It uses the processor's SHA instructions: about 1.5
     /// GB/s.
     package static func sha256(_ bytes: UnsafeRawBufferPointer) -> Digest {
         var hash: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
@@ -21,7 +21,7 @@ extension Digest {
 
     package static func sha256(_ bytes: [UInt8]) -> Digest { bytes.withUnsafeBytes(sha256) }
 
-    /// HMAC-SHA256, for ids that only those can tell who know the key.
+    /// HMAC-SHA256, for ids that only those who know the key can compute.
     package static func keyed(by key: [UInt8], _ bytes: [UInt8]) -> Digest {
         var hash: (UInt64, UInt64, UInt64, UInt64) = (0, 0, 0, 0)
         withUnsafeMutableBytes(of: &hash) { hash in

@@ -3,7 +3,8 @@ import Glibc
 import Model
 import SystemCalls
 
-/// The content of an open file. It does not own the descriptor, and moves its file position.
+/// The content of an open file. It does not own the descriptor. Asking for extents moves the
+/// descriptor's file position.
 package struct FileContent: ContentSource {
     private let descriptor: Int32
 
@@ -17,12 +18,14 @@ package struct FileContent: ContentSource {
         } catch {
             throw VolumeError(
                 .system,
-                "The content cannot be read at byte \(offset): \(error). Check the disk below it.")
+                "The content cannot be read at byte \(offset): \(error). "
+                    + "Check the disk that it is on.")
         }
     }
 
-    /// A file system that does not know holes answers that all is data, and so is every error: then
-    /// the read that follows tells. Blocks that were set aside and never written are a hole.
+    /// Everything is data where the file system does not support holes and after every error; an
+    /// error then shows when the data is read. Allocated blocks that were never written count as a
+    /// hole.
     package func extent(at offset: Int64) -> ContentExtent {
         var end: Int64 = 0
         let data = cl_next_data(descriptor, offset, &end)
@@ -31,8 +34,8 @@ package struct FileContent: ContentSource {
         return data > offset ? .hole(until: data) : .data(until: end)
     }
 
-    /// The kernel gives one answer for a hole up to the end of the file and for an offset behind
-    /// it.
+    /// The kernel gives the same answer (ENXIO) for a hole up to the end of the file and for an
+    /// offset behind the end.
     private func lastHole(at offset: Int64) -> ContentExtent {
         var status = stat()
         guard cl_fstat(descriptor, &status) == 0 else { return .data(until: .max) }

@@ -1,7 +1,8 @@
-/// A number for each byte value, drawn by SplitMix64 from a fixed seed. Frozen: other numbers would
-/// cut equal content into other chunks. The seed is one with which a run of zeros is never cut
-/// before the greatest length, so that a hole's chunks are known without reading it.
-// Unchecked: written here only, and never freed.
+/// A random number for each byte value: the first 256 outputs of SplitMix64 with a fixed seed. The
+/// table is frozen. With other numbers equal content would be cut into other chunks. With this seed
+/// a run of zeros is never cut before the longest length, so that the chunks of a hole are known
+/// without reading it.
+// Unchecked, because the table is written only here and never freed.
 struct GearTable: @unchecked Sendable {
     let pointer: UnsafePointer<UInt64>
 

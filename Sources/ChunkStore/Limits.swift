@@ -1,15 +1,15 @@
 extension PackStore {
     package enum Limits {
-        /// A pack that a further record would make longer than this is followed by a new one.
+        /// A record that would make a pack longer than this goes into a new pack.
         package static let packBytes: UInt64 = 64 << 20
-        /// The longest chunk that is stored or believed: four times the longest that is ever cut.
+        /// The longest chunk that is stored or accepted: four times the longest that is ever cut.
         package static let chunkBytes = 16 << 20
-        /// The longest content that is cut. The list of the chunks of a longer one would take
-        /// hundreds of megabytes, however few of its bytes were ever written.
+        /// The longest content that is cut. The list of chunks of longer content would take
+        /// hundreds of megabytes, even if almost no byte of it was ever written.
         package static let contentBytes: Int64 = 4 << 40
-        /// Bytes that a chunk takes beside its payload.
+        /// The bytes that a chunk takes in addition to its payload.
         package static let recordOverhead = UInt64(RecordHeader.byteCount)
-        /// Packs that are kept open for reading.
+        /// How many packs are kept open for reading.
         package static let openPacks = 16
     }
 }

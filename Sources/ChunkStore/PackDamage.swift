@@ -1,14 +1,14 @@
 import Model
 
-/// A stretch of a pack in which no chunk can be read.
+/// A range of a pack in which no chunk can be read.
 package struct PackDamage: Hashable, Sendable {
     package let pack: UInt32
     package let offset: UInt64
-    /// Bytes; 0 when the pack could not be opened at all.
+    /// Bytes. It is 0 when the pack could not be opened at all.
     package let length: UInt64
-    /// The chunk that was to lie there, where the record's header still names it.
+    /// The chunk that was stored there, if the record's header can still be read.
     package let id: Digest?
-    /// What is wrong, as the end of a sentence that begins with the record.
+    /// What is wrong: the end of a sentence whose subject is the record.
     package let reason: String
 }
 

@@ -4,15 +4,15 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// The files of a store: `0000002a.pack` is pack 42.
+/// The directory of a store and its packs: the file `0000002a.pack` is pack 42.
 final class PackDirectory: Sendable {
     let path: String
     private let descriptor: Descriptor
     private let sizes: Mutex<[UInt32: UInt64]>
-    /// The packs open for reading, the one used last at the end.
+    /// The packs that are open for reading. The one that was used last is at the end.
     private let open = Mutex<[PackFile]>([])
 
-    /// Makes the directory, for its owner alone, where there is none.
+    /// Opens the directory. Creates it with mode 0700 when it does not exist.
     init(_ path: String) throws(VolumeError) {
         self.path = path
         do throws(Errno) {
@@ -26,14 +26,14 @@ final class PackDirectory: Sendable {
         }
     }
 
-    /// The highest number that a pack has or has had here, as far as the files say: a pack in
-    /// quarantine keeps its number, so that it can come back.
+    /// The highest pack number in use, as far as the files show. Packs in quarantine count, because
+    /// they keep their numbers so that they can be moved back.
     var newest: UInt32 {
         let kept = (try? quarantinedPacks())?.keys.max() ?? 0
         return max(packs.last?.pack ?? 0, kept)
     }
 
-    /// Bytes of each pack, in the order of their numbers.
+    /// The size of each pack in bytes, in the order of the numbers.
     var packs: [(pack: UInt32, bytes: UInt64)] {
         sizes.withLock { $0.map { (pack: $0.key, bytes: $0.value) } }.sorted { $0.pack < $1.pack }
     }
@@ -44,7 +44,7 @@ final class PackDirectory: Sendable {
 
     func size(of pack: UInt32) -> UInt64? { sizes.withLock { $0[pack] } }
 
-    /// For writing at its end.
+    /// Opens a pack for appending.
     func openForWriting(_ pack: UInt32, isNew: Bool) throws(Errno) -> PackFile {
         let file = try PackFile(
             pack, in: descriptor, flags: O_RDWR | (isNew ? O_CREAT | O_EXCL : 0))
@@ -52,7 +52,7 @@ final class PackDirectory: Sendable {
         return file
     }
 
-    /// For reading.
+    /// Returns a pack that is open for reading.
     func file(_ pack: UInt32) throws(RecordFault) -> PackFile {
         let held = open.withLock { files -> PackFile? in
             guard let index = files.lastIndex(where: { $0.pack == pack }) else { return nil }
@@ -88,14 +88,14 @@ final class PackDirectory: Sendable {
         sizes.withLock { $0[pack] = nil }
     }
 
-    /// Makes the names of new packs outlive a loss of power.
+    /// Syncs the directory, so that the names of new packs survive a loss of power.
     func sync() throws(Errno) { try descriptor.sync(dataOnly: false) }
 
     // MARK: Quarantine
 
     static let quarantine = "quarantine"
 
-    /// The packs in quarantine, with their bytes.
+    /// The packs in quarantine and their sizes in bytes.
     func quarantinedPacks() throws(VolumeError) -> [UInt32: UInt64] {
         do throws(Errno) {
             return try listPacks(
@@ -108,7 +108,7 @@ final class PackDirectory: Sendable {
         }
     }
 
-    /// Moves a pack out of the store, where nothing reads it and nothing removes it.
+    /// Moves a pack into the quarantine directory, where nothing reads or removes it.
     func quarantine(_ pack: UInt32) throws(VolumeError) {
         open.withLock { $0.removeAll { $0.pack == pack } }
         do throws(Errno) {
@@ -117,7 +117,8 @@ final class PackDirectory: Sendable {
             try move(pack, intoQuarantine: true)
         } catch {
             throw VolumeError(
-                failure: error, "The pack \(packName(pack)) of \(path) cannot be put aside")
+                failure: error,
+                "The pack \(packName(pack)) of \(path) cannot be moved into quarantine")
         }
         sizes.withLock { $0[pack] = nil }
     }

@@ -3,13 +3,13 @@ import Glibc
 import Model
 import SystemCalls
 
-/// The file name of a pack.
+/// The file name of a pack: eight hexadecimal digits and `.pack`.
 package func packName(_ pack: UInt32) -> String {
     let digits = String(pack, radix: 16)
     return String(repeating: "0", count: 8 - digits.utf8.count) + digits + ".pack"
 }
 
-/// An open pack. It closes itself when the last who reads in it is done.
+/// An open pack. The file is closed when the last reader releases the object.
 final class PackFile: Sendable {
     let pack: UInt32
     private let descriptor: Descriptor
@@ -20,7 +20,7 @@ final class PackFile: Sendable {
             opening: packName(pack), in: directory.raw, flags: flags | O_NOFOLLOW, mode: 0o600)
     }
 
-    /// Bytes.
+    /// The size in bytes.
     func size() throws(Errno) -> UInt64 { UInt64(try descriptor.status().st_size) }
 
     func read(into buffer: UnsafeMutableRawBufferPointer, at offset: UInt64) throws(Errno) -> Int {
@@ -42,7 +42,8 @@ final class PackFile: Sendable {
         try header(in: try bytes(at: offset, count: RecordHeader.byteCount))
     }
 
-    /// The record at an offset, if its payload has the length that the caller knows.
+    /// Reads the record at an offset. Throws unless its payload has the length that the caller
+    /// expects.
     func record(at offset: UInt64, storedLength: UInt32) throws(RecordFault) -> Record {
         guard storedLength <= PackStore.Limits.chunkBytes else { throw .otherRecord }
         let length = RecordHeader.byteCount + Int(storedLength)
@@ -54,14 +55,14 @@ final class PackFile: Sendable {
     }
 
     private func header(in bytes: [UInt8]) throws(RecordFault) -> RecordHeader {
-        // Array's own closures do not keep the type of what they throw.
+        // Closures that are passed to Array's methods lose the type of the error that they throw.
         let result = bytes.withUnsafeBytes { bytes in
             Result { () throws(RecordFault) in try RecordHeader(bytes) }
         }
         return try result.get()
     }
 
-    /// Fewer bytes only at the end of the pack.
+    /// Returns fewer bytes only at the end of the pack.
     private func bytes(at offset: UInt64, count: Int) throws(RecordFault) -> [UInt8] {
         var failure: Errno?
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, count in

@@ -2,13 +2,13 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Walks through a pack from record to record, and behind damage searches for the next one.
+/// Reads a pack record by record. After damage it searches for the next valid record.
 struct PackScanner {
     let file: PackFile
-    /// Where the pack ends.
+    /// The offset at which the scan ends.
     let end: UInt64
     let decoder: RecordDecoder
-    /// Every payload is hashed, not only those whose end is in doubt.
+    /// Whether every payload is hashed, or only those that may be incomplete.
     let checksPayloads: Bool
 
     func scan<Failure: Error>(
@@ -37,9 +37,9 @@ struct PackScanner {
         case damage(Digest?, RecordFault, next: UInt64)
     }
 
-    /// A record whose successor was written right behind it by the same run is whole. Any other may
-    /// be torn, with the records of a later run where its payload should be: its payload has to
-    /// tell.
+    /// A record is complete if the same run wrote another one directly after it. Any other record
+    /// may be torn, and records of a later run may lie where its payload should be, so its payload
+    /// is checked.
     private func find(at offset: UInt64) -> Find {
         let header: RecordHeader
         do throws(RecordFault) {
@@ -62,7 +62,7 @@ struct PackScanner {
         }
     }
 
-    /// The header of a record that ends within the pack.
+    /// Reads the header of a record that ends within the pack.
     private func header(at offset: UInt64) throws(RecordFault) -> RecordHeader {
         guard offset < end else { throw .ended }
         let header = try file.header(at: offset)
@@ -70,8 +70,7 @@ struct PackScanner {
         return header
     }
 
-    /// Where the next header lies that checks, or the end. Bytes that cannot be read are passed
-    /// over.
+    /// The offset of the next valid header, or the end. Bytes that cannot be read are skipped.
     private func nextRecord(from start: UInt64) -> UInt64 {
         let block = UnsafeMutableRawBufferPointer.allocate(byteCount: 64 << 10, alignment: 16)
         defer { block.deallocate() }
@@ -83,7 +82,8 @@ struct PackScanner {
             {
                 return found
             }
-            // A magic number may lie across the border.
+            // The next block overlaps this one, because a magic number may begin in one and end in
+            // the other.
             offset += UInt64(block.count - (RecordHeader.magic.count - 1))
         }
         return end

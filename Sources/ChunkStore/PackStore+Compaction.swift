@@ -2,11 +2,13 @@ import Model
 import Synchronization
 
 extension PackStore {
-    /// Copies the records of a pack that are still needed to the end of the store, syncs, and gives
-    /// their new places. The pack stays, so the old places hold as well until `remove(pack:)`; the
-    /// caller first commits the new ones, and first makes sure that none of its chunks is missing
-    /// among them: what the scan cannot find for damage is not copied.
+    /// Copies the records that are still needed from a pack to the end of the store, syncs, and
+    /// returns their new locations. The pack itself stays, so the old locations are valid until
+    /// `remove(pack:)`. Before the caller removes the pack, it must commit the new locations, and
+    /// it must check that every chunk that it needs is among them: a record that the scan cannot
+    /// find because of damage is not copied.
     ///
+    /// Throws `.damaged` when a needed record does not have the right bytes, and `.full`.
     /// Throws `.damaged` when a record that is needed does not give its bytes, and `.full`.
     package func compact(
         _ pack: UInt32, keeping isNeeded: (Digest, ChunkLocation) -> Bool
@@ -41,8 +43,8 @@ extension PackStore {
         return try writer.withLock { writer throws(VolumeError) in try writer.append(record) }
     }
 
-    /// Deletes a pack. A reader that still has an old place gets `.damaged`, and looks up the new
-    /// one.
+    /// Deletes a pack. A reader that still uses an old location gets `.damaged` and must look up
+    /// the new one.
     package func remove(pack: UInt32) throws(VolumeError) {
         try writer.withLock { writer throws(VolumeError) in try writer.leave(pack) }
         try directory.remove(pack)

@@ -1,10 +1,11 @@
 import Model
 
 extension PackStore {
-    /// Every record that can be found, pack by pack, and what lies between that is none. Only
-    /// headers are checked, and a payload where nothing behind it vouches for its end. Who rebuilds
-    /// an index from this calls `verify` too, and leaves out the chunks that it names: else a
-    /// damaged chunk would pass for stored when the same bytes come again.
+    /// Finds every record, pack by pack, and returns the damaged ranges between them. It checks
+    /// headers. It checks a payload only when the next record does not prove that the record is
+    /// complete. A caller that rebuilds an index must also call `verify` and leave out the chunks
+    /// that it reports: otherwise a damaged chunk would count as stored when the same bytes arrive
+    /// again.
     package func scan<Failure: Error>(
         _ body: (Digest, ChunkLocation) throws(Failure) -> Void
     ) throws(Failure) -> [PackDamage] {
@@ -15,8 +16,9 @@ extension PackStore {
         return damages
     }
 
-    /// Reads and hashes every record. `progress` hears after each pack how many bytes are done, of
-    /// how many. What no record tells of (a pack that is gone) only an index can miss.
+    /// Reads and hashes every record. After each pack, `progress` gets the number of bytes done,
+    /// and the number of all bytes. A pack whose file is missing is not reported: only an index
+    /// knows about it.
     package func verify(progress: (_ done: UInt64, _ total: UInt64) -> Void = { _, _ in })
         -> [PackDamage]
     {
@@ -32,7 +34,7 @@ extension PackStore {
         return damages
     }
 
-    /// `bytes`: what lies behind is being written just now.
+    /// Scans the first `bytes` bytes of a pack: a writer may be appending more.
     func scan<Failure: Error>(
         _ pack: UInt32, bytes: UInt64, checksPayloads: Bool,
         _ body: (Digest, ChunkLocation) throws(Failure) -> Void

@@ -1,46 +1,49 @@
 import Model
 import Synchronization
 
-/// Chunks on the local disk, in append-only packs of self-describing records: what an index says
-/// about them can be found out again from them (`scan`). ChunkStore.docc/Format.md has the format.
+/// Stores chunks on the local disk, in append-only packs. Records describe themselves, so an index
+/// of them can be rebuilt by `scan`. ChunkStore.docc/Format.md defines the format.
 ///
-/// One thread at a time appends, syncs and compacts, any number read meanwhile. One process at a
-/// time uses a directory: the lock is the caller's. Chunks appended since the last `sync` may be
-/// lost with the power, so an index names them only after it.
+/// One thread at a time may append, sync and compact, while any number of threads read. Only one
+/// process at a time may use a directory; the caller ensures this with a lock. Chunks that were
+/// appended since the last `sync` may be lost when the power fails, so an index must name them only
+/// after it.
 package final class PackStore: Sendable {
     let directory: PackDirectory
     let decoder = RecordDecoder()
     let writer: Mutex<PackWriter>
     let reads = Atomic<Int>(0)
 
-    /// Opens the store and makes its directory (mode 0700) where there is none; reads no pack.
+    /// Opens the store. Creates its directory (mode 0700) when it does not exist. Reads no pack.
     package convenience init(directory: String) throws(VolumeError) {
         try self.init(directory: directory, packBytesMax: Limits.packBytes)
     }
 
-    /// Tests take smaller packs.
+    /// Tests use smaller packs.
     package init(directory path: String, packBytesMax: UInt64) throws(VolumeError) {
         let directory = try PackDirectory(path)
         self.directory = directory
         writer = Mutex(PackWriter(directory, limit: packBytesMax))
     }
 
-    /// Stores a chunk, compressed where that pays, and does not look whether it is there already.
-    /// `id` is the digest of the bytes. Throws `.full` when the disk is; then nothing has changed.
+    /// Stores a chunk, compressed if that saves space, without checking whether it is stored
+    /// already. `id` is the digest of the bytes. Throws `.full` when the disk is full; then nothing
+    /// has changed.
     package func append(_ id: Digest, _ plain: UnsafeRawBufferPointer) throws(VolumeError)
         -> ChunkLocation
     {
         try writer.withLock { writer throws(VolumeError) in try writer.append(id, plain) }
     }
 
-    /// Makes everything appended so far outlive a loss of power. When that fails once, it and
-    /// `append` fail until the store is opened again: the bytes may be gone, whatever a second try
-    /// says.
+    /// Makes everything that was appended so far survive a loss of power. When this has failed
+    /// once, it and `append` fail until the store is opened again: the kernel may have dropped the
+    /// bytes, and a second fsync(2) would succeed nevertheless.
     package func sync() throws(VolumeError) {
         try writer.withLock { writer throws(VolumeError) in try writer.sync() }
     }
 
-    /// The plain bytes of a chunk. They are what was stored under this id, or `.damaged` is thrown.
+    /// Returns the uncompressed bytes of a chunk. Throws `.damaged` when they are not those that
+    /// were stored under this id.
     package func read(_ id: Digest, at location: ChunkLocation) throws(VolumeError) -> [UInt8] {
         reads.add(1, ordering: .relaxed)
         do throws(RecordFault) {
@@ -50,8 +53,8 @@ package final class PackStore: Sendable {
         }
     }
 
-    /// What `read` would give, as it is stored: for somebody who decompresses it himself. It has
-    /// been checked as `read` checks it.
+    /// Returns the payload as it is stored, for a caller that decompresses it. It is checked like
+    /// the result of `read`.
     package func payload(_ id: Digest, at location: ChunkLocation) throws(VolumeError)
         -> (isCompressed: Bool, bytes: [UInt8])
     {
@@ -66,18 +69,18 @@ package final class PackStore: Sendable {
         }
     }
 
-    /// Syncs, and begins a new pack with what is appended next.
+    /// Syncs. The next chunk begins a new pack.
     package func endPack() throws(VolumeError) {
         try writer.withLock { writer throws(VolumeError) in try writer.endPack() }
     }
 
-    /// The chunks read so far, for assertions of cost.
+    /// The number of chunks that were read so far; tests assert costs with it.
     package var readCount: Int { reads.load(ordering: .relaxed) }
 
-    /// Bytes of all packs.
+    /// The size of all packs in bytes.
     package func bytes() -> UInt64 { directory.bytes }
 
-    /// The packs, oldest first, with their bytes.
+    /// The packs and their sizes in bytes, oldest first.
     package func packs() -> [(pack: UInt32, bytes: UInt64)] { directory.packs }
 
     func record(of id: Digest, at location: ChunkLocation) throws(RecordFault) -> Record {

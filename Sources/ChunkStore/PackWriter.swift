@@ -1,12 +1,12 @@
 import Model
 import SystemCalls
 
-/// Appends records to the last pack, and to a new one when that is full.
+/// Appends records to the last pack, and to a new pack when that one is full.
 struct PackWriter: ~Copyable {
     private struct Current {
         let file: PackFile
         var end: UInt64
-        /// The length of the record before the end; 0 when it is not known to be complete.
+        /// The length of the record that ends at `end`; 0 when that record may be incomplete.
         var last: UInt64 = 0
         var isDirty = false
     }
@@ -15,12 +15,13 @@ struct PackWriter: ~Copyable {
     private let limit: UInt64
     private let encoder = RecordEncoder()
     private var current: Current?
-    /// The number of the newest pack; numbers are not used twice in the life of a store object.
+    /// The highest pack number in use. A store object never uses a number twice.
     private var newest: UInt32
-    /// A pack that an earlier run has left with room.
+    /// The last pack of an earlier run, if it has room.
     private var begun: UInt32?
     private var isDirectoryDirty = false
-    /// What fsync(2) failed with. The kernel forgets it and the bytes, so no later success counts.
+    /// The first error of fsync(2). The kernel reports an error once and may have dropped the
+    /// bytes, so a later success proves nothing.
     private var failure: VolumeError?
 
     init(_ directory: PackDirectory, limit: UInt64) {
@@ -47,7 +48,7 @@ struct PackWriter: ~Copyable {
         try write(encoder.encode(record))
     }
 
-    /// Writes the record whose payload the encoder holds.
+    /// Writes the record whose payload is in the encoder's buffer.
     private mutating func write(_ header: RecordHeader) throws(VolumeError) -> ChunkLocation {
         if let failure { throw failure }
         var current = try currentPack(withRoomFor: header.recordLength)
@@ -70,7 +71,7 @@ struct PackWriter: ~Copyable {
             length: header.length)
     }
 
-    /// Cuts off what a failed write has left; where even that fails, the next record goes behind
+    /// Removes what a failed write has left. If that fails, too, the next record is written after
     /// it.
     private mutating func takeBack(_ current: Current) {
         var current = current
@@ -114,7 +115,7 @@ struct PackWriter: ~Copyable {
         }
     }
 
-    /// Makes all that was appended outlive a loss of power.
+    /// Makes everything that was appended survive a loss of power.
     mutating func sync() throws(VolumeError) {
         if let failure { throw failure }
         do throws(Errno) {
@@ -123,8 +124,8 @@ struct PackWriter: ~Copyable {
         } catch {
             let failure = VolumeError(
                 failure: error,
-                "The chunks in \(directory.path) could not be brought to the disk, and no more are "
-                    + "taken until the program is started again")
+                "The chunks in \(directory.path) could not be synced to the disk, and the store "
+                    + "takes no more chunks until the program is started again")
             self.failure = failure
             throw failure
         }
@@ -132,19 +133,19 @@ struct PackWriter: ~Copyable {
         isDirectoryDirty = false
     }
 
-    /// Ends the current pack; what comes next goes into another one.
+    /// Syncs and closes the current pack. The next record goes into another one.
     mutating func retire() throws(VolumeError) {
         try sync()
         current = nil
     }
 
-    /// Nothing is appended to any pack of now any more.
+    /// Ensures that nothing is appended to the existing packs any more.
     mutating func endPack() throws(VolumeError) {
         begun = nil
         try retire()
     }
 
-    /// Sees to it that nothing is appended to this pack any more.
+    /// Ensures that nothing is appended to this pack any more.
     mutating func leave(_ pack: UInt32) throws(VolumeError) {
         if begun == pack { begun = nil }
         if current?.file.pack == pack { try retire() }

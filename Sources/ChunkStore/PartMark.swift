@@ -3,9 +3,9 @@ import Glibc
 import Model
 import SystemCalls
 
-/// What each part of a store or of a hub says of itself: to which one it belongs, and how often
-/// that had been opened when the part was used last. Parts of one store agree; a part that was put
-/// back from a backup is behind the others, and one of another store has another identifier.
+/// Identifies each part of a store or of a hub: the id of the whole that it belongs to, and how
+/// often that had been opened when the part was used last. All parts of one store agree. A part
+/// that was restored from a backup has a lower number, and a part of another store has another id.
 package struct PartMark: Hashable, Sendable {
     package var store: Identifier
     package var opening: UInt64
@@ -15,7 +15,7 @@ package struct PartMark: Hashable, Sendable {
         self.opening = opening
     }
 
-    /// One line, as in `init(_:)`.
+    /// The mark as one line, which `init(_:)` parses.
     package var text: String { "\(store) \(opening)" }
 
     package init?(_ text: some StringProtocol) {
@@ -30,7 +30,7 @@ package struct PartMark: Hashable, Sendable {
 extension PackStore {
     private var markPath: String { directory.path + "/mark" }
 
-    /// The mark of the packs; nil where there is none, or it cannot be read.
+    /// The mark of the packs. It is nil when the file does not exist or cannot be read.
     package var mark: PartMark? {
         guard let file = try? Descriptor(opening: markPath, flags: O_RDONLY) else { return nil }
         var bytes = [UInt8](repeating: 0, count: 256)
@@ -38,7 +38,7 @@ extension PackStore {
         return PartMark(String(decoding: bytes[..<count], as: UTF8.self))
     }
 
-    /// Synced to the disk when this returns.
+    /// Writes the mark. It is on the disk when this returns.
     package func setMark(_ mark: PartMark) throws(VolumeError) {
         do throws(Errno) {
             let file = try Descriptor(

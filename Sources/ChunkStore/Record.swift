@@ -1,9 +1,9 @@
 import Model
 
-/// A record as it was read, whole; its payload is not checked yet.
+/// A complete record as it was read. Its payload has not been checked.
 struct Record {
     let header: RecordHeader
-    /// Header and payload.
+    /// The bytes of header and payload.
     let bytes: [UInt8]
 
     func withPayload<Result>(_ body: (UnsafeRawBufferPointer) -> Result) -> Result {

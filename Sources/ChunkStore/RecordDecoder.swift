@@ -2,14 +2,14 @@ import CZstd
 import Model
 import Synchronization
 
-/// Gives back what records hold. Any number of threads may read at once: each takes a context of
-/// its own, and a few of them are kept for the next.
+/// Decompresses and checks records. Any number of threads may use it at once: each takes a zstd
+/// context of its own, and a few contexts are kept for reuse.
 final class RecordDecoder: Sendable {
     private let idle = Mutex<[Context]>([])
 
     private static let idleMax = 4
 
-    // Unchecked: a context is used by the one thread that took it out of the list.
+    // Unchecked, because only the thread that took a context out of the list uses it.
     private struct Context: @unchecked Sendable {
         let pointer: OpaquePointer
     }
@@ -20,7 +20,7 @@ final class RecordDecoder: Sendable {
         }
     }
 
-    /// The plain bytes of a record, whose digest has been checked.
+    /// Returns the uncompressed bytes of a record after it has checked their digest.
     func plain(of record: Record) throws(RecordFault) -> [UInt8] {
         let bytes =
             switch record.header.codec {

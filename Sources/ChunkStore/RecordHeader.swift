@@ -1,6 +1,6 @@
 import Model
 
-/// The 55 bytes before each payload. ChunkStore.docc/Format.md draws them.
+/// The 55 bytes before each payload. ChunkStore.docc/Format.md describes them.
 struct RecordHeader: Hashable {
     enum Codec: UInt8 {
         case plain = 0
@@ -8,21 +8,21 @@ struct RecordHeader: Hashable {
     }
 
     static let byteCount = 55
-    /// A byte that no UTF-8 text has, and "CHK".
+    /// A byte that does not occur in UTF-8, and "CHK".
     static let magic: [UInt8] = [0xFF, 0x43, 0x48, 0x4B]
     static let format: UInt8 = 1
 
     var codec: Codec
     var id: Digest
-    /// Of the plain bytes.
+    /// The number of uncompressed bytes.
     var length: UInt32
-    /// Of the payload.
+    /// The number of bytes of the payload.
     var storedLength: UInt32
-    /// The bytes of the whole record before this one, which its writer knows to be complete; 0 at
-    /// the start of a pack, and where a writer went on behind an end that another one had left.
+    /// The length of the record before this one, if the writer knows that it is complete. It is 0
+    /// at the start of a pack, and when the writer appended to a pack of an earlier run.
     var back: UInt32 = 0
 
-    /// The bytes of header and payload.
+    /// The number of bytes of header and payload together.
     var recordLength: UInt64 { UInt64(RecordHeader.byteCount) + UInt64(storedLength) }
 
     private enum Field {
@@ -48,7 +48,7 @@ struct RecordHeader: Hashable {
         bytes.store(number: crc32(covered), at: Field.checksum)
     }
 
-    /// Reads a header, and believes nothing of it that does not check.
+    /// Reads a header and validates every field.
     init(_ bytes: UnsafeRawBufferPointer) throws(RecordFault) {
         guard bytes.count >= RecordHeader.byteCount else { throw .ended }
         guard bytes[..<4].elementsEqual(RecordHeader.magic) else { throw .noMagic }

@@ -3,7 +3,7 @@ import Model
 import SystemCalls
 
 extension VolumeError {
-    /// `deed` is the sentence up to the reason: "The pack 00000001.pack cannot be written".
+    /// `deed` is the beginning of the sentence: "The pack 00000001.pack cannot be written".
     init(failure error: Errno, _ deed: String) {
         switch error.code {
         case ENOSPC, EDQUOT:
@@ -11,9 +11,9 @@ extension VolumeError {
         case ENOENT, ENOTDIR:
             self.init(.notFound, "\(deed): \(error). Check the path.")
         case EACCES, EPERM:
-            self.init(.denied, "\(deed): \(error). Check whose it is and its permissions.")
+            self.init(.denied, "\(deed): \(error). Check its owner and its permissions.")
         default:
-            self.init(.system, "\(deed): \(error). Check the disk below it.")
+            self.init(.system, "\(deed): \(error). Check the disk that it is on.")
         }
     }
 }

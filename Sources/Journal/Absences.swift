@@ -1,16 +1,16 @@
 import Model
 
-// What of the tree is only a placeholder, and what people want here.
+// Items whose file is only a placeholder, and items that users want to keep on this device.
 extension Reader {
-    /// The version whose bytes belong into an item's file and are not all there; nil: they are, as
-    /// far as the journal knows.
+    /// The version whose bytes belong in an item's file but are not all there. Nil when they are,
+    /// as far as the journal knows.
     package func absentVersion(of key: Int64) throws(VolumeError) -> Identifier? {
         try first("SELECT version FROM absent WHERE item = ?", [.integer(key)]) {
             (columns) throws(VolumeError) in try columns.identifier(0)
         }
     }
 
-    /// Keys of items that are absent, in their order, after one of them.
+    /// Keys of items that are absent, in ascending order, beginning after `key`.
     package func absentItems(after key: Int64, limit: Int) throws(VolumeError) -> [Int64] {
         try all(
             "SELECT item FROM absent WHERE item > ? ORDER BY item LIMIT ?",
@@ -22,8 +22,8 @@ extension Reader {
         try first("SELECT count(*) FROM absent", []) { Int($0.integer(0)) } ?? 0
     }
 
-    /// What somebody said of this very item: true to keep it here, false not to (below a directory
-    /// that is kept); nil nothing.
+    /// What a user has set for this item itself: true to keep it on this device, false not to keep
+    /// it although a directory above it is kept. Nil when nothing is set.
     package func pin(of key: Int64) throws(VolumeError) -> Bool? {
         try first("SELECT pinned FROM pins WHERE item = ?", [.integer(key)]) { $0.integer(0) != 0 }
     }
@@ -34,11 +34,11 @@ extension Reader {
         }
     }
 
-    /// Whether an item is to be kept here: by what was said of it, or else of the nearest directory
-    /// above it.
+    /// Whether an item is to be kept on this device. Its own setting decides, or else that of the
+    /// nearest directory above it that has one.
     package func isPinned(_ key: Int64) throws(VolumeError) -> Bool {
         var next = key
-        // Deeper than any path: damaged parents end, too.
+        // A limit above the depth of any path, so that a cycle of damaged parents ends, too.
         for _ in 0..<4096 {
             if let pin = try pin(of: next) { return pin }
             guard next != Item.root else { return false }
@@ -51,7 +51,8 @@ extension Reader {
         return false
     }
 
-    /// Bytes of files whose contents the present hub has and that are here all the same.
+    /// The size in bytes of the files that may be evicted: their contents are here, and the present
+    /// hub has confirmed them.
     package func spareBytes() throws(VolumeError) -> Int64 {
         try first(
             """
@@ -63,7 +64,7 @@ extension Reader {
         ) { $0.integer(0) } ?? 0
     }
 
-    /// Those files, by key, after one of them.
+    /// The keys of these files in ascending order, beginning after `key`.
     package func spareItems(after key: Int64, limit: Int) throws(VolumeError) -> [Int64] {
         try all(
             """
@@ -91,7 +92,7 @@ extension Transaction {
         try run("DELETE FROM absent WHERE item = ?", [.integer(key)])
     }
 
-    /// Nil: nothing is said any more.
+    /// Nil removes the setting.
     package func setPin(_ key: Int64, to isPinned: Bool?) throws(VolumeError) {
         guard let isPinned else {
             return try run("DELETE FROM pins WHERE item = ?", [.integer(key)])
@@ -101,8 +102,8 @@ extension Transaction {
             [.integer(key), .integer(isPinned ? 1 : 0)])
     }
 
-    /// Gives a version, whose list of chunks was not here, that list, and the digest of its content
-    /// form.
+    /// Stores the list of chunks of a version that had none yet, and the digest of the list's
+    /// content form.
     package func setManifest(_ manifest: [UInt8], content: Digest, of version: Identifier)
         throws(VolumeError)
     {

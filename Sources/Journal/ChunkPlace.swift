@@ -1,11 +1,11 @@
-/// Where a chunk lies among the packs.
+/// Where a chunk is stored: the pack and the place in it.
 package struct ChunkPlace: Hashable, Sendable {
     package var pack: UInt32
-    /// Of the chunk's first byte in the pack.
+    /// The offset of the chunk's record in the pack.
     package var offset: UInt64
-    /// Bytes in the pack.
+    /// The number of bytes of the stored payload, which may be compressed.
     package var storedLength: UInt32
-    /// Bytes of the plain content.
+    /// The number of uncompressed bytes.
     package var length: UInt32
 
     package init(pack: UInt32, offset: UInt64, storedLength: UInt32, length: UInt32) {

@@ -1,17 +1,18 @@
 internal import GRDBSQLite
 import Model
 
-/// The row on which a statement stands; valid until its next step.
+/// The columns of a statement's current row. They are valid until the statement's next step.
 struct Columns {
     let statement: OpaquePointer
-    /// The journal's file, for errors.
+    /// The journal's path, for error messages.
     let path: String
 
     func isNull(_ index: Int32) -> Bool { sqlite3_column_type(statement, index) == SQLITE_NULL }
     func integer(_ index: Int32) -> Int64 { sqlite3_column_int64(statement, index) }
-    /// As `Value.number` binds it; what is negative by damage is 0.
+    /// Reads what `Value.number` has bound. A negative number, which only damage can cause, becomes
+    /// 0.
     func number(_ index: Int32) -> UInt64 { UInt64(clamping: integer(index)) }
-    /// As `Value.bits` binds it.
+    /// Reads what `Value.bits` has bound.
     func bits(_ index: Int32) -> UInt64 { UInt64(bitPattern: integer(index)) }
 
     func text(_ index: Int32) -> String {
@@ -28,7 +29,7 @@ struct Columns {
         return identifier(in: blob, at: 0)
     }
 
-    /// Concatenated, 16 bytes each.
+    /// Reads identifiers that are concatenated, 16 bytes each.
     func identifiers(_ index: Int32) throws(VolumeError) -> [Identifier] {
         let blob = blob(index)
         guard blob.count.isMultiple(of: 16) else { throw strange(index) }
@@ -51,7 +52,8 @@ struct Columns {
     }
 
     private func blob(_ index: Int32) -> UnsafeRawBufferPointer {
-        // The pointer first: asking for the size first could make SQLite convert the value after.
+        // The order matters: asking for the size first could make SQLite convert the value
+        // afterwards.
         let start = sqlite3_column_blob(statement, index)
         return UnsafeRawBufferPointer(
             start: start, count: Int(sqlite3_column_bytes(statement, index)))
@@ -65,6 +67,6 @@ struct Columns {
 
     private func strange(_ index: Int32) -> VolumeError {
         let column = sqlite3_column_name(statement, index).map { String(cString: $0) } ?? "?"
-        return .damagedJournal(path, "a row has a value in \(column) that cannot be")
+        return .damagedJournal(path, "a row has an impossible value in \(column)")
     }
 }

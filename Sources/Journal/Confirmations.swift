@@ -1,18 +1,18 @@
 import Model
 
-// Which hub has confirmed a version. A confirmation counts only while the volume is signed in to
-// the hub that gave it, and while that hub is the one it was then: by the volume's id there and by
-// its epoch, both of which are random.
+// Which hub has confirmed a version. A confirmation counts only while the volume belongs to the hub
+// that gave it, and while that hub has the same state. Both are recognized by random ids: the
+// volume's id at the hub, and the hub's epoch.
 extension Reader {
-    /// Whether the volume belongs to a hub, so that a confirmation can count.
+    /// Whether the volume belongs to a hub, so that confirmations can count.
     package func hasWitness() throws(VolumeError) -> Bool {
         try first("SELECT EXISTS (SELECT 1 FROM witnesses WHERE is_current = 1)", []) {
             $0.integer(0) == 1
         } ?? false
     }
 
-    /// Versions that some hub has confirmed and the present one has not, in the order of their
-    /// keys, behind one of them.
+    /// Versions that some hub has confirmed but the present one has not, in the order of their
+    /// keys, beginning after `key`.
     package func unconfirmedVersions(after key: Int64, limit: Int) throws(VolumeError) -> [(
         key: Int64, id: Identifier
     )] {
@@ -29,7 +29,8 @@ extension Reader {
 }
 
 extension Transaction {
-    /// The hub's volume, in its present epoch, whose confirmations count from now on.
+    /// Sets the hub's volume and its present epoch. From now on only confirmations of this hub in
+    /// this epoch count.
     package func setWitness(volume: Identifier, epoch: Identifier) throws(VolumeError) {
         let values: [Value] = [.identifier(volume), .identifier(epoch)]
         let isKnown = try first(
@@ -47,12 +48,12 @@ extension Transaction {
             """, values)
     }
 
-    /// The volume belongs to no hub: no confirmation counts.
+    /// The volume belongs to no hub any more, so no confirmation counts.
     package func removeWitness() throws(VolumeError) {
         try run("UPDATE witnesses SET is_current = 0 WHERE is_current = 1", [])
     }
 
-    /// The present hub has the version.
+    /// Records that the present hub has the version.
     package func addConfirmation(_ version: Identifier) throws(VolumeError) {
         try run(
             """

@@ -1,8 +1,10 @@
 import Model
 
-// Versions whose bytes are on this device, as far as the hub has been told.
+// Holdings: which versions have their bytes on this device, and what the hub has been told about
+// that.
 extension Reader {
-    /// What is still to be told: that they are here, or that they are not any more.
+    /// What the hub has not been told yet: that a version's bytes are here, or that they are not
+    /// here any more.
     package func untoldHoldings(limit: Int) throws(VolumeError) -> [(
         version: Identifier, isGone: Bool
     )] {
@@ -22,7 +24,8 @@ extension Reader {
 }
 
 extension Transaction {
-    /// Its bytes are here: the hub is to be told, unless it has been.
+    /// Records that the version's bytes are here. The hub will be told unless it has been told
+    /// already.
     package func addHolding(_ version: Identifier) throws(VolumeError) {
         try run(
             """
@@ -31,12 +34,13 @@ extension Transaction {
             """, [.identifier(version)])
     }
 
-    /// They are not any more.
+    /// Records that the version's bytes are not here any more.
     func endHolding(_ version: Identifier) throws(VolumeError) {
         try run("UPDATE holdings SET state = 3 WHERE version = ?", [.identifier(version)])
     }
 
-    /// The hub has been told as it was asked for; what changed since is told the next time.
+    /// Records that the hub has been told this. If the state has changed since, the hub is told
+    /// again the next time.
     package func setTold(_ version: Identifier, isGone: Bool) throws(VolumeError) {
         let sql =
             isGone
@@ -49,12 +53,13 @@ extension Transaction {
         try run("DELETE FROM holdings WHERE version = ?", [.identifier(version)])
     }
 
-    /// The hub, or what it knows of this device, is another one.
+    /// The hub is another one, or has lost what it knew about this device. It is told everything
+    /// again.
     package func retellHoldings() throws(VolumeError) {
         try run("UPDATE holdings SET state = 1 WHERE state = 2", [])
     }
 
-    /// What a device has recorded and no hub has confirmed is another device's.
+    /// Makes all versions that one device has recorded and no hub has confirmed another device's.
     package func readdressVersions(of device: Identifier, to other: Identifier)
         throws(VolumeError)
     {
@@ -63,8 +68,8 @@ extension Transaction {
             [.identifier(other), .identifier(device)])
     }
 
-    /// The hub may have forgotten what it had confirmed: of all whose bytes are in the tree, it has
-    /// to say so again.
+    /// The hub may have lost what it has confirmed. It must confirm all versions again whose bytes
+    /// are in the tree.
     package func doubtConfirmations() throws(VolumeError) {
         try run(
             """
@@ -74,10 +79,10 @@ extension Transaction {
             """, [])
     }
 
-    /// The hub knows the current version of an item, by that id: another device's of the same
-    /// contents, perhaps.
+    /// The hub has the current version of an item, under that id. The id differs when another
+    /// device has sent the same contents first.
     ///
-    /// - Returns: False when another version has the id.
+    /// - Returns: False when a different version has the id.
     package func confirm(current version: Identifier, of key: Int64, as id: Identifier)
         throws(VolumeError) -> Bool
     {

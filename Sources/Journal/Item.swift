@@ -1,6 +1,6 @@
 import Model
 
-/// An item of the volume as this device knows it.
+/// An item of the volume, as this device knows it.
 package struct Item: Hashable, Sendable {
     package enum Kind: UInt8, Sendable, CaseIterable {
         case file = 1
@@ -10,39 +10,41 @@ package struct Item: Hashable, Sendable {
         case special = 5
     }
 
-    /// The key of the root, whose parent is 0.
+    /// The key of the root directory. Its parent is 0.
     package static let root: Int64 = 1
 
-    /// Row id, local to this journal, never given twice.
+    /// The row id, local to this journal. It is never used twice.
     package var key: Int64
-    /// Random, for ever.
+    /// Random and permanent.
     package var id: Identifier
-    /// The key of the directory.
+    /// The key of the directory that the item is in.
     package var parent: Int64
     package var name: Name
     package var kind: Kind
-    /// Of the working tree's file; 0 unknown.
+    /// The inode of the working tree's file; 0 unknown.
     package var inode: UInt64
-    /// The birth time of statx(2) in nanoseconds, which stands for the inode's generation; 0
-    /// unknown.
+    /// The birth time from statx(2), in nanoseconds. It distinguishes two files that have had the
+    /// same inode number. 0 unknown.
     package var birth: Int64
-    /// Bytes as last seen; with `modified` and `changed` it tells edits made while nobody watched.
+    /// The size in bytes as last seen. With `modified` and `changed` it reveals edits that were
+    /// made while the daemon was not running.
     package var size: UInt64
     /// Nanoseconds since 1970, as last seen.
     package var modified: Int64
     /// Nanoseconds since 1970, as last seen.
     package var changed: Int64
-    /// When it was deleted (softly), nanoseconds since 1970; nil while it is alive.
+    /// When the item was deleted, nanoseconds since 1970; nil while it is alive. A deleted item
+    /// keeps its row and its versions.
     package var deleted: Int64?
-    /// The highest version number ever given; 0 none.
+    /// The highest version number that was ever used; 0 none.
     package var latest: Int
-    /// The version that the name shows.
+    /// The version that the item's name shows.
     package var current: Identifier?
-    /// How often it was rewritten in place while large.
+    /// How often the file was rewritten in place while it was large.
     package var inPlace: Int
     /// Permission bits as last recorded; 0 unknown.
     package var mode: UInt16
-    /// Extended attributes as last recorded, as their owner encodes them; nil none.
+    /// Extended attributes as last recorded, in the encoded form of `AttributeList`; nil none.
     package var attributes: [UInt8]?
 
     package init(
@@ -71,7 +73,7 @@ package struct Item: Hashable, Sendable {
 }
 
 extension Item {
-    /// In the order of `init(columns:)`; all but the key in that of `values`.
+    /// In the order of `init(columns:)`. Without the key it is the order of `values`.
     static let columns = """
         key, id, parent, name, inode, deleted, kind, birth, size, modified, changed, latest,
         current, in_place, mode, attributes
@@ -93,7 +95,7 @@ extension Item {
 
     var values: [Value] { indexedValues + plainValues }
 
-    /// What the indexes look at.
+    /// The values of the columns that have indexes.
     var indexedValues: [Value] {
         [
             .identifier(id), .integer(parent), .bytes(name.bytes), .bits(inode),

@@ -5,13 +5,14 @@ import Model
 extension Journal {
     /// Opens the journal at `path`.
     ///
-    /// Nothing is written before the file has been found to be a journal that this build
+    /// Nothing is written until the file has been recognized as a journal that this build
     /// understands.
     /// - Parameters:
-    ///   - mayCreate: Makes a new journal, with a root, where there is no file or an empty one.
-    ///   - checked: Looks through all pages first (after an unclean end): about a second for 1 GB.
-    /// - Throws: `.notFound`; `.newer`; `.damaged` for what is no journal or fails the check;
-    ///   `.denied`; `.full`.
+    ///   - mayCreate: Whether to make a new journal, with a root, when the file does not exist or is
+    ///     empty.
+    ///   - checked: Whether to check all pages first (after a crash): about a second for 1 GB.
+    /// - Throws: `.notFound`; `.newer`; `.damaged` when the file is not a journal or fails the
+    ///   check; `.denied`; `.full`.
     package static func open(
         path: String, mayCreate: Bool = false, checked: Bool = false
     ) throws(VolumeError) -> Journal {
@@ -32,10 +33,10 @@ extension Journal {
         }
     }
 
-    /// Looks at the file alone: SQLite would take one of a few bytes for new, and throw away the
-    /// log of a lost one.
+    /// Examines the file without SQLite, which would treat a file of a few bytes as new and would
+    /// delete the log of a lost database.
     ///
-    /// - Returns: False for what may be made: a file that is not there, or an empty one.
+    /// - Returns: False when the file does not exist or is empty, so that a journal may be made.
     private static func isDatabase(_ path: String, mayCreate: Bool) throws(VolumeError) -> Bool {
         let size = try size(of: path)
         guard (size ?? 0) == 0 else {
@@ -45,25 +46,26 @@ extension Journal {
             return true
         }
         if let log = try Journal.size(of: path + "-wal"), log > 0 {
-            throw .damagedJournal(path, "it is gone or empty, but its log \(path)-wal is not")
+            throw .damagedJournal(path, "it is missing or empty, but \(path)-wal is not empty")
         }
         guard !mayCreate else { return false }
         if size == 0 { throw .damagedJournal(path, "it is empty") }
-        throw VolumeError(.notFound, "There is no journal at \(path): is this a store?")
+        throw VolumeError(
+            .notFound, "There is no journal at \(path): check that this is a store's directory.")
     }
 
-    /// SQLite would make it, and its log beside it, for everybody to read.
+    /// Creates the file with mode 0600. SQLite would make it, and its log, readable for everybody.
     private static func makePrivately(_ path: String) throws(VolumeError) {
         let descriptor = Glibc.open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
-            throw .system(errno, detail: "it cannot be made", journal: path)
+            throw .system(errno, detail: "it cannot be created", journal: path)
         }
         Glibc.close(descriptor)
     }
 
     private static var smallestPage: Int64 { 512 }
 
-    /// Reads with a connection that cannot write; what the log holds counts.
+    /// Reads through a connection that cannot write. It sees what is only in the log, too.
     private static func examineContent(
         _ path: String, mayBeUnfinished: Bool, checked: Bool
     ) throws(VolumeError) {
@@ -86,7 +88,7 @@ extension Journal {
         let version = try Int32.fetchOne(database, sql: "PRAGMA user_version") ?? 0
         let tables = try Int.fetchOne(database, sql: "SELECT count(*) FROM sqlite_schema") ?? 0
         if application == 0, version == 0, tables == 0 {
-            // A crash while it was made leaves a database without tables.
+            // A crash while the journal was being made leaves a database without tables.
             guard mayBeUnfinished else { throw VolumeError.damagedJournal(path, "it is empty") }
             return
         }
@@ -127,8 +129,8 @@ extension Journal {
         return configuration
     }
 
-    /// Has to come after the pool has been made: it sets NORMAL on its writer, with which a loss of
-    /// power may undo transactions that were committed.
+    /// Must be called after the pool has been made: the pool sets its writer to NORMAL, with which
+    /// a loss of power may undo committed transactions.
     private static func synchronizeFully(_ database: Database) throws {
         try database.execute(sql: "PRAGMA synchronous = FULL")
     }
@@ -151,12 +153,12 @@ extension Journal {
         }
     }
 
-    /// Bytes; nil when there is no such file.
+    /// The size in bytes; nil when the file does not exist.
     private static func size(of path: String) throws(VolumeError) -> Int64? {
         var status = stat()
         if stat(path, &status) == 0 { return Int64(status.st_size) }
         let code = errno
         if code == ENOENT { return nil }
-        throw .system(code, detail: "its file cannot be looked at", journal: path)
+        throw .system(code, detail: "its file cannot be examined", journal: path)
     }
 }

@@ -3,13 +3,13 @@ import Glibc
 import Model
 
 extension Journal {
-    /// What SQLite finds wrong with the whole file, a line each; empty when it is sound. Reads
-    /// everything.
+    /// The problems that SQLite finds in the whole file, one line each; empty when there are none.
+    /// Reads everything.
     package func integrityProblems() -> [String] {
         do {
-            try pool.read { _ in }  // Closed journals have nothing to say.
-            // A connection that may write, though it does not: one that may not forgets the CHECK
-            // constraints.
+            try pool.read { _ in }  // Throws if the journal is closed.
+            // A connection that could write, although this one does not: a read-only connection
+            // ignores the CHECK constraints.
             let queue = try DatabaseQueue(
                 path: path, configuration: Journal.configuration(readonly: false))
             defer { try? queue.close() }
@@ -28,25 +28,25 @@ extension Journal {
         }
     }
 
-    /// Brings the log into the database and empties it; for idle times.
+    /// Copies the log into the database and truncates it. Meant for idle times.
     ///
-    /// - Returns: False when a reader still needs the log: try again later.
+    /// - Returns: False when a reader still needs the log; try again later.
     @discardableResult
     package func checkpoint() throws(VolumeError) -> Bool { try checkpoint("TRUNCATE").isDone }
 
-    /// Brings the log into the database. The log then starts again from its beginning, in the space
-    /// that its file has. Returns whether the log had held anything.
+    /// Copies the log into the database. The log then begins again in the space that its file
+    /// already has. Returns whether the log had any pages.
     @discardableResult
     package func restartLog() throws(VolumeError) -> Bool {
         let result = try checkpoint("RESTART")
         return result.isDone && result.pages > 0
     }
 
-    /// `pages`: how many the log had.
+    /// `pages` is the number of pages that the log had.
     private func checkpoint(_ mode: String) throws(VolumeError) -> (isDone: Bool, pages: Int) {
         do {
             return try pool.writeWithoutTransaction { database in
-                // The recorder must not wait for a slow reader here.
+                // The recorder runs this and must not wait long for a slow reader.
                 try database.execute(sql: "PRAGMA busy_timeout = 50")
                 defer { try? database.execute(sql: "PRAGMA busy_timeout = 5000") }
                 let row = try Row.fetchOne(database, sql: "PRAGMA wal_checkpoint(\(mode))")
@@ -57,9 +57,10 @@ extension Journal {
         }
     }
 
-    /// Writes the whole file anew, without what was removed from it. Takes as long as copying it.
+    /// Rewrites the whole file, so that no removed data remains in it. Takes as long as copying the
+    /// file.
     ///
-    /// - Returns: False when a reader still needs the log, which may have what was removed.
+    /// - Returns: False when a reader still needs the log, which may contain removed data.
     package func rewrite() throws(VolumeError) -> Bool {
         do {
             try pool.writeWithoutTransaction { try $0.execute(sql: "VACUUM") }
@@ -69,11 +70,11 @@ extension Journal {
         return try checkpoint()
     }
 
-    /// Closes all connections and leaves one file without a log. Waits for reads under way.
+    /// Closes all connections and leaves a single file without a log. Waits for running reads.
     package func close() throws(VolumeError) {
         do {
-            // SQLite removes the log with the last connection, if that one may write: the readers
-            // go first.
+            // SQLite removes the log together with the last connection, but only if that one may
+            // write. So the readers are closed first.
             pool.releaseMemory()
             try pool.close()
         } catch {
@@ -81,12 +82,13 @@ extension Journal {
         }
     }
 
-    /// Writes a compact copy of the journal as it is now, synced to disk, beside readers and the
-    /// writer.
+    /// Writes a compact copy of the journal and syncs it to the disk. Readers and the writer
+    /// continue meanwhile.
     ///
     /// - Throws: `.invalid` when `target` exists; `.full`; `.denied`.
     package func backup(to target: String) throws(VolumeError) {
-        // SQLite takes an empty file: this one is ours to remove again.
+        // SQLite accepts an empty file as the target. This one was created here, so it may be
+        // removed on failure.
         try Journal.reserve(target)
         do {
             try pool.unsafeRead { database in
@@ -100,7 +102,8 @@ extension Journal {
         }
     }
 
-    /// Makes an empty file that is the caller's to fill or to remove.
+    /// Creates an empty file, which the caller fills or removes. Throws when there is a file
+    /// already.
     static func reserve(_ target: String) throws(VolumeError) {
         let descriptor = Glibc.open(target, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard descriptor < 0 else {
@@ -108,12 +111,12 @@ extension Journal {
             return
         }
         guard errno != EEXIST else {
-            throw VolumeError(.invalid, "There is something at \(target): name a new file.")
+            throw VolumeError(.invalid, "\(target) already exists: name a new file.")
         }
-        throw .system(errno, detail: "the copy cannot be made", journal: target)
+        throw .system(errno, detail: "the copy cannot be created", journal: target)
     }
 
-    /// The file and its name.
+    /// Syncs the file and its directory.
     static func synchronize(_ target: String) throws(VolumeError) {
         try synchronize(target, for: target)
         let directory = target.lastIndex(of: "/").map { String(target[...$0]) } ?? "."

@@ -2,15 +2,15 @@ internal import GRDB
 import Model
 import Synchronization
 
-/// A device's journal: which items, versions and chunks there are. One process has it open; one
-/// thread of it writes.
+/// A device's journal: its items, versions and chunks. Only one process may open it, and one thread
+/// of that process writes.
 ///
-/// After `write` has returned, a loss of power does not undo it.
+/// Once `write` has returned, a loss of power does not undo the transaction.
 package final class Journal: Sendable {
     package let path: String
     let pool: DatabasePool
     private let transactions = Atomic<Int>(0)
-    /// Called when a transaction was rolled back because the disk is full; returns whether it has
+    /// Called after a transaction was rolled back because the disk is full. Returns whether it has
     /// freed space.
     package let full = Hook<@Sendable () -> Bool>()
     private let isRetryable = Atomic(false)
@@ -21,16 +21,17 @@ package final class Journal: Sendable {
         self.pool = pool
     }
 
-    /// How many writing transactions were committed since opening; each costs a sync of the disk.
+    /// The number of writing transactions since the journal was opened. Each costs a sync of the
+    /// disk.
     package var transactionCount: Int { transactions.load(ordering: .relaxed) }
 
-    /// How many rows were read since opening, for tests of cost.
+    /// The number of rows read since the journal was opened. Tests assert costs with it.
     package var rowCount: Int { rows.load(ordering: .relaxed) }
 
-    /// Runs `body` in one transaction, which is rolled back when `body` throws. Not to be called
-    /// inside another.
+    /// Runs `body` in one transaction, which is rolled back when `body` throws. Must not be called
+    /// inside another transaction.
     ///
-    /// - Throws: What `body` threw (an error that is no `VolumeError` becomes `.system`); `.full`,
+    /// - Throws: What `body` threw (an error other than `VolumeError` becomes `.system`); `.full`,
     ///   `.damaged`.
     @discardableResult
     package func write<T>(_ body: (Transaction) throws -> T) throws(VolumeError) -> T {
@@ -47,21 +48,21 @@ package final class Journal: Sendable {
         }
     }
 
-    /// Whether the disk was full since the last call and there is room for another try.
+    /// Whether the disk was full since the last call and a new attempt may succeed.
     package func takeRetry() -> Bool {
         isRetryable.exchange(false, ordering: .acquiringAndReleasing)
     }
 
-    /// The log's own space serves again once its contents are in the database.
+    /// The space of the log can be used again once its contents are in the database.
     private func findSpace() {
         let isFreed = full.current?() ?? false
         let isLogReusable = (try? restartLog()) ?? false
         if isFreed || isLogReusable { isRetryable.store(true, ordering: .releasing) }
     }
 
-    /// Runs `body` on a consistent snapshot, on any thread, beside a writer.
+    /// Runs `body` on a consistent snapshot, on any thread, while the writer continues.
     ///
-    /// - Throws: What `body` threw (an error that is no `VolumeError` becomes `.system`);
+    /// - Throws: What `body` threw (an error other than `VolumeError` becomes `.system`);
     ///   `.damaged`.
     package func read<T>(_ body: (Reader) throws -> T) throws(VolumeError) -> T {
         do {
@@ -84,7 +85,8 @@ package final class Journal: Sendable {
                 let transaction = try Transaction(database, path: path)
                 defer { close(transaction) }
                 result = try body(transaction)
-                // `body` may have swallowed the error with which SQLite rolled everything back.
+                // `body` may have ignored the error with which SQLite rolled back the whole
+                // transaction.
                 if let failure = transaction.failure { throw failure }
                 return .commit
             }

@@ -1,28 +1,30 @@
 import Model
 
-/// What this device and the hub last agreed on about an item, and what the hub has said since; both
-/// as their owner encodes them.
+/// The mirror of an item at the hub: the last state that this device and the hub agreed on, and
+/// what the hub has sent since. Both are encoded by the module Reconcile.
 package struct MirrorRow: Hashable, Sendable {
     package var id: Identifier
-    /// Nil: the hub has not heard of it from here.
+    /// Nil when this device has not sent the item to the hub yet.
     package var base: [UInt8]?
-    /// Nil: nothing newer than `base`.
+    /// Nil when the hub has sent nothing newer than `base`.
     package var remote: [UInt8]?
     package var state: State
-    /// Of `remote`, in the hub's journal; 0 without one.
+    /// The position of `remote` in the hub's journal; 0 when there is none.
     package var sequence: UInt64
-    /// Where it is by `base`, equal for items that would be in each other's way; nil: nowhere.
+    /// The item's directory and name according to `base`. It is equal for two items that cannot
+    /// exist together in one directory. Nil when the item has no place.
     package var place: [UInt8]?
 
     package enum State: UInt8, Sendable {
         case settled = 0
-        /// `remote` is to be brought into the tree.
+        /// `remote` has still to be applied to the tree.
         case due = 1
-        /// It is being brought into the tree: what the tree shows is not to be taken for an edit.
+        /// `remote` is being applied to the tree. What the tree shows in the meantime is not an
+        /// edit.
         case underway = 2
-        /// It cannot be brought into the tree until something changes here.
+        /// `remote` cannot be applied to the tree until something changes on this device.
         case stuck = 3
-        /// The hub refused what was sent.
+        /// The hub refused the operation that this device sent.
         case refused = 4
     }
 
@@ -39,7 +41,7 @@ package struct MirrorRow: Hashable, Sendable {
     }
 }
 
-/// An operation that was given its number and that the hub has not confirmed.
+/// An operation that has a number and that the hub has not confirmed yet.
 package struct OutboxRow: Hashable, Sendable {
     package var number: UInt64
     package var item: Identifier
@@ -65,13 +67,13 @@ extension Reader {
         }
     }
 
-    /// Where a look at the mirror stands.
+    /// A position in a listing of the mirror.
     package struct Position: Hashable, Sendable {
         package var sequence: UInt64
         package var id: Identifier
     }
 
-    /// Those in a state, in the order in which the hub spoke of them, behind `position`.
+    /// Items in a state, in the order in which the hub sent them, beginning after `position`.
     package func mirrors(
         _ state: MirrorRow.State, after position: Position? = nil, limit: Int
     ) throws(VolumeError) -> [Position] {
@@ -90,7 +92,7 @@ extension Reader {
         }
     }
 
-    /// The lowest sequence of what is in a state.
+    /// The lowest sequence number among the items in a state.
     package func firstMirror(_ state: MirrorRow.State) throws(VolumeError) -> UInt64? {
         try first(
             """
@@ -107,7 +109,8 @@ extension Reader {
         ) { Int($0.integer(0)) } ?? 0
     }
 
-    /// Ids of all items that the hub and this device know of, in their order, behind one of them.
+    /// Ids of all items that both the hub and this device know, in ascending order, beginning after
+    /// `id`.
     package func mirrorIDs(after id: Identifier, limit: Int) throws(VolumeError) -> [Identifier] {
         try all(
             "SELECT id FROM mirror WHERE id > ? ORDER BY id LIMIT ?",
@@ -119,7 +122,7 @@ extension Reader {
         try first("SELECT count(*) FROM mirror", []) { Int($0.integer(0)) } ?? 0
     }
 
-    /// In their order, behind one of them.
+    /// Operations in the order of their numbers, beginning after `number`.
     package func outbox(limit: Int, after number: UInt64 = 0) throws(VolumeError) -> [OutboxRow] {
         try all(
             """
@@ -137,7 +140,7 @@ extension Reader {
         try first("SELECT count(*) FROM outbox", []) { Int($0.integer(0)) } ?? 0
     }
 
-    /// What is to be told of an item, in its order.
+    /// The operations of an item that the hub has not confirmed, in their order.
     package func outbox(of item: Identifier) throws(VolumeError) -> [[UInt8]] {
         try all(
             "SELECT operation FROM outbox WHERE item = ? ORDER BY number", [.identifier(item)]
@@ -150,7 +153,8 @@ extension Reader {
         } ?? false
     }
 
-    /// Keys of items that changed here since they were last looked at for the hub, in their order.
+    /// Keys of items that have changed since they were last compared for the hub, in ascending
+    /// order, beginning after `key`.
     package func unsent(after key: Int64, limit: Int) throws(VolumeError) -> [Int64] {
         try all(
             "SELECT item FROM unsent WHERE item > ? ORDER BY item LIMIT ?",
@@ -164,8 +168,8 @@ extension Reader {
         } ?? false
     }
 
-    /// Nanoseconds since 1970, where it is unsent and they are known: when it was put where it is,
-    /// and when its attributes were changed last.
+    /// When an unsent item was put at its present place, and when its attributes were last changed:
+    /// nanoseconds since 1970, nil when unknown.
     package func unsentTimes(_ key: Int64) throws(VolumeError) -> (
         placed: Int64?, attributed: Int64?
     ) {
@@ -199,7 +203,7 @@ extension Transaction {
         try run("DELETE FROM mirror WHERE id = ?", [.identifier(id)])
     }
 
-    /// Everything that is known of a hub.
+    /// Removes everything that the journal knows about a hub.
     package func forgetHub() throws(VolumeError) {
         for table in ["mirror", "outbox", "unsent", "holdings"] {
             try run("DELETE FROM \(table)", [])
@@ -212,7 +216,7 @@ extension Transaction {
             [.number(row.number), .identifier(row.item), .bytes(row.operation)])
     }
 
-    /// Another operation of that number, which was never applied.
+    /// Replaces the operation with that number. It must never have been applied.
     package func replace(_ row: OutboxRow) throws(VolumeError) {
         try run(
             "UPDATE outbox SET operation = ? WHERE number = ?",
@@ -227,7 +231,8 @@ extension Transaction {
         try run("DELETE FROM outbox WHERE number <= ?", [.number(number)])
     }
 
-    /// Operations of an item that has another id now; what they say stays as it was sent.
+    /// Assigns the operations of an item to another id. The operations themselves stay as they were
+    /// sent.
     package func readdressOutbox(_ id: Identifier, to other: Identifier) throws(VolumeError) {
         try run(
             "UPDATE outbox SET item = ? WHERE item = ?", [.identifier(other), .identifier(id)])

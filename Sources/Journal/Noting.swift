@@ -1,14 +1,14 @@
 import Model
 
 extension Transaction {
-    /// From now on every change of an item that a hub should hear of adds it to `unsent`: by
-    /// triggers, so that no path of the code can forget it. All that is here already is unsent.
+    /// From now on triggers add each item to `unsent` whose change a hub must know about. Triggers
+    /// are used so that no code path can forget it. All existing items become unsent.
     package func startNoting() throws(VolumeError) {
         for sql in Noting.triggers { try run(sql, []) }
         try noteAll()
     }
 
-    /// All that is here is to be compared with what is known of the hub.
+    /// All existing items become unsent, so that they are compared with what is known of the hub.
     package func noteAll() throws(VolumeError) {
         try run(
             """
@@ -22,18 +22,19 @@ extension Transaction {
     }
 }
 
-/// The triggers that fill `unsent`.
+/// The triggers that fill the table `unsent`.
 enum Noting {
     static let count = "SELECT count(*) FROM sqlite_schema WHERE name = 'note_item'"
     static let removals = ["note_item", "note_item_change", "note_conflict", "note_settled"].map {
         "DROP TRIGGER IF EXISTS \($0)"
     }
 
-    /// Nanoseconds, to the millisecond: `unixepoch('subsec')` is younger than Debian's SQLite.
+    /// Nanoseconds, with a resolution of a millisecond. (`unixepoch('subsec')` needs a newer SQLite
+    /// than Debian's.)
     private static let now =
         "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) * 1000000"
 
-    // An edit sets `modified` with `current`: that is no change of an attribute.
+    // An edit sets `modified` together with `current`. That is not a change of attributes.
     static let triggers = [
         """
         CREATE TRIGGER IF NOT EXISTS note_item AFTER INSERT ON items WHEN new.kind <> 5

@@ -9,7 +9,7 @@ extension Reader {
         try first("SELECT count(*) FROM chunks", []) { Int($0.integer(0)) } ?? 0
     }
 
-    /// In the order of digests; `body` may write.
+    /// Calls `body` with every chunk, in the order of digests. `body` may write.
     package func forEachChunk(_ body: (Digest, ChunkPlace) throws -> Void) throws {
         try forEachPage(
             Select.page, [], from: .bytes([]), cursor: { .digest($0.id) },
@@ -19,7 +19,7 @@ extension Reader {
             { try body($0.id, $0.place) })
     }
 
-    /// What waits in the stash, oldest first.
+    /// The files that wait in the stash, oldest first.
     package func stashed() throws(VolumeError) -> [Stashed] {
         try all(Select.stashed, [], Stashed.init(columns:))
     }

@@ -1,33 +1,34 @@
 import Model
 
 extension Reader {
-    /// A value of the journal's own: the volume's id, the device's name, …
+    /// A setting of the journal itself, such as the volume's id or the device's name.
     package func value(_ key: String) throws(VolumeError) -> String? {
         try first("SELECT value FROM meta WHERE key = ?", [.text(key)]) { $0.text(0) }
     }
 
-    /// Alive or deleted.
+    /// The item with that key, alive or deleted.
     package func item(_ key: Int64) throws(VolumeError) -> Item? {
         try first(Select.byKey, [.integer(key)], Item.init(columns:))
     }
 
-    /// Alive or deleted.
+    /// The item with that id, alive or deleted.
     package func item(id: Identifier) throws(VolumeError) -> Item? {
         try first(Select.byID, [.identifier(id)], Item.init(columns:))
     }
 
-    /// The alive item of that name.
+    /// The alive item with that name.
     package func item(parent: Int64, name: Name) throws(VolumeError) -> Item? {
         try first(Select.byName, [.integer(parent), .bytes(name.bytes)], Item.init(columns:))
     }
 
-    /// The alive items of that inode: all its hard-linked names.
+    /// The alive items with that inode: all its hard-linked names.
     package func items(inode: UInt64) throws(VolumeError) -> [Item] {
         guard inode != 0 else { return [] }
         return try all(Select.byInode, [.bits(inode)], Item.init(columns:))
     }
 
-    /// The same in the order of their keys, some at a time: there can be tens of thousands.
+    /// The same, page by page in the order of the keys: an inode can have tens of thousands of
+    /// names.
     package func items(inode: UInt64, after key: Int64, limit: Int) throws(VolumeError) -> [Item] {
         guard inode != 0 else { return [] }
         return try all(
@@ -35,7 +36,7 @@ extension Reader {
             Item.init(columns:))
     }
 
-    /// Whether an alive item other than that one has the inode.
+    /// Whether another alive item than `key` has the inode.
     package func hasItem(inode: UInt64, otherThan key: Int64 = 0) throws(VolumeError) -> Bool {
         guard inode != 0 else { return false }
         return try first(Select.inodeExists, [.bits(inode), .integer(key)]) {
@@ -48,30 +49,31 @@ extension Reader {
         try all(Select.children, [.integer(key)], Item.init(columns:))
     }
 
-    /// Like `children`, with at most some hundred of them in memory; `body` may write. What it
-    /// renames to a later name comes again.
+    /// Like `children`, but keeps only some hundred items in memory. `body` may write. An item that
+    /// it renames to a later name is visited again.
     package func forEachChild(of key: Int64, _ body: (Item) throws -> Void) throws {
         try forEachPage(
             Select.childrenPage, [.integer(key)], from: .bytes([]),
             cursor: { .bytes($0.name.bytes) }, Item.init(columns:), body)
     }
 
-    /// The deleted items whose last directory it was, newest deletion first.
+    /// The deleted items that were last in this directory, newest deletion first.
     package func deletedItems(in parent: Int64) throws(VolumeError) -> [Item] {
         try all(Select.deleted, [.integer(parent)], Item.init(columns:))
     }
 
-    /// The last one deleted of that name.
+    /// The most recently deleted item with that name.
     package func deletedItem(parent: Int64, name: Name) throws(VolumeError) -> Item? {
         try first(Select.deletedName, [.integer(parent), .bytes(name.bytes)], Item.init(columns:))
     }
 
-    /// Everything deleted before that time (nanoseconds since 1970), oldest deletion first.
+    /// All items that were deleted before that time (nanoseconds since 1970), oldest deletion
+    /// first.
     package func deletedItems(before time: Int64) throws(VolumeError) -> [Item] {
         try all(Select.deletedBefore, [.integer(time)], Item.init(columns:))
     }
 
-    /// The number of alive items, the root among them.
+    /// The number of alive items, including the root.
     package func itemCount() throws(VolumeError) -> Int {
         let count = try first("SELECT count(*) FROM items WHERE deleted IS NULL", []) {
             Int($0.integer(0))
@@ -86,7 +88,7 @@ extension Reader {
             Item.init(columns:), body)
     }
 
-    /// The names from below the root down to the item; none for the root.
+    /// The names of the path from the root to the item; empty for the root.
     ///
     /// Nil when there is no such item, or when damaged parents do not lead to the root.
     package func path(of key: Int64) throws(VolumeError) -> [Name]? {
@@ -106,7 +108,7 @@ extension Reader {
     }
 }
 
-/// Written out once: building the text would cost more than the lookup.
+/// The statements are constants, because building the text would cost more than the lookup.
 private enum Select {
     static let all = "SELECT \(Item.columns) FROM items "
     static let byKey = all + "WHERE key = ?"
@@ -134,8 +136,8 @@ private enum Select {
 }
 
 extension Reader {
-    /// Alive documents whose contents as they are now have not been recorded (`changed` is 0), by
-    /// key.
+    /// Keys of alive documents whose present contents have not been recorded (`changed` is 0), in
+    /// ascending order.
     package func pendingItems(after key: Int64, limit: Int) throws(VolumeError) -> [Int64] {
         try all(
             """
@@ -147,8 +149,8 @@ extension Reader {
 }
 
 extension Reader {
-    /// Deleted items that never had a version, the newest first: what is in a directory before
-    /// that.
+    /// Keys of deleted items that never had a version, newest first. What is in a directory comes
+    /// before the directory.
     package func deletedItemsWithoutVersions() throws(VolumeError) -> [Int64] {
         let sql = """
             SELECT key FROM items WHERE deleted IS NOT NULL AND latest = 0 ORDER BY key DESC
@@ -156,7 +158,7 @@ extension Reader {
         return try all(sql, []) { $0.integer(0) }
     }
 
-    /// Alive files and packages.
+    /// The number of alive files and packages.
     package func documentCount() throws(VolumeError) -> Int {
         let sql = "SELECT count(*) FROM items WHERE deleted IS NULL AND kind IN (1, 3)"
         return try first(sql, []) { Int($0.integer(0)) } ?? 0

@@ -1,6 +1,6 @@
 import Model
 
-/// An item as a hub would want to know it, in one look.
+/// An item with everything that is compared with the hub. It is read by one statement.
 package struct LocalItem: Sendable {
     package var key: Int64
     package var kind: Item.Kind
@@ -10,19 +10,19 @@ package struct LocalItem: Sendable {
     package var isAlive: Bool
     package var size: UInt64
     package var modified: Int64
-    /// Nanoseconds; 0 while what the name shows is not recorded.
+    /// Nanoseconds since 1970; 0 while the present contents are not recorded.
     package var changed: Int64
     package var mode: UInt16
     package var attributes: [UInt8]?
     package var current: Identifier?
-    /// Of the current version.
+    /// The content of the current version.
     package var content: Digest?
     package var versionModified: Int64?
     package var hasConflicts: Bool
 }
 
 extension Reader {
-    /// Alive or deleted.
+    /// The item with that id, alive or deleted.
     package func localItem(_ id: Identifier) throws(VolumeError) -> LocalItem? {
         try first(LocalItem.byID, [.identifier(id)], LocalItem.init(columns:))
     }
@@ -31,7 +31,7 @@ extension Reader {
         try first(LocalItem.byKey, [.integer(key)], LocalItem.init(columns:))
     }
 
-    /// In the order of their ids.
+    /// The conflict versions of an item, in the order of their ids.
     package func conflicts(of key: Int64) throws(VolumeError) -> [Identifier] {
         try all(
             "SELECT id FROM versions WHERE item = ? AND kind = 3 ORDER BY id", [.integer(key)]

@@ -1,7 +1,7 @@
 import Model
 
 extension Reader {
-    /// Sorted by number.
+    /// The versions of an item, sorted by number.
     package func versions(of key: Int64) throws(VolumeError) -> [Version] {
         try all(Select.ofItem, [.integer(key)], Version.init(columns:))
     }
@@ -27,12 +27,12 @@ extension Reader {
         }
     }
 
-    /// The item's key.
+    /// The key of the item that has this version.
     package func item(ofVersion id: Identifier) throws(VolumeError) -> Int64? {
         try first("SELECT item FROM versions WHERE id = ?", [.identifier(id)]) { $0.integer(0) }
     }
 
-    /// The keys of some items that have, or had, the same contents as this version.
+    /// The keys of at most 20 items that have a version with the same manifest as this one.
     package func items(like version: Identifier) throws(VolumeError) -> [Int64] {
         try all(Select.itemsLike, [.identifier(version)]) { $0.integer(0) }
     }
@@ -42,10 +42,10 @@ extension Reader {
         try first(Select.manifest, [.identifier(version)]) { $0.bytes(0) }
     }
 
-    /// Every version with its item's key and its encoded manifest, those of deleted items too;
-    /// `body` may write.
+    /// Calls `body` with the item's key, the id and the encoded manifest of every version, also of
+    /// deleted items. `body` may write.
     ///
-    /// Versions that share a manifest are each given it.
+    /// A manifest that several versions share is passed with each of them.
     package func forEachManifest(_ body: (Int64, Identifier, [UInt8]) throws -> Void) throws {
         try forEachPage(
             Select.manifestPage, [], from: .integer(Int64.min), cursor: { .integer($0.key) },
@@ -56,14 +56,14 @@ extension Reader {
                 )
             },
             { row in
-                // One at a time: a photo library's manifest has megabytes.
+                // Read one at a time, because the manifest of a photo library has megabytes.
                 guard let bytes = try manifest(of: row.id) else { return }
                 try body(row.item, row.id, bytes)
             })
     }
 
-    /// Versions that the present hub is said to have, in the order of their keys, behind one of
-    /// them.
+    /// Versions that the present hub has confirmed, in the order of their keys, beginning after
+    /// `key`.
     package func confirmedVersions(after key: Int64, limit: Int) throws(VolumeError) -> [(
         key: Int64, id: Identifier, item: Int64, number: Int
     )] {
@@ -81,7 +81,7 @@ extension Reader {
         }
     }
 
-    /// Row keys of versions grow, so that a greater one came later.
+    /// The row keys of an item's versions. Row keys increase, so a greater one was inserted later.
     package func versionRows(of key: Int64) throws(VolumeError) -> [Identifier: Int64] {
         let rows = try all("SELECT id, key FROM versions WHERE item = ?", [.integer(key)]) {
             (columns) throws(VolumeError) in (try columns.identifier(0), columns.integer(1))
@@ -93,7 +93,7 @@ extension Reader {
         try first("SELECT max(key) FROM versions", []) { $0.isNull(0) ? 0 : $0.integer(0) } ?? 0
     }
 
-    /// When the newest version was saved; nil without any.
+    /// When the newest version was saved; nil when there are no versions.
     package func newestSave() throws(VolumeError) -> Int64? {
         try first("SELECT max(saved) FROM versions", []) { $0.isNull(0) ? nil : $0.integer(0) }
             ?? nil

@@ -2,17 +2,17 @@ internal import GRDB
 internal import GRDBSQLite
 import Model
 
-/// One consistent snapshot of the journal, valid inside the closure it was given to and nowhere
-/// else.
+/// A consistent snapshot of the journal. It is valid only inside the closure that it is passed to.
 ///
-/// Statements are prepared once a connection and bound and stepped by SQLite's own functions: a row
-/// through GRDB's boxed arguments costs about twice as much, and the recorder writes thousands in a
-/// transaction.
+/// Statements are prepared once for each connection and are bound and stepped by SQLite's own
+/// functions. With GRDB's boxed arguments a row costs about twice as much, and the recorder writes
+/// thousands of rows in a transaction.
 package class Reader {
     let path: String
     private let database: Database
     private let connection: OpaquePointer
-    /// Set when the closure has returned, or when SQLite gave up the whole transaction by itself.
+    /// Set when the closure has returned, or when SQLite has rolled back the whole transaction by
+    /// itself.
     private var end: VolumeError?
     private(set) var rowCount = 0
 
@@ -25,7 +25,7 @@ package class Reader {
         self.path = path
     }
 
-    /// What ended the transaction before its time.
+    /// The error that ended the transaction early.
     var failure: VolumeError? { end }
 
     func close() {
@@ -51,9 +51,9 @@ package class Reader {
         try rows(sql, values, atMost: .max, decode)
     }
 
-    /// Calls `body` with every row in the order of a cursor, a page at a time: no statement is open
-    /// meanwhile, so `body` may read and write what it likes. `sql` ends in a LIMIT whose value is
-    /// added here.
+    /// Calls `body` with every row in the order of a cursor. It reads page by page and keeps no
+    /// statement open in between, so `body` may read and write. `sql` must end with a LIMIT
+    /// parameter, which is bound here.
     func forEachPage<T>(
         _ sql: String, _ values: [Value], from first: Value, cursor: (T) -> Value,
         _ decode: (Columns) throws(VolumeError) -> T, _ body: (T) throws -> Void
@@ -109,8 +109,8 @@ package class Reader {
         let error = VolumeError(
             result: code, systemError: sqlite3_system_errno(connection),
             detail: String(cString: sqlite3_errmsg(connection)), journal: path)
-        // SQLite rolls back by itself when the disk is full, say; statements after that would each
-        // commit alone.
+        // SQLite itself rolls back after some errors, for example when the disk is full. Without
+        // this check each later statement would be committed by itself.
         if sqlite3_get_autocommit(connection) != 0 { end = error }
         return error
     }

@@ -1,17 +1,16 @@
-/// The tables, as steps from one `user_version` to the next. Journal.docc/Schema.md says what they
-/// mean.
+/// The tables, as steps from one `user_version` to the next. Journal.docc/Schema.md explains them.
 enum Schema {
-    /// "Cncd", which file(1) and the opening can tell from other people's databases.
+    /// "Cncd": by this, file(1) and `Journal.open` recognize a journal.
     static let applicationID: Int32 = 0x436E_6364
 
-    /// Step 0 makes an empty database version 1. A step that was ever released is never changed.
+    /// Step 0 turns an empty database into version 1. A step that was released is never changed.
     static let steps: [String] = [first, second, third, fourth, fifth, sixth, seventh, eighth]
 
     static var version: Int32 { Int32(steps.count) }
 
-    // Items have no foreign key on their parent: SQLite would look for the children of every
-    // removed row in an index over all items, alive and deleted, which nothing else needs.
-    // `removeRow` looks itself; the doctor finds orphans.
+    // Items have no foreign key on their parent. For every removed row SQLite would search for its
+    // children, and that would need an index over all items, alive and deleted, which nothing else
+    // needs. `removeRow` checks for children itself, and the doctor finds orphans.
     private static let first = """
         CREATE TABLE meta (
             key TEXT PRIMARY KEY NOT NULL,
@@ -93,9 +92,9 @@ enum Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    // What a hub needs to know, and what is known of it. Tables are made anew because a CHECK
-    // cannot be changed, and because rows of one table are to have as many columns (salvage counts
-    // them).
+    // What the hub needs to know about items, and what is known about the hub. The tables are
+    // created again because a CHECK cannot be changed, and because all rows of a table should have
+    // the same number of columns (the salvage of a damaged journal recognizes rows by it).
     private static let second = """
         CREATE TABLE items_2 (
             key INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -173,8 +172,8 @@ enum Schema {
         CREATE TABLE pins (item INTEGER PRIMARY KEY, pinned INTEGER NOT NULL) STRICT;
         """
 
-    // Whose bytes are here, as far as the hub has been told: 1 they are, and it has not; 2 it has;
-    // 3 they are not any more, and it has not.
+    // Which versions have their bytes on this device: 1 here, and the hub does not know; 2 here,
+    // and the hub knows; 3 not here any more, and the hub does not know.
     private static let third = """
         CREATE TABLE holdings (
             version BLOB PRIMARY KEY NOT NULL CHECK (length(version) = 16),
@@ -183,7 +182,8 @@ enum Schema {
         CREATE INDEX holdings_untold ON holdings (version) WHERE state <> 2;
         """
 
-    // Conflicts are asked for by volume, and their settling can be undone.
+    // The index finds the conflicts of a whole volume. Settlements are kept so that they can be
+    // undone.
     private static let fourth = """
         CREATE INDEX versions_conflict ON versions (item, id) WHERE kind = 3;
         CREATE TABLE settlements (
@@ -197,15 +197,15 @@ enum Schema {
         CREATE INDEX settlements_item ON settlements (item);
         """
 
-    // When it was moved, and when its attributes were changed. `migrate` renews the triggers that
-    // note it.
+    // When the item was moved, and when its attributes were changed. `migrate` renews the triggers
+    // that set these times.
     private static let fifth = """
         ALTER TABLE unsent ADD COLUMN placed INTEGER;
         ALTER TABLE unsent ADD COLUMN attributed INTEGER;
         """
 
-    // Which hub's confirmations `durability` 3 stands for. What was confirmed before is asked for
-    // again: nobody knows by which hub.
+    // Which hub's confirmation a `durability` of 3 stands for. Earlier confirmations must be
+    // repeated, because the journal does not say which hub gave them.
     private static let sixth = """
         CREATE TABLE witnesses (
             key INTEGER PRIMARY KEY,
@@ -220,7 +220,7 @@ enum Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    // Whose the versions are. Nobody knows that of those that were recorded before.
+    // Who owns each version. For older versions this is unknown.
     private static let seventh = """
         CREATE TABLE owners (
             version BLOB PRIMARY KEY NOT NULL CHECK (length(version) = 16),
@@ -231,7 +231,8 @@ enum Schema {
         ) STRICT, WITHOUT ROWID;
         """
 
-    // Who has a name at the hub: it is told to leave it before another one takes it.
+    // Which item has a name at the hub. The hub must be told that this item has left the name
+    // before another item takes it.
     private static let eighth = """
         ALTER TABLE mirror ADD COLUMN place BLOB;
         CREATE INDEX mirror_place ON mirror (place, id) WHERE place IS NOT NULL;

@@ -2,16 +2,16 @@ import Model
 
 /// A decision about a document's conflict versions, kept so that it can be undone.
 package struct Settlement: Hashable, Sendable {
-    /// Row id; 0 before it has one.
+    /// The row id; 0 before the row exists.
     package var key: Int64
     package var item: Int64
     /// Nanoseconds since 1970.
     package var time: Int64
-    /// What was current.
+    /// The version that was current before.
     package var before: Identifier?
-    /// What was made current by it; nil where that did not change.
+    /// The version that became current; nil when the current version did not change.
     package var after: Identifier?
-    /// Conflict versions that are history since.
+    /// The conflict versions that became history.
     package var settled: [Identifier]
 
     package init(
@@ -28,7 +28,7 @@ package struct Settlement: Hashable, Sendable {
 }
 
 extension Reader {
-    /// The last one of a document that was not undone.
+    /// The last settlement of a document that was not undone.
     package func lastSettlement(of item: Int64) throws(VolumeError) -> Settlement? {
         try first(
             """
@@ -44,7 +44,8 @@ extension Reader {
         }
     }
 
-    /// All versions of a document that lost a conflict that was settled.
+    /// All conflict versions of a document that were settled, by any settlement that was not
+    /// undone.
     package func settledVersions(of item: Int64) throws(VolumeError) -> Set<Identifier> {
         let lists = try all(
             "SELECT settled FROM settlements WHERE item = ?", [.integer(item)]
@@ -52,7 +53,7 @@ extension Reader {
         return Set(lists.joined())
     }
 
-    /// The keys of the items that are alive and have conflict versions.
+    /// The keys of alive items that have conflict versions.
     package func conflictedItems() throws(VolumeError) -> [Int64] {
         try all(
             """
@@ -62,7 +63,7 @@ extension Reader {
         ) { $0.integer(0) }
     }
 
-    /// Names in a directory that have conflict versions, sorted.
+    /// The names in a directory whose items have conflict versions, sorted.
     package func conflictedNames(in directory: Int64) throws(VolumeError) -> [Name] {
         try all(
             """
@@ -74,7 +75,8 @@ extension Reader {
 }
 
 extension Transaction {
-    /// Conflict versions of an item become history, and how is kept; with none, nothing happens.
+    /// Makes conflict versions of an item history and records how. Does nothing when `versions` is
+    /// empty.
     package func settle(
         _ versions: [Identifier], of item: Int64, before: Identifier?, after: Identifier?,
         at time: Int64
@@ -101,7 +103,7 @@ extension Transaction {
         try run("DELETE FROM settlements WHERE key = ?", [.integer(key)])
     }
 
-    /// Settlements older than `time`, which nobody will undo.
+    /// Removes settlements that are older than `time`; they cannot be undone any more.
     package func removeSettlements(before time: Int64) throws(VolumeError) {
         try run("DELETE FROM settlements WHERE time < ?", [.integer(time)])
     }

@@ -1,17 +1,17 @@
 import Model
 
-/// Bytes moved aside in the stash, waiting to be cut into chunks.
+/// A file that was moved to the stash and will be cut into chunks.
 package struct Stashed: Hashable, Sendable {
     /// The file's name in the stash.
     package var name: String
     package var inode: UInt64
-    /// The item whose content it was; nil when no item is known yet.
+    /// The item whose content it was; nil when the item is not known yet.
     package var item: Int64?
-    /// The recorder's own code for what is to be done with the bytes.
+    /// The recorder's own code for what it will do with the bytes.
     package var kind: UInt8
-    /// When the content was saved, nanoseconds since 1970; nil when not known.
+    /// When the content was saved, nanoseconds since 1970; nil when unknown.
     package var saved: Int64?
-    /// Whose request moved them aside.
+    /// The program whose request moved the file to the stash.
     package var actor: Actor
     /// When the row was written, nanoseconds since 1970.
     package var recorded: Int64

@@ -1,32 +1,33 @@
 import Model
 
 extension Transaction {
-    /// Adds a chunk, or moves one that is known.
+    /// Adds a chunk, or sets the new place of a known one.
     package func setPlace(_ chunk: Digest, _ place: ChunkPlace) throws(VolumeError) {
         try run(Change.set, [.digest(chunk)] + place.values)
     }
 
-    /// Those not known are passed over.
+    /// Removes chunks. Ignores those that are not known.
     package func removeChunks(_ chunks: some Sequence<Digest>) throws(VolumeError) {
         for chunk in chunks { try run(Change.remove, [.digest(chunk)]) }
     }
 
-    /// Like `setPlace` for known chunks; one that has been removed meanwhile stays removed.
+    /// Like `setPlace`, but only for known chunks: a chunk that was removed in the meantime stays
+    /// removed.
     package func movePlaces(_ moves: some Sequence<(Digest, ChunkPlace)>) throws(VolumeError) {
         for (chunk, place) in moves { try run(Change.move, place.values + [.digest(chunk)]) }
     }
 
-    /// - Throws: `.invalid` when the stash has that name already.
+    /// - Throws: `.invalid` when the stash already has a file of that name.
     package func insert(_ stashed: Stashed) throws(VolumeError) {
         try run(Change.stash, stashed.values)
     }
 
-    /// Adds it, or writes all fields of the one with that name.
+    /// Adds the row, or replaces all fields of the row with that name.
     package func update(_ stashed: Stashed) throws(VolumeError) {
         try run(Change.restash, stashed.values)
     }
 
-    /// All whose name begins so; it ends in an ASCII character.
+    /// Removes all rows whose name begins with `prefix`, which must end with an ASCII character.
     package func removeStashed(prefix: String) throws(VolumeError) {
         var end = Array(prefix.utf8)
         guard let last = end.popLast() else { return }
@@ -36,7 +37,7 @@ extension Transaction {
             [.text(prefix), .text(String(decoding: end, as: UTF8.self))])
     }
 
-    /// Nothing happens when it is not there.
+    /// Removes the row with that name, if there is one.
     package func removeStashed(_ name: String) throws(VolumeError) {
         try run("DELETE FROM stash WHERE name = ?", [.text(name)])
     }

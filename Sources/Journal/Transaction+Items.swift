@@ -10,14 +10,14 @@ extension Transaction {
         try run("INSERT OR REPLACE INTO meta VALUES (?, ?)", [.text(key), .text(value)])
     }
 
-    /// Gives the item a key (its own is not looked at) and returns that.
+    /// Inserts the item and returns its new key. The key that `item` has is ignored.
     ///
     /// - Throws: `.invalid` when the directory has an alive item of that name, or for a second
     ///   root.
     @discardableResult
     package func insert(_ item: Item) throws(VolumeError) -> Int64 {
         guard item.parent != 0 else {
-            throw VolumeError(.invalid, "The journal \(path) has its root already: update that.")
+            throw VolumeError(.invalid, "The journal \(path) already has a root: update that.")
         }
         try run(Change.insert, item.values)
         return lastInsertedKey
@@ -28,23 +28,24 @@ extension Transaction {
     /// - Throws: `.notFound`; `.invalid` when the directory has another alive item of that name.
     package func update(_ item: Item) throws(VolumeError) {
         let key = Value.integer(item.key)
-        // SQLite rewrites the index of every column that is set, changed or not. Most updates
-        // change a size and times.
+        // SQLite updates the index of every column that is set, even if the value is the same. Most
+        // updates change only a size and times.
         try run(Change.updatePlain, item.plainValues + [key] + item.indexedValues)
         guard changeCount == 0 else { return }
         try run(Change.update, item.values + [key])
         try expectChange("item \(item.key)")
     }
 
-    /// The working tree is a copy: all files have other inodes, which nobody knows yet.
+    /// Sets all inodes to unknown. This is needed when the working tree is a copy, because its
+    /// files have other inodes.
     package func forgetInodes() throws(VolumeError) {
         try run("UPDATE items SET inode = 0 WHERE inode <> 0", [])
     }
 
-    /// Forgets an item for ever. Its key is not given again.
+    /// Removes an item's row. Its key is never used again.
     ///
-    /// - Throws: `.notFound`; `.invalid` for the root and while it has versions or is anybody's
-    ///   parent.
+    /// - Throws: `.notFound`; `.invalid` for the root, and while the item has versions or is the
+    ///   parent of another item.
     package func removeRow(_ key: Int64) throws(VolumeError) {
         guard key != Item.root else {
             throw VolumeError(.invalid, "The root of the journal \(path) cannot be removed.")

@@ -1,10 +1,9 @@
 import Model
 
 extension Transaction {
-    /// Adds a version to an item; the item's own row (`latest`, `current`) is the caller's to
-    /// update.
+    /// Adds a version to an item. The caller must update the item's own row (`latest`, `current`).
     ///
-    /// - Throws: `.invalid` when the item is missing, or the id or the item's number is taken.
+    /// - Throws: `.invalid` when the item is missing, or when the id or the number is already used.
     package func insert(
         _ version: Version, of key: Int64, manifest: [UInt8]
     ) throws(VolumeError) {
@@ -14,7 +13,7 @@ extension Transaction {
         if let protection = version.protection { try setProtection(of: version.id, protection) }
     }
 
-    /// Whose a version is. Of the current version it changes with the document.
+    /// Sets who owns a version. For the current version this changes together with the document.
     package func setProtection(of id: Identifier, _ protection: Protection) throws(VolumeError) {
         try run(
             Change.protection,
@@ -30,20 +29,20 @@ extension Transaction {
         try expectChange("version \(id)")
     }
 
-    /// When its contents were modified, nanoseconds since 1970.
+    /// Sets when the contents were modified, nanoseconds since 1970.
     package func setModified(_ time: Int64, of id: Identifier) throws(VolumeError) {
         try run(Change.modified, [.integer(time), .identifier(id)])
         try expectChange("version \(id)")
     }
 
-    /// Nil takes the label away.
+    /// Nil removes the label.
     package func setLabel(_ id: Identifier, _ label: String?) throws(VolumeError) {
         try run(Change.label, [.text(label), .identifier(id)])
         try expectChange("version \(id)")
     }
 
-    /// Versions that have been removed meanwhile are passed over. What is at the hub is at the one
-    /// that the volume belongs to now.
+    /// Sets the durability of versions. Ignores those that were removed in the meantime. `.hub`
+    /// means the hub that the volume belongs to now.
     package func setDurability(
         _ ids: some Sequence<Identifier>, to durability: Version.Durability
     ) throws(VolumeError) {
@@ -53,7 +52,7 @@ extension Transaction {
         }
     }
 
-    /// Removes the version, and its manifest when no other version has it.
+    /// Removes the version, and its manifest when no other version shares it.
     package func remove(version id: Identifier) throws(VolumeError) {
         let manifest = try first(Change.manifestOf, [.identifier(id)]) { $0.integer(0) }
         guard let manifest else {
@@ -66,8 +65,8 @@ extension Transaction {
         try run(Change.dropManifest, [.integer(manifest), .integer(manifest)])
     }
 
-    /// All versions of an item become another one's, which has none, and so do the settlements. The
-    /// rows of the items (`latest`, `current`) are the caller's to update.
+    /// Moves all versions and settlements of an item to another item, which must have none. The
+    /// caller must update the rows of the items (`latest`, `current`).
     package func moveVersions(of key: Int64, to other: Int64) throws(VolumeError) {
         for table in ["versions", "settlements"] {
             try run(
@@ -75,8 +74,9 @@ extension Transaction {
         }
     }
 
-    /// The key of the row with exactly these bytes. The content's digest leaves out times and
-    /// permissions, so several manifests can have the same.
+    /// Returns the key of the row with exactly these bytes; adds the row if there is none. The
+    /// content's digest leaves out times and permissions, so several manifests can have the same
+    /// digest.
     func store(_ manifest: [UInt8], content: Digest) throws(VolumeError) -> Int64 {
         let values: [Value] = [.digest(content), .bytes(manifest)]
         if let found = try first(Change.findManifest, values, { $0.integer(0) }) { return found }
@@ -99,8 +99,8 @@ private enum Change {
     static let label = "UPDATE versions SET label = ? WHERE id = ?"
     static let durability = "UPDATE versions SET durability = ? WHERE id = ?"
     static let manifestOf = "SELECT manifest FROM versions WHERE id = ?"
-    /// Among the newest few: manifests of one content differ by its times, and ten thousand copies
-    /// of a file have ten thousand.
+    /// Searches only the newest few rows with this content: a file that was copied ten thousand
+    /// times has ten thousand manifests that differ in their times.
     static let findManifest = """
         SELECT key FROM
             (SELECT key, bytes FROM manifests WHERE content = ? ORDER BY key DESC LIMIT 8)

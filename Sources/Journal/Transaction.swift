@@ -1,2 +1,2 @@
-/// One transaction that writes: everything in it is in the journal after it, or nothing is.
+/// A writing transaction: either all of its changes get into the journal, or none.
 package final class Transaction: Reader {}

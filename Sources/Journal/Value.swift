@@ -1,7 +1,7 @@
 internal import GRDBSQLite
 import Model
 
-/// What a parameter of a statement is bound to.
+/// A value for a parameter of a statement.
 enum Value {
     case null
     case integer(Int64)
@@ -16,13 +16,13 @@ enum Value {
     private static let copied = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
 
     static func code(_ value: UInt8) -> Value { .integer(Int64(value)) }
-    /// A number that is ordered or compared. SQLite's integers have a sign: what is above the
-    /// largest of them becomes the largest, and never a negative number.
+    /// A number that is ordered or compared. SQLite's integers are signed, so a greater number
+    /// becomes the largest integer and never a negative one.
     static func number(_ value: UInt64) -> Value { .integer(Int64(clamping: value)) }
-    /// Sixty-four bits that are kept as they are and never ordered, as an inode's number.
+    /// A 64-bit pattern that is stored unchanged and never ordered, such as an inode number.
     static func bits(_ value: UInt64) -> Value { .integer(Int64(bitPattern: value)) }
 
-    /// Binds with SQLite's own copy of the bytes; the result is one of SQLite's codes.
+    /// Binds the value; SQLite copies the bytes. Returns SQLite's result code.
     func bind(to statement: OpaquePointer, at index: Int32) -> Int32 {
         switch self {
         case .null: sqlite3_bind_null(statement, index)
@@ -44,7 +44,7 @@ enum Value {
     private func bind(
         _ bytes: UnsafeRawBufferPointer, to statement: OpaquePointer, at index: Int32
     ) -> Int32 {
-        // A null pointer would bind NULL, not an empty blob.
+        // A null pointer would bind NULL instead of an empty blob.
         guard let base = bytes.baseAddress, !bytes.isEmpty else {
             return sqlite3_bind_zeroblob(statement, index, 0)
         }

@@ -6,8 +6,8 @@ extension Version {
         saved, content, durability, label
         """
 
-    /// What a row of `versions` is read by: `durability` is 3 only where the present hub has
-    /// confirmed it; the last column is what some hub has said.
+    /// The columns by which a version is read. `durability` is 3 only if the present hub has
+    /// confirmed the version; the column after `label` says whether any hub ever has.
     static let selection = """
         id, number, parents, kind, device, device_name, person, program, name, size, modified,
         saved, content,
@@ -15,19 +15,19 @@ extension Version {
         label, durability = 3, owner, owner_group, permissions, access_list
         """
 
-    /// The tables of `selection`.
+    /// The tables that `selection` reads.
     static let tables = "versions LEFT JOIN owners ON owners.version = versions.id"
 
-    /// How many columns `selection` has.
+    /// The number of columns of `selection`.
     static let selectionCount: Int32 = 20
 
-    /// Of a row of `versions`.
+    /// Whether the present hub has confirmed a row of `versions`.
     static let isConfirmed = """
         EXISTS (SELECT 1 FROM confirmations JOIN witnesses ON witnesses.key = witness
             WHERE version = versions.id AND is_current = 1)
         """
 
-    /// The columns of `selection`.
+    /// Reads the columns of `selection`.
     init(columns: Columns) throws(VolumeError) {
         self.init(
             id: try columns.identifier(0), number: Int(columns.integer(1)),
@@ -41,8 +41,9 @@ extension Version {
             wasAtHub: columns.integer(15) == 1, protection: Protection(columns: columns, from: 16))
     }
 
-    // The parents are one blob of 16 bytes each: they are written and read with their version and
-    // never searched for, and a table of them would cost a row and an index entry at every save.
+    // The parents are one blob of 16 bytes each. They are written and read together with their
+    // version and never searched for; a table for them would cost a row and an index entry for each
+    // save.
     var values: [Value] {
         [
             .identifier(id), .integer(Int64(number)), .bytes(parents.flatMap(\.bytes)),
@@ -54,7 +55,7 @@ extension Version {
 }
 
 extension Protection {
-    /// The last columns of `Version.selection`; nil where a version has no row in `owners`.
+    /// Reads the last columns of `selection`. Nil when a version has no row in `owners`.
     fileprivate init?(columns: Columns, from index: Int32) {
         guard !columns.isNull(index) else { return nil }
         self.init(

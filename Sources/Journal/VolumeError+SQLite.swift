@@ -3,21 +3,22 @@ internal import GRDBSQLite
 import Glibc
 import Model
 
-// The one place where the results of SQLite become words of the domain.
+// The only place where SQLite's result codes become errors of the domain.
 
 extension VolumeError {
     /// - Parameters:
     ///   - result: SQLite's (extended) result code.
-    ///   - systemError: The errno behind it, as far as SQLite kept one.
+    ///   - systemError: The errno that caused it, if SQLite has kept it.
     init(result: Int32, systemError: Int32, detail: String, journal path: String) {
         switch result & 0xFF {
         case SQLITE_FULL: self = .fullJournal(path)
         case SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_FORMAT: self = .damagedJournal(path, detail)
         case SQLITE_BUSY, SQLITE_LOCKED, SQLITE_PROTOCOL:
-            self.init(.busy, "The journal \(path) is held by another process: stop that first.")
+            self.init(
+                .busy, "The journal \(path) is in use by another process: stop that process first.")
         case SQLITE_PERM, SQLITE_AUTH, SQLITE_READONLY: self = .deniedJournal(path)
         case SQLITE_CONSTRAINT, SQLITE_MISMATCH, SQLITE_TOOBIG, SQLITE_RANGE:
-            self.init(.invalid, "The journal \(path) does not take this row: \(detail).")
+            self.init(.invalid, "The journal \(path) rejected a row: \(detail).")
         case SQLITE_MISUSE:
             self.init(.invalid, "The journal \(path) cannot be used any more: \(detail).")
         case SQLITE_IOERR, SQLITE_CANTOPEN:
@@ -27,12 +28,12 @@ extension VolumeError {
         }
     }
 
-    /// From what GRDB threw; `database` knows the errno.
+    /// Converts what GRDB threw. The errno is taken from `database`.
     init(_ error: any Error, journal path: String, in database: Database? = nil) {
         guard let error = error as? DatabaseError else {
             self =
                 error as? VolumeError
-                ?? VolumeError(.system, "Work on the journal \(path) was given up: \(error).")
+                ?? VolumeError(.system, "An operation on the journal \(path) failed: \(error).")
             return
         }
         let systemError =
@@ -46,22 +47,22 @@ extension VolumeError {
     static func damagedJournal(_ path: String, _ detail: String) -> VolumeError {
         VolumeError(
             .damaged,
-            "The journal \(path) is damaged (\(detail)): it was left as it is; restore a backup.")
+            "The journal \(path) is damaged (\(detail)). It was not changed. Restore a backup.")
     }
 
     static func fullJournal(_ path: String) -> VolumeError {
         VolumeError(
             .full,
-            "The disk of the journal \(path) is full: what was to be recorded was not; make room.")
+            "The disk of the journal \(path) is full, and a change was not recorded: make room.")
     }
 
     static func deniedJournal(_ path: String) -> VolumeError {
         VolumeError(
-            .denied, "The journal \(path) may not be written by this user: check its permissions.")
+            .denied, "This user may not write the journal \(path): check its permissions.")
     }
 
-    /// Whether the disk has no room for what SQLite makes when it opens a journal: of an opening
-    /// that has failed, nobody knows the errno any more.
+    /// Whether the disk has too little room for the files that SQLite makes when it opens a
+    /// journal. Needed because the errno of a failed opening is not available.
     private static func hasNoSpace(for path: String) -> Bool {
         let name = path.lastIndex(of: "/").map { String(path[..<$0]) } ?? "."
         var space = statvfs()
@@ -70,10 +71,11 @@ extension VolumeError {
         return UInt64(free) * UInt64(space.f_frsize) < openingBytes
     }
 
-    /// The shared memory and the first pages of the log.
+    /// The size of the shared memory and the first pages of the log.
     private static var openingBytes: UInt64 { 64 << 10 }
 
-    /// Out of space hides behind an I/O error where SQLite grows its shared memory or syncs.
+    /// SQLite reports an I/O error instead of a full disk when it grows its shared memory or syncs;
+    /// only the errno tells.
     static func system(_ errno: Int32, detail: String, journal path: String) -> VolumeError {
         switch errno {
         case ENOSPC, EDQUOT: .fullJournal(path)

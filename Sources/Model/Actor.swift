@@ -1,9 +1,10 @@
-/// The program behind a request, as far as history cares. (Not Swift's actors: the one who acts.)
+/// The program that made a request, as the history of versions records it. (This has nothing to do
+/// with Swift's actors.)
 package struct Actor: Hashable, Sendable {
     /// The thread id that the kernel names in a request.
     package var process: Int32
     package var uid: UInt32
-    /// The command's name, at most 15 bytes; empty when it could not be found out.
+    /// The command's name, at most 15 bytes. It is empty when it could not be determined.
     package var program: String
 
     package init(process: Int32, uid: UInt32, program: String) {

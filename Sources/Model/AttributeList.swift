@@ -1,11 +1,12 @@
-/// Extended attributes of an item that travel with it: those of the namespace `user` but our own
-/// (`user.concord.…`), sorted by the bytes of their names.
+/// The extended attributes that are synchronized with an item: those of the namespace `user`,
+/// except Concord's own (`user.concord.…`). They are sorted by the bytes of their names.
 package struct AttributeList: Hashable, Sendable {
     package struct Attribute: Hashable, Sendable {
-        /// With `user.`, without a NUL.
+        /// The whole name: it begins with `user.` and has no NUL at the end.
         package var name: [UInt8]
         package var value: [UInt8]
-        /// False for one that was agreed on with the hub and that the file system did not take.
+        /// False for an attribute that this device and the hub agreed on but that the local file
+        /// system could not store.
         package var isOnFile: Bool
 
         package init(name: [UInt8], value: [UInt8], isOnFile: Bool = true) {
@@ -17,7 +18,7 @@ package struct AttributeList: Hashable, Sendable {
 
     package private(set) var attributes: [Attribute]
 
-    /// Those that do not travel are left out.
+    /// Ignores attributes that are not synchronized.
     package init(_ attributes: [Attribute] = []) {
         self.attributes = attributes.filter { AttributeList.travels($0.name) }
             .sorted { $0.name.lexicographicallyPrecedes($1.name) }
@@ -32,7 +33,8 @@ package struct AttributeList: Hashable, Sendable {
     private static let prefix = Array("user.".utf8)
     private static let own = Array("user.concord.".utf8)
 
-    /// Those of a file, and of `agreed` those that the file lacks.
+    /// Adds the attributes of `agreed` that this list, read from a file, does not have. They are
+    /// marked as not on the file.
     package func lacking(of agreed: AttributeList) -> AttributeList {
         let own = Set(attributes.map(\.name))
         let rest = agreed.attributes.filter { !own.contains($0.name) }
@@ -40,7 +42,7 @@ package struct AttributeList: Hashable, Sendable {
             attributes + rest.map { Attribute(name: $0.name, value: $0.value, isOnFile: false) })
     }
 
-    /// Those that the file system did not take.
+    /// The attributes that the file system could not store.
     package var lacking: AttributeList { AttributeList(attributes.filter { !$0.isOnFile }) }
 
     package func value(of name: [UInt8]) -> [UInt8]? {
@@ -49,9 +51,9 @@ package struct AttributeList: Hashable, Sendable {
 }
 
 extension AttributeList {
-    /// Equal lists, equal bytes: each name and each value behind its length (4 bytes, little
-    /// endian, the highest bit of a name's set for one that is not on the file). Nil for none, as
-    /// the journal has it.
+    /// The stored form: equal lists give equal bytes. Each name and each value follows its length
+    /// (4 bytes, little endian); the highest bit of a name's length is set when the attribute is
+    /// not on the file. An empty list is stored as nil, like the journal's NULL.
     package var encoded: [UInt8]? {
         guard !isEmpty else { return nil }
         var bytes: [UInt8] = []
@@ -68,7 +70,7 @@ extension AttributeList {
         return bytes
     }
 
-    /// Nil for bytes that are no such list.
+    /// Returns nil when the bytes are not an encoded list.
     package init?(encoded bytes: [UInt8]?) {
         var rest = (bytes ?? [])[...]
         var parts: [[UInt8]] = []
@@ -90,6 +92,6 @@ extension AttributeList {
             })
     }
 
-    /// With a name's length: the attribute is not on the file.
+    /// This flag is set in the length of a name when the attribute is not on the file.
     private static let missing: UInt32 = 1 << 31
 }

@@ -1,8 +1,9 @@
-/// A content hash with the tag of its algorithm, so that another one can join later: 33 bytes.
+/// A content hash, tagged with its algorithm so that another one can be added later: 33 bytes.
 package struct Digest: Hashable, Sendable, Comparable {
     package enum Algorithm: UInt8, Sendable {
         case sha256 = 1
-        /// A hub's name for a content whose hash is not known here yet: equal for equal contents.
+        /// The name that a hub uses for content whose hash this device does not know yet. Equal
+        /// contents have equal names.
         case keyed = 2
     }
 
@@ -17,7 +18,7 @@ package struct Digest: Hashable, Sendable, Comparable {
         self.words = words
     }
 
-    /// From the 32 bytes of the hash alone.
+    /// Makes a digest from the 32 bytes of the hash, without the tag.
     package init(_ algorithm: Algorithm, hash: UnsafeRawBufferPointer) {
         precondition(hash.count == 32)
         func word(_ index: Int) -> UInt64 {
@@ -26,7 +27,7 @@ package struct Digest: Hashable, Sendable, Comparable {
         self.init(algorithm, words: (word(0), word(1), word(2), word(3)))
     }
 
-    /// From the tagged form; nil when the length or the tag is unknown.
+    /// Makes a digest from the tagged form. Returns nil when the length or the tag is unknown.
     package init?(bytes: some Collection<UInt8>) {
         let all = Array(bytes)
         guard all.count == Digest.byteCount, let algorithm = Algorithm(rawValue: all[0]) else {
@@ -61,6 +62,6 @@ package struct Digest: Hashable, Sendable, Comparable {
 }
 
 extension Digest: CustomStringConvertible {
-    /// `sha256:` and 64 hexadecimal digits.
+    /// The algorithm's name, a colon and 64 hexadecimal digits, such as `sha256:…`.
     package var description: String { "\(algorithm):\(hexadecimal(bytes.dropFirst()))" }
 }

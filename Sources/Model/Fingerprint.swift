@@ -1,11 +1,12 @@
-/// What a person compares to know a certificate again: the SHA-256 of its DER form, as openssl
-/// shows it.
+/// The SHA-256 of a certificate's DER form. People compare it to recognize the certificate. It is
+/// printed as openssl prints it.
 package struct Fingerprint: Hashable, Sendable, CustomStringConvertible {
     private let bytes: [UInt8]
 
     package init(_ hash: Digest) { bytes = Array(hash.bytes.dropFirst()) }
 
-    /// Nil when it is none. Takes what openssl prints, too: `sha256 Fingerprint=AB:CD:…`.
+    /// Returns nil when the text is not a fingerprint. Accepts openssl's output, too: `sha256
+    /// Fingerprint=AB:CD:…`.
     package init?(_ text: String) {
         var digits = text.split(separator: "=").last.map { $0.lowercased() } ?? ""
         if digits.hasPrefix("sha256:") { digits.removeFirst("sha256:".count) }

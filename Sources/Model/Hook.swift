@@ -1,10 +1,11 @@
 import Synchronization
 
-/// A function that somebody sets later, or takes back.
+/// A callback that is set later and can be removed again.
 ///
-/// A `Mutex` of a function wraps it twice each time that it is looked at: `withLock` takes it in
-/// and out again as any value, and the wrappers stay. A daemon that had looked some hundred
-/// thousand times was slow, and would have run out of stack. In here it is any value all the time.
+/// A `Mutex` of a function would not do: each `withLock` passes the function through a generic
+/// parameter, which wraps it in one more closure, and the wrapped function is stored back. A daemon
+/// slowed down after some hundred thousand reads and would have overflowed its stack. This generic
+/// class stores the function in its generic form, so that nothing is wrapped.
 package final class Hook<Function: Sendable>: Sendable {
     private let function = Mutex<Function?>(nil)
 
@@ -12,6 +13,6 @@ package final class Hook<Function: Sendable>: Sendable {
 
     package var current: Function? { function.withLock { $0 } }
 
-    /// Nil: there is none any more.
+    /// Nil removes the callback.
     package func set(_ new: Function?) { function.withLock { $0 = new } }
 }

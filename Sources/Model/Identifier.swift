@@ -1,5 +1,5 @@
 /// The random 128-bit id of an item, a version, a device or a volume. It never changes and is never
-/// given twice.
+/// used again for something else.
 package struct Identifier: Hashable, Sendable {
     package let high: UInt64
     package let low: UInt64
@@ -35,7 +35,7 @@ package struct Identifier: Hashable, Sendable {
 }
 
 extension Identifier: CustomStringConvertible {
-    /// 32 lower-case hexadecimal digits.
+    /// Returns 32 lower-case hexadecimal digits.
     package var description: String { hexadecimal(bytes) }
 
     package init?(_ text: String) {
@@ -44,7 +44,7 @@ extension Identifier: CustomStringConvertible {
     }
 }
 
-/// Two lower-case digits a byte.
+/// Returns two lower-case digits for each byte.
 package func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
     let digits = Array("0123456789abcdef".utf8)
     var text: [UInt8] = []
@@ -55,7 +55,8 @@ package func hexadecimal(_ bytes: some Sequence<UInt8>) -> String {
     return String(decoding: text, as: UTF8.self)
 }
 
-/// The bytes that such a text stands for; nil for an odd length or another character.
+/// The bytes that a hexadecimal text stands for, or nil when its length is odd or it has another
+/// character.
 package func bytesOf(hexadecimal text: String) -> [UInt8]? {
     let digits = Array(text.utf8)
     guard digits.count.isMultiple(of: 2) else { return nil }

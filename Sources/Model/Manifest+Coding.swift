@@ -1,14 +1,16 @@
-// The stored form of a manifest: a format byte, then the entries; numbers are LEB128, times zigzag.
+// The stored form of a manifest is a format byte followed by the entries. Numbers are LEB128; times
+// are zigzag-encoded first.
 //   1 | count | { path length, path, kind, mode, modified, size, target length, target,
 //                 chunk count, { 33-byte id, length } }
-// Where chunks repeat one another, as those of a hole do, the format byte is 2, and each of the
-// list is { 33-byte id, length, how often }.
-// A 10 GB photo library at 64 KiB a chunk costs 36 bytes a chunk: 0.06 %.
+// Format 2 is used when adjacent chunks are equal, as those of a hole are: each element of the
+// chunk list is then { 33-byte id, length, number of repetitions }.
+// A 10 GB photo library with chunks of 64 KiB costs 36 bytes for each chunk: 0.06 %.
 
 extension Manifest {
     private static let format: UInt8 = 1
     private static let formatOfRuns: UInt8 = 2
-    /// A list is not longer than this when its runs are counted out.
+    /// The most chunks that a decoded manifest may have after its runs are expanded, because a
+    /// small hostile manifest could otherwise fill the memory.
     static let chunksMax = 1 << 24
 
     package var encoded: [UInt8] {
@@ -18,8 +20,8 @@ extension Manifest {
         return encoded(withTimes: true, asRuns: repeats)
     }
 
-    /// What equality of contents looks at: everything but times and permissions, which alone never
-    /// make a version.
+    /// The form by which contents are compared. It leaves out times and permissions, because a
+    /// change of these alone never makes a version.
     package var contentForm: [UInt8] { encoded(withTimes: false, asRuns: false) }
 
     private func encoded(withTimes: Bool, asRuns: Bool) -> [UInt8] {
@@ -44,7 +46,7 @@ extension Manifest {
         return out
     }
 
-    /// Nil when the bytes are not a whole manifest.
+    /// Returns nil when the bytes are not a complete manifest.
     package init?(encoded bytes: [UInt8]) {
         var reader = Reader(bytes: bytes)
         guard let format = reader.byte(),
@@ -105,7 +107,7 @@ extension [UInt8] {
 private struct Reader {
     let bytes: [UInt8]
     var position = 0
-    /// How many chunks all lists may have still.
+    /// How many more chunks the lists of this manifest may have.
     private var chunksLeft = Manifest.chunksMax
 
     init(bytes: [UInt8]) { self.bytes = bytes }

@@ -1,4 +1,4 @@
-/// One chunk of a content: its id, and the number of plain bytes it stands for.
+/// One chunk of a content: its id, and the length of its uncompressed bytes.
 package struct ChunkReference: Hashable, Sendable {
     package let id: Digest
     package let length: UInt32
@@ -9,8 +9,8 @@ package struct ChunkReference: Hashable, Sendable {
     }
 }
 
-/// A whole content as a list of chunks: what a version is made of. A file has one entry with an
-/// empty path; a package has one for each file, directory and symlink in it, sorted by path, `/`
+/// The whole content of a version, as a list of chunks. A file has one entry with an empty path. A
+/// package has one entry for each file, directory and symlink in it, sorted by path, with `/`
 /// between components.
 package struct Manifest: Hashable, Sendable {
     package enum Kind: UInt8, Sendable {
@@ -22,11 +22,12 @@ package struct Manifest: Hashable, Sendable {
     package struct Entry: Hashable, Sendable {
         package var path: [UInt8]
         package var kind: Kind
-        /// Permission bits, without set-user-ID and set-group-ID, which belong to no version.
+        /// Permission bits, without set-user-ID and set-group-ID, which are never part of a
+        /// version.
         package var mode: UInt16 { didSet { mode = SharedMode.bits(of: mode) } }
         /// Nanoseconds since 1970.
         package var modified: Int64
-        /// Bytes; of a symlink, the length of its target.
+        /// Bytes. For a symlink, the length of its target.
         package var size: UInt64
         package var target: [UInt8]
         package var chunks: [ChunkReference]
@@ -49,13 +50,13 @@ package struct Manifest: Hashable, Sendable {
 
     package init(entries: [Entry]) { self.entries = entries }
 
-    /// Of a plain file.
+    /// Makes the manifest of a plain file.
     package init(chunks: [ChunkReference], mode: UInt16 = 0o644, modified: Int64 = 0) {
         let size = chunks.reduce(UInt64(0)) { $0 + UInt64($1.length) }
         entries = [Entry(mode: mode, modified: modified, size: size, chunks: chunks)]
     }
 
-    /// Of a plain file.
+    /// The chunks of a plain file.
     package var fileChunks: [ChunkReference] { entries.first?.chunks ?? [] }
 
     package var isPackage: Bool { entries.count != 1 || !entries[0].path.isEmpty }

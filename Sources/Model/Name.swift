@@ -1,5 +1,5 @@
-/// One component of a path: bytes as POSIX has them, 1 to 255 of them, no `/` and no NUL; not
-/// always UTF-8.
+/// One component of a path, as POSIX defines it: 1 to 255 bytes without `/` and NUL, and not
+/// necessarily UTF-8. The initializers check nothing; see `isSafe`.
 package struct Name: Hashable, Sendable, Comparable {
     package let bytes: [UInt8]
 
@@ -15,25 +15,26 @@ package struct Name: Hashable, Sendable, Comparable {
         }
     }
 
-    /// The name for people: bytes that are not UTF-8 become replacement characters.
+    /// The name as people see it: bytes that are not UTF-8 become replacement characters.
     package var text: String { String(decoding: bytes, as: UTF8.self) }
 
     package static func < (a: Name, b: Name) -> Bool { a.bytes.lexicographicallyPrecedes(b.bytes) }
 
-    /// Whether it can stand in a path as what it is.
+    /// Whether the name is valid as a single path component: it is not empty, not too long, not `.`
+    /// or `..`, and has no `/` or NUL.
     package var isSafe: Bool {
         !bytes.isEmpty && bytes.count <= 255 && bytes != [0x2E] && bytes != [0x2E, 0x2E]
             && !bytes.contains(0) && !bytes.contains(UInt8(ascii: "/"))
     }
 
-    /// The bytes behind the last dot, or nothing: `report.tar.gz` gives `gz`, `.profile` gives
-    /// nothing.
+    /// The bytes after the last dot, which may be empty: `report.tar.gz` gives `gz`, `.profile`
+    /// gives no bytes.
     package var fileExtension: [UInt8] {
         guard let dot = bytes.lastIndex(of: UInt8(ascii: ".")), dot > 0 else { return [] }
         return Array(bytes[(dot + 1)...])
     }
 
-    /// Whether programs call a backup of `document` so: `report.txt~`, `#report.txt#`,
+    /// Whether programs use such a name for a backup of `document`: `report.txt~`, `#report.txt#`,
     /// `report.bak`.
     package func isBackup(of document: Name) -> Bool {
         let (count, all) = (document.bytes.count, bytes.count)
@@ -52,12 +53,12 @@ package struct Name: Hashable, Sendable, Comparable {
         return stem == document.stem
     }
 
-    /// Without the extension and its dot.
+    /// The name without the extension and its dot.
     private var stem: ArraySlice<UInt8> {
         fileExtension.isEmpty ? bytes[...] : bytes.dropLast(fileExtension.count + 1)
     }
 
-    /// Calls `body` with the name as C wants it, ended by NUL.
+    /// Calls `body` with the name as a C string, which ends with NUL.
     package func withCString<Result, Failure: Error>(
         _ body: (UnsafePointer<CChar>) throws(Failure) -> Result
     ) throws(Failure) -> Result {

@@ -1,23 +1,24 @@
-/// A pattern of gitignore's kind, for names and paths: `*` and `?` within a component, `[a-z]` and
-/// `[!a-z]`, a backslash before what is meant as it is, `**` as a whole component for any number
-/// of them. With a slash in it (one at the end aside, which callers take away) it is about the path
-/// from the root, else about the last component.
+/// A pattern for names and paths, with gitignore's syntax: `*` and `?` match within a component,
+/// `[a-z]` and `[!a-z]` are character classes, a backslash quotes the next character, and `**` as a
+/// whole component matches any number of components. A pattern with a slash is matched against the
+/// path from the root; any other pattern is matched against the last component. (Callers remove a
+/// slash at the end first.)
 ///
-/// Patterns come from files that sync: matching takes at most (length of pattern) × (length of
-/// text)² steps, whatever the pattern.
+/// Patterns come from files that are synchronized, so they may be hostile: matching takes at most
+/// (length of pattern) × (length of text)² steps, whatever the pattern is.
 package struct NamePattern: Hashable, Sendable {
-    /// Without the slash that only ties it to the root.
+    /// The pattern without a leading slash, which only says that it is matched from the root.
     package let glob: [UInt8]
     package let looksAtPaths: Bool
 
-    /// Nil for an empty one.
+    /// Returns nil for an empty pattern.
     package init?(_ text: some Collection<UInt8>) {
         looksAtPaths = text.contains(UInt8(ascii: "/"))
         glob = Array(text.first == UInt8(ascii: "/") ? text.dropFirst() : text[...])
         if glob.isEmpty { return nil }
     }
 
-    /// Whether it matches the whole text: a component, or a path from the root.
+    /// Whether the pattern matches the whole text: a component, or a path from the root.
     package func matches(_ text: UnsafeBufferPointer<UInt8>) -> Bool {
         glob.withUnsafeBufferPointer {
             var globbing = Globbing(pattern: $0, text: text)
@@ -29,7 +30,7 @@ package struct NamePattern: Hashable, Sendable {
         text.withUnsafeBufferPointer { matches($0) }
     }
 
-    /// Whether it matches the item at that path.
+    /// Whether the pattern matches the item at that path.
     package func matches(path: [Name]) -> Bool {
         guard let last = path.last else { return false }
         if !looksAtPaths { return matches(last.bytes) }
@@ -37,15 +38,18 @@ package struct NamePattern: Hashable, Sendable {
     }
 }
 
-/// One pattern against one text. Of several stars only the last need ever be tried again further
-/// on: those before it have matched as early as they can. The same holds of `**`, one level up.
+/// Matches one pattern against one text. Only the last of several stars has to be retried with a
+/// longer match, because those before it have matched as early as they can. The same is true of
+/// `**`, for whole components.
 private struct Globbing {
     let pattern: UnsafeBufferPointer<UInt8>
     let text: UnsafeBufferPointer<UInt8>
     var at = 0
     var here = 0
-    /// Where to go on in the pattern, and from where in the text, when a star takes one more.
+    /// Where matching continues, in the pattern and in the text, when the last `*` takes one more
+    /// byte.
     var star: (at: Int, here: Int)?
+    /// The same for the last `**`, which takes one more component.
     var components: (at: Int, here: Int)?
 
     init(pattern: UnsafeBufferPointer<UInt8>, text: UnsafeBufferPointer<UInt8>) {
@@ -64,7 +68,7 @@ private struct Globbing {
         }
     }
 
-    /// Steps over `*` or `**` and remembers the place.
+    /// Steps over `*` or `**` and remembers the position.
     private mutating func takesStars() -> Bool {
         guard at < pattern.count, pattern[at] == UInt8(ascii: "*") else { return false }
         var end = at
@@ -123,7 +127,7 @@ private struct Globbing {
         return true
     }
 
-    /// What follows the closing bracket when the byte is in the class, nil when it is not.
+    /// The position after the closing bracket if the byte is in the class, else nil.
     private func endOfClass(holding byte: UInt8) -> Int? {
         var rest = pattern[(at + 1)...]
         let negated = rest.first == UInt8(ascii: "!") || rest.first == UInt8(ascii: "^")

@@ -1,14 +1,14 @@
-/// Whose something is and who else may read it: owner, group, permission bits and access control
-/// list. A version keeps those that its document had while it was the current one.
+/// Who owns something and who else may read it: owner, group, permission bits and access control
+/// list. A version keeps the protection that its document had while the version was current.
 package struct Protection: Hashable, Sendable {
     package var owner: UInt32
     package var group: UInt32
     /// Permission bits.
     package var mode: UInt16
-    /// The extended attribute that is a file's access control list (acl(5)).
+    /// The name of the extended attribute that holds a file's access control list (acl(5)).
     package static let accessListName = "system.posix_acl_access"
 
-    /// The value of that attribute; empty where the mode says all.
+    /// The value of that attribute. It is empty when the mode alone decides.
     package var accessList: [UInt8]
 
     package init(owner: UInt32, group: UInt32, mode: UInt16, accessList: [UInt8] = []) {
@@ -18,22 +18,23 @@ package struct Protection: Hashable, Sendable {
         self.accessList = accessList
     }
 
-    /// What nothing is known about belongs to root alone.
+    /// Used when nothing is known: only root may read.
     package static let unknown = Protection(owner: 0, group: 0, mode: 0o600)
 
-    /// The same for its owner, and nothing for anybody else.
+    /// The same owner with the same rights, and no rights for anybody else.
     package var ownersAlone: Protection {
         Protection(owner: owner, group: group, mode: mode & 0o7700)
     }
 
-    /// Whether everybody may surely read this who may read the other one.
+    /// Whether everybody who may read `other` may certainly read this, too. May be false although
+    /// it is so.
     package func isAsOpen(as other: Protection) -> Bool {
         let readers = other.mode & 0o044
         return owner == other.owner && accessList == other.accessList && readers & ~mode == 0
             && (group == other.group || readers == 0)
     }
 
-    /// Whether the kernel would let that user read a file that is protected so.
+    /// Whether the kernel would allow that user to read a file with this protection.
     package func allowsReading(by user: Onlooker) -> Bool {
         if user.isRoot { return true }
         if user.uid == owner { return mode & 0o400 != 0 }
@@ -44,7 +45,7 @@ package struct Protection: Hashable, Sendable {
     }
 }
 
-/// A user who asks for something, with all groups.
+/// The user who asks for something, with all groups of that user.
 package struct Onlooker: Hashable, Sendable {
     package var uid: UInt32
     package var gid: UInt32
@@ -79,14 +80,14 @@ extension Version {
             && (user.uid == protection.owner || document.allowsReading(by: user))
     }
 
-    /// How the version looks in a directory of the past.
+    /// The protection with which the version is shown in a directory of old versions.
     package func shownProtection(of document: Protection) -> Protection {
         protection ?? document.ownersAlone
     }
 }
 
-/// `system.posix_acl_access` as the kernel encodes it: a version and entries of a tag, permissions
-/// and an id, least significant byte first.
+/// The value of `system.posix_acl_access` as the kernel encodes it: a version number, then entries
+/// of a tag, permissions and an id. All numbers are little endian.
 private struct AccessList {
     private enum Tag: UInt16 {
         case owner = 1
@@ -99,7 +100,7 @@ private struct AccessList {
 
     private var entries: [(tag: Tag, permissions: UInt16, id: UInt32)] = []
 
-    /// Nil when it is no list.
+    /// Returns nil when the bytes are not a valid list.
     init?(_ bytes: [UInt8]) {
         func number(_ range: Range<Int>) -> UInt32 {
             bytes[range].reversed().reduce(0) { $0 << 8 | UInt32($1) }
@@ -112,7 +113,7 @@ private struct AccessList {
         }
     }
 
-    /// Of somebody who is not the owner, as acl(5) says.
+    /// Decides for a user who is not the owner, by the rules of acl(5).
     func allowsReading(by user: Onlooker, group: UInt32) -> Bool {
         let mask = entries.first { $0.tag == .mask }?.permissions ?? 7
         if let entry = entries.first(where: { $0.tag == .user && $0.id == user.uid }) {

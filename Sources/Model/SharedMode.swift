@@ -1,6 +1,6 @@
-/// The permission bits that devices share: read, write and execute, and the sticky bit.
-/// Set-user-ID and set-group-ID are rights on the device where somebody set them: the same file
-/// belongs to somebody else on the next device.
+/// The permission bits that are synchronized between devices: read, write and execute, and the
+/// sticky bit. Set-user-ID and set-group-ID are not: they grant the rights of the file's owner, and
+/// that is a different user on another device.
 package enum SharedMode {
     package static let mask: UInt16 = 0o1777
 

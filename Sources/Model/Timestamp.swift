@@ -1,12 +1,14 @@
-/// A moment in nanoseconds since 1970, which reach from 1677 to 2262. File systems and calendars go
-/// farther; what lies beyond is held as the nearest end. No arithmetic here overflows.
+/// A moment in nanoseconds since 1970. The range is 1677 to 2262. File systems and calendars can
+/// name moments outside it; these become the nearest end of the range. No arithmetic here
+/// overflows.
 package struct Timestamp: Hashable, Comparable, Sendable {
     package var nanoseconds: Int64
 
-    /// - Parameter nanoseconds: Since 1970; before it, negative.
+    /// - Parameter nanoseconds: Nanoseconds since 1970; negative before 1970.
     package init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
 
-    /// As `struct timespec` has it: before 1970 the seconds are negative, the nanoseconds are not.
+    /// Takes the parts of a `struct timespec`: before 1970 the seconds are negative and the
+    /// nanoseconds are not.
     package init(seconds: Int, nanoseconds: Int = 0) {
         let whole = Int128(seconds) * Int128(Timestamp.second) + Int128(nanoseconds)
         self.nanoseconds = Int64(clamping: whole)
@@ -18,7 +20,7 @@ package struct Timestamp: Hashable, Comparable, Sendable {
         return Int(rest < 0 ? whole - 1 : whole)
     }
 
-    /// What the seconds leave: never negative.
+    /// The nanoseconds within the second that `seconds` gives: never negative.
     package var nanosecondsOfSecond: Int {
         let rest = Int(nanoseconds % Timestamp.second)
         return rest < 0 ? rest + Int(Timestamp.second) : rest
@@ -36,7 +38,7 @@ package struct Timestamp: Hashable, Comparable, Sendable {
         Timestamp(nanoseconds: Int64(clamping: Int128(time.nanoseconds) - Int128(span)))
     }
 
-    /// In nanoseconds; negative where the other is later.
+    /// The time from `other` to this moment, in nanoseconds. It is negative when `other` is later.
     package func span(since other: Timestamp) -> Int64 {
         Int64(clamping: Int128(nanoseconds) - Int128(other.nanoseconds))
     }
@@ -47,10 +49,10 @@ package struct Timestamp: Hashable, Comparable, Sendable {
 extension Timestamp {
     private static let second: Int64 = 1_000_000_000
 
-    /// The longest span, 146 years: added to the time of any clock, it does not overflow.
+    /// The longest span, 146 years. Added to the time of any clock it does not overflow.
     private static let longest: Int64 = 1 << 62
 
-    /// So many seconds in nanoseconds.
+    /// Converts seconds to nanoseconds.
     package static func span(seconds: some BinaryInteger) -> Int64 {
         let span = Int128(Int64(clamping: seconds)) * Int128(second)
         return min(max(Int64(clamping: span), -longest), longest)
@@ -66,8 +68,8 @@ extension Timestamp {
 // MARK: The calendar
 
 extension Timestamp {
-    /// In UTC, `2026-11-21 08.15.30`: sorts by time, and no colon, which other systems' file names
-    /// cannot hold.
+    /// The moment in UTC as `2026-11-21 08.15.30`. It sorts by time, and it has no colons, which
+    /// other systems do not allow in file names.
     package var fileName: String {
         let (days, rest) = (Timestamp.floor(seconds, 86_400), Timestamp.modulo(seconds, 86_400))
         let (year, month, day) = Timestamp.date(days: days)
@@ -75,8 +77,9 @@ extension Timestamp {
         return "\(year)-\(two(month))-\(two(day)) \(clock)"
     }
 
-    /// By the proleptic Gregorian calendar: days since 0000-03-01, in eras of 400 years (Howard
-    /// Hinnant, "chrono-compatible low-level date algorithms").
+    /// Converts days since 1970-01-01 to a date of the proleptic Gregorian calendar. It counts from
+    /// 0000-03-01 in eras of 400 years (Howard Hinnant, "chrono-Compatible Low-Level Date
+    /// Algorithms").
     private static func date(days: Int) -> (year: Int, month: Int, day: Int) {
         let shifted = days + 719_468
         let era = floor(shifted, 146_097)

@@ -1,17 +1,18 @@
-/// An immutable recorded content of a document.
+/// A recorded content of a document. Its content never changes.
 package struct Version: Hashable, Sendable {
     package enum Kind: UInt8, Sendable, CaseIterable {
-        /// What the document's name shows now.
+        /// The content that the document's path shows now.
         case current = 1
-        /// What it showed before.
+        /// A content that the path showed before.
         case history = 2
-        /// A save that was based on something no longer current; kept until a resolution names it.
+        /// A save that was based on a version that was no longer current. It is kept until somebody
+        /// resolves the conflict.
         case conflict = 3
     }
 
     /// How safe the bytes are.
     package enum Durability: UInt8, Sendable, Comparable {
-        /// They outlive the program, not a loss of power.
+        /// They survive the end of the program, but perhaps not a loss of power.
         case memory = 1
         /// Bytes, name and journal row have been synced to this disk.
         case disk = 2
@@ -27,30 +28,29 @@ package struct Version: Hashable, Sendable {
     package var parents: [Identifier]
     package var kind: Kind
     package var device: Identifier
-    /// The name of the device when it saved.
+    /// The name that the device had when it saved.
     package var deviceName: String
-    /// The login name of the person whose program saved.
+    /// The login name of the user whose program saved.
     package var person: String
-    /// The command that saved (at most 15 bytes, as the kernel keeps it).
+    /// The name of the program that saved (at most 15 bytes, which is the kernel's limit).
     package var program: String
-    /// The document's name at the time.
+    /// The document's name at that time.
     package var name: Name
     /// Bytes.
     package var size: UInt64
     /// When the content was last changed, nanoseconds since 1970.
     package var modified: Int64
-    /// When it was saved, nanoseconds since 1970.
+    /// When the content was saved, nanoseconds since 1970.
     package var saved: Int64
     /// The digest of the manifest's content form.
     package var content: Digest
     package var durability: Durability
-    /// Given by a person; a labelled version is kept for ever.
+    /// A name that a user gave. A version with a label is kept for ever.
     package var label: String?
-    /// Some hub had it once: another one, perhaps, than the one whose confirmation `durability`
-    /// speaks of. Its bytes may be nowhere else.
+    /// True when some hub had the version once, perhaps another hub than the one that `durability`
+    /// speaks of. The bytes may exist nowhere else.
     package var wasAtHub: Bool
-    /// What the document was protected by while this was its current version; nil when nobody has
-    /// recorded that.
+    /// The document's protection while this version was current. Nil when it was not recorded.
     package var protection: Protection?
 
     package init(
@@ -80,6 +80,6 @@ package struct Version: Hashable, Sendable {
     }
 }
 
-/// What became of a version of a document: it is there, in conflict with the current one; it was
-/// removed; its conflict was settled.
+/// What happened to a version of a document: it became a conflict version, it was removed, or its
+/// conflict was resolved.
 package enum VersionChange: String, Hashable, Sendable { case gained, lost, resolved }

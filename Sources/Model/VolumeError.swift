@@ -1,28 +1,28 @@
-/// The one error vocabulary of the domain: what went wrong, of which thing, and what to do, in one
-/// sentence.
+/// The one error type of all modules. The message is one sentence or two: what went wrong, with
+/// which thing, and what to do.
 package struct VolumeError: Error, Hashable, Sendable {
     package enum Code: String, Sendable {
-        /// A mount point, store, document or version that is not there.
+        /// A mount point, store, document or version does not exist.
         case notFound
-        /// Somebody else holds it: a second process on a store, a busy mount point.
+        /// Another program uses it: a second process on a store, a busy mount point.
         case busy
-        /// The request makes no sense: a bad argument, a mount point inside the store.
+        /// The request is invalid: a bad argument, a mount point inside the store.
         case invalid
-        /// Not allowed to this user.
+        /// The user may not do this.
         case denied
-        /// Journal or chunk that fails its check.
+        /// The journal or a chunk failed its check.
         case damaged
         /// The disk is full.
         case full
-        /// Written by a newer build.
+        /// The data was written by a newer build.
         case newer
-        /// Whoever asked does not want it any more.
+        /// The caller cancelled the request.
         case cancelled
-        /// A presenter could not save, or could not let go.
+        /// A presenter could not save, or could not give up the document.
         case refused
-        /// Did not finish in time.
+        /// The operation did not finish in time.
         case timeout
-        /// Bytes that are not here, and the hub cannot be reached.
+        /// The bytes are not on this device, and the hub cannot be reached.
         case offline
         /// A system call failed.
         case system

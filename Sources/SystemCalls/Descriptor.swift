@@ -1,7 +1,7 @@
 import CLinux
 import Glibc
 
-/// An open file descriptor that closes itself.
+/// An open file descriptor. It is closed when the value ends.
 package struct Descriptor: ~Copyable, Sendable {
     package let raw: Int32
 
@@ -15,7 +15,7 @@ package struct Descriptor: ~Copyable, Sendable {
 
     deinit { _ = cl_close(raw) }
 
-    /// Gives the descriptor away without closing it.
+    /// Hands the descriptor to the caller without closing it.
     package consuming func release() -> Int32 {
         let raw = raw
         discard self
@@ -28,7 +28,8 @@ package struct Descriptor: ~Copyable, Sendable {
         return status
     }
 
-    /// Fewer bytes than asked for only at the end of the file.
+    /// Returns the number of bytes read. It is less than the buffer's length only at the end of the
+    /// file.
     package func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(Errno)
         -> Int
     {
@@ -44,7 +45,7 @@ package struct Descriptor: ~Copyable, Sendable {
     }
 }
 
-/// pread(2) until the buffer is full or the file ends; the number of bytes read.
+/// Calls pread(2) until the buffer is full or the file ends. Returns the number of bytes read.
 package func readFully(
     _ descriptor: Int32, into buffer: UnsafeMutableRawBufferPointer, at offset: Int64
 ) throws(Errno) -> Int {
@@ -59,7 +60,7 @@ package func readFully(
     return done
 }
 
-/// pwrite(2) until all is written.
+/// Calls pwrite(2) until everything is written.
 package func writeFully(_ descriptor: Int32, _ bytes: UnsafeRawBufferPointer, at offset: Int64)
     throws(Errno)
 {
@@ -78,8 +79,8 @@ package func writeFully(_ descriptor: Int32, _ bytes: [UInt8], at offset: Int64)
     }.get()
 }
 
-/// Writes into a new file, or into a hole of one: what is nothing but zeros stays a hole. The
-/// file's length is set afterwards.
+/// Writes into a new file or into a hole. If all bytes are zero, nothing is written and the hole
+/// stays; the caller sets the file's length afterwards.
 package func writeSparsely(_ descriptor: Int32, _ bytes: [UInt8], at offset: Int64) throws(Errno) {
     if !isZero(bytes) { try writeFully(descriptor, bytes, at: offset) }
 }

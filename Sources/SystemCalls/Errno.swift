@@ -1,6 +1,6 @@
 import Glibc
 
-/// An error number of the kernel, thrown.
+/// An error number of the kernel, as a Swift error.
 package struct Errno: Error, Hashable, Sendable, CustomStringConvertible {
     package let code: Int32
 
@@ -19,8 +19,9 @@ package struct Errno: Error, Hashable, Sendable, CustomStringConvertible {
     package static let again = Errno(EAGAIN)
     package static let denied = Errno(EACCES)
 
-    /// What a path names is not there, or something else is there or on the way: names change while
-    /// others walk along them.
+    /// Whether the path does not lead to what was expected: it does not exist, or something else
+    /// has taken its place or the place of a directory on the way. Other programs may rename things
+    /// while a path is resolved.
     package var isMissing: Bool {
         switch code {
         case ENOENT, ENOTDIR, ELOOP, ESTALE: true
@@ -29,7 +30,8 @@ package struct Errno: Error, Hashable, Sendable, CustomStringConvertible {
     }
 }
 
-/// Gives back what a `cl_` function returned, or throws what it refused with.
+/// Returns the result of a `cl_` function, or throws its error: these functions return a negative
+/// errno.
 @discardableResult
 @inline(__always)
 package func check<Value: SignedInteger>(_ result: Value) throws(Errno) -> Value {

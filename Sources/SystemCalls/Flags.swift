@@ -5,8 +5,8 @@ import Glibc
 package let O_PATH: Int32 = 0o10_000_000
 package let O_NOATIME: Int32 = 0o1_000_000
 
-/// Opens what this process reads for itself: a program's times of access stay as they are. Only a
-/// file's owner may ask for that, and a directory's; others open it as usual.
+/// Opens a file for this process's own use without changing its access time. Only the owner of the
+/// file may use O_NOATIME; for other users the file is opened without it.
 package func quietly(_ flags: Int32, _ open: (Int32) -> Int32) -> Int32 {
     guard flags & O_PATH == 0 else { return open(flags) }
     let result = open(flags | O_NOATIME)

@@ -1,8 +1,8 @@
 import CLinux
 import Glibc
 
-/// Runs a program and gives what it wrote to standard output; nil when it could not be started or
-/// failed. Its input is empty, and what it complains of is lost. Blocks.
+/// Runs a program and returns what it wrote to standard output, or nil when it could not be started
+/// or failed. Its standard input and standard error are /dev/null. Blocks until the program ends.
 package func output(of arguments: [String]) -> String? {
     var ends: [Int32] = [0, 0]
     guard cl_pipe(&ends) >= 0 else { return nil }

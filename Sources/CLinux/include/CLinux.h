@@ -16,7 +16,7 @@
 int cl_openat(int dir, const char *name, int flags, mode_t mode);
 int cl_fstatat(int dir, const char *name, struct stat *st, int flags);
 int cl_fstat(int fd, struct stat *st);                 /* O_PATH descriptors too */
-/// What statx(2) adds to stat: the time of birth and the attribute bits.
+/// What statx(2) adds to stat(2): the time of birth and the attribute bits.
 struct cl_statx { uint32_t mask; uint64_t attributes, attributes_mask; int64_t birth_seconds; uint32_t birth_nanoseconds; };
 int cl_statx(int fd, unsigned mask, struct cl_statx *out);
 int cl_renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags);
@@ -27,87 +27,95 @@ int cl_mkdirat(int dir, const char *name, mode_t mode);
 int cl_symlinkat(const char *target, int dir, const char *name);
 int cl_mknodat(int dir, const char *name, mode_t mode, dev_t rdev);
 ssize_t cl_readlinkat(int dir, const char *name, char *buf, size_t size);
-/// Opens again what a descriptor (O_PATH too) refers to, with other flags.
+/// Opens the file that a descriptor (O_PATH too) refers to once more, with other flags.
 int cl_reopen(int fd, int flags);
 int cl_close(int fd);
 ssize_t cl_pread(int fd, void *buf, size_t count, int64_t offset);
 ssize_t cl_pwrite(int fd, const void *buf, size_t count, int64_t offset);
-/* Where the file ends at that moment, whatever flags it was opened with. */
+/* Writes at the end that the file has at that moment, whatever flags it was opened with. */
 ssize_t cl_pwrite_end(int fd, const void *buf, size_t count);
 int cl_ftruncate(int fd, int64_t length);
 int cl_fsync(int fd, int data_only);
 int cl_syncfs(int fd);
 int cl_fallocate(int fd, int mode, int64_t offset, int64_t length);
 int64_t cl_lseek(int fd, int64_t offset, int whence);
-/* Where the next bytes lie that were ever written, and where they `end` (INT64_MAX: not known). -ENXIO: nowhere. */
+/* Returns where the next bytes lie that were ever written, and stores where they `end` (INT64_MAX: unknown). Returns -ENXIO when there are none. */
 int64_t cl_next_data(int fd, int64_t at, int64_t *end);
 int64_t cl_copy_file_range(int in, int64_t in_offset, int out, int64_t out_offset, size_t length);
-/// Copies all of `in` to `out` from offset 0: clones where the file system can, else copies inside the kernel, holes kept.
+/// Copies all of `in` to `out` from offset 0. Clones where the file system can, else copies inside the kernel and keeps
+/// holes.
 int cl_copy_file(int in, int out, int64_t size);
-/// FICLONE only: 0, or a negative errno (EOPNOTSUPP, EXDEV, EINVAL where the file system cannot).
+/// Uses FICLONE only. Returns 0, or a negative errno (EOPNOTSUPP, EXDEV, EINVAL when the file system cannot clone).
 int cl_clone_file(int in, int out);
-/// chmod, chown, utimensat of what a descriptor (O_PATH too, symlinks too) refers to.
+/// chmod, chown and utimensat for the file that a descriptor (O_PATH too, symlinks too) refers to.
 int cl_chmod_fd(int fd, mode_t mode);
 int cl_chown_fd(int fd, uid_t uid, gid_t gid);
 int cl_utimens_fd(int fd, const struct timespec times[2]);
 int cl_truncate_fd(int fd, int64_t length);
-/// xattrs of what a descriptor (O_PATH too, symlinks excluded) refers to.
+/// Extended attributes of the file that a descriptor (O_PATH too, but not a symlink) refers to.
 ssize_t cl_getxattr_fd(int fd, const char *name, void *value, size_t size);
 int cl_setxattr_fd(int fd, const char *name, const void *value, size_t size, int flags);
 ssize_t cl_listxattr_fd(int fd, char *list, size_t size);
 int cl_removexattr_fd(int fd, const char *name);
-/// Takes and returns a read lease: 0 when nobody has the file open or mapped for writing, -EAGAIN when somebody has.
+/// Takes a read lease and gives it back at once. Returns 0 when nobody has the file open or mapped for writing, else -EAGAIN.
 int cl_probe_writers(int fd);
-/// The same with a write lease: -EAGAIN when anybody but this descriptor, which is open for reading and writing, has it open.
+/// The same with a write lease. The descriptor must be open for reading and writing. Returns -EAGAIN when the file is
+/// open anywhere else.
 int cl_probe_users(int fd);
-/// An exclusive lock that dies with the process (flock): 0 or -EWOULDBLOCK.
+/// Takes an exclusive lock (flock), which ends with the process. Returns 0 or -EWOULDBLOCK.
 int cl_lock(int fd);
-/// The effective ids of this thread alone (raw system calls; glibc's would change every thread).
+/// Changes the effective ids of this thread alone (raw system calls, because glibc's functions change every thread).
+/// Drops supplementary groups.
 int cl_thread_become(uid_t uid, gid_t gid);
+/// Makes this thread's effective ids root's again.
 int cl_thread_return(void);
-/// The file system ids of this thread alone.
-/// Whether writes of this thread leave set-ID bits alone where it has the right to (CAP_FSETID).
+/// Sets whether this thread has CAP_FSETID. With it, writing and chown do not clear set-user-ID and set-group-ID bits.
 int cl_thread_set_fsetid(int on);
+/// Sets the file system ids of this thread alone.
 void cl_thread_fsids(uid_t uid, gid_t gid);
 /// Gives this thread a umask and working directory of its own, and sets the umask to 0.
 int cl_thread_unshare(void);
 mode_t cl_umask(mode_t mask);
-/// This thread runs only when others leave time.
+/// Makes this thread give way to others: it gets a low priority and the scheduling policy SCHED_BATCH.
 void cl_thread_background(void);
-/// Names this thread for ps and gdb (15 bytes).
+/// Sets this thread's name, which ps and gdb show (15 bytes).
 void cl_thread_name(const char *name);
 int cl_thread_id(void);
-/// uid, gid and pid of the process at the other end of a Unix socket.
+/// Returns the uid, gid and pid of the process at the other end of a Unix socket.
 int cl_peer(int socket, uid_t *uid, gid_t *gid, pid_t *pid);
 int cl_ignore_signals(void);                           /* SIGPIPE and SIGIO */
 int cl_raise_descriptor_limit(void);                   /* to 2^20 where allowed, else to the hard limit; returns it */
 int cl_mount(const char *source, const char *target, const char *type, unsigned long flags, const char *data);
 int cl_umount(const char *target, int lazily);
-/// The same file by a mount of its own, which has no name and keeps access times as they are: O_PATH. Root's.
+/// Clones the mount of a file as an anonymous mount that does not update access times. Returns an O_PATH descriptor of
+/// the same file. Only root may do this.
 int cl_clone_without_atime(int fd);
 int64_t cl_clock_realtime_ns(void);
 int64_t cl_clock_monotonic_ns(void);
 int cl_errno(void);
-/// Directory entries as the kernel keeps them (struct linux_dirent64), each with the offset behind it.
+/// Reads directory entries in the kernel's form (struct linux_dirent64). Each has the offset of the next one.
 ssize_t cl_getdents(int fd, void *buf, size_t size);
-/// statx(2) as it is: 256 bytes, the layout that FUSE_STATX replies have too.
+/// Calls statx(2) and returns the whole struct: 256 bytes, in the layout that FUSE_STATX replies have, too.
 int cl_statx_whole(int dir, const char *name, int flags, unsigned mask, void *out);
-/// ioctl(2) with a pointer.
+/// Calls ioctl(2) with a pointer.
 int cl_ioctl(int fd, unsigned long command, void *argument);
 /// Like cl_thread_become, with one supplementary group.
 int cl_thread_become_in(uid_t uid, gid_t gid, gid_t group);
-/// After cl_thread_become: lets this thread pass permission checks that the kernel has made already. Undone by cl_thread_return.
+/// Gives this thread, after cl_thread_become, the capabilities that pass permission checks, because the kernel has made
+/// these checks already. cl_thread_return undoes it.
 int cl_thread_override(void);
-/// What this thread is serving: the kernel's number of the request, and a supplementary group of its caller (-1: none).
+/// What this thread is serving: the FUSE request's number (`unique`), and a supplementary group of its caller (-1:
+/// none).
 struct cl_request { uint64_t unique; int64_t group; };
 void cl_thread_serve(uint64_t unique, int64_t group);
 struct cl_request cl_thread_request(void);
-/// A buffer of this thread's own, aligned to a page; NULL when there is no memory.
+/// Returns a buffer that belongs to this thread, aligned to a page, or NULL when there is no memory. It is valid until
+/// the next call.
 void *cl_thread_buffer(size_t size);
-/// A thread in a system call is woken (EINTR) by cl_wake, once cl_wake_prepare was called.
+/// After cl_wake_prepare, cl_wake interrupts the system call that a thread is blocked in: the call returns EINTR.
 int cl_wake_prepare(void);
 int cl_wake(unsigned long thread);
-/// Runs a program found in PATH, waits for it: its exit status, or a negative errno.
+/// Runs a program, which is found in PATH, and waits for it. Returns its exit status, or a negative errno.
 int cl_run(const char *const arguments[]);
-/// Whether a file system of that type is mounted at that very path.
+/// Returns whether a file system of that type is mounted at exactly that path.
 int cl_is_mounted(const char *path, const char *type);

@@ -3,16 +3,17 @@ import Glibc
 import Model
 
 extension Journal {
-    /// Makes a sound journal at `fresh` of what can be read of a damaged one, synced to disk.
+    /// Makes a sound journal at `fresh` from what can be read of a damaged one, and syncs it to the
+    /// disk.
     ///
-    /// The damaged journal and its log are only read; nobody may have them open. All documents are
-    /// marked as not recorded, so that all are compared with the working tree again. Schema.md says
-    /// what survives which damage.
+    /// The damaged journal and its log are only read, and no program may have them open. All
+    /// documents are marked as not recorded, so that all are compared with the working tree again.
+    /// Schema.md says what each kind of damage costs.
     /// - Parameter isContent: Whether the digest is that of the manifest's content form. Without
-    ///   it, a bit flipped in a list of chunks goes unnoticed until that version is read.
-    /// - Throws: `.notFound`; `.damaged` when nothing in the file is a journal's; `.newer`;
-    ///   `.invalid` when `fresh` exists; `.full`, `.denied`, `.system`. There is nothing at `fresh`
-    ///   then.
+    ///   this check a flipped bit in a list of chunks is not noticed until the version is read.
+    /// - Throws: `.notFound`; `.damaged` when nothing in the file belongs to a journal; `.newer`;
+    ///   `.invalid` when `fresh` exists; `.full`, `.denied`, `.system`. After an error there is no
+    ///   file at `fresh`.
     package static func salvage(
         from damaged: String, into fresh: String,
         isContent: (Digest, Manifest) -> Bool = { _, _ in true }
@@ -30,7 +31,8 @@ extension Journal {
         }
     }
 
-    /// Only a header that is sound otherwise is believed: the number may be the damage.
+    /// The version is trusted only in a header that is otherwise sound, because the number itself
+    /// may be damaged.
     private static func refuseNewer(_ pages: PageFile) throws(VolumeError) {
         guard let header = pages.page(1), header.starts(with: "SQLite format 3\0".utf8),
             header.big32(68) == UInt32(bitPattern: Schema.applicationID)
@@ -47,12 +49,13 @@ extension Journal {
         _ fresh: String, from pages: PageFile, _ isContent: (Digest, Manifest) -> Bool
     ) throws -> Salvage {
         var configuration = configuration(readonly: false)
-        // Rows come in no order; `Salvager` leaves none that refers to a missing one.
+        // Rows arrive in any order. `Salvager` finally removes those that refer to missing rows.
         configuration.foreignKeysEnabled = false
         let queue = try DatabaseQueue(path: fresh, configuration: configuration)
         defer { try? queue.close() }
         return try queue.writeWithoutTransaction { database in
-            // The file is nobody's until it is whole, and removed when it does not become so.
+            // No program uses the file before it is complete, and it is removed after a failure. So
+            // it needs no journal and no syncs.
             try database.execute(
                 sql: """
                     PRAGMA journal_mode = OFF;

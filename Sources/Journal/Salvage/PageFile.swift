@@ -1,16 +1,16 @@
 import Glibc
 import Model
 
-/// The pages of a database as its file and its log hold them, read without SQLite and without a
-/// lock, so that nothing is written and one bad page stands in nobody's way.
+/// Reads the pages of a database from its file and its log, without SQLite and without a lock. So
+/// nothing is written, and a page that cannot be read does not affect the others.
 final class PageFile {
     let path: String
     let pageSize: Int
     /// Pages are numbered 1...count.
     let count: UInt32
-    /// What is wrong with the log, for people.
+    /// A sentence for people about what is wrong with the log.
     let logProblem: String?
-    /// Pages that were read as the rest of a row.
+    /// Pages that were read as the continuation of a row.
     var overflowPages: Set<UInt32> = []
     private let file: Int32
     private let log: PageLog?
@@ -23,14 +23,14 @@ final class PageFile {
         let code = errno
         guard file >= 0 else {
             guard code != ENOENT else {
-                throw VolumeError(.notFound, "There is no journal at \(path): is this a store?")
+                throw VolumeError(.notFound, "There is no journal at \(path): check the path.")
             }
             throw .system(code, detail: "it cannot be opened", journal: path)
         }
         var status = stat()
         guard fstat(file, &status) == 0, status.st_mode & S_IFMT == S_IFREG else {
             Glibc.close(file)
-            throw VolumeError(.system, "The journal \(path) is no file: put the journal back.")
+            throw VolumeError(.system, "The journal \(path) is not a regular file: restore it.")
         }
         let header = Self.read(100, at: 0, from: file) ?? []
         let log = PageLog(path + "-wal")
@@ -45,8 +45,8 @@ final class PageFile {
 
     deinit { Glibc.close(file) }
 
-    /// Nil when the page is not there or the disk cannot read it. Of a page cut short, the rest is
-    /// zeros.
+    /// Returns nil when the page does not exist or the disk cannot read it. A page that is cut off
+    /// by the end of the file is filled with zeros.
     func page(_ number: UInt32) -> [UInt8]? {
         guard number >= 1, number <= count else { return nil }
         if let page = log?.page(number) { return page }
@@ -58,7 +58,7 @@ final class PageFile {
         return bytes
     }
 
-    /// What SQLite takes where nothing else is said, and so what every journal has.
+    /// SQLite's default page size, which every journal has.
     private static let usualPageSize = 4096
 
     private static func pageSize(_ header: [UInt8]) -> Int? {
@@ -67,7 +67,7 @@ final class PageFile {
         return size >= 512 && size.nonzeroBitCount == 1 ? size : nil
     }
 
-    /// Fewer bytes at the end of the file; nil when the disk fails.
+    /// Returns fewer bytes at the end of the file, and nil when the disk fails.
     static func read(_ count: Int, at offset: Int64, from file: Int32) -> [UInt8]? {
         var failed = false
         let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
@@ -91,7 +91,8 @@ extension [UInt8] {
         UInt32(truncatingIfNeeded: big16(offset) << 16 | big16(offset + 2))
     }
 
-    /// SQLite's number of 1 to 9 bytes; nil when it does not end before `end`.
+    /// Reads SQLite's variable-length integer of 1 to 9 bytes. Returns nil when it does not end
+    /// before `end`.
     func variableInteger(_ position: inout Int, end: Int) -> Int64? {
         var value: UInt64 = 0
         for index in 0..<9 {

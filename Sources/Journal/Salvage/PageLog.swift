@@ -1,18 +1,18 @@
 import Glibc
 
-/// A write-ahead log: the pages of all transactions whose checksums hold, as SQLite itself would
-/// take them.
+/// A write-ahead log. It has the pages of all transactions whose checksums are correct, as SQLite
+/// itself would recover them.
 final class PageLog {
     let pageSize: Int
     private(set) var lastPage: UInt32 = 0
-    /// For people.
+    /// A sentence for people about what is wrong with the log.
     private(set) var problem: String?
     private let file: Int32
-    /// Where the newest committed content of a page begins.
+    /// The offset of the newest committed content of each page.
     private var offsets: [UInt32: Int64] = [:]
 
-    /// Nil when there is no log or none whose beginning can be read; a damaged beginning makes
-    /// SQLite drop all of it too.
+    /// Fails when there is no log. A log whose header is damaged has no pages: SQLite drops it
+    /// completely, too.
     init?(_ path: String) {
         file = Glibc.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard file >= 0 else { return nil }
@@ -55,7 +55,8 @@ final class PageLog {
             if isSound {
                 open[frame.big32(0)] = offset + 24
             } else if frame.big32(4) != 0 {
-                // A torn end of the log has no commits behind it, as each was synced.
+                // Each commit was synced, so a frame that was torn by a crash has no commit after
+                // it. A commit after a bad frame means damage.
                 problem = "Its log \(path) is damaged: the last changes may be missing."
                 return
             }
@@ -69,7 +70,7 @@ final class PageLog {
     }
 }
 
-/// The log's running checksum.
+/// The running checksum of the log.
 private struct Checksum {
     let isBigEndian: Bool
     private var first: UInt32 = 0

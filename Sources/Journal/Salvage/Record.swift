@@ -1,12 +1,12 @@
-/// The values of a row or an index entry as SQLite stores them.
+/// The values of a row or of an index entry, in SQLite's record format.
 struct Record {
     let values: [Value]
 
-    /// Nil unless header and values fit the payload to the byte; a page of noise has next to no
+    /// Fails unless header and values fill the payload exactly. In random bytes there are almost no
     /// such records.
     ///
-    /// - Parameter columns: How many values there have to be; looked at before pages of overflow
-    ///   are.
+    /// - Parameter columns: The number of values that the record must have. It is checked before
+    ///   overflow pages are read.
     init?(_ cell: TreePage.Cell, on page: TreePage, columns: Int, of pages: PageFile) {
         guard
             let types = Record.types(
@@ -21,7 +21,7 @@ struct Record {
         }
     }
 
-    /// The number of values; nil when this is no record.
+    /// The number of values; nil when the cell is not a valid record.
     static func columnCount(_ cell: TreePage.Cell, on page: TreePage) -> Int? {
         types(page.bytes, cell.local, length: cell.length, columns: nil)?.count
     }
@@ -37,7 +37,7 @@ struct Record {
         var rest = length - Int(stated)
         var types: [Int] = []
         while position < end {
-            // 7 is a floating-point number, which no journal has; 10 and 11 are nothing.
+            // Type 7 is a floating-point number, which no journal has; 10 and 11 are reserved.
             guard let type = bytes.variableInteger(&position, end: end), type >= 0,
                 type <= 2 * Int64(length) + 13, type != 7, type != 10, type != 11,
                 types.count < 32
@@ -85,7 +85,7 @@ struct Record {
             payload += bytes[4..<min(bytes.count, 4 + cell.length - payload.count)]
             next = bytes.big32(0)
         }
-        // The last page of overflow says so.
+        // The last overflow page has 0 as its next page.
         guard next == 0 else { return nil }
         pages.overflowPages.formUnion(passed)
         return payload

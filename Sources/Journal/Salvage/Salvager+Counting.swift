@@ -5,7 +5,7 @@ extension Salvager {
         try target.first("SELECT count(*) FROM \(table)", []) { Int($0.integer(0)) } ?? 0
     }
 
-    /// Before anything is rebuilt.
+    /// Must be called before anything is rebuilt.
     func gatherReferences() {
         for (key, trace) in lostItems.traces {
             if let parent = trace.parent, parent != key { parentsOfLost.insert(parent) }

@@ -1,9 +1,9 @@
 import Model
 
-/// What indexes know of rows that are missing.
+/// What the indexes know about rows that are missing in their table.
 struct Evidence<Trace> {
     var traces: [Int64: Trace] = [:]
-    /// Whether the index by id was sound, and so has all rows.
+    /// Whether the index by id was sound, so that it has every row.
     var isComplete = false
 
     func admits(_ key: Int64, _ fits: (Trace) -> Bool) -> Bool {
@@ -30,7 +30,7 @@ struct ManifestTrace {
     var content: [UInt8]?
 }
 
-// The entries of the indexes of `Schema`; each ends in the key of its row.
+// The entries of the indexes of `Schema`. Each ends with the key of its row.
 extension Salvager {
     func gatherEvidence() throws(VolumeError) {
         if broken.contains("items") { try gatherItems() }
@@ -84,8 +84,9 @@ extension Salvager {
         ) { $0.lostManifests.traces[$1, default: ManifestTrace()].content = $2[0].bytes }
     }
 
-    /// - Parameter known: Tells of a key (and an entry's first value, if it asks) whether the table
-    ///   has that row; 0 is another row under the key, so that the index is not to be trusted.
+    /// - Parameter known: A query for a key, and for an entry's first value if it has a second
+    ///   parameter. It gives no row when the table lacks that row, and 0 when the table has a
+    ///   different row with that key, which means that the index cannot be trusted.
     /// - Returns: Whether the index is sound.
     private func gather(
         _ index: String, _ shapes: [TableLayout.Shape], known: String,

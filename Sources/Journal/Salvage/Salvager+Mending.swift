@@ -1,7 +1,7 @@
 import Model
 
-// What is left has to fit together: nothing refers to what is lost, and every item has a way to the
-// root.
+// Makes the recovered rows consistent: no row refers to a lost one, and every item has a path to
+// the root.
 extension Salvager {
     func mend() throws(VolumeError) {
         try mendVersions()
@@ -32,8 +32,8 @@ extension Salvager {
             """, [])
     }
 
-    /// Contents whose version is lost become deleted documents: nobody knows whose they were, but
-    /// they are there.
+    /// Contents whose version is lost become deleted documents. Their document is unknown, but the
+    /// contents are kept.
     private func adoptManifests() throws(VolumeError) {
         let keys = try target.all(
             "SELECT key FROM manifests WHERE key NOT IN (SELECT manifest FROM versions)", []
@@ -61,7 +61,7 @@ extension Salvager {
 
     // MARK: Directories
 
-    /// Climbs from every item once.
+    /// Follows the parents of every item. Each item is visited once.
     private func mendParents() throws(VolumeError) {
         var parents: [Int64: Int64] = [:]
         let rows = try target.all("SELECT key, parent FROM items", []) {
@@ -86,9 +86,8 @@ extension Salvager {
         for key in missing.sorted() { try replaceDirectory(key) }
     }
 
-    /// A directory that is lost is replaced by one named by its key, so that what was in it stays
-    /// together and is found: by the comparison with the working tree through its inodes, or by a
-    /// person.
+    /// Replaces a lost directory by one whose name is its key. So its items stay together and can
+    /// be found: by the comparison with the working tree, through their inodes, or by a user.
     private func replaceDirectory(_ key: Int64) throws(VolumeError) {
         let row: [Value] = [.integer(key)]
         result.orphans +=
@@ -101,7 +100,7 @@ extension Salvager {
             .directory)
     }
 
-    /// An item that is its own ancestor.
+    /// Moves an item that is its own ancestor.
     private func moveToRecovered(_ key: Int64) throws(VolumeError) {
         let values: [Value] = [.integer(try recoveredDirectory()), .integer(key)]
         try target.run("UPDATE OR IGNORE items SET parent = ? WHERE key = ?", values)
@@ -128,7 +127,8 @@ extension Salvager {
         return key
     }
 
-    /// A directory may have had to be deleted for another one's name.
+    /// Deletes what is in a deleted directory: a directory may have been marked as deleted because
+    /// another item has its name.
     private func deleteBelowDeleted() throws(VolumeError) {
         guard clashes > 0 else { return }
         repeat {
@@ -142,7 +142,8 @@ extension Salvager {
 
     // MARK: Keys
 
-    /// A key is never given twice, so that what remembers one never means another item.
+    /// Raises the counter of keys above every key that was used. A key is never used twice, because
+    /// a reference to the key would then mean another item.
     private func raiseLastKey() throws(VolumeError) {
         try target.run(
             "UPDATE sqlite_sequence SET seq = ? WHERE name = 'items'",
@@ -160,7 +161,7 @@ extension Salvager {
             ) { $0.integer(0) } ?? 0
         let known = max(used, lostItems.traces.keys.max() ?? 0)
         if let lastKey { return max(known, lastKey) }
-        // Keys of items that were removed long ago are known to nobody.
+        // Items that were removed long ago may have had higher keys, of which no trace is left.
         lastKey = known + 1 << 20
         return lastKey!
     }

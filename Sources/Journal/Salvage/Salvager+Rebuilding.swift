@@ -1,8 +1,8 @@
 import Model
 
-// Rows whose page is lost, put together from what indexes and other tables know of them.
+// Rebuilds rows whose page is lost, from what indexes and other tables know about them.
 extension Salvager {
-    /// What a person reads where it was lost who saved a version.
+    /// Shown instead of the device, person and program of a version whose row was lost.
     private static var unknown: String { "unknown" }
 
     func rebuild() throws(VolumeError) {
@@ -19,8 +19,8 @@ extension Salvager {
         try add(Item.root, trace?.id, parent: 0, name: [], .directory, inode: trace?.inode ?? 0)
     }
 
-    /// What it was is told by what refers to it; what nothing refers to has nothing to lose, and
-    /// the comparison with the working tree finds it again.
+    /// The kind of an item follows from the rows that refer to it. An item without such rows has
+    /// nothing to lose, and the comparison with the working tree finds it again.
     private func rebuildItem(_ key: Int64) throws(VolumeError) {
         guard let trace = lostItems.traces[key], let parent = trace.parent, let name = trace.name,
             try !exists("items", key)
@@ -56,7 +56,8 @@ extension Salvager {
         if try keep(row, .items) { result.items.rebuilt += 1 }
     }
 
-    /// It is labelled, so that no thinning takes what nobody has looked at.
+    /// The version gets a label, so that thinning does not remove it before a user has looked at
+    /// it.
     func rebuildVersion(_ key: Int64) throws(VolumeError) {
         guard let trace = lostVersions.traces[key], let id = trace.id, let item = trace.item,
             let number = trace.number, let manifest = trace.manifest,
@@ -77,8 +78,8 @@ extension Salvager {
         if try keep(row, .versions) { result.versions.rebuilt += 1 }
     }
 
-    /// Versions whose item is lost become those of a deleted document in the root, under the last
-    /// name they know.
+    /// Versions whose item is lost become versions of a deleted document in the root, with the last
+    /// name that they know.
     func rebuildDocuments() throws(VolumeError) {
         let keys = try target.all(
             "SELECT DISTINCT item FROM versions WHERE item NOT IN (SELECT key FROM items)", []
@@ -97,7 +98,7 @@ extension Salvager {
         }
     }
 
-    /// The number of a lost version is not given again.
+    /// Ensures that the number of a lost version is not used again.
     private func raiseNumbers() throws(VolumeError) {
         try target.run(
             """
@@ -129,7 +130,8 @@ extension Salvager {
         ) { _ in true } ?? false
     }
 
-    /// Of the newest version that has one, whether its own row was kept or not.
+    /// The manifest of the newest version that has one, whether the version's own row was kept or
+    /// not.
     private func lastManifest(of key: Int64) throws(VolumeError) -> Manifest? {
         let kept = try target.first(
             "SELECT manifest FROM versions WHERE item = ? "

@@ -3,9 +3,9 @@ import Model
 
 /// Copies the rows of a damaged journal into a new one, page by page.
 ///
-/// First come the rows that the trees lead to. Where a tree is broken, what its indexes know of
-/// missing rows is gathered, and then all pages that no tree led to are looked at: their rows are
-/// recognised by their shape. So the loss of a page costs the rows on it, and not those below it.
+/// First it follows the b-trees. If a tree is broken, it collects what the tree's indexes know
+/// about missing rows. Then it reads all pages that no tree led to and recognizes rows by their
+/// shape. So a lost page costs only the rows on it, and not those on the pages below it.
 final class Salvager {
     let pages: PageFile
     let target: Transaction
@@ -14,26 +14,26 @@ final class Salvager {
     let now: Int64
     var result = Salvage()
     var roots: [String: UInt32] = [:]
-    /// Tables of which rows may be missing.
+    /// Tables that may have missing rows.
     var broken: Set<String> = []
-    /// Pages that are understood.
+    /// Pages whose contents have been copied.
     private var known: Set<UInt32> = []
-    /// Pages without rows of anybody's, if the list of them is sound.
+    /// Pages that the list of free pages names, if that list is sound. They have no rows.
     private var free: Set<UInt32> = []
     private var foundAnything = false
-    /// The highest key that the damaged journal is known to have given; nil when its counter is
+    /// The highest key that the damaged journal is known to have used; nil when its counter is
     /// lost.
     var lastKey: Int64?
     var lostItems = Evidence<ItemTrace>()
     var lostVersions = Evidence<VersionTrace>()
     var lostManifests = Evidence<ManifestTrace>()
-    /// Alive items that had to be deleted, since another one has their name.
+    /// The number of alive items that were marked as deleted because another item has their name.
     var clashes = 0
     var parentsOfLost: Set<Int64> = []
     var manifestsOfLost: [Int64: [Int64]] = [:]
-    /// Versions whose manifest is lost.
+    /// The number of versions that were dropped because their manifest or their item is lost.
     var droppedVersions = 0
-    /// The directory for what has none.
+    /// The key of the directory for items whose own directory is lost.
     var recovered: Int64?
 
     init(
@@ -45,7 +45,7 @@ final class Salvager {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)
         now = Timestamp(seconds: time.tv_sec, nanoseconds: time.tv_nsec).nanoseconds
-        // The root that came with the schema gives way to the one that is to be found.
+        // Removes the root that the schema creates, so that the recovered root can be inserted.
         try target.run("DELETE FROM items", [])
     }
 
@@ -74,7 +74,8 @@ final class Salvager {
     // MARK: Trees
 
     private func findRoots() throws(VolumeError) {
-        // Where the schema cannot be read, the trees begin where those of a new journal do.
+        // If the schema cannot be read, the trees are assumed to begin at the same pages as in a
+        // new journal.
         let usual = try target.all("SELECT name, rootpage FROM sqlite_schema", []) {
             ($0.text(0), UInt32(truncatingIfNeeded: $0.integer(1)))
         }
@@ -90,9 +91,10 @@ final class Salvager {
         }
     }
 
-    /// Calls `body` with every page of a tree that has rows; it says whether they are the tree's.
+    /// Calls `body` with every page of a tree that has rows. `body` returns whether the page's rows
+    /// fit the tree.
     ///
-    /// - Returns: Whether the whole tree was there and sound.
+    /// - Returns: Whether the whole tree was found and is sound.
     @discardableResult
     func walk(
         _ root: UInt32, isTable: Bool,
@@ -102,7 +104,7 @@ final class Salvager {
         var seen: Set<UInt32> = []
         var waiting = [(number: root, depth: 0)]
         while let (number, depth) = waiting.popLast() {
-            // SQLite's own limit; a damaged page can point to itself.
+            // 20 is SQLite's own limit. It is needed because a damaged page can point to itself.
             guard depth < 20, !known.contains(number), seen.insert(number).inserted,
                 let page = treePage(number), page.kind.isTable == isTable
             else {
@@ -126,7 +128,7 @@ final class Salvager {
         return isWhole
     }
 
-    /// What is free may still hold rows that were deleted.
+    /// Free pages may still contain rows that were deleted.
     private func findFreePages() {
         guard let header = pages.page(1) else { return }
         var trunk = header.big32(32)
@@ -157,7 +159,7 @@ final class Salvager {
         if !reached || !isWhole { broken.insert(layout.name) }
     }
 
-    /// Rows on pages that no tree led to, those of sound pages first.
+    /// Copies rows from pages that no tree led to. Sound pages come first.
     private func copyStrays() throws(VolumeError) {
         let layouts = (TableLayout.all + [.sequence]).filter { broken.contains($0.name) }
         var doubtful: [UInt32] = []
@@ -198,7 +200,7 @@ final class Salvager {
         return fits
     }
 
-    /// A sound index knows all rows: what it does not know was deleted, or is noise.
+    /// A sound index knows all rows. A row that it does not know was deleted, or is random bytes.
     private func isExpected(_ row: [Value], _ layout: TableLayout) -> Bool {
         let key = row[0].integer ?? 0
         switch layout.name {
@@ -209,7 +211,7 @@ final class Salvager {
         }
     }
 
-    /// False when another row has its key, or is in its way.
+    /// Returns false when another row has the same key or violates a unique index.
     func keep(_ row: [Value], _ layout: TableLayout) throws(VolumeError) -> Bool {
         foundAnything = true
         switch layout.name {
@@ -231,7 +233,7 @@ final class Salvager {
         return isContent(digest, manifest)
     }
 
-    /// An item whose name is taken is kept as a deleted one.
+    /// An item whose name is used by another item is kept as a deleted item.
     private func keepItem(_ row: [Value]) throws(VolumeError) -> Bool {
         try target.run(TableLayout.items.insertion, row)
         if target.changeCount > 0 { return true }

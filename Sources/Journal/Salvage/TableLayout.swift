@@ -1,14 +1,14 @@
 import Model
 
-/// What the rows of a table or the entries of an index look like, so that they are known wherever
-/// they are found.
+/// The shape of a table's rows or of an index's entries, by which they are recognized wherever they
+/// are found.
 struct TableLayout {
     enum Shape {
-        /// The row id, which the record leaves out.
+        /// The row id, which the record itself does not store.
         case key
         case number(ClosedRange<Int64>)
         case optionalNumber
-        /// So many bytes.
+        /// A blob whose length is in this range.
         case bytes(ClosedRange<Int>)
         case optionalBytes
         case optionalIdentifier
@@ -20,9 +20,9 @@ struct TableLayout {
 
     let name: String
     let shapes: [Shape]
-    /// Rows with row ids; otherwise the whole row is an index entry.
+    /// True for rows with row ids; otherwise the whole row is an index entry.
     let hasKey: Bool
-    /// Passes over a row that another one is in the way of.
+    /// Ignores a row that conflicts with an existing one.
     let insertion: String
 
     init(name: String, shapes: [Shape], hasKey: Bool) {
@@ -33,7 +33,8 @@ struct TableLayout {
         insertion = "INSERT OR IGNORE INTO \(name) VALUES (\(places))"
     }
 
-    /// The row in the order of the columns, with its key; nil when it is no row of this table.
+    /// The values in the order of the columns, including the key; nil when the cell is not a row of
+    /// this table.
     func row(_ cell: TreePage.Cell, on page: TreePage, of pages: PageFile) -> [Value]? {
         guard
             let record = Record(cell, on: page, columns: shapes.count, of: pages)
@@ -57,8 +58,8 @@ struct TableLayout {
         return !name.contains(0) && !name.contains(UInt8(ascii: "/"))
     }
 
-    /// More items than any disk has; a key beyond them is a damaged one, and would leave no keys to
-    /// give.
+    /// The limit is more items than any disk has. A greater key is damage, and would leave no keys
+    /// for new items.
     static let keys: ClosedRange<Int64> = 1...1 << 48
 }
 
@@ -83,7 +84,7 @@ extension TableLayout.Shape {
     }
 }
 
-// The columns of `Schema`, in its order.
+// The columns of `Schema`, in the same order.
 extension TableLayout {
     static let items = TableLayout(
         name: "items",
@@ -123,7 +124,7 @@ extension TableLayout {
             .number(0...0o7777), .bytes(0...Int(UInt16.max)),
         ], hasKey: false)
 
-    /// Items and manifests before what refers to them.
+    /// Tables that are referred to come before those that refer to them.
     static let all = [meta, items, manifests, versions, owners, chunks, stash]
 
     static let schema = TableLayout(

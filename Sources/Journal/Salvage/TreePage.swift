@@ -1,4 +1,4 @@
-/// One page of a b-tree, and what of it can be understood.
+/// One page of a b-tree, with the cells that can be read.
 struct TreePage {
     enum Kind: UInt8 {
         case indexInterior = 2
@@ -11,30 +11,30 @@ struct TreePage {
     }
 
     struct Cell {
-        /// Of an interior page: the page with what comes before.
+        /// In an interior page: the child page with the smaller keys.
         var child: UInt32 = 0
-        /// Of a table: the row id.
+        /// In a table: the row id.
         var key: Int64 = 0
-        /// The payload's whole length, and the part of it on this page.
+        /// The length of the whole payload; `local` is the range of the part that is on this page.
         var length = 0
         var local = 0..<0
-        /// The first page with the rest; 0 none.
+        /// The first page with the rest of the payload; 0 none.
         var overflow: UInt32 = 0
-        /// Bytes on this page.
+        /// The number of bytes on this page.
         var size = 0
     }
 
     let kind: Kind
     let bytes: [UInt8]
     private(set) var cells: [Cell] = []
-    /// The page's last child; 0 on a leaf.
+    /// The last child of an interior page; 0 on a leaf.
     let lastChild: UInt32
-    /// Whether header, cells and free space fill the page to the byte and the keys ascend.
+    /// Whether header, cells and free space fill the page exactly and the keys ascend.
     private(set) var isCoherent = true
 
-    /// - Parameter forced: Reads the page as one of that kind, whatever it says itself.
+    /// - Parameter forced: Reads the page as one of that kind, whatever its header says.
     init?(_ bytes: [UInt8], number: UInt32, as forced: Kind? = nil) {
-        // The first page begins with the header of the file.
+        // The first page begins with the file's header.
         let start = number == 1 ? 100 : 0
         let stated = Kind(rawValue: bytes[start])
         guard let kind = forced ?? stated else { return nil }
@@ -93,7 +93,8 @@ struct TreePage {
         return cell
     }
 
-    /// How much of a payload stays on the page. (Journals reserve no bytes at the end of pages.)
+    /// The length of the part of a payload that is stored on the page. (Journals reserve no bytes
+    /// at the end of pages.)
     private func localLength(of length: Int) -> Int {
         let least = (bytes.count - 12) * 32 / 255 - 23
         let most = kind == .tableLeaf ? bytes.count - 35 : (bytes.count - 12) * 64 / 255 - 23
