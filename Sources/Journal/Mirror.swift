@@ -9,7 +9,8 @@ package struct MirrorRow: Hashable, Sendable {
     /// Nil when the hub has sent nothing newer than `base`.
     package var remote: [UInt8]?
     package var state: State
-    /// The position of `remote` in the hub's journal; 0 when there is none.
+    /// The lowest sequence number of the hub's journal that `remote` contains and the tree does not
+    /// show yet; 0 without `remote`.
     package var sequence: UInt64
     /// The item's directory and name according to `base`. It is equal for two items that cannot
     /// exist together in one directory. Nil when the item has no place.
