@@ -5,34 +5,35 @@ import Journal
 import Model
 import SystemCalls
 
-/// What an inode held after the content that is looked at.
+/// The contents that an inode held after the prior content that is being read.
 private struct LaterContent {
     var source: AnySource
-    /// Nil where it was not cut.
+    /// Nil if it was not cut.
     var chunks: [ChunkReference]?
 }
 
-/// What an attempt to read a former content came to.
+/// The result of opening a prior content.
 private enum Opening {
     case found(CutFormer)
-    /// It was recorded before, has no byte, or never was a content of its own.
+    /// It was recorded before, is destroyed, or never was a content of its own.
     case nothing
-    /// A file without a byte.
+    /// An empty file.
     case empty
     /// A program has it open for writing.
     case busy
     case notYet
 }
 
-// Reading what a document held before: from the stash, or where the tree has it under another name.
+// Reading prior contents, from the stash or from another name in the tree.
 extension Recorder {
-    /// Cuts the former contents, oldest first; those still being written become the recording's
-    /// rest. Nil: not yet.
+    /// Cuts the prior contents, oldest first. Those that a program is still writing are kept for
+    /// later, in
+    /// `recording.rest`. Returns nil if it must be tried again later.
     func openFormers(_ recording: inout Recording, _ live: LiveFile?) throws(VolumeError)
         -> [CutFormer]?
     {
         var found: [CutFormer] = []
-        // What an inode held after the content that is looked at, newest first.
+        // The loop goes from the newest to the oldest; each inode's entry is what it held next.
         var bases: [UInt64: LaterContent] = [:]
         if let live {
             bases[live.trace.inode] = LaterContent(
@@ -72,9 +73,9 @@ extension Recorder {
             return former.isBase ? .notYet : .busy
         }
         guard trace.size > 0 else { return .empty }
-        // It never was a version.
+        // Contents that large never become a version.
         guard trace.size <= PackStore.Limits.contentBytes else { return .nothing }
-        // A placeholder: its version is on the hub, and here there are zeros.
+        // A placeholder holds zeros here; its version is at the hub.
         if AbsentMark(of: descriptor.raw) != nil { return .nothing }
         if let powerLoss, powerLoss.destroyed(entry, descriptor.raw, trace) { return .nothing }
         if entry.kind == .displaced {
@@ -89,7 +90,7 @@ extension Recorder {
         return try openUndo(former, entry, descriptor, trace, recording, live, bases)
     }
 
-    /// Old blocks: what lies between them is what the file held next.
+    /// Opens a pre-image log. Bytes that it does not have are those that the file held next.
     private func openUndo(
         _ former: Former, _ entry: Stash.Entry, _ descriptor: consuming Descriptor, _ trace: Trace,
         _ recording: Recording, _ live: LiveFile?, _ bases: [UInt64: LaterContent]
@@ -111,14 +112,16 @@ extension Recorder {
                 base = LaterContent(source: source, chunks: found.cut.manifest.fileChunks)
                 lender = found
             } else if let live {
-                // The store was copied: the file has another inode.
+                // The store was copied, so the file has another inode.
                 base = LaterContent(
                     source: .file(live.content), chunks: live.cut.manifest.fileChunks)
                 isGuess = true
             }
         }
         let overlay = OverlayContent(undo: descriptor.raw, base: base?.source ?? .nothing)
-        // The file has only grown: many such contents, one over the other, are read from one file.
+        // Without saved blocks the file has only grown. Many such contents are read directly from
+        // one file,
+        // instead of each through the next.
         let source =
             holdsBlocks(descriptor.raw) ? AnySource.overlay(overlay) : overlay.base
         let cut: CutFormer
@@ -127,7 +130,7 @@ extension Recorder {
                 former, descriptor, trace, source, over: lender,
                 like: base?.chunks.map(overlay.like), mayGoOn: checkTime)
         } catch {
-            // What lay between the blocks is gone: nobody can tell any more what it held.
+            // The bytes between the blocks no longer exist, so the content cannot be restored.
             if error.code == .busy, former.isRecovered || base == nil { return .nothing }
             throw error
         }
@@ -140,7 +143,7 @@ extension Recorder {
 
     private func holdsBlocks(_ undo: Int32) -> Bool { cl_lseek(undo, 0, SEEK_DATA) >= 0 }
 
-    /// Whether a program has overwritten something of it in place.
+    /// Whether a program has overwritten a part of it in place.
     func hasOverwritten(_ former: Former) -> Bool {
         guard let entry = former.entry, entry.kind == .undo,
             let undo = try? stash.open(entry.file)
@@ -165,12 +168,13 @@ extension Recorder {
         guard now.size <= PackStore.Limits.contentBytes else { return .nothing }
         if powerLoss?.destroyed(file.raw, now) == true { return .nothing }
         var former = former
-        // Else it was changed as another document: what it held before is in the stash, or was
+        // Otherwise the file was changed as another document. What it held before is in the stash
+        // or was
         // recorded.
         let isSame = trace.size < 0 || now.size == trace.size && now.modified == trace.modified
         if !isSame { former.isBase = true }
         if !former.isBase, cl_fsync(file.raw, 0) < 0 {
-            throw VolumeError(.system, "A former content cannot be synced to the disk.")
+            throw VolumeError(.system, "A prior content cannot be synced to the disk.")
         }
         let source = AnySource.file(FileContent(descriptor: file.raw))
         let chunks = former.isBase ? [] : try cutLinked(file.raw, now)
@@ -179,7 +183,7 @@ extension Recorder {
         return .found(cut)
     }
 
-    /// A file of the tree by its inode, if it is known where that is.
+    /// Opens a file of the tree by its inode, if a path to it is known.
     private func openInode(_ inode: UInt64) throws(VolumeError) -> Descriptor? {
         var key: Int64 = 0
         while case let links = try look({ try $0.items(inode: inode, after: key, limit: 8) }),

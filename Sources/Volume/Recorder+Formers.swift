@@ -2,9 +2,9 @@ import CLinux
 import Journal
 import Model
 
-// Who gets the contents that were moved aside.
+// Decides which documents get contents that were moved aside.
 extension Recorder {
-    /// Makes or changes the work of a document, and looks at it again soon.
+    /// Creates or changes a pending document, and records it soon.
     func touch(_ key: Int64, _ change: (inout Work) -> Void = { _ in }) {
         let now = cl_clock_monotonic_ns()
         var work = memory.works[key] ?? Work(now: now)
@@ -15,9 +15,10 @@ extension Recorder {
         memory.works[key] = work
     }
 
-    /// A content that was moved aside goes to the documents it was part of: the one that had the
-    /// name (not when that was only a backup's), those whose past lies in that inode, and the
-    /// package it was in.
+    /// Adds a content that was moved aside to the documents it belongs to: the one that had the
+    /// name (unless
+    /// the file was only a backup), those with a prior content in that inode, and the package it
+    /// was in.
     func bequeath(_ stash: String?, inode: UInt64, to items: [Item], package: Int64? = nil) throws {
         guard let stash, let entry = Stash.parse(stash) else { return }
         memory.works.leave(entry)
@@ -27,13 +28,15 @@ extension Recorder {
         where !isContent || item.latest > 0 || memory.works[item.key]?.save != nil {
             attach(entry, to: item.key)
         }
-        // Whether what took its place in the package is whole nobody knows after a crash.
+        // After a crash it is unknown whether its replacement in the package is complete.
         if let package { attach(entry, to: package, isRecovered: isReplaying) }
     }
 
-    /// The same of what nothing is known of. What happened before the tree was looked at may have
-    /// happened in a package, or to a file that was put there while nobody watched and that had
-    /// been replaced by the time of that look: then its owner is looked for.
+    /// As `bequeath`, for a directory or file that is not known. Before the first scan, it may be
+    /// in a
+    /// package, or may have been put into the tree while the volume was not mounted and replaced
+    /// before the
+    /// scan. Its document is then looked for after the scan.
     func bequeathUnknown(_ stash: String?, inode: UInt64) throws {
         try bequeath(stash, inode: inode, to: [])
         guard isBeforeFirstLook, let entry = stash.flatMap(Stash.parse),
@@ -42,8 +45,9 @@ extension Recorder {
         memory.unresolved.append(entry)
     }
 
-    /// The past of documents that lay in another file of the tree lies in the stash now. Whether it
-    /// is a content of one of them, not only what another is read through.
+    /// Prior contents that were in another file of the tree are in the stash now. Returns whether
+    /// the stash
+    /// file is a content of a document, and not only needed to read others.
     @discardableResult
     func inherit(_ entry: Stash.Entry) -> Bool {
         var isContent = false
@@ -64,11 +68,11 @@ extension Recorder {
             }
             var moved = former
             moved.place = .stash(entry)
-            // It was written there after it had left the document.
+            // The file was written after it had ceased to be the document's.
             if trace.size >= 0, trace.modified != entry.modified { moved.isBase = true }
             changed.append(moved)
             if !moved.isBase { isContent = true }
-            // Old blocks alone do not tell all: what lies between them is still there, and may be
+            // A pre-image log is not complete: its other bytes are still in the file, and may be
             // overwritten next.
             if entry.kind == .undo { changed.append(.base(entry.inode)) }
         }
@@ -76,8 +80,9 @@ extension Recorder {
         return isContent
     }
 
-    /// The document is about to show another inode or none: old blocks of the one it has go on
-    /// needing that one.
+    /// Keeps the document's present file readable for its pre-image logs, because the document is
+    /// about to
+    /// get another inode or none.
     func follow(_ item: Item) {
         guard item.inode != 0, let formers = memory.works[item.key]?.formers,
             let undo = formers.lastIndex(where: {
@@ -88,11 +93,11 @@ extension Recorder {
         touch(item.key) { $0.formers.append(.base(item.inode)) }
     }
 
-    /// The newest of a document's former contents.
+    /// Adds a stash file as the newest of a document's prior contents.
     func attach(_ entry: Stash.Entry, to key: Int64, isRecovered: Bool = false) {
         touch(key) { work in
             guard !isRecovered else {
-                // Older than anything that was moved aside since the volume was opened.
+                // It is older than anything that was moved aside since the volume was opened.
                 let newer = work.formers.firstIndex { former in
                     former.entry.map { $0.sequence > entry.sequence } ?? true
                 }
@@ -106,7 +111,7 @@ extension Recorder {
         }
     }
 
-    /// Two items turned out to be one document.
+    /// Merges a pending document into another, because both are one document.
     func inherit(from twin: Int64, to key: Int64) {
         guard let work = memory.works[twin] else { return }
         touch(key) { known in
@@ -117,9 +122,9 @@ extension Recorder {
     }
 }
 
-// What is remembered of former contents is in the journal too, by the transaction that changed it.
+// Each transaction that changes prior contents also writes them to the journal.
 extension Recorder {
-    /// One transaction of the journal and what comes of it in memory: both or neither.
+    /// Runs one transaction of the journal. If it fails, the state in memory is reverted too.
     func transact(_ body: (Transaction) throws -> Void) throws(VolumeError) {
         memory.mark()
         do throws(VolumeError) {
@@ -139,10 +144,12 @@ extension Recorder {
         if !isPerforming { pace.committed() }
     }
 
-    /// Ends what a transaction does to former contents: files that nobody needs go after it.
+    /// Writes the changed prior contents to the journal. Stash files that no document needs are
+    /// removed
+    /// after the transaction.
     func writeFormers(_ t: Transaction) throws {
         for entry in memory.works.takeUnclaimed() {
-            // Somebody looks for that inode in the tree still: it is here.
+            // Documents that expect this inode in the tree find it in the stash now.
             if entry.kind == .displaced { inherit(entry) }
             if !memory.works.needs(entry), !memory.unresolved.contains(entry) {
                 memory.doomed.append(entry.file)
@@ -161,8 +168,9 @@ extension Recorder {
         }
     }
 
-    /// What the last daemon remembered. A document may have thousands of former contents: it gets
-    /// all of them at once, because each change of them costs as much as there are.
+    /// Reads the prior contents that the last daemon has left. A document may have thousands; it
+    /// gets all of
+    /// them at once, because each change costs as much as there are.
     func readFormers(_ t: Transaction) throws {
         var known: [Int64: [Former]] = [:]
         for row in try t.stashed() {
@@ -170,7 +178,7 @@ extension Recorder {
                 try t.removeStashed(row.name)
                 continue
             }
-            // Whether what took its place in the package is whole nobody knows now.
+            // It is unknown now whether its replacement in the package is complete.
             if item.kind == .package { former.isRecovered = true }
             known[key, default: []].append(former)
         }
@@ -180,7 +188,9 @@ extension Recorder {
         }
     }
 
-    /// In a copy the inodes are others: what referred to one refers to that of the same document.
+    /// In a copied store the inode numbers have changed: replaces the old number of a document's
+    /// file by the
+    /// new one.
     func translateCopies(_ t: Reader) throws {
         guard !memory.copies.isEmpty else { return }
         for (key, work) in memory.works.all {
@@ -198,7 +208,8 @@ extension Recorder {
 }
 
 extension Former {
-    /// Whatever that inode of the tree holds.
+    /// The present contents of an inode of the tree, whatever they are, as a base for pre-image
+    /// logs.
     static func base(_ inode: UInt64) -> Former {
         let trace = Trace(inode: inode, mode: 0o100644, size: -1, modified: 0, changed: 0)
         return Former(place: .elsewhere(trace), isBase: true)

@@ -4,11 +4,12 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// What would give way to a program that needs space, as it was measured last: statfs(2) tells it
-/// with what is free.
+/// The last measured number of bytes that can be removed to make room for programs. statfs(2)
+/// counts
+/// them as free.
 final class Freeable: Sendable {
     private let bytesFound = Atomic<Int64>(0)
-    /// The journal's count of transactions when it was measured; -1 before.
+    /// The journal's transaction count at the measurement; -1 before the first one.
     private let state = Atomic<Int>(-1)
 
     var bytes: Int64 { bytesFound.load(ordering: .relaxed) }
@@ -24,8 +25,9 @@ final class Freeable: Sendable {
 }
 
 extension Recorder {
-    /// Measures it when there is nothing else to do, the journal has changed, and the last time is
-    /// so long ago that measuring costs little beside everything else.
+    /// Measures when there is nothing else to do, the journal has changed, and the last measurement
+    /// is long
+    /// enough ago for the costs to be small.
     func measureFreeable() {
         let count = journal.transactionCount
         let start = cl_clock_monotonic_ns()
@@ -35,13 +37,13 @@ extension Recorder {
         do {
             freeable.set(try freeableBytes(), at: count)
         } catch {
-            log.warning("What could be freed could not be measured: \(error)")
+            log.warning("The space that can be freed cannot be measured: \(error)")
         }
         let end = cl_clock_monotonic_ns()
         nextMeasuring = end + max(100 * (end - start), nanoseconds(settings.settleSeconds))
     }
 
-    /// When to measure again; nil while nothing has changed.
+    /// When to measure again; nil while the journal has not changed.
     var measuringDue: Int64? {
         let isDue = settings.freeShare > 0 && !freeable.isCurrent(at: journal.transactionCount)
         return isDue ? nextMeasuring : nil
@@ -55,7 +57,7 @@ extension Recorder {
         }
     }
 
-    /// What versions that may go have in the packs for themselves.
+    /// The bytes in the packs that only removable versions use.
     private func freeableInPacks(_ reader: Reader) throws -> Int64 {
         var uses = try usedChunks(reader)
         guard !uses.isEmpty else { return 0 }

@@ -7,8 +7,9 @@ import SystemCalls
 
 // Bytes are stored once: only chunks that the tree no longer has go to the chunk store.
 extension Recorder {
-    /// Stores the chunks that only former contents have: of those in the stash, and of what was
-    /// current, wherever its bytes went.
+    /// Stores the chunks that only prior contents have: contents in the stash, and the previous
+    /// current
+    /// version, wherever its bytes are now.
     func keepBytes(
         _ recording: inout Recording, _ formers: [CutFormer], _ live: LiveFile?,
         _ places: inout [Digest: ChunkPlace]
@@ -22,8 +23,9 @@ extension Recorder {
         }
         let isLarge = (live?.trace.size ?? 0) > settings.copiedSizeMax
         if let live, live.isHeld || item.inPlace >= 2 && isLarge {
-            // Written in place again and again: kept cut ahead of time, so that it may be written
-            // without waiting. Or it may be written without being seen.
+            // A document that is written in place again and again is stored ahead of time, so that
+            // the next
+            // write need not wait for a copy. One that is open for writing may change unseen.
             try store(excess, of: live.cut.manifest, from: live.content, &places)
             recording.keptTrace = live.trace
         }
@@ -31,8 +33,7 @@ extension Recorder {
         try keepOlder(&recording, excess, &places)
     }
 
-    /// What was current, and with it all that shares its chunks, has lost what is in none of the
-    /// contents at hand.
+    /// Handles chunks of the previous current version that none of the present contents has.
     private func keepOlder(
         _ recording: inout Recording, _ excess: Set<Digest>, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {
@@ -45,8 +46,9 @@ extension Recorder {
             &recording, try missing(before.chunkIDs.subtracting(excess), places), &places)
     }
 
-    /// Versions that need these chunks, which are nowhere, are lost. That is as it must be when the
-    /// tree was edited while nobody watched; else it is damage.
+    /// Handles chunks that exist nowhere else. The versions that need them are removed if the tree
+    /// was
+    /// edited while the volume was not mounted; otherwise this is damage and is reported.
     func settleLost(
         _ recording: inout Recording, _ lost: Set<Digest>, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {
@@ -63,12 +65,13 @@ extension Recorder {
         }
         recording.problem =
             "Version \(versions.map { String($0.number) }.joined(separator: ", ")) of "
-            + "\(recording.item.name) has lost bytes that were nowhere else: "
-            + "`fsctl doctor` names it."
+            + "\(recording.item.name) has lost bytes that no other place has; "
+            + "`fsctl doctor` shows the damage."
     }
 
-    /// After a crash the stash may have given a content to another document than the one whose
-    /// version needs it.
+    /// After a crash a stash file may have been assigned to a document other than the one whose
+    /// version
+    /// needs it.
     private func rescue(_ lost: Set<Digest>, _ places: inout [Digest: ChunkPlace])
         throws(VolumeError)
     {
@@ -98,8 +101,9 @@ extension Recorder {
         }
     }
 
-    /// In a copied store nothing tells what was renamed in the last moments: a document with the
-    /// same contents may be what this one was before. Those not recorded yet come first.
+    /// In a copied store, renames of the last moments cannot be recognized: a document with the
+    /// same
+    /// contents may be this one's previous state. Documents that are not recorded yet come first.
     private func rescueMoved(
         _ lost: Set<Digest>, _ recording: Recording, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {
@@ -118,7 +122,7 @@ extension Recorder {
             try store(lost, from: source, status(file.raw).size, &places)
         }
         if recording.work.attempts < 4, try !missing(lost, places).isEmpty {
-            throw VolumeError(.busy, "\(recording.item.name) waits for others.")
+            throw VolumeError(.busy, "\(recording.item.name) waits for other documents.")
         }
     }
 
@@ -130,7 +134,7 @@ extension Recorder {
         }
     }
 
-    /// Those of the chunks that are not in the chunk store.
+    /// The chunks that are not in the chunk store.
     func missing(_ ids: Set<Digest>, _ places: [Digest: ChunkPlace]) throws(VolumeError) -> Set<
         Digest
     > {
@@ -140,7 +144,7 @@ extension Recorder {
         }
     }
 
-    /// Chunks of a file that has just been cut: nothing else of it is read.
+    /// Stores chunks of a file that has just been cut, reading only these chunks.
     private func store(
         _ ids: Set<Digest>, of manifest: Manifest, from source: some ContentSource,
         _ places: inout [Digest: ChunkPlace]

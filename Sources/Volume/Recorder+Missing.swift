@@ -4,10 +4,13 @@ import Journal
 import Model
 import SystemCalls
 
-// What has lost its name while nobody watched was moved, or deleted; or the tree is not what it
-// was, and nothing follows.
+// Items that lost their names while the volume was not mounted: each was moved or deleted, or the
+// tree
+// is not the right one and nothing is concluded.
 extension Recorder {
-    /// Once the events of the meantime are understood. False when nothing is missing.
+    /// Settles missing items after the events of the meantime were processed. Returns false if
+    /// there are
+    /// none.
     func settleMissing() -> Bool {
         guard memory.scan == nil, backlog.isEmpty, !isPaused,
             !memory.missing.isEmpty || !memory.unresolved.isEmpty || !hasRemovedEmptyRows
@@ -23,15 +26,16 @@ extension Recorder {
                 try settle(missing, t)
             }
         } catch {
-            tell("scan", "Missing documents could not be looked for: \(error)")
+            tell("scan", "The search for missing documents failed: \(error)")
             pause(seconds: settings.retrySeconds)
         }
         removeDoomed()
         return true
     }
 
-    /// Deleted documents that a crash kept from being recorded: what there was of them has been
-    /// given to others.
+    /// Removes rows of deleted documents that a crash kept from being recorded; their contents have
+    /// been
+    /// assigned to other documents.
     private func removeEmptyRows(_ t: Transaction) throws {
         guard !hasRemovedEmptyRows else { return }
         hasRemovedEmptyRows = true
@@ -45,7 +49,7 @@ extension Recorder {
 
     private func settle(_ missing: [Int64], _ t: Transaction) throws {
         var gone: [Item] = []
-        // Two looks at the tree may have missed the same.
+        // Two scans may have reported the same item.
         var seen: Set<Int64> = []
         for key in missing where seen.insert(key).inserted {
             guard let item = try t.item(key), item.deleted == nil, try !isThere(item, t) else {
@@ -63,20 +67,20 @@ extension Recorder {
         if count > settings.missingMax, count > all / 2 {
             tell(
                 "brake",
-                "\(count) of \(all) documents are missing from the working tree. Nothing is taken "
-                    + "for deleted. If that is right, delete them through the mount; if not, put "
-                    + "the tree back and mount again.")
+                "\(count) of \(all) documents are missing from the working tree. They are not "
+                    + "treated as deleted. If you deleted them, delete them through the mount too; "
+                    + "if not, put the tree back and mount again.")
             return
         }
         untell("brake")
         for found in gone {
-            // It may have gone with a directory above it.
+            // It may have been removed together with a directory above it.
             guard let item = try t.item(found.key), item.deleted == nil else { continue }
             try lose(item, t)
         }
     }
 
-    /// An event of the meantime may have brought it back.
+    /// Whether an event of the meantime has brought the item back.
     private func isThere(_ item: Item, _ t: Reader) throws -> Bool {
         guard let path = try t.path(of: item.key), let name = path.last,
             let directory = try? openBeneath(
@@ -85,7 +89,7 @@ extension Recorder {
         return (try? entryStatus(name, in: directory.raw)) != nil
     }
 
-    /// The item that the scan took a moved one for.
+    /// The new item that the scan made for a moved one.
     private func newPlace(of item: Item, _ t: Reader) throws -> Item? {
         try t.items(inode: item.inode).first { found in
             try found.key > item.key && found.latest == 0 && found.kind == item.kind
@@ -96,8 +100,9 @@ extension Recorder {
     /// STATX_BTIME (linux/stat.h).
     private static let birthTime: UInt32 = 0x800
 
-    /// Whether the file was made after the item had last been recorded: then it is another one,
-    /// whose inode has the number of one that is gone.
+    /// Whether the file was created after the item was last recorded. Then it is a different file
+    /// that
+    /// reuses the inode number.
     private func isYounger(_ found: Item, than item: Item, _ t: Reader) throws -> Bool {
         guard item.changed != 0, let path = try t.path(of: found.key),
             let file = try? openBeneath(path, from: tree, flags: O_PATH)
@@ -121,18 +126,18 @@ extension Recorder {
     /// Moves a document, or a directory with all that the journal has below it.
     private func move(_ item: Item, to place: Item, _ t: Transaction) throws {
         try merge(place, into: item, t)
-        // Either may have been moved with what was above it.
+        // Either may have been moved together with a directory above it.
         guard let place = try t.item(place.key), var moved = try t.item(item.key) else { return }
         try cede(place, to: moved, t)
         (moved.parent, moved.name) = (place.parent, place.name)
         try settle(&moved, place, t)
     }
 
-    /// What was below the directory before is found again by name, what is new there stays.
+    /// Matches the children of a moved directory by name; new children stay.
     private func merge(_ place: Item, into item: Item, _ t: Transaction) throws {
         let children = item.kind == .directory ? try t.children(of: place.key) : []
         for child in children {
-            // What was moved in the meantime may have been among them.
+            // A recursive move may have moved this child.
             guard var child = try t.item(child.key), child.deleted == nil,
                 child.parent == place.key, child.key != item.key
             else { continue }
@@ -151,7 +156,7 @@ extension Recorder {
             try cede(child, to: known, t)
             if known.kind == .directory { try settle(&known, child, t) }
         }
-        // Or have come to be.
+        // The moves above may have added children.
         let left = children.isEmpty ? [] : try t.children(of: place.key)
         guard left.allSatisfy({ $0.key == item.key }) else {
             return try merge(place, into: item, t)
@@ -162,8 +167,9 @@ extension Recorder {
         }
     }
 
-    /// Whether a name below a directory that was moved is still the same item's. It is not when
-    /// that was moved on, or another kind of thing has the name.
+    /// Whether a name below a moved directory still belongs to the same item. It does not if that
+    /// item was
+    /// moved elsewhere, or if an item of another kind has the name.
     private func keepsName(_ known: Item, _ found: Item, _ t: Transaction) throws -> Bool {
         if known.inode != found.inode, let place = try newPlace(of: known, t),
             try !contains(known.key, place.parent, t)
@@ -176,9 +182,9 @@ extension Recorder {
         return false
     }
 
-    /// The item that the scan took a known one for.
+    /// Merges the new item that the scan made into the known item.
     private func cede(_ place: Item, to item: Item, _ t: Transaction) throws {
-        // A document with a past of its own: that stays.
+        // It is a document with versions of its own, which are kept.
         guard place.latest == 0 else { return try vanish(place, t) }
         inherit(from: place.key, to: item.key)
         if try t.isKnownToHub(place) { return try vanish(place, t) }
@@ -198,13 +204,13 @@ extension Recorder {
         pendingCursor = 0
     }
 
-    /// It was deleted while nobody watched.
+    /// Handles an item that was deleted while the volume was not mounted.
     func lose(_ item: Item, _ t: Transaction) throws {
         if item.kind == .directory {
             for child in try t.children(of: item.key) { try lose(child, t) }
         }
         if item.kind == .file || item.kind == .package, item.latest > 0 {
-            // Its bytes may be under another name; else they went with it.
+            // Its bytes may exist under another name; otherwise they are lost.
             if item.kind == .file { need(item, Trace(item)) }
             touch(item.key) { $0.isFound = true }
         }

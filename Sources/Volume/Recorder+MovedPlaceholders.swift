@@ -13,13 +13,15 @@ final class MovedPlaceholders: Sendable {
     var keys: Set<Int64> { waiting.withLock { $0 } }
 }
 
-// Placeholders that became another document's contents, or a part of a package, where nothing made
-// a program wait for their bytes: the tree was changed while it was not mounted, or a directory was
-// made a package. Zeros are nobody's contents: the bytes are fetched as soon as they can be had,
-// and until then the document is neither recorded nor sent.
+// Placeholders that became another document's contents or a part of a package without a program
+// having waited for their bytes, because the tree was changed while it was not mounted or a
+// directory
+// became a package. The bytes are fetched as soon as possible. Until then the document is neither
+// recorded nor sent, because the zeros in the file are not its contents.
 extension Recorder {
-    /// `file` may be O_PATH. The document is looked at again when the bytes have come, when there
-    /// is a hub to ask, and now and then.
+    /// Fetches the placeholder's bytes; `file` may be O_PATH. The document is recorded again when
+    /// they have
+    /// arrived, when a hub is connected, and now and then.
     func fetch(_ file: Int32, of item: Item) {
         let key = item.key
         let trace = status(file)
@@ -40,8 +42,9 @@ extension Recorder {
             guard let error else { return isReady(key) }
             tell(
                 "placeholder in \(key)",
-                "\(name) is not sent before the contents are here that were moved to it while the "
-                    + "volume was not mounted, or that became a part of it: \(error.message)")
+                "\(name) got contents that are still at the hub, while the volume was not "
+                    + "mounted or by becoming a package. It is not sent before they are here: "
+                    + "\(error.message)")
         }
         if number == nil {
             hydration.end(absent)
@@ -57,7 +60,7 @@ extension Recorder {
 }
 
 extension Volume {
-    /// A hub can be asked now.
+    /// Tries again, because a hub is connected now.
     func askAgainForMovedPlaceholders() {
         for key in recorder.moved.keys { recorder.isReady(key) }
     }

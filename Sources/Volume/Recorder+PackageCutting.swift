@@ -5,7 +5,7 @@ import Journal
 import Model
 import SystemCalls
 
-// Cutting a package: all of its files at one quiet moment are one version.
+// Cutting a package: all its files at one quiet moment are one version.
 extension Recorder {
     func recordPackage(
         _ item: Item, _ work: Work, syncs: Bool, _ places: inout [Digest: ChunkPlace]
@@ -36,7 +36,7 @@ extension Recorder {
             recording.problem =
                 "\(item.name) has no new version: \(destroyed) in it was saved shortly before the "
                 + "machine stopped, and the save did not reach the disk. It holds only zeros; "
-                + "saving or removing it ends that."
+                + "save or remove it to end this."
             try keepShown(recording, live.manifest, former, &places)
         } else if let live {
             let cut = CutContent(live.manifest)
@@ -61,8 +61,9 @@ extension Recorder {
         return recording
     }
 
-    /// A package that came from the hub has replaced it, perhaps more than once: what lies in the
-    /// stash is of older versions than the current one.
+    /// Stores chunks that older versions need. A package from the hub has replaced this one,
+    /// perhaps more
+    /// than once, so the stash holds files of versions older than the current one.
     private func keepReplaced(
         _ recording: Recording, _ live: Manifest?, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {
@@ -83,7 +84,7 @@ extension Recorder {
         }
     }
 
-    /// A directory that was a package until now, and the bytes of what was its current version.
+    /// Records a directory that was a package until now: keeps the bytes of its current version.
     func recordFormerPackage(
         _ item: Item, _ work: Work, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) -> Recording? {
@@ -95,8 +96,9 @@ extension Recorder {
         return recording
     }
 
-    /// The bytes of the former version that the package no longer has are in the stash, file by
-    /// file, or where the package went.
+    /// Stores the bytes of the previous version that the package no longer has. They are in the
+    /// stash, file
+    /// by file, or where the package was moved.
     private func keepPackage(
         _ recording: inout Recording, _ former: Manifest?, _ live: Manifest?,
         _ places: inout [Digest: ChunkPlace]
@@ -116,8 +118,9 @@ extension Recorder {
         try settleLost(&recording, try missing(lost, places), &places)
     }
 
-    /// What the tree has is no version, so none that shares bytes with it has them by its being
-    /// current.
+    /// Stores the chunks that versions share with the present files, because these files are no
+    /// version
+    /// and so do not count as the place of any chunk.
     private func keepShown(
         _ recording: Recording, _ live: Manifest, _ former: Manifest?,
         _ places: inout [Digest: ChunkPlace]
@@ -132,7 +135,7 @@ extension Recorder {
         try store(missing, ofFilesIn: live, at: path, &places)
     }
 
-    /// Chunks of the files that a package has, or had, in the tree.
+    /// Stores chunks of files that a package has, or had, in the tree.
     private func store(
         _ ids: Set<Digest>, ofFilesIn manifest: Manifest, at path: [Name],
         _ places: inout [Digest: ChunkPlace]
@@ -149,8 +152,7 @@ extension Recorder {
         }
     }
 
-    /// Where the files lie that were a package: where that went, or where it is no package any
-    /// more.
+    /// The directory with the files of a package that was moved, or that is no package any more.
     private func remains(of item: Item) throws(VolumeError) -> [Name]? {
         try look { reader in
             switch memory.remains[item.key] {
@@ -162,8 +164,9 @@ extension Recorder {
         }
     }
 
-    /// The package's files are about to be something else's: its past is read there, or wherever
-    /// they are moved aside.
+    /// Adds all files of the package to its prior contents, because they are about to belong to
+    /// something
+    /// else. They are read at `place`, or in the stash when they are moved there.
     func needPackage(_ item: Item, at place: Location) {
         memory.remains[item.key] = place
         var formers: [Former] = []
@@ -174,16 +177,16 @@ extension Recorder {
         touch(item.key) { $0.formers += formers }
     }
 
-    /// What the tree has of a package.
+    /// The present contents of a package in the tree.
     struct LivePackage {
         var manifest: Manifest
         var trace: Trace
         var protection: Protection
-        /// A file of which a loss of power left nothing but its size.
+        /// A file of which a loss of power left only the size.
         var destroyed: Name?
     }
 
-    /// Nil when a program is changing it.
+    /// Returns nil while a program changes the package.
     private func cutPackage(_ item: Item, _ former: Manifest?, syncs: Bool) throws(VolumeError)
         -> LivePackage?
     {
@@ -220,7 +223,7 @@ extension Recorder {
 }
 
 extension Volume {
-    /// A file or a package that is no item, as it is now.
+    /// Cuts a file or a package that is no item.
     ///
     /// - Throws: `.notFound`; `.busy` while a program writes to it.
     static func cutAside(_ path: [Name], in tree: Int32) throws(VolumeError)
@@ -251,7 +254,7 @@ extension Volume {
                 "\(path.shown) cannot be read: \(error).")
         }
         throw VolumeError(
-            .busy, "\(path.shown) is being written to now, or neither file nor directory.")
+            .busy, "\(path.shown) is being written now, or is neither a file nor a directory.")
     }
 }
 
@@ -265,21 +268,21 @@ extension Manifest.Entry {
 /// Walks a package and collects its manifest.
 private struct PackageBuilder {
     let known: [[UInt8]: PackageFile]
-    /// What the version before has, by path; empty when that tells nothing.
+    /// The files of the previous version by path; empty if they cannot be used.
     private var former: [[UInt8]: Manifest.Entry] = [:]
     private let since: Int64
-    /// Asked at each chunk; what it throws ends the cutting.
+    /// Called for each chunk; an error that it throws ends the cutting.
     private let mayGoOn: () throws(VolumeError) -> Void
-    /// The newest change time of anything in it: no program can set that back.
+    /// The newest change time of anything in the package. Programs cannot set change times back.
     var newest: Int64 = 0
     var entries: [Manifest.Entry] = []
     var files: [[UInt8]: PackageFile] = [:]
     var directories: [UInt64: [Name]] = [:]
     var isBusy = false
-    /// Placeholders, whose bytes have to be here before it is a version.
+    /// Placeholders, which must be downloaded before the package can become a version.
     var absent: [[Name]] = []
     private let powerLoss: PowerLoss?
-    /// A file of which a loss of power left nothing but its size.
+    /// A file of which a loss of power left only the size.
     var destroyed: [UInt8]?
 
     init(
@@ -298,7 +301,7 @@ private struct PackageBuilder {
         Manifest(entries: entries.sorted { $0.path.lexicographicallyPrecedes($1.path) })
     }
 
-    /// `directory`: of the package itself.
+    /// The attributes of the package; `directory` are those of its directory.
     func trace(of directory: Trace) -> Trace {
         var trace = directory
         trace.modified = entries.map(\.modified).max() ?? trace.modified
@@ -358,7 +361,7 @@ private struct PackageBuilder {
         return Array(buffer[..<length])
     }
 
-    /// Nil: a program is at it, it is a placeholder, or it was destroyed.
+    /// Returns nil if a program is writing the file, or it is a placeholder or was destroyed.
     private mutating func chunks(
         of name: Name, _ trace: Trace, in directory: Int32, key: [UInt8]
     ) throws(Errno) -> [ChunkReference]? {

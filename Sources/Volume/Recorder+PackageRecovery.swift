@@ -3,11 +3,12 @@ import ChunkStore
 import Journal
 import Model
 
-// What was saved in a package and replaced there before it was cut is no version as long as all
-// goes well. After a crash or a loss of power nobody knows whether what took its place is whole, so
-// it is kept: in versions that are the package with those files in it.
+// Files that were saved in a package and replaced before the package was cut normally become no
+// version. After a crash or a loss of power it is unknown whether their replacements are complete,
+// so
+// they are kept, in versions that consist of the package with those files in it.
 extension Recorder {
-    /// Adds them before what the package holds now (`live`). Gives back the newest of them, or
+    /// Adds these versions before the present contents (`live`). Returns the newest of them, or
     /// `current`.
     func keepRecovered(
         _ recording: inout Recording, _ live: Manifest?, after current: Version?,
@@ -18,7 +19,8 @@ extension Recorder {
         guard !stashed.work.formers.isEmpty else { return current }
         var known = try knownFiles(recording.item)
         known.formUnion(live?.files ?? [])
-        // Of each file the oldest first; the first of all together, then the second.
+        // The first version has the oldest content of each file, the second the next ones, and so
+        // on.
         var rounds: [[(path: [UInt8], content: CutFormer)]] = []
         var counts: [[UInt8]: Int] = [:]
         for content in try openFormers(&stashed, nil) ?? [] {
@@ -62,7 +64,7 @@ extension Recorder {
         }
     }
 
-    /// The files that the package's versions have.
+    /// The files in the package's versions.
     private func knownFiles(_ item: Item) throws(VolumeError) -> Set<[ChunkReference]> {
         try look { reader in
             try reader.versions(of: item.key).reduce(into: []) { known, version in
@@ -72,7 +74,8 @@ extension Recorder {
         }
     }
 
-    /// Where in the package a content was: by the name that it lost, or by the file that it was
+    /// The path that a content had in the package, by the name that it lost or by the file that it
+    /// was
     /// copied from.
     private func path(of content: CutFormer, in item: Item) throws(VolumeError) -> [UInt8] {
         let entry = content.former.entry
@@ -92,7 +95,7 @@ extension Recorder {
 extension Manifest {
     fileprivate var files: [[ChunkReference]] { entries.map(\.chunks).filter { !$0.isEmpty } }
 
-    /// Puts a file there, and the directories above it that are missing.
+    /// Adds a file at a path, with the missing directories above it.
     fileprivate mutating func put(_ content: Manifest, _ trace: Trace, at path: [UInt8]) {
         var all = entries.filter { $0.path != path }
         var above = path

@@ -4,14 +4,15 @@ import Journal
 import Model
 import SystemCalls
 
-/// What a file in a package was when it was last cut: it is not read again while it is still so.
+/// A file in a package as it was last cut. It is not read again while its attributes are unchanged.
 struct PackageFile {
     var trace: Trace
     var chunks: [ChunkReference]
 }
 
-// A package is a directory that people take for one document. Nothing in it is an item; it is cut
-// as a whole once no program has changed anything in it for a moment.
+// A package is a directory that is shown as one document. Nothing in it is an item; it is cut as a
+// whole
+// when no program has changed anything in it for a moment.
 extension Recorder {
     func enter(package key: Int64, _ path: [Name], _ trace: Trace) {
         if trace.isDirectory {
@@ -29,7 +30,7 @@ extension Recorder {
         memory.works[key]?.due = cl_clock_monotonic_ns() + nanoseconds(settings.packageQuietSeconds)
     }
 
-    /// Something left a package, or an ignored directory, by its name.
+    /// Handles something that was moved out of a package or an ignored directory.
     func leave(_ place: Location, _ move: Move) {
         if move.trace.isDirectory { forgetLocations(below: move.trace.inode) }
         guard case .package(let key, _) = place else { return }
@@ -37,7 +38,7 @@ extension Recorder {
         touchPackage(key, by: move.actor)
     }
 
-    /// Something came into one.
+    /// Handles something that was moved into a directory that is not an ordinary one.
     func arrive(_ place: Location, _ move: Move, _ t: Transaction) throws {
         switch place {
         case .package(let key, let path):
@@ -58,7 +59,7 @@ extension Recorder {
         }
     }
 
-    /// What an entry of that name in such a directory would be, if it is a directory.
+    /// The role of a subdirectory with this name.
     func inside(_ place: Location, _ name: Name) -> Location {
         switch place {
         case .package(let key, let path): .package(key, path + [name])
@@ -67,8 +68,9 @@ extension Recorder {
         }
     }
 
-    /// An item went into a package, or into an ignored directory, and is one no more: its past is
-    /// read there.
+    /// Handles an item that was moved into a package or an ignored directory and is no item any
+    /// more. Its
+    /// prior contents are read there.
     func swallow(_ item: Item, _ trace: Trace?, into place: Location, _ t: Transaction) throws {
         switch item.kind {
         case .directory:
@@ -101,7 +103,7 @@ extension Recorder {
         }
     }
 
-    /// A directory's attribute says something else than before.
+    /// Handles a change of the attribute that makes a directory a package.
     func reclassify(_ inode: UInt64, _ t: Transaction) throws {
         for var item in try t.items(inode: inode)
         where item.kind == .directory || item.kind == .package {
@@ -113,7 +115,7 @@ extension Recorder {
         }
     }
 
-    /// What a directory is by what the tree says now.
+    /// The kind of a directory by its present name and attribute.
     func kindNow(_ item: Item, _ t: Reader) throws -> Item.Kind {
         if let parent = try t.path(of: item.parent),
             let directory = try? openBeneath(
@@ -124,7 +126,7 @@ extension Recorder {
         return Volume.isPackage(name: item.name) ? .package : .directory
     }
 
-    /// The kind has changed already; what is below follows.
+    /// Converts what is below an item whose kind has just changed.
     func convert(_ item: Item, _ t: Transaction) throws {
         if item.kind == .package {
             memory.locations[item.inode] = .package(item.key, [])
@@ -135,22 +137,23 @@ extension Recorder {
             forgetLocations(below: item.inode)
             packageCuts[item.key] = nil
             memory.locations[item.inode] = .directory(item.key)
-            // Its files are documents of their own from now on; what the package held is kept
-            // before they change.
+            // Its files are documents of their own from now on. The package's contents are stored
+            // before the files
+            // change.
             needPackage(item, at: .directory(item.key))
             memory.packaged.removeAll { $1 == item.key }
             rescan(item.key)
         }
     }
 
-    /// Directories that were in a package or an ignored directory are something else now.
+    /// Forgets the roles of directories that were in a package or an ignored directory.
     private func forgetLocations(below inode: UInt64) {
         guard let root = memory.locations[inode] else { return }
         memory.locations.removeAll { $1.lies(in: root) }
     }
 
-    /// What a directory is by its attribute `user.concord.package` (anything but `0`), else by its
-    /// extension.
+    /// The kind of a directory by its attribute `user.concord.package` (anything but `0` makes it a
+    /// package), or by its extension.
     func packageKind(of name: Name, _ directory: Int32) -> Item.Kind {
         var value = [UInt8](repeating: 0, count: 8)
         let length = value.withUnsafeMutableBytes {

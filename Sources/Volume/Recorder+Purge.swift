@@ -1,13 +1,13 @@
 import Journal
 import Model
 
-/// What a person wants gone for good.
+/// What a person asks to remove for good.
 package struct Purge: Sendable {
-    /// Only what has not been shown since that time (nanoseconds since 1970).
+    /// Only versions that were replaced before that time (nanoseconds since 1970).
     package var before: Int64?
-    /// So many bytes are enough; the oldest go first.
+    /// How many bytes to free; the oldest versions are removed first.
     package var bytes: Int64?
-    /// Nothing is removed, only counted.
+    /// Only counts, and removes nothing.
     package var isRehearsal = false
 
     package init() {}
@@ -15,19 +15,19 @@ package struct Purge: Sendable {
     func isMeant(_ time: Int64) -> Bool { before.map { time < $0 } ?? true }
 }
 
-/// What has gone, and what has stayed although it was meant.
+/// What was removed, and what was kept although it was asked for.
 package struct PurgeReport: Equatable, Sendable {
     package internal(set) var versions = 0
     /// Replaced or deleted contents that had not been recorded as versions yet.
     package internal(set) var contents = 0
     package internal(set) var bytes: Int64 = 0
-    /// How many of them stay, by reason.
+    /// How many versions were kept, by reason.
     package internal(set) var kept: [Reason: Int] = [:]
 
     package enum Reason: Hashable, Sendable {
         case obstacle(RemovalObstacle)
         case unrecorded
-        /// The one who asks may not write the document.
+        /// The caller may not write the document.
         case denied
 
         /// The end of a sentence that begins with "2 versions stay: ".
@@ -40,7 +40,7 @@ package struct PurgeReport: Equatable, Sendable {
             }
         }
 
-        /// Labels are of one kind here.
+        /// Counts all labels as one reason.
         fileprivate var kind: Reason {
             if case .obstacle(.named) = self { .obstacle(.named("")) } else { self }
         }
@@ -52,8 +52,9 @@ package struct PurgeReport: Equatable, Sendable {
 }
 
 extension Recorder {
-    /// Removes what these documents had before what they show now; of deleted ones, everything. On
-    /// the recorder's thread, when all that has happened is understood.
+    /// Removes the past versions of these documents, and everything of deleted ones. Runs on the
+    /// recorder's
+    /// thread after all events are processed.
     func purge(_ keys: Set<Int64>, _ wish: Purge, _ report: PurgeReport) throws(VolumeError)
         -> PurgeReport
     {
@@ -84,7 +85,7 @@ extension Recorder {
             report.keep(.unrecorded, kept)
         }
         if !wish.isRehearsal, report.bytes > 0 {
-            // What could not be recorded for want of space is tried again, and told again.
+            // Recording that failed for want of space is tried again, and reported again.
             untell("recording")
             endPauses()
         }

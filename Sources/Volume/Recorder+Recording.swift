@@ -6,34 +6,36 @@ import Logging
 import Model
 import SystemCalls
 
-/// What one document's recording commits.
+/// The changes that the recording of one document commits.
 struct Recording {
     var item: Item
     var versions: [(version: Version, manifest: [UInt8])] = []
-    /// How versions were protected that the journal has.
+    /// New protections of versions that the journal has already.
     var protections: [Identifier: Protection] = [:]
     /// Versions that are no longer current.
     var outdated: [Identifier] = []
-    /// Conflict versions that only a person merges.
+    /// Conflict versions that are merged only when a person asks for it.
     var apart: [Identifier] = []
-    /// Versions whose bytes were overwritten while nobody watched.
+    /// Versions whose bytes were overwritten while the volume was not mounted.
     var lost: [Version] = []
-    /// The work as it was when it was begun.
+    /// The pending document as it was when recording began.
     var work: Work
-    /// Contents that programs still write: for later.
+    /// Prior contents that programs are still writing, which are recorded later.
     var rest: [Former] = []
     var isLiveLeft = false
-    /// What the tree has is a placeholder of the current version.
+    /// Set if the tree has a placeholder of the current version.
     var absent: AbsentLive?
     var keptTrace: Trace?
-    /// What a person should know once this is committed: before, a change of the meantime may be
-    /// behind it.
+    /// A message for people once this is committed. It would be premature before, because a change
+    /// in the
+    /// meantime may be the cause.
     var problem: String?
 }
 
 extension Recording {
-    /// The current version is protected as the document is for as long as it is current: what was
-    /// made private before it was replaced stays so.
+    /// The current version always has the document's protection. So contents that were made private
+    /// before
+    /// they were replaced stay private.
     mutating func protect(_ current: Version?, as protection: Protection) {
         guard let current else { return }
         if let index = versions.firstIndex(where: { $0.version.id == current.id }) {
@@ -44,17 +46,19 @@ extension Recording {
     }
 }
 
-// Recording: contents that lie in the stash and in the tree become versions, oldest first; then
-// those bytes of older ones that are nowhere else go to the chunk store; then one transaction says
-// so; then the stash files go.
+// Recording: contents in the stash and in the tree become versions, oldest first. Then the bytes of
+// older versions that exist nowhere else go to the chunk store, then one transaction commits the
+// versions, and then the stash files are removed.
 extension Recorder {
-    /// How many of the documents, from the first on, were looked at: 0 when it must wait.
+    /// Records documents. Returns how many of them, from the first on, were handled; 0 if it must
+    /// wait.
     @discardableResult
     func record(_ keys: [Int64]) -> Int {
         guard !isRecordingPaused else { return 0 }
         var count = 0
         do {
-            // All that a disk has to write takes longer than there is time at the end.
+            // When the volume is closing there is no time to sync everything that the disk has to
+            // write.
             let syncsEach = keys.count <= 8 || isParting
             if !syncsEach { try syncTree() }
             var recordings: [Recording] = []
@@ -66,19 +70,20 @@ extension Recorder {
                 for key in keys where !isOverdue {
                     count += 1
                     let recording = try record(key, syncs: syncsEach, &places)
-                    // What was given up may look like what is not there.
+                    // A recording that was given up may look as if contents were missing.
                     if let recording, !isOverdue { recordings.append(recording) }
-                    // Large documents are not waited for by those before them; the others are
-                    // due still.
+                    // The documents so far are committed before large ones follow; the remaining
+                    // ones stay due.
                     if cl_clock_monotonic_ns() - started > 500_000_000 { break }
                 }
             }
             guard !recordings.isEmpty else { return count }
             if !places.isEmpty { try packs.sync() }
-            // From now on a program that overwrites them syncs them first.
+            // From now on, copies of these contents are synced before a program overwrites them.
             unrecorded.beginEra()
-            // What happened while the contents were read: their order among the versions depends on
-            // it.
+            // Processes events that came while the contents were read, because the order of the
+            // versions depends on
+            // them.
             if events.waiting.count > 0 {
                 backlog += events.takeAll()
                 applyBacklog()
@@ -92,16 +97,17 @@ extension Recorder {
             removeDoomed()
             untell("recording")
         } catch {
-            // Nothing was taken away: it is tried again when there is space.
+            // Nothing was removed; recording is tried again when there is space.
             packsHoldWaste = true
-            tell("recording", "Versions cannot be recorded now: \(error) It is tried again.")
+            tell("recording", "Versions cannot be recorded now: \(error) This will be tried again.")
             pause(\.recordingPausedUntil, seconds: settings.retrySeconds)
         }
         return count
     }
 
-    /// Reads the journal, as it was when the batch began: a snapshot for every look would cost more
-    /// than the look.
+    /// Reads the journal as it was when the batch began. One snapshot serves the whole batch,
+    /// because opening
+    /// one costs more than the reading.
     func look<T>(_ body: (Reader) throws -> T) throws(VolumeError) -> T {
         guard let snapshot else { return try journal.read(body) }
         do {
@@ -113,10 +119,10 @@ extension Recorder {
         }
     }
 
-    /// Brings all of the tree to the disk; what is recorded is there first.
+    /// Syncs the whole tree, because contents must be on the disk before they are recorded.
     func syncTree() throws(VolumeError) {
         do throws(Errno) {
-            // Not on an O_PATH descriptor, as the tree's is.
+            // syncfs(2) does not accept an O_PATH descriptor such as `tree`.
             let directory = try Descriptor(opening: ".", in: tree, flags: O_RDONLY | O_DIRECTORY)
             try check(cl_syncfs(directory.raw))
         } catch {
@@ -150,7 +156,8 @@ extension Recorder {
         for (id, protection) in recording.protections {
             try t.setProtection(of: id, protection)
         }
-        // The hub has the bytes of what waits in the outbox, which is sent by the version's row.
+        // A version in the outbox is sent from its row, and the hub has its bytes, so the row is
+        // kept.
         if !recording.lost.isEmpty, try !t.isInOutbox(item.id) {
             for version in recording.lost { try t.remove(version: version.id) }
         }
@@ -162,7 +169,7 @@ extension Recorder {
             recording.versions.isEmpty, try t.versions(of: item.key).isEmpty,
             try !isParent(item, t), try mayLoseRow(item, t)
         {
-            // Nothing was worth keeping.
+            // There is nothing to keep.
             try t.removeRow(item.key)
             return
         }
@@ -170,7 +177,7 @@ extension Recorder {
         try commitAbsence(recording, t)
     }
 
-    /// Whether nobody has to be told of a deleted item any more.
+    /// Whether the hub need not be told of a deleted item any more.
     private func mayLoseRow(_ item: Item, _ t: Reader) throws -> Bool {
         if try !t.isKnownToHub(item) { return true }
         return try RemovalCheck(item, [], t).mayLoseRow
@@ -187,7 +194,7 @@ extension Recorder {
         }
     }
 
-    /// What follows from a recording that is in the journal.
+    /// Reports a recording that was committed.
     private func told(_ recording: Recording) {
         let key = recording.item.key
         if !recording.lost.isEmpty { tell(lost: recording.lost, of: recording.item) }
@@ -199,22 +206,22 @@ extension Recorder {
         }
     }
 
-    /// Said in the log, and in the status until the volume is opened again.
+    /// Reports lost versions in the log, and in the status until the volume is opened again.
     private func tell(lost versions: [Version], of item: Item) {
         let path = (try? look { try $0.path(of: item.key) }) ?? [item.name]
         let numbers = versions.map { String($0.number) }.joined(separator: ", ")
         let message =
             "Version \(numbers) of \(path.shown) was replaced in the store's tree while the volume "
-            + "was not mounted: those contents are nowhere any more, and no longer among its "
-            + "versions. Through the mount nothing is lost that way."
+            + "was not mounted. Those contents are lost and were removed from its versions. "
+            + "Changes through the mount are never lost that way."
         log.warning("\(message)")
         signal.change {
-            // The log has them all.
+            // The log has all of them.
             if report.losses.count < 100 { report.losses["versions of \(item.key)"] = message }
         }
     }
 
-    /// Cuts one document. Nil when there is nothing to commit, or not yet.
+    /// Cuts one document. Returns nil if there is nothing to commit, now or at all.
     private func record(_ key: Int64, syncs: Bool, _ places: inout [Digest: ChunkPlace])
         throws(VolumeError) -> Recording?
     {
@@ -283,8 +290,9 @@ extension Recorder {
         return recording
     }
 
-    /// The bytes moved aside wait for what replaces them, to be compared; but not for ever. False:
-    /// they wait still.
+    /// Decides about a document that cannot be read now. Its prior contents wait to be compared
+    /// with what
+    /// replaces them, but not for ever. Returns false while they wait.
     private func leavesLive(_ item: Item, _ work: Work, _ recording: inout Recording) -> Bool {
         let age = cl_clock_monotonic_ns() - work.since
         guard !work.formers.isEmpty, age > nanoseconds(settings.busySeconds) else {
@@ -299,17 +307,18 @@ extension Recorder {
         guard let log else { return untell("log of \(item.key)") }
         tell(
             "log of \(item.key)",
-            "\(item.name) is neither recorded nor replaced by other devices' changes: its database "
-                + "log \(log) holds changes that are not in it. Opening and closing it with the "
-                + "program that made it ends that.")
+            "\(item.name) is neither recorded nor replaced by other devices' changes, because its "
+                + "database log \(log) holds changes that are not in it. To end this, open and "
+                + "close it with the program that made it.")
     }
 
-    /// The name shows something else: an event about that is on its way, or the tree was changed
-    /// behind our back.
+    /// The name shows something else: an event about that is still to come, or the tree was changed
+    /// without
+    /// the mount.
     private func notFound(_ item: Item, _ work: Work) -> Recording? {
         postpone(item.key)
         if work.attempts > 4, memory.scan == nil {
-            // Its formers stay: the scan finds out what became of it.
+            // Its prior contents stay; the scan finds out what became of the document.
             startScan()
         }
         return nil
@@ -358,9 +367,11 @@ extension Recorder {
         recording.item.current = current?.id
     }
 
-    /// Contents that were replaced by who had not seen them become a conflict version. Where they
-    /// are a version already, as which they were current, they become another one: that one is
-    /// part of what the hub may have been told. False: they had been seen.
+    /// Makes a conflict version of contents that were replaced by a program that had not seen them.
+    /// If they
+    /// are the current version already, a second version with the same contents is made, because
+    /// the hub
+    /// may have been told of the first. Returns false if they had been seen.
     private func keepUnseen(
         _ cut: CutFormer, _ protection: Protection, _ current: Version?,
         _ recording: inout Recording
@@ -391,7 +402,9 @@ extension Recorder {
         return true
     }
 
-    /// Not out of its whole history, which is long where a program saves every second.
+    /// Reads one version without reading the whole history, which is long where a program saves
+    /// every
+    /// second.
     func version(_ id: Identifier?, of item: Item) throws(VolumeError) -> Version? {
         guard let id, let found = try look({ try $0.version(id: id) }), found.item == item.key
         else { return nil }
@@ -414,8 +427,7 @@ extension Recorder {
             recording.protect(current, as: protection)
             return current
         }
-        // A new file without a byte is not worth a version: it is nothing, or about to become
-        // something.
+        // A new empty file gets no version: usually a program is about to fill it.
         if current == nil, live.trace.size == 0 { return nil }
         let save =
             recording.work.save ?? recording.work.author
@@ -447,7 +459,7 @@ extension Recorder {
         return version
     }
 
-    /// Looks again later: after a moment, then after twice that, at most after a minute.
+    /// Records the document later: after a moment, then after twice that, at most after a minute.
     func postpone(_ key: Int64) {
         guard var work = memory.works[key] else { return }
         work.attempts += 1

@@ -2,7 +2,7 @@ import CLinux
 import Journal
 import Model
 
-/// One rename, as it was noted.
+/// One rename event.
 struct Move {
     var from: Spot
     var to: Spot
@@ -13,7 +13,7 @@ struct Move {
     var actor: Actor
 }
 
-// Renaming is how most programs save: the name keeps its document, whatever inode it shows.
+// Renames are how most programs save: the name keeps its document, whatever inode it gets.
 extension Recorder {
     func renamed(_ move: Move, _ t: Transaction) throws {
         if try arrived(move, t) || putAside(move, t) { return }
@@ -37,10 +37,12 @@ extension Recorder {
         try stray(move.trace, to: move.to, t)
     }
 
-    /// Where the bytes are that documents were made of, and perhaps still are by other hard links.
+    /// Remembers where a file is that holds prior contents of documents, or is another hard link of
+    /// one, if
+    /// it has no item of its own.
     func stray(_ trace: Trace, to spot: Spot, _ t: Reader) throws {
         guard trace.isFile else { return }
-        // Where an item says it, nothing is to be remembered.
+        // An item with this entry shows where the file is.
         if case .directory(let parent) = try location(of: spot.directory, t),
             try t.item(parent: parent, name: spot.name)?.inode == trace.inode
         {
@@ -58,23 +60,25 @@ extension Recorder {
             return
         }
         try bequeath(move.stash, inode: move.replaced?.inode ?? 0, to: [])
-        // A document becomes a temporary file: its name is vacated, its bytes live on there for
-        // now.
+        // A document becomes a temporary file. Its name is free, and its bytes stay in that file
+        // for now.
         guard let source else { return }
         if memory.works[source.key]?.save != nil || source.latest > 0 { need(source, move.trace) }
         bury(source, at: move)
         try vanish(source, t)
     }
 
-    /// What stood at the target, if anything, gets the moved inode as its new contents; else the
-    /// moved item moves.
+    /// If a document has the target name, it gets the moved inode as its new contents. Otherwise
+    /// the moved
+    /// item gets the name.
     private func replacedBy(_ source: Item?, _ move: Move, to: Int64, _ t: Transaction) throws {
         var target = try t.item(parent: to, name: move.to.name)
         if let twin = target, let source, twin.key != source.key, twin.latest == 0,
             twin.inode == move.trace.inode
         {
-            // The scan saw the new name before this event was understood. What was there before is
-            // the past of what is there now.
+            // The scan has seen the new name before this event was processed. What the name had
+            // before becomes a
+            // prior content of the moved item.
             inherit(from: twin.key, to: source.key)
             try inheritReplaced(source, move)
             try vanish(twin, t)
@@ -102,15 +106,16 @@ extension Recorder {
         bury(source, at: move)
         try relocate(source, to: to, move.to.name, t)
         if source.kind == .directory, try t.item(source.key)?.kind == .package {
-            // By its new name it is one document, which is saved now.
+            // Its new name makes it a package, which counts as saved now.
             touchPackage(source.key, by: move.actor)
         }
     }
 
     private func relocate(_ source: Item, to parent: Int64, _ name: Name, _ t: Transaction) throws {
         guard try !contains(source.key, parent, t) else {
-            // The scan has seen one of the two at a place where a later event put it: once that is
-            // understood, all is looked at again.
+            // The scan has seen one of the two where a later event puts it. When that event is
+            // processed, the whole
+            // tree is compared again.
             memory.unsure.append(Item.root)
             return
         }
@@ -124,7 +129,7 @@ extension Recorder {
         if moved.kind == .file { try refresh(moved, t) }
         if moved.kind != source.kind { try convert(moved, t) }
         guard moved.kind == .directory else { return }
-        // What the ignore file says of it may depend on where it is.
+        // Whether the ignore file names it may depend on its path.
         let isIgnored = try isIgnored(moved, t)
         if memory.locations[moved.inode] == nil, !isIgnored {
             memory.locations[moved.inode] = .directory(moved.key)
@@ -136,10 +141,10 @@ extension Recorder {
         }
     }
 
-    /// Whether an item is the other, or a directory around it.
+    /// Whether `key` is `other` or a directory that contains it.
     func contains(_ key: Int64, _ other: Int64, _ t: Reader) throws -> Bool {
         var next: Int64? = other
-        // No path has more names than 4,096 bytes hold.
+        // A path of at most 4,096 bytes has no more names. The bound also ends a cycle.
         for _ in 0..<2048 {
             guard let at = next, at != Item.root else { return false }
             if at == key { return true }
@@ -148,7 +153,9 @@ extension Recorder {
         return true
     }
 
-    /// A temporary file takes the name that the same program has just vacated.
+    /// Handles a temporary file that takes the name of a document which the same program has just
+    /// moved
+    /// away. Returns false if it is something else.
     private func isReturning(_ source: Item?, _ move: Move, _ t: Transaction) throws -> Bool {
         guard move.trace.isFile, source?.latest ?? 0 == 0,
             let tomb = takeTombstone(move.to, move.actor), tomb.item != source?.key,
@@ -163,7 +170,7 @@ extension Recorder {
         return true
     }
 
-    /// What had the name of a file until this rename belongs to that document's past.
+    /// Adds what had the name until this rename to the document's prior contents.
     private func inheritReplaced(_ item: Item, _ move: Move) throws {
         if let stash = move.stash {
             try bequeath(stash, inode: move.replaced?.inode ?? item.inode, to: [item])
@@ -188,7 +195,8 @@ extension Recorder {
             &target, move.trace, save ?? Work.Save(actor: move.actor, time: eventTime), t)
     }
 
-    /// What replaces the newest of a document's former contents was not made from that.
+    /// Notes that the newest prior content of a document was not seen by the program that replaced
+    /// it.
     func replaceUnseen(_ item: Item, madeFrom base: NamedBase, _ t: Reader) throws {
         let known = try t.versions(of: item.key).last { base.isThat(of: $0) }
         touch(item.key) { work in
@@ -199,17 +207,18 @@ extension Recorder {
         }
     }
 
-    /// The item that a temporary file had while it was one. What was saved in it before stays, as a
-    /// deleted document.
+    /// Removes the item of a temporary file. If it has versions, it stays as a deleted document.
     private func retire(_ source: Item?, _ t: Transaction) throws {
         guard let source else { return }
         memory.works[source.key]?.save = nil
         try vanish(source, t)
     }
 
-    /// A name that was vacated remembers its document if that was put aside: under a temporary or a
-    /// backup's name, or when it is one of long standing. A draft that moves to its final name
-    /// leaves nothing behind, although its maker may use the same name for the next one.
+    /// Adds a tombstone for the name that a document has lost, if the document was moved aside: to
+    /// a temporary
+    /// or a backup's name, or if it has several versions. A draft that moves to its final name
+    /// leaves no
+    /// tombstone, although the program may use the same name for its next draft.
     private func bury(_ item: Item, at move: Move) {
         guard item.kind == .file,
             item.latest > 1 || move.to.name.isBackup(of: move.from.name)
@@ -237,7 +246,8 @@ extension Recorder {
             return
         }
         if itemA.kind == itemB.kind, itemA.kind == .file || itemA.kind == .package {
-            // A save by exchange: both names keep their documents, the contents change places.
+            // This is a save by exchange: both names keep their documents, and their contents are
+            // exchanged.
             let saves = (memory.works[itemA.key]?.save, memory.works[itemB.key]?.save)
             let now = Work.Save(actor: actor, time: eventTime)
             if itemA.kind == .package {
@@ -248,11 +258,11 @@ extension Recorder {
             try exchangeContents(itemB, traceB, traceA, saves.0 ?? now, t)
             return
         }
-        // One of them is a directory: the items change places.
+        // One of them is a directory: the items themselves are exchanged.
         try changePlaces(itemA, itemB, t)
     }
 
-    /// The hub has given two items each other's place.
+    /// Handles an exchange of two items by a change from the hub.
     func swapped(_ a: Spot, _ b: Spot, _ t: Transaction) throws {
         guard case .directory(let parentA) = try location(of: a.directory, t),
             case .directory(let parentB) = try location(of: b.directory, t),
@@ -289,8 +299,9 @@ extension Recorder {
         rescan(item.key)
     }
 
-    /// One of the two was no item: a temporary file's name, or something in a package or an ignored
-    /// directory.
+    /// Handles an exchange in which one of the two is no item, but a temporary file or something in
+    /// a package
+    /// or an ignored directory.
     private func exchangedWithStranger(
         _ a: Spot, _ traceA: Trace, _ placeA: Location, _ b: Spot, _ traceB: Trace,
         _ placeB: Location, by actor: Actor, _ t: Transaction

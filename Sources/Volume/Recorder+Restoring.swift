@@ -1,35 +1,35 @@
 import Journal
 import Model
 
-// How much of the log of events the journal knows, and what a daemon takes up where the last one
-// was killed.
+// Restart: how far the journal has processed the event log, and what a new daemon takes over from a
+// killed one.
 extension Recorder {
     private static let lastEvent = "events"
 
-    /// In the transaction that understood them.
+    /// Called in the transaction that processes the events.
     func noteEvents(upTo sequence: UInt64?, _ t: Transaction) throws {
         if let sequence { try t.set(Recorder.lastEvent, to: String(sequence)) }
     }
 
-    /// Takes up the former contents that were not recorded, and the events that were not
-    /// understood.
+    /// Takes over the prior contents that were not recorded and the events that were not processed.
     func restore(_ logged: [NotedEvent]) {
         do {
             try journal.write { t in
                 try readFormers(t)
                 try noticeCopy(t)
                 try writeFormers(t)
-                // In a store that was copied the inodes are those of other files.
+                // In a copied store the inode numbers of the log belong to other files.
                 let last = try t.value(Recorder.lastEvent).flatMap { UInt64($0) } ?? 0
                 if !memory.isCopy { backlog = logged.filter { $0.sequence > last } }
             }
         } catch {
-            tell("journal", "What was left to do could not be read from the journal: \(error)")
+            tell("journal", "The unfinished work cannot be read from the journal: \(error)")
         }
     }
 
-    /// Whether the store is where it was: a copy of it has other inodes, and the journal's mean
-    /// nothing in it.
+    /// Finds out whether the store was copied: a copy has other inode numbers, so those in the
+    /// journal mean
+    /// nothing.
     private func noticeCopy(_ t: Transaction) throws {
         guard let root = try t.item(Item.root), root.inode != 0, root.inode != status(tree).inode
         else { return }
@@ -43,7 +43,7 @@ extension Recorder {
         try t.forgetInodes()
     }
 
-    /// The last event that the journal knows, for the queue to go on from.
+    /// The number of the last event, for the queue to continue from.
     static func lastSequence(_ journal: Journal, _ logged: [NotedEvent]) throws(VolumeError)
         -> UInt64
     {

@@ -6,7 +6,7 @@ import Logging
 import Model
 import SystemCalls
 
-/// What was let go since the volume was mounted.
+/// What was removed for want of space since the volume was mounted.
 struct LetGo: Equatable {
     var versions = 0
     var contents = 0
@@ -20,15 +20,16 @@ struct LetGo: Equatable {
 
     var text: String {
         "The disk was short of space: \(versions) older versions and \(contents) replaced or "
-            + "deleted contents (\(bytes >> 20) MiB) were let go since the volume was mounted, the "
+            + "deleted contents (\(bytes >> 20) MiB) were removed since the volume was mounted, "
             + "oldest first."
     }
 }
 
-// Room: on a disk that is short of space, what is only history gives way, oldest first, before a
-// program is refused space. What is current, in conflict, labelled or waits for the hub stays.
+// Making room: when the disk is short of space, history is removed, oldest first, before a program
+// is
+// refused space. Versions that are current, in conflict, labelled or not yet at the hub stay.
 extension Recorder {
-    /// False when there is room, or nothing that could go.
+    /// Returns false if there is enough space or nothing can be removed.
     func makeRoom() -> Bool {
         guard room.isDue, memory.scan == nil else { return false }
         let look = room.begin()
@@ -39,7 +40,7 @@ extension Recorder {
             return false
         }
         startLogAnew()
-        // What waits until the disk has space again must not keep it from having that.
+        // A pause that waits for space must not prevent making space.
         pausedUntil = 0
         // Contents that were replaced or deleted a moment ago may be removed, too: their events are
         // processed first.
@@ -49,32 +50,36 @@ extension Recorder {
             try room.giveUpRefused(beyond: freeableBytes)
             try letGo(until: { self.room.shortage(for: more) })
         } catch {
-            tell("room", "Old versions could not be let go: \(error)")
+            tell("room", "Old versions cannot be removed to make room: \(error)")
         }
         let isFreed = letGo != before
         room.answer(look, isFreed: isFreed)
         guard isFreed else { return false }
         untell("room")
         report(letGo)
-        // What waited for space need not wait any longer.
+        // Work that waited for space goes on at once.
         endPauses()
         for key in awaitingRoom.keys { memory.works[key]?.due = cl_clock_monotonic_ns() }
         awaitingRoom = [:]
         return true
     }
 
-    /// Versions first, then contents that are none yet, until nothing is short any more. The disk
-    /// decides: what a program still has open takes its space although it has been removed.
+    /// Removes versions first and then contents that are not recorded yet, until no space is
+    /// missing. The
+    /// disk is asked each time, because a removed file that a program has open still takes its
+    /// space.
     private func letGo(until shortage: () -> Int64) throws(VolumeError) {
         if packsHoldWaste {
             packsHoldWaste = false
             letGo += try remove(VersionChoice())
         }
-        // Contents that would take the place of all that is older go before it.
+        // If all older versions together would not make enough room for waiting contents, those
+        // contents are
+        // removed instead.
         let orNone = room.shortage() == 0
         while case let left = shortage(), left > 0, try letVersionsGo(left, orNone: orNone) {}
         while case let left = shortage(), left > 0, backlog.isEmpty {
-            // Where nobody waits, contents that are no versions yet go only if that is enough.
+            // If no program waits, unrecorded contents are removed only if that is enough.
             if !room.isAwaited, try freeableBytes() < left { break }
             let before = letGo
             try letContentsGo(ofAtLeast: left)
@@ -82,21 +87,23 @@ extension Recorder {
         }
     }
 
-    /// Each removal has to be written to the journal. So, once a second at most, the log is brought
-    /// into the journal's file while the disk has space for that, and starts again in space that is
-    /// allocated already.
+    /// Writes the journal's log into the database, once a second at most, while the disk has space
+    /// for that.
+    /// The log then begins again in space that is allocated already, so removals can be noted in
+    /// the journal.
     private func startLogAnew() {
         let now = cl_clock_monotonic_ns()
         guard now >= nextLogStart else { return }
         nextLogStart = now + nanoseconds(1)
-        // The log's file is not made shorter: other programs could take the space that it gives up.
+        // The log's file is not truncated, because other programs could take its space.
         _ = try? journal.restartLog()
         reserve.fillLog()
     }
 
-    /// For a journal that has no space left to note removals: removes contents that no version
-    /// needs before they are noted. Whoever looks for such a content later, after a crash too,
-    /// finds that it is not there.
+    /// Removes contents that no version needs before the removal is noted, for a journal that has
+    /// no space
+    /// left. Code that looks for such a content later, also after a crash, finds that it does not
+    /// exist.
     private func letContentsGoAhead(_ bytes: Int64) throws(VolumeError) -> LetGo {
         let chosen = try journal.read { reader in
             var uses: [UInt64: Int] = [:]
@@ -108,7 +115,7 @@ extension Recorder {
                     if isNeeded { needed.insert(former.inode) }
                 }
             }
-            // No other content is read through it.
+            // No other content is read through these.
             return try self.removableContents(reader).filter {
                 uses[$0.entry.inode] == 1 && !needed.contains($0.entry.inode)
             }
@@ -133,22 +140,24 @@ extension Recorder {
 
     // MARK: Versions in the packs
 
-    /// A version that may go, since when it has not been what its document shows.
+    /// A version that may be removed, and since when its document has not shown it.
     struct RemovableVersion {
         var item: Int64
         var version: Identifier
         var time: Int64
     }
 
-    /// Versions by document, and what the packs hold for them alone.
+    /// Versions by document, and the bytes in the packs that only they use.
     struct VersionChoice {
         var versions: [Int64: [Identifier]] = [:]
         var bytes: Int64 = 0
     }
 
-    /// Removes the oldest versions until `bytes` are free. `orNone`: removes none unless that frees
-    /// as many as are needed. False when none may be removed. A pack that holds other versions too
-    /// may have to stay: then the next call removes more of them.
+    /// Removes the oldest versions until `bytes` are free. With `orNone` it removes none unless
+    /// that frees
+    /// enough. Returns false if none may be removed. A pack that also holds other versions may have
+    /// to stay;
+    /// then the next call removes more.
     private func letVersionsGo(_ bytes: Int64, orNone: Bool) throws(VolumeError) -> Bool {
         let choice = try chooseVersions(bytes) { reader in
             var found: [RemovableVersion] = []
@@ -165,7 +174,7 @@ extension Recorder {
         return !choice.versions.isEmpty
     }
 
-    /// The oldest of them, until `bytes` are freed; all when that is nil.
+    /// Chooses the oldest versions until `bytes` are freed; all if `bytes` is nil.
     func chooseVersions(
         _ bytes: Int64?, among candidates: (Reader) throws -> [RemovableVersion]
     ) throws(VolumeError) -> VersionChoice {
@@ -183,7 +192,7 @@ extension Recorder {
         }
     }
 
-    /// Chunks in the packs: their bytes, and how often versions name them.
+    /// The chunks in the packs with their sizes and the number of versions that use them.
     func usedChunks(_ reader: Reader) throws -> [Digest: StoredChunk] {
         var stored: [Digest: StoredChunk] = [:]
         try reader.forEachChunk { stored[$0] = StoredChunk(bytes: Int64($1.storedLength)) }
@@ -194,11 +203,11 @@ extension Recorder {
         return stored
     }
 
-    /// Removes them and what the packs hold for nobody.
+    /// Removes versions, and all chunks in the packs that no version uses.
     func remove(_ choice: VersionChoice) throws(VolumeError) -> LetGo {
         var gone = LetGo()
         let packed = packs.bytes()
-        // A transaction for some of them: each waits for the disk.
+        // Several documents share a transaction, because each transaction waits for the disk.
         var keys = Array(choice.versions.keys)
         while !keys.isEmpty {
             gone.versions += try journal.write { t in
@@ -213,7 +222,9 @@ extension Recorder {
         return gone
     }
 
-    /// With the reason why it stays; nil: it may go. What an alive document shows does not count.
+    /// Calls `body` with each past version and the reason why it must stay, or nil if it may be
+    /// removed. The
+    /// current version of a document that is not deleted is left out.
     func forEachVersion(
         of item: Item, _ reader: Reader,
         _ body: (RemovableVersion, PurgeReport.Reason?) throws -> Void
@@ -236,7 +247,7 @@ extension Recorder {
     {
         let work = memory.works[item.key]
         switch check.obstacle(to: version) {
-        // A conflict that is not recorded yet may have been made from it.
+        // An unrecorded conflict may have been made from this version.
         case nil:
             let isAlone =
                 work?.formers.allSatisfy { $0.base == nil && !$0.isToBeConflict }
@@ -248,7 +259,8 @@ extension Recorder {
         }
     }
 
-    /// The number of versions removed; a deleted document without any has no row.
+    /// Removes versions and returns how many; a deleted document without versions loses its row
+    /// too.
     private func remove(_ ids: [Identifier], of key: Int64, _ t: Transaction) throws -> Int {
         guard let item = try t.item(key) else { return 0 }
         let versions = try t.versions(of: key)
@@ -261,7 +273,8 @@ extension Recorder {
         return going.count
     }
 
-    /// Removes versions; a deleted document that has none left goes with them, unless some of its
+    /// Removes versions. The row of a deleted document without versions is removed too, unless some
+    /// of its
     /// contents are not recorded yet (`hasRest`) or the hub has not been told of its deletion.
     func remove(_ versions: [Version], of item: Item, hasRest: Bool, _ t: Transaction)
         throws
@@ -275,7 +288,7 @@ extension Recorder {
         } else if let current = item.current, versions.contains(where: { $0.id == current }) {
             var item = item
             item.current = nil
-            // What it shows is to be recorded, also by who finds it after a crash.
+            // Its present contents must be recorded again, also after a crash.
             if item.deleted == nil { item.changed = 0 }
             try t.update(item)
         }
@@ -294,8 +307,13 @@ extension Recorder {
         }
     }
 
-    /// Those that are not recorded yet, oldest first. Versions whose bytes were in them go with
-    /// them. `chosen`: of these documents alone, what is `wished` of them; tells how many stay.
+    /// Removes contents that are not recorded yet, oldest first, and the versions that need their
+    /// bytes.
+    ///
+    /// - Parameters:
+    ///   - chosen: Limits this to contents of these documents.
+    ///   - wish: Limits this to contents that are meant.
+    /// - Returns: What was removed, and how many contents had to stay.
     func letContentsGo(_ bytes: Int64, of chosen: Set<Int64>? = nil, _ wish: Purge = Purge())
         throws(VolumeError) -> (gone: LetGo, kept: Int)
     {
@@ -313,7 +331,7 @@ extension Recorder {
                     kept.insert(entry.inode)
                     continue
                 }
-                // An older content of the same file may be read through this one.
+                // An older content of the same file that stays may be read through this one.
                 guard !kept.contains(entry.inode), let size = size(ofStashed: entry),
                     try keys.allSatisfy({ try mayGo(entry, from: $0, t) })
                 else {
@@ -330,7 +348,7 @@ extension Recorder {
         return (gone, keptCount)
     }
 
-    /// Those that may go, and their bytes.
+    /// The contents in the stash that may be removed, with their sizes.
     func removableContents(_ t: Reader) throws -> [(entry: Stash.Entry, size: Int64)] {
         var found: [Stash.Entry: Int64?] = [:]
         for (key, work) in memory.works.all {
@@ -342,7 +360,7 @@ extension Recorder {
         return found.compactMap { entry, size in size.map { (entry, $0) } }
     }
 
-    /// Nil for what a program still writes.
+    /// Returns nil while a program writes the file.
     private func size(ofStashed entry: Stash.Entry) -> Int64? {
         guard let file = try? stash.open(entry.file), let status = try? file.status() else {
             return 0
@@ -354,11 +372,12 @@ extension Recorder {
     private func mayGo(_ entry: Stash.Entry, from key: Int64, _ t: Reader) throws -> Bool {
         guard let work = memory.works[key] else { return true }
         guard let item = try t.item(key), item.kind == .file || item.kind == .package,
-            // While a program writes it, what it saved last is nowhere else.
+            // While a program writes the document, its last save exists only here.
             !work.isWriting || entry != work.formers.last(where: { $0.entry != nil })?.entry
         else { return false }
-        // Contents that are going to be conflict versions stay. A document's former contents go
-        // only while its present one waits to be recorded: a package's does as long as it has any.
+        // Contents that become conflict versions stay. A document's prior contents may be removed
+        // only while
+        // its present contents wait to be recorded; a package's, as long as it has any.
         guard item.deleted != nil || item.changed == 0 || item.kind == .package,
             item.deleted != nil
                 || !work.formers.contains(where: \.isToBeConflict)
@@ -369,14 +388,14 @@ extension Recorder {
         return try endangered(versions, t).allSatisfy { version in
             switch check.obstacle(to: version) {
             case nil, .current: true
-            // It is not what the tree shows any more, and that is what will be sent.
+            // The tree has newer contents, and those are what will be sent.
             case .untold: item.deleted == nil
             default: false
             }
         }
     }
 
-    /// Versions that have bytes which are neither in the packs nor at the hub.
+    /// The versions with bytes that are neither in the packs nor at the hub.
     private func endangered(_ versions: [Version], _ t: Reader) throws -> [Version] {
         try versions.filter { version in
             guard !version.wasAtHub, let bytes = try t.manifest(of: version.id),
@@ -386,12 +405,13 @@ extension Recorder {
         }
     }
 
-    /// The number of versions that went with it.
+    /// Removes a content of a document, and returns the number of versions that are removed with
+    /// it.
     private func drop(_ entry: Stash.Entry, from key: Int64, _ t: Transaction) throws -> Int {
         guard let item = try t.item(key) else { return 0 }
         let due = memory.works[key]?.due
         touch(key) { work in work.formers.removeAll { $0.entry == entry } }
-        // A package waits until nothing changes it, as before.
+        // A package still waits until nothing changes it.
         if item.kind == .package, let due { memory.works[key]?.due = due }
         let versions = try endangered(t.versions(of: key), t)
         let hasRest = memory.works[key]?.formers.isEmpty == false
@@ -401,7 +421,8 @@ extension Recorder {
 
     // MARK: Recording
 
-    /// Whether what a document has in the stash can be copied to the packs; else it waits for room.
+    /// Whether a document's contents in the stash can be copied to the packs. If not, it waits for
+    /// room.
     func fits(_ work: Work, _ key: Int64) -> Bool {
         let bytes = work.formers.reduce(0) { sum, former in
             sum + (former.entry.flatMap { size(ofStashed: $0) } ?? 0)
@@ -414,7 +435,7 @@ extension Recorder {
         return false
     }
 
-    /// What always fits.
+    /// A size that always fits.
     private static let smallBytes: Int64 = 1 << 20
 }
 
@@ -425,7 +446,8 @@ struct StoredChunk {
 }
 
 extension [Digest: StoredChunk] {
-    /// A version does not use its chunks any more: the bytes that nobody uses then.
+    /// Removes a version's use of its chunks. Returns the bytes of those that no version uses any
+    /// more.
     mutating func release(_ version: Identifier, _ reader: Reader) throws -> Int64 {
         var bytes: Int64 = 0
         let manifest = try reader.manifest(of: version)

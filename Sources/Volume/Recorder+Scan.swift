@@ -4,20 +4,21 @@ import Journal
 import Model
 import SystemCalls
 
-/// A comparison of the tree with the journal, a directory at a time.
+/// A comparison of the tree with the journal, one directory at a time.
 struct Scan {
-    /// Directories still to be looked at.
+    /// Directories that are still to be compared.
     var waiting: [Int64]
     var items = 0
-    /// Items whose name is gone, and the files among them that had versions.
+    /// Items whose names were not found.
     var missing: [Int64] = []
-    /// Whether it goes through the whole tree: only then "not found" means something.
+    /// Whether it covers the whole tree.
     var isWhole: Bool
 }
 
-// The scan finds what was changed while nobody watched: by direct edits of the working tree while
-// it was not mounted, or in the last moments before the daemon was killed. The tree is always
-// right; the journal follows.
+// The scan finds changes that caused no event: direct edits of the working tree while it was not
+// mounted, and changes of the last moments before the daemon was killed. The tree is always right,
+// and
+// the journal is made to agree with it.
 extension Recorder {
     func wholeScan() -> Scan { Scan(waiting: [Item.root], isWhole: true) }
 
@@ -26,14 +27,14 @@ extension Recorder {
         pendingCursor = 0
     }
 
-    /// Looks at one subtree again, before anything else is understood.
+    /// Scans one subtree again, before further events are processed.
     func rescan(_ key: Int64) {
         if memory.scan == nil { memory.scan = Scan(waiting: [], isWhole: false) }
         memory.scan?.waiting.append(key)
         pendingCursor = 0
     }
 
-    /// Some directories of the scan; false when there is none to do.
+    /// Compares some directories. Returns false if there is nothing to scan.
     func scanStep() -> Bool {
         guard memory.scan != nil, !isPaused else { return false }
         let started = cl_clock_monotonic_ns()
@@ -47,7 +48,7 @@ extension Recorder {
             }
             untell("scan")
         } catch {
-            tell("scan", "The tree could not be compared with the journal: \(error)")
+            tell("scan", "The tree cannot be compared with the journal: \(error)")
             pause(seconds: settings.retrySeconds)
             return false
         }
@@ -56,8 +57,7 @@ extension Recorder {
         return true
     }
 
-    /// What happened meanwhile is understood before anything that the scan missed is taken for
-    /// gone.
+    /// Ends the scan. Events of the meantime are processed before missing items count as deleted.
     private func endScan() {
         guard let finished = memory.scan else { return }
         memory.scan = nil
@@ -76,7 +76,7 @@ extension Recorder {
             directory = try openBeneath(
                 path, from: tree, flags: O_RDONLY | O_DIRECTORY | O_NOATIME)
         } catch {
-            // Not readable is not deleted.
+            // An unreadable directory is not a deleted one.
             if !error.isMissing {
                 tell("scan of \(path.shown)", "\(path.shown) cannot be read: \(error).")
             }
@@ -105,7 +105,7 @@ extension Recorder {
         try compareEntries(of: key, directory.raw, t)
     }
 
-    /// Somebody set or removed the attribute that makes a package of a directory.
+    /// Notes that the attribute that makes a directory a package was set or removed.
     private func reclassify(
         _ item: inout Item, _ path: [Name], _ directory: Int32, _ t: Transaction
     ) throws {
@@ -118,7 +118,7 @@ extension Recorder {
         item = try t.item(item.key) ?? item
     }
 
-    /// What lies in a package must be known before a program moves it.
+    /// Registers the contents of a package, which must be known before a program moves them.
     private func registerPackage(
         _ key: Int64, _ directory: Int32, _ path: [Name], _ t: Reader
     ) throws {
@@ -139,8 +139,9 @@ extension Recorder {
         }
     }
 
-    /// Both sides in the order of their names' bytes, the journal's a page at a time: directories
-    /// can be huge.
+    /// Compares both sides in the order of their names' bytes, reading the journal page by page,
+    /// because
+    /// directories can be huge.
     private func compareEntries(of key: Int64, _ directory: Int32, _ t: Transaction) throws {
         var names: [Name] = []
         try forEachName(in: directory) { names.append($0) }
@@ -173,7 +174,7 @@ extension Recorder {
         let kind = kind(of: trace, name: item.name)
         let isContainer = item.kind == .directory || item.kind == .package
         guard isContainer == trace.isDirectory, isContainer || kind == item.kind else {
-            // Another kind of thing has this name now: it is another item.
+            // The name has something of another kind now, which is another item.
             try lose(item, t)
             try add(item.name, trace, to: item.parent, in: directory, t)
             return
@@ -191,7 +192,7 @@ extension Recorder {
             return
         }
         if item.inode != trace.inode {
-            // Replaced while nobody watched: the name keeps its document.
+            // It was replaced while the volume was not mounted; the name keeps its document.
             if item.inode != 0 {
                 need(item, Trace(item))
                 memory.works[item.key]?.isFound = true
@@ -211,9 +212,10 @@ extension Recorder {
         try t.update(item)
     }
 
-    /// What a symlink points to is part of what it is: with another target it is another item.
-    /// Nothing changes a symlink in place, and its inode's number may be used again (or, in a
-    /// copied store, be another): its length and modification time tell.
+    /// A symlink with another target is another item. Nothing changes a symlink in place, but its
+    /// inode
+    /// number may be reused, or differ in a copied store, so its length and modification time are
+    /// compared.
     private func compare(
         link item: Item, _ trace: Trace, in directory: Int32, _ t: Transaction
     ) throws {
@@ -231,7 +233,8 @@ extension Recorder {
         _ name: Name, _ trace: Trace, to parent: Int64, in directory: Int32, _ t: Transaction
     ) throws {
         if !trace.isDirectory, try isLocal(name, in: parent, t) {
-            // A document may have been given that name, and its past be there alone.
+            // A document may have been moved to that name, and its prior contents may exist only
+            // there.
             try stray(trace, to: Spot(directory: status(directory).inode, name: name), t)
             return
         }

@@ -3,12 +3,13 @@ import Journal
 import Model
 import SystemCalls
 
-// What a daemon that was killed left in the stash: contents that were moved aside and not recorded.
+// Recovery of the stash: contents that a killed daemon had moved aside and not recorded.
 extension Recorder {
-    /// Gives each leftover to its document: by its inode, else by the name it had. What the journal
-    /// knows nothing of waits for the scan.
+    /// Assigns each stash file to its document by its inode, or else by the name that it had. Those
+    /// whose
+    /// document is unknown wait for the scan.
     func recoverStash(_ entries: [Stash.Entry]) {
-        // What the journal knows somebody to need has its owner.
+        // Stash files that documents in the journal need are assigned already.
         let entries = entries.filter {
             !memory.works.needs($0) && !memory.unresolved.contains($0)
         }
@@ -17,7 +18,8 @@ extension Recorder {
             try transact { t in
                 var kept: [Stash.Entry] = []
                 for entry in entries {
-                    // Killed between the second name and the replacing: nothing was displaced.
+                    // The daemon was killed between linking and replacing the file, so nothing was
+                    // displaced.
                     if entry.kind == .displaced, stillHasName(entry) {
                         memory.doomed.append(entry.file)
                     } else {
@@ -35,19 +37,20 @@ extension Recorder {
             }
             removeDoomed()
         } catch {
-            tell("stash", "What lies in the stash could not be looked through: \(error).")
+            tell("stash", "The contents of the stash cannot be recovered: \(error).")
         }
     }
 
-    /// What belongs to nothing that the journal knew before the scan: else it becomes a deleted
-    /// document, so that `fsctl versions --deleted` shows it.
+    /// Assigns stash files whose document was unknown before the scan. One without a document
+    /// becomes a
+    /// deleted document, so that `fsctl versions --deleted` shows it.
     func resolveLeftovers(_ t: Transaction) throws {
         let entries = memory.unresolved
         memory.unresolved = []
         try give(entries, t) { group in
             if !memory.isCopy, let keys = try owners(of: group, t) { return keys }
             if group.allSatisfy({ $0.kind == .undo }) {
-                // Old blocks of a file that is gone are nothing by themselves.
+                // A pre-image log without its file cannot be read.
                 memory.doomed += group.map(\.file)
                 return []
             }
@@ -64,15 +67,17 @@ extension Recorder {
         return try spot.flatMap { try owner(of: $0, t) }.map { [$0] }
     }
 
-    /// The keys of the documents whose file is this inode; where there is none, of those whose
-    /// file it was before another one replaced it.
+    /// The keys of the documents whose file is this inode. If there are none, those whose file it
+    /// was before
+    /// another one replaced it.
     private func owners(of inode: UInt64, _ t: Reader) throws -> [Int64] {
         let keys = try t.items(inode: inode).filter { $0.kind == .file }.map(\.key)
         return keys.isEmpty ? memory.works.displaced[inode].map(Array.init) ?? [] : keys
     }
 
-    /// All contents of one inode belong together, and old blocks need the later ones to be read
-    /// through; each document gets its own in the order in which they came.
+    /// Assigns stash files. All contents of one inode belong together, because pre-image logs are
+    /// read
+    /// through later ones. Each document gets its own in the order in which they were saved.
     private func give(
         _ entries: [Stash.Entry], _ t: Transaction, to owners: ([Stash.Entry]) throws -> [Int64]
     ) throws {
@@ -84,8 +89,9 @@ extension Recorder {
             let keys = keys[entry.inode] ?? []
             eventTime = entry.saved
             guard !keys.isEmpty else { continue }
-            // Killed after the bytes were moved aside and before that was noted: others may have
-            // their past in them.
+            // The daemon may have been killed after the bytes were moved aside and before that was
+            // noted, so other
+            // documents may have prior contents in this inode.
             inherit(entry)
             for key in keys {
                 attach(entry, to: key, isRecovered: true)
@@ -98,7 +104,7 @@ extension Recorder {
         }
     }
 
-    /// A link that was made before a rename that never happened.
+    /// Whether the stash file is a link made for a rename that never happened.
     private func stillHasName(_ entry: Stash.Entry) -> Bool {
         guard let found = try? stash.open(entry.file), let status = try? found.status() else {
             return false
@@ -106,7 +112,8 @@ extension Recorder {
         return status.st_nlink > 1
     }
 
-    /// The document that has, or had last, that name in that directory; or the package it is in.
+    /// The document that has, or had last, this name in this directory, or the package that
+    /// contains it.
     private func owner(of spot: Spot, _ t: Reader) throws -> Int64? {
         switch try location(of: spot.directory, t) {
         case .directory(let parent):

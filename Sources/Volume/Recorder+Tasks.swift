@@ -2,17 +2,18 @@ import Journal
 import Model
 import Synchronization
 
-// What others want done in the journal, by the thread that alone knows what is in it.
+// Tasks of other threads that must run on the recorder's thread.
 extension Recorder {
-    /// In a transaction of its own, after all that has happened up to now. Blocks. `isNews`: those
-    /// who wait for changes of the volume are to hear of it.
+    /// Runs `body` in a transaction of its own, after all events so far are processed. Blocks.
+    /// `isNews` says
+    /// that callers who wait for changes of the volume are to be notified.
     func perform<Result: Sendable>(
         isNews: Bool = false,
         _ body: @escaping @Sendable (Recorder, Transaction) throws -> Result
     ) throws(VolumeError) -> Result {
         try carryOut { (recorder) throws(VolumeError) in
             var result: Result?
-            // Who asks for it knows of it.
+            // The caller knows of its own change.
             recorder.isPerforming = !isNews
             defer { recorder.isPerforming = false }
             try recorder.transact { t in result = try body(recorder, t) }
@@ -20,7 +21,7 @@ extension Recorder {
         }
     }
 
-    /// The same without a transaction.
+    /// As `perform`, without a transaction.
     func carryOut<Result: Sendable>(
         _ body: @escaping @Sendable (Recorder) throws(VolumeError) -> Result
     ) throws(VolumeError) -> Result {
@@ -32,7 +33,7 @@ extension Recorder {
                     let isBehind = recorder.isPaused && recorder.events.waiting.count > 0
                     guard recorder.backlog.isEmpty, !isBehind else {
                         throw VolumeError(
-                            .full, "The journal cannot be written now; it is tried again.")
+                            .full, "The journal cannot be written now. Try again later.")
                     }
                     return try body(recorder)
                 }
@@ -53,7 +54,7 @@ extension Recorder {
 
     private static let ended = VolumeError(.cancelled, "The volume has been unmounted.")
 
-    /// On the recorder's thread.
+    /// Runs tasks on the recorder's thread.
     func runTasks(_ count: Int) {
         for task in signal.change({ takeTasks(count) }) {
             task(self)

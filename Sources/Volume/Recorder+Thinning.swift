@@ -3,10 +3,10 @@ import ChunkStore
 import Journal
 import Model
 
-// Retention: versions are thinned by age, and chunks that nothing refers to any more are swept out
-// of the packs.
+// Retention: versions are thinned by age, and chunks without references are removed from the packs.
 extension Recorder {
-    /// Once an hour, when there is nothing else to do. False when it is not yet time.
+    /// Thins versions once an hour, when there is nothing else to do. Returns false if it is not
+    /// time yet.
     func thin() -> Bool {
         let now = cl_clock_monotonic_ns()
         guard memory.scan == nil, backlog.isEmpty, !isPaused else { return false }
@@ -21,15 +21,15 @@ extension Recorder {
             }
             if isAsked || removed > 0 { try sweep() }
         } catch {
-            tell("thinning", "Old versions could not be thinned: \(error)")
+            tell("thinning", "Old versions cannot be thinned: \(error)")
         }
         return true
     }
 
-    /// In one run, at most this many versions go, or a tenth of all.
+    /// One run removes at most this many versions, or a tenth of all.
     private static let thinnedMin = 256
 
-    /// The number of versions removed.
+    /// Thins all documents and returns the number of removed versions.
     func thinVersions() throws(VolumeError) -> Int {
         let time = try goOnAgeing()
         let (all, total) = try journal.read { reader in
@@ -41,7 +41,7 @@ extension Recorder {
         }
         let most = max(Recorder.thinnedMin, total / 10)
         var removed = 0
-        // What is in a directory goes before it.
+        // Children are handled before their directory.
         for (key, deleted) in all.reversed() where memory.works[key] == nil {
             guard removed < most, !isOverdue else { break }
             let isExpired = deleted.map {
@@ -56,8 +56,9 @@ extension Recorder {
         return removed
     }
 
-    /// Versions age by the hub's clock if it is known, else by this machine's, and by neither
-    /// faster than a `RetentionClock` goes.
+    /// Advances the retention clock. It follows the hub's clock if that is known, or else this
+    /// machine's,
+    /// within the speed limit of `RetentionClock`.
     private func goOnAgeing() throws(VolumeError) -> Timestamp {
         let clocks = settings.clocks
         let (uptime, boot) = (clocks.uptime(), clocks.boot())
@@ -82,14 +83,15 @@ extension Recorder {
 
     private static let retentionKey = "retention_clock"
 
-    /// At the start of the recorder.
+    /// Called when the recorder starts.
     func restoreRetentionClock() {
         let text = (try? journal.read { try $0.value(Recorder.retentionKey) }) ?? nil
         retentionClock = text.flatMap(RetentionClock.init(text:))
     }
 
-    /// When something was deleted, for retention: not long before the time until which nothing had
-    /// been deleted, if the wall clock is far behind.
+    /// The time of a deletion for retention. If the wall clock is far behind, this is the retention
+    /// clock's
+    /// time.
     func deletionTime(_ time: Int64) -> Int64 {
         guard let known = retentionClock?.time, known - 86_400_000_000_000 > time else {
             return time
@@ -109,7 +111,7 @@ extension Recorder {
             version.saved = max(version.saved, earliest ?? version.saved)
             return version
         }
-        // A deletion dates from after the last save.
+        // A deletion is never older than the last save.
         let isYoung = aged.contains {
             time.span(since: Timestamp(nanoseconds: $0.saved))
                 <= Timestamp.span(seconds: settings.retention.deleted)
@@ -123,7 +125,7 @@ extension Recorder {
         return try journal.write { t in
             guard let item = try t.item(key) else { return 0 }
             let check = try RemovalCheck(item, versions, t)
-            // What the hub has not been told of is deleted for nobody yet.
+            // A deletion that the hub does not know is not final.
             let isExpired = isExpired && check.mayLoseRow
             let old = excess(isExpired)
             let all = versions.filter { version in
@@ -137,10 +139,12 @@ extension Recorder {
         }
     }
 
-    /// Forgets chunks without a reference, and rewrites packs that are mostly dead.
-    /// `isThorough`: those that are dead by a quarter, too.
+    /// Removes chunks without references, and rewrites packs of which half is unused, or with
+    /// `isThorough` a
+    /// quarter.
     func sweep(isThorough: Bool = false) throws(VolumeError) {
-        // Only what lies in the packs is looked for: the manifests of what never changed are many.
+        // Only chunks in the packs are considered, because manifests of unchanged documents are
+        // many.
         var dead: Set<Digest> = []
         var liveBytes: [UInt32: UInt64] = [:]
         var liveCount: [UInt32: Int] = [:]
@@ -159,14 +163,14 @@ extension Recorder {
             }
         }
         if !dead.isEmpty { try journal.write { t in try t.removeChunks(dead) } }
-        // Those first that are wholly dead: they make room to rewrite the others.
+        // Packs without any used chunk come first; they make room for rewriting the others.
         let all = packs.packs().sorted {
             liveBytes[$0.pack, default: 0] < liveBytes[$1.pack, default: 0]
         }
         let part: UInt64 = isThorough ? 3 : 2
         for (pack, bytes) in all
         where liveBytes[pack, default: 0] * 4 < bytes * part && !isOverdue {
-            // A rewriting for which there is no room would only take more of it.
+            // Without enough space a rewrite would only use up more.
             let live = Int64(liveBytes[pack, default: 0])
             if live > 0, let space = DiskSpace(of: tree), space.free < live + live / 8 { continue }
             try compact(pack, liveCount[pack, default: 0])
@@ -178,10 +182,10 @@ extension Recorder {
             ((try? journal.read { try $0.place(of: id) }) ?? nil).map(ChunkLocation.init)
                 == location
         }
-        // What is needed and was not found is damaged: the pack stays, for the doctor.
+        // Needed chunks that were not found are damaged; the pack stays for `fsctl doctor`.
         guard moved.count >= needed else { return }
         try journal.write { t in try t.movePlaces(moved.map { ($0.0, ChunkPlace($0.1)) }) }
-        // What this journal does not know in it, another one may.
+        // Another journal may need chunks that this one does not know.
         if pack <= (try journal.read { try Parts.State($0) }).foreignPack {
             try packs.quarantine(pack: pack)
         } else {
@@ -191,8 +195,9 @@ extension Recorder {
 }
 
 extension Retention {
-    /// The versions that may go at `time` (nanoseconds since 1970). Of each hour, day or week the
-    /// newest stays.
+    /// The versions that may be removed at `time` (nanoseconds since 1970). The newest one of each
+    /// hour, day
+    /// or week stays.
     func excess(of versions: [Version], at time: Int64, isExpired: Bool) -> [Identifier] {
         var excess: [Identifier] = []
         var taken: Set<Int64> = []

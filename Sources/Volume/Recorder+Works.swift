@@ -2,12 +2,12 @@ import CLinux
 import Journal
 import Model
 
-// Which documents are cut when.
+// Decides which documents are recorded when.
 extension Recorder {
-    /// Documents cut in one go share a sync of the disk and a transaction.
+    /// The documents of one batch share a sync of the disk and a transaction.
     private static let batchMax = 1024
 
-    /// Cuts the documents whose time has come; false when there are none.
+    /// Records the documents that are due. Returns false if there are none.
     func recordDue() -> Bool {
         let now = cl_clock_monotonic_ns()
         for key in takeReady() { memory.works[key]?.due = now }
@@ -23,7 +23,7 @@ extension Recorder {
         return true
     }
 
-    /// Somebody asks about these documents: they are cut before he is answered.
+    /// Records documents that a caller waits for.
     func record(_ focus: [Focus]) {
         for subject in focus {
             guard let item = try? journal.read({ try item(subject, $0) }) else { continue }
@@ -35,14 +35,14 @@ extension Recorder {
             } else if item.kind == .directory {
                 recordAll()
             } else if memory.works[item.key] != nil || item.changed == 0 {
-                // Former contents need not wait for the writer of the current one.
+                // Prior contents need not wait for the writer of the present contents.
                 memory.works[item.key]?.since = 0
                 recordNow([item.key])
             }
         }
     }
 
-    /// Everything that can be recorded, in batches.
+    /// Records everything that can be recorded, in batches.
     func recordAll() {
         var left = Array(memory.works.all.keys)
         while !left.isEmpty, !isOverdue {
@@ -52,7 +52,7 @@ extension Recorder {
         }
     }
 
-    /// How many of them, from the first on, were looked at.
+    /// Returns how many of them, from the first on, were handled.
     @discardableResult
     private func recordNow(_ keys: [Int64]) -> Int {
         for key in keys where memory.works[key] == nil {
@@ -62,7 +62,8 @@ extension Recorder {
         return record(keys)
     }
 
-    /// Items that the scan found new or changed, a few at a time; false when there are none.
+    /// Records some of the items that the scan found new or changed. Returns false if there are
+    /// none.
     func recordPending() -> Bool {
         guard let cursor = pendingCursor, memory.scan == nil, !isRecordingPaused, !isOverdue
         else { return false }
@@ -81,7 +82,7 @@ extension Recorder {
         return true
     }
 
-    /// The item that a path leads to, or led to last; nil when there was none.
+    /// The item that has a path, or had it last; nil if there was none.
     private func item(_ focus: Focus, _ t: Reader) throws -> Item? {
         let path: [Name]
         switch focus {

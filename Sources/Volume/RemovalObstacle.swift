@@ -1,38 +1,38 @@
 import Journal
 import Model
 
-/// Why a version has to stay among those of its document. Whatever removes versions asks for this
-/// first.
+/// A reason why a version must stay. Whatever removes versions asks for this first.
 package enum RemovalObstacle: Hashable, Sendable {
-    /// It, or another version of the document, is in the outbox: what is there is sent with the
-    /// version's contents.
+    /// This version or another one of the document is in the outbox, which is sent from the
+    /// versions.
     case waitsForHub
-    /// The hub has not been told of it, or of the deletion of its document.
+    /// The hub does not know this version yet, or the deletion of its document.
     case untold
     case current
     case conflict
-    /// A conflict version was made from it, or is merged on top of it.
+    /// A conflict version was made from it, or will be merged with it as the base.
     case mergeBase
     case named(String)
 
-    /// Behind "Version 3 of letter.txt".
+    /// The end of a sentence that begins with "Version 3 of letter.txt".
     var words: String {
         switch self {
         case .waitsForHub:
             "waits to be confirmed by the hub, or another version of this document does: "
-                + "forget it afterwards (`fsctl wait --durable hub` waits for that)."
+                + "run `fsctl wait --durable hub`, and forget it then."
         case .untold: "has not been sent to the hub yet, so it cannot be forgotten."
-        case .current: "is what the document shows now, so it cannot be forgotten."
-        case .conflict: "is in conflict with the current one: `fsctl resolve` settles that first."
+        case .current: "is the current version of the document, so it cannot be forgotten."
+        case .conflict:
+            "is in conflict with the current one; run `fsctl resolve` first."
         case .mergeBase:
-            "is what a conflict version was made from, and is needed to merge the two: "
-                + "`fsctl resolve` settles the conflict first."
+            "is the version that a conflict version was made from, and is needed to merge the two; "
+                + "run `fsctl resolve` first."
         case .named(let label):
-            "is kept as “\(label)”: `fsctl name --remove` takes that name away first."
+            "is kept by its label “\(label)”; run `fsctl name --remove` first."
         }
     }
 
-    /// Behind "Stays: 3 versions, ".
+    /// The end of a sentence that begins with "2 versions stay: ".
     var reason: String {
         switch self {
         case .waitsForHub: "waiting to be confirmed by the hub (`fsctl wait --durable hub`)"
@@ -46,15 +46,16 @@ package enum RemovalObstacle: Hashable, Sendable {
 }
 
 extension Reader {
-    /// Whether the hub has been told of an item, or is being told now. Such an item keeps its row
-    /// until the hub has been told of its deletion.
+    /// Whether the hub knows an item, or is about to. Such an item keeps its row until the hub
+    /// knows of its
+    /// deletion.
     func isKnownToHub(_ item: Item) throws(VolumeError) -> Bool {
         if try mirror(item.id) != nil { return true }
         return try isInOutbox(item.id)
     }
 }
 
-/// What keeps the versions of one document from being removed.
+/// Finds what prevents the removal of versions of one document.
 struct RemovalCheck {
     private let item: Item
     private let isInOutbox: Bool
@@ -64,7 +65,7 @@ struct RemovalCheck {
     init(_ item: Item, _ versions: [Version], _ reader: Reader) throws(VolumeError) {
         self.item = item
         isInOutbox = try reader.isInOutbox(item.id)
-        // Else what hub and device agreed on is the last word.
+        // Without this, the device and the hub agree on the item.
         let isOpen = try reader.mirror(item.id).map { $0.state != .settled } ?? false
         let isUnsent = try reader.isUnsent(item.key)
         isUntold = isOpen || isUnsent
@@ -82,7 +83,7 @@ struct RemovalCheck {
         self.bases = bases
     }
 
-    /// Nil: it may go.
+    /// Returns nil if the version may be removed.
     func obstacle(to version: Version) -> RemovalObstacle? {
         if isInOutbox { return .waitsForHub }
         let isCurrent = version.kind == .current || version.id == item.current
@@ -92,6 +93,7 @@ struct RemovalCheck {
         return version.label.map { .named($0) }
     }
 
-    /// Whether the row of a deleted item may go: the deletion is told from it.
+    /// Whether the row of a deleted item may be removed. The hub is told of the deletion from that
+    /// row.
     var mayLoseRow: Bool { !isInOutbox && !isUntold }
 }

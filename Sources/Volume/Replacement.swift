@@ -5,17 +5,19 @@ import Journal
 import Model
 import SystemCalls
 
-/// Contents that a document is to get by somebody's decision: an older version's, another's in the
-/// conflict, or those of a merge.
+/// Contents that a person has chosen for a document: those of an older version, of another version
+/// in the
+/// conflict, or of a merge.
 package struct Replacement: Sendable {
     package var manifest: Manifest
-    /// Bytes of chunks that no version of the document has.
+    /// The bytes of chunks that no version of the document has.
     package var added: [Digest: [UInt8]]
-    /// Which versions they come from, besides the current one, which is always the first parent.
+    /// The versions that the contents come from, besides the current one, which is always the first
+    /// parent.
     package var sources: [Identifier]
-    /// Conflict versions that this settles.
+    /// Conflict versions that this resolves.
     package var settles: [Identifier]
-    /// Nil: whatever is current by then. Otherwise only in place of that one.
+    /// The version that must still be current; nil accepts any.
     package var expected: Identifier?
     package var actor: Actor
 
@@ -32,16 +34,16 @@ package struct Replacement: Sendable {
     }
 }
 
-/// A replacement that lies beside the tree, to be put into its place.
+/// A replacement that is prepared beside the tree.
 package struct ReadyReplacement: Sendable {
-    /// Its name there.
+    /// Its name in `incoming/`.
     package var incoming: String
     /// The document as it was.
     package var item: Item
     var path: [Name]
     package var version: Identifier
 
-    /// Puts it in its place, if the document is what it was.
+    /// The step that puts it in place, if the document has not changed.
     package var step: ApplierStep {
         item.kind == .package
             ? .replacePackage(
@@ -51,14 +53,16 @@ package struct ReadyReplacement: Sendable {
 }
 
 extension Volume {
-    /// Gives the document at a path other contents, in one step and in its turn, as a version of
-    /// its own; programs that watch it hear of it as of any save. Presenters save first.
+    /// Replaces the contents of the document at a path in one step, under a claim, by a version of
+    /// its own.
+    /// Programs that watch the document are notified as of any save, and presenters save first.
     ///
-    /// With equal contents nothing changes but that the versions are settled.
+    /// If the contents are equal, only the conflict versions are resolved.
     ///
-    /// - Returns: The current version's number.
-    /// - Throws: `.notFound`; `.busy` when it is being written, or is not as expected any more;
-    ///   `.offline`, `.timeout` when bytes are not here and cannot be fetched; `.full`.
+    /// - Returns: The number of the current version.
+    /// - Throws: `.notFound`; `.busy` when the document is being written or is not as expected any
+    ///   more;
+    ///   `.offline`, `.timeout` when bytes are not on this device and cannot be fetched; `.full`.
     @discardableResult
     package func replace(_ replacement: Replacement, at path: [Name], through tree: any Applying)
         throws(VolumeError) -> Int
@@ -70,13 +74,13 @@ extension Volume {
             tries += 1
             guard tries < 10 else {
                 throw VolumeError(
-                    .busy, "\(path.shown) is being written to now; try it again in a moment.")
+                    .busy, "\(path.shown) is being written now; try again in a moment.")
             }
             usleep(useconds_t(20_000 * tries))
         }
     }
 
-    /// Nil: it changed meanwhile.
+    /// Returns nil if the document has changed in the meantime.
     private func attempt(
         _ replacement: Replacement, at path: [Name], through tree: any Applying
     ) throws(VolumeError) -> Int? {
@@ -96,10 +100,13 @@ extension Volume {
         return try history(of: ready.item.id)?.versions.first { $0.id == ready.version }?.number
     }
 
-    /// Makes what is to be put in a document's place, beside the tree. Nil: it has these contents
-    /// already, and what is to be settled is.
+    /// Prepares the new contents beside the tree. Returns nil if the document has them already;
+    /// conflict
+    /// versions are then resolved.
     ///
-    /// - Parameter locally: Only with bytes that are on this device; `.offline` else.
+    /// - Parameter locally: Uses only bytes that are on this device, and throws `.offline` if that
+    ///   is not
+    ///   enough.
     package func prepare(
         _ replacement: Replacement, at path: [Name], locally: Bool = false
     ) throws(VolumeError) -> ReadyReplacement? {
@@ -115,7 +122,7 @@ extension Volume {
         }
         if let expected = replacement.expected, expected != current {
             throw VolumeError(
-                .busy, "\(path.shown) has been saved meanwhile; look at it once more.")
+                .busy, "\(path.shown) was saved in the meantime; look at it again.")
         }
         let open = versions.filter { $0.kind == .conflict }.map(\.id)
         guard replacement.settles.allSatisfy(open.contains) else {
@@ -175,7 +182,7 @@ extension Volume {
         getpwuid(uid).map { String(cString: $0.pointee.pw_name) } ?? "uid \(uid)"
     }
 
-    /// A file's contents as chunks, and the bytes of each.
+    /// Cuts contents into chunks, and returns the bytes of each.
     package static func cut(_ bytes: [UInt8], mode: UInt16 = 0o644) throws(VolumeError)
         -> (manifest: Manifest, chunks: [Digest: [UInt8]])
     {
@@ -189,7 +196,7 @@ extension Volume {
     }
 }
 
-/// Contents that are in memory.
+/// Contents in memory.
 private struct ByteContent: ContentSource {
     let bytes: [UInt8]
 

@@ -4,29 +4,32 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// A file of the store that only holds space. It is given up when the disk is full, so that the
-/// journal can grow and the store can be opened, and is made again when there is room. Programs may
-/// take what is given up, so the journal's log has its space ahead of time: it can always be told
-/// what was removed to make room.
+/// A file of the store that only reserves space. It is given up when the disk is full, so that the
+/// journal
+/// can grow and the store can be opened, and is made again when there is room. Programs may take
+/// the
+/// space that is given up, so the journal's log has space reserved for itself: removals that make
+/// room can
+/// always be noted.
 final class Reserve: Sendable {
-    /// O_PATH of the store.
+    /// An O_PATH descriptor of the store.
     private let directory: Int32
-    /// The file system cannot set space aside.
+    /// The file system cannot allocate space in advance.
     private let isImpossible = Atomic(false)
 
-    /// Bytes. The journal's log is this long when it is brought into the journal.
+    /// In bytes. The journal's log is this long when it is written into the database.
     private static let sizeMax: Int64 = 16 << 20
     private static let name = "reserve"
     private static let log = "journal.sqlite-wal"
 
     init(directory: Int32) { self.directory = directory }
 
-    /// The size that it is to have on this disk.
+    /// The size for this disk.
     private func wanted(_ space: DiskSpace) -> Int64 {
         min(Reserve.sizeMax, space.total / 100) & ~4095
     }
 
-    /// Whether it is as large as it is to be, or cannot be made here.
+    /// Whether it has its full size, or cannot be made on this file system.
     var isWhole: Bool {
         guard !isImpossible.load(ordering: .relaxed), let space = DiskSpace(of: directory) else {
             return true
@@ -36,7 +39,7 @@ final class Reserve: Sendable {
 
     var size: Int64 { status(Reserve.name).map { Int64($0.st_size) } ?? 0 }
 
-    /// Whether the log can grow by so many bytes that it has on the disk already.
+    /// Whether the log has this many bytes allocated beyond its end.
     private func isLogAhead(by bytes: Int64) -> Bool {
         guard let log = status(Reserve.log) else { return true }
         return Int64(log.st_blocks) * 512 >= Int64(log.st_size) + bytes
@@ -48,8 +51,9 @@ final class Reserve: Sendable {
         return isFound ? status : nil
     }
 
-    /// Frees its space; false when there is none. A program may take it before the journal does:
-    /// then the writer of the journal waits for space, as before.
+    /// Frees the reserved space; returns false if there is none. A program may take it before the
+    /// journal
+    /// does; then the journal's writer waits for space as before.
     @discardableResult
     func giveUp() -> Bool {
         guard size > 0,
@@ -72,15 +76,16 @@ final class Reserve: Sendable {
         make(wanted(space))
     }
 
-    /// The log has just begun: it gets its space before others take that.
+    /// Allocates space for the log, which has just begun anew, before programs take it.
     func fillLog() {
         guard let space = DiskSpace(of: directory) else { return }
-        // The rest is for the journal itself.
+        // The other half is for the journal itself.
         fillLog(min(wanted(space), space.free / 2))
     }
 
-    /// Beyond its end, which SQLite does not see. Closing the log by another descriptor gives up no
-    /// lock: SQLite has none on it.
+    /// Allocates space beyond the log's end, which SQLite does not notice. Closing this descriptor
+    /// releases no
+    /// POSIX lock, because SQLite has none on the log.
     private func fillLog(_ bytes: Int64) {
         let bytes = bytes & ~4095
         guard bytes > 0, !isLogAhead(by: bytes),
@@ -93,7 +98,8 @@ final class Reserve: Sendable {
         }
     }
 
-    /// Sets aside what is left of the disk, when the store is closed: the next opening needs it.
+    /// Reserves what is left of the disk when the store is closed, because the next opening needs
+    /// it.
     func keepRest() {
         guard !isWhole, let space = DiskSpace(of: directory) else { return }
         make(min(wanted(space), space.free & ~4095))
@@ -110,13 +116,13 @@ final class Reserve: Sendable {
     }
 }
 
-/// Bytes of a file system.
+/// The size and free space of a file system, in bytes.
 struct DiskSpace: Sendable {
     var total: Int64
-    /// For programs of ordinary users: what the file system keeps for root is not among it.
+    /// Free space for ordinary users, without what the file system keeps for root.
     var free: Int64
 
-    /// Of the file system that a descriptor is on.
+    /// Reads them for the file system of a descriptor.
     init?(of descriptor: Int32) {
         var space = statvfs()
         guard fstatvfs(descriptor, &space) == 0 else { return nil }

@@ -2,15 +2,19 @@ import CLinux
 import Glibc
 import Model
 
-/// The time by which old versions are removed.
+/// The clock by which old versions are removed.
 ///
-/// A wall clock can be set to any time, by a person or by a battery that has run out, and what is
-/// removed does not come back. So this clock follows another one, but goes at most four times as
-/// fast as time passes on this machine: a clock that is a year ahead makes nothing old at once, and
-/// a device that is off for most of a day keeps up. And it remembers which versions there were
-/// when: a version that was saved while the wall clock was far behind is as young as it is.
+/// A wall clock can be set to any time, by a person or because a battery is empty, and removed
+/// versions do
+/// not come back. So this clock follows another one, but at most four times as fast as time passes
+/// on
+/// this machine: a clock that is a year ahead makes nothing old at once, and a device that is off
+/// for
+/// most of a day keeps up. It also remembers which versions existed when, so a version that was
+/// saved
+/// while the wall clock was far behind is not taken for old.
 struct RetentionClock: Hashable, Sendable {
-    /// The versions up to a row of the journal were there at a time.
+    /// Records that the versions up to this row of the journal existed at this time.
     struct Mark: Hashable, Sendable {
         var row: Int64
         /// By this clock.
@@ -22,10 +26,10 @@ struct RetentionClock: Hashable, Sendable {
 
     /// Nanoseconds since 1970.
     private(set) var time: Int64
-    /// When `time` was told: which start of the machine, and nanoseconds since then.
+    /// When `time` was set: the boot id, and the nanoseconds since then.
     private var boot: String
     private var uptime: Int64
-    /// By time; the first one stands for all that was there when this clock began.
+    /// Ordered by time. The first one stands for everything that existed when this clock began.
     private(set) var marks: [Mark]
 
     init(time: Int64, boot: String, uptime: Int64, lastRow: Int64) {
@@ -33,10 +37,10 @@ struct RetentionClock: Hashable, Sendable {
         marks = [Mark(row: lastRow, time: time)]
     }
 
-    /// Goes on towards the time of another clock, and gives the time by which versions are old: the
-    /// earlier one of the two.
+    /// Advances towards the time of another clock. Returns the earlier of the two, by which
+    /// versions age.
     mutating func follow(_ target: Int64, boot: String, uptime: Int64) -> Int64 {
-        // Since another start, at least as much time has passed as since this one.
+        // After another start of the machine, at least its uptime has passed.
         let lived = boot == self.boot ? max(0, uptime - self.uptime) : uptime
         let step = min(lived, .max / 8) * RetentionClock.fastest
         let known = Timestamp(nanoseconds: time)
@@ -45,9 +49,9 @@ struct RetentionClock: Hashable, Sendable {
         return min(time, target)
     }
 
-    /// Remembers which versions are there now: for two days each hour, then each day.
+    /// Remembers which versions exist now: hourly for two days, then daily.
     mutating func mark(lastRow: Int64) {
-        // After this clock went back, later marks say nothing.
+        // Marks later than the present time are from before this clock went back.
         while let last = marks.last, marks.count > 1, last.time > time { marks.removeLast() }
         if let last = marks.last, marks.count > 1, time - last.time < RetentionClock.hour {
             return
@@ -59,13 +63,13 @@ struct RetentionClock: Hashable, Sendable {
             let isNear = kept.count > 1 && mark.time - kept.last!.time < 24 * RetentionClock.hour
             if !isOld || !isNear { kept.append(mark) }
         }
-        // Beyond half a year nothing depends on a day.
+        // Older than half a year, a day makes no difference.
         if kept.count > 256 { kept.removeSubrange(1..<(kept.count - 255)) }
         marks = kept
     }
 
-    /// The time before which a version cannot have been saved; nil for one that was there when this
-    /// clock began.
+    /// The earliest time at which a version can have been saved; nil if it existed when this clock
+    /// began.
     func earliest(ofRow row: Int64) -> Int64? { marks.last { $0.row < row }?.time }
 }
 
@@ -96,13 +100,13 @@ extension RetentionClock {
 package struct MachineClocks: Sendable {
     /// Nanoseconds since 1970.
     package var wall: @Sendable () -> Int64 = { cl_clock_realtime_ns() }
-    /// Nanoseconds since the machine started, also those that it slept.
+    /// Nanoseconds since the machine started, including suspend.
     package var uptime: @Sendable () -> Int64 = {
         var time = timespec()
         clock_gettime(CLOCK_BOOTTIME, &time)
         return Timestamp(time).nanoseconds
     }
-    /// What tells one start of the machine from another.
+    /// An identifier of the present start of the machine.
     package var boot: @Sendable () -> String = { MachineClocks.currentBoot }
 
     package init() {}

@@ -1,8 +1,9 @@
-/// A dictionary that can go back to what it was at a mark. That costs what has changed since, not
-/// what it holds.
+/// A dictionary that can be reverted to its state at a mark. The cost depends on what has changed
+/// since,
+/// not on what it holds.
 struct RevertibleDictionary<Key: Hashable, Value> {
     private(set) var values: [Key: Value] = [:]
-    /// What the keys that have changed since the mark had then; nil without a mark.
+    /// The former values of the keys that have changed since the mark; nil without a mark.
     private(set) var before: [Key: Value?]?
 
     var count: Int { values.count }

@@ -58,7 +58,7 @@ import Testing
             }
             #expect(try tree.texts("kept") == ["1"])
             let status = try tree.volume.status()
-            #expect(status.notices.contains { $0.contains("were let go") })
+            #expect(status.notices.contains { $0.contains("were removed since") })
             #expect(status.problems == [])
             try tree.checkInvariants()
         }
@@ -209,7 +209,7 @@ import Testing
             }
             #expect(try tree.item("p.pages")?.current != nil)
             let status = try tree.volume.status()
-            #expect(status.notices.contains { $0.contains("were let go") })
+            #expect(status.notices.contains { $0.contains("were removed since") })
             #expect(status.problems == [])
             try tree.checkInvariants()
         }
