@@ -4,24 +4,25 @@ import Journal
 import Model
 import Reconcile
 
-/// Where this device is signed in, and what it needs for that: kept in the journal, but for its
-/// `Credentials`.
+/// The hub and the volume at which this device is signed in. It is stored in the journal, except
+/// its `Credentials`.
 package struct Account: Hashable, Sendable {
     package var address: HubAddress
     package var token: String
     package var user: String
-    /// Opaque, the same on all devices of the person.
+    /// An opaque id of the account, which is the same on all devices of the person.
     package var account: Identifier
     package var device: Identifier
     package var deviceName: String
     package var volume: Identifier
     package var volumeName: String
     package var keys: VolumeKeys
-    /// Airplane mode.
+    /// Whether synchronisation is switched off (`fsctl offline`).
     package var isOffline = false
 
-    /// An identity to compare and keep: the same on all devices of the person at this hub, another
-    /// one for somebody else, there also while offline (Rows.md, A17.1).
+    /// An identity token that programs can compare and store: it is the same on all devices of the
+    /// person at this hub, differs for other people, and is available offline, too (Rows.md,
+    /// A17.1).
     package var identityToken: String {
         let text = "\(account) \(volume)"
         return hexadecimal(Digest.sha256(Array(text.utf8)).bytes.dropFirst().prefix(16))
@@ -35,9 +36,9 @@ extension Account {
         "hub.keys", "hub.offline", "hub.session",
     ]
 
-    /// Nil when signed out.
+    /// Reads the account from the journal. Returns nil if the device is signed out.
     ///
-    /// - Throws: `.notFound` when the credentials are gone.
+    /// - Throws: `.notFound` if the credentials are missing.
     init?(_ reader: Reader, _ known: [Identifier: Credentials]) throws(VolumeError) {
         guard let address = try reader.value("hub.address"),
             let user = try reader.value("hub.user"),
@@ -48,7 +49,7 @@ extension Account {
         guard let own = known[device] else {
             throw VolumeError(
                 .notFound,
-                "The store has lost its file `credentials`: sign in again with a new code "
+                "The store's file `credentials` is missing: sign in again with a new code "
                     + "(fsctl signin).")
         }
         var hub = try HubAddress(address, certificate: try reader.value("hub.certificate"))
@@ -76,7 +77,7 @@ extension Account {
 
     var credentials: Credentials { Credentials(token: token, keys: keys) }
 
-    /// Those that an older build has put into the journal.
+    /// Reads credentials that an older version has stored in the journal.
     static func credentials(in reader: Reader) throws(VolumeError) -> [Identifier: Credentials] {
         guard let token = try reader.value("hub.token"),
             let device = try reader.value("hub.device").flatMap({ Identifier($0) }),
@@ -87,7 +88,8 @@ extension Account {
 
     private static let overwriting = "hub.secrets.overwriting"
 
-    /// Takes them out of the journal, whose file still has their bytes then.
+    /// Removes the credentials from the journal, and notes that the freed pages of its file must be
+    /// overwritten.
     static func forgetCredentials(_ t: Transaction) throws(VolumeError) {
         for name in ["hub.token", "hub.keys"] { try t.set(name, to: nil) }
         try t.set(overwriting, to: "due")
@@ -110,7 +112,7 @@ extension Account {
 extension Session {
     package init?(_ reader: Reader) throws(VolumeError) {
         let words = try reader.value("hub.session")?.split(separator: " ").map(String.init) ?? []
-        // The words behind the seventh came later.
+        // The words after the seventh were added by later versions.
         guard (7...10).contains(words.count), let device = Identifier(words[0]),
             let epoch = UInt32(words[1]),
             let volumeEpoch = Identifier(words[2]), let generation = UInt64(words[3]),
@@ -124,8 +126,8 @@ extension Session {
             isBehind: words.count > 7 && words[7] == "behind")
     }
 
-    /// The account is to be stored first: what the hub confirms counts for its volume in this
-    /// epoch.
+    /// Stores the session. The account must be stored first, because confirmations by the hub are
+    /// valid for its volume in this epoch.
     package func store(_ t: Transaction) throws(VolumeError) {
         if let volume = try t.value("hub.volume").flatMap({ Identifier($0) }) {
             try t.setWitness(volume: volume, epoch: volumeEpoch)

@@ -1,8 +1,8 @@
 import Dispatch
 import Synchronization
 
-/// Runs asynchronous work and blocks the calling thread until it is done. For threads of our own
-/// only: one of Swift's would be missing where the work is to run.
+/// Runs asynchronous work and blocks the calling thread until it is done. It must be called on a
+/// thread that Concord has created: blocking a thread of Swift's pool can cause a deadlock.
 func awaited<Value: Sendable>(
     _ body: @escaping @Sendable () async -> Value
 ) -> Value {

@@ -7,7 +7,7 @@ import Reconcile
 import Synchronization
 import Volume
 
-/// Carries large contents up and down beside everything else, one each way.
+/// Uploads and downloads large contents in the background, with one thread for each direction.
 final class Carrier: @unchecked Sendable {
     private let signal = Signal()
     // Guarded by `signal`.
@@ -17,9 +17,9 @@ final class Carrier: @unchecked Sendable {
     private var downloading: Set<Identifier> = []
     private var finished: Set<Identifier> = []
     private var unreadable: Set<Identifier> = []
-    /// The hub has no room for them.
+    /// Revisions that the hub refused because the quota is used up.
     private var refused: Set<Identifier> = []
-    /// By revision.
+    /// Downloaded contents, by revision.
     private var prepared: [Identifier: Prepared] = [:]
     private var retry: [Identifier: Int64] = [:]
     private var isStopping = false
@@ -31,7 +31,7 @@ final class Carrier: @unchecked Sendable {
         var path: String
     }
 
-    /// A large content beside the tree.
+    /// A large content that is downloaded completely and not yet in the tree.
     struct Prepared: Sendable {
         var name: String
         var item: Identifier
@@ -60,8 +60,7 @@ final class Carrier: @unchecked Sendable {
 
     // MARK: What the engine asks
 
-    /// Whether its contents are at the hub by now; if nobody carries them there, somebody does from
-    /// now on.
+    /// Returns the state of the upload, and queues it if it is neither finished nor queued.
     func upload(_ job: Upload) -> UploadState {
         signal.change {
             if finished.remove(job.revision) != nil { return .done }
@@ -82,7 +81,8 @@ final class Carrier: @unchecked Sendable {
         }
     }
 
-    /// Items whose contents are on their way: they are not to be looked at.
+    /// Items whose contents are being downloaded, or wait for the next attempt. The engine skips
+    /// them.
     var waiting: Set<Identifier> {
         signal.look {
             let now = cl_clock_monotonic_ns()
@@ -96,12 +96,13 @@ final class Carrier: @unchecked Sendable {
         signal.look { prepared.removeValue(forKey: revision)?.name }
     }
 
-    /// It is there, or could not be put into the tree now: it waits for the next try.
+    /// Stores contents that are downloaded, or that could not be put into the tree yet, for the
+    /// next attempt.
     func keep(_ revision: Identifier, _ content: Prepared) {
         signal.change { prepared[revision] = content }
     }
 
-    /// What is prepared, by revision, with its item.
+    /// The items of the downloaded contents, by revision.
     var waitingForPlace: [Identifier: Identifier] { signal.look { prepared.mapValues(\.item) } }
 
     // MARK: The threads
@@ -124,7 +125,7 @@ final class Carrier: @unchecked Sendable {
         } catch HubFault.refused(let failure) where failure.code == .quota {
             result = .overQuota
         } catch {
-            engine.log.debug("\(job.path) is not at the hub yet: \(error)")
+            engine.log.debug("\(job.path) could not be uploaded yet: \(error)")
             _ = signal.wait(until: cl_clock_monotonic_ns() + 2_000_000_000) { isStopping }
         }
         engine.state.withLock { $0.activity.lines[job.item] = nil }
@@ -145,7 +146,7 @@ final class Carrier: @unchecked Sendable {
                 keep(revision, Prepared(name: name, item: item))
             }
         } catch {
-            engine.log.debug("\(task.targetPath.last?.text ?? "") is not here yet: \(error)")
+            engine.log.debug("\(task.targetPath.last?.text ?? "") is not downloaded yet: \(error)")
             signal.change { retry[item] = cl_clock_monotonic_ns() + 5_000_000_000 }
         }
         engine.state.withLock { $0.activity.lines[item] = nil }
@@ -155,8 +156,8 @@ final class Carrier: @unchecked Sendable {
 }
 
 extension SyncEngine {
-    /// A large document beside the tree, to be swapped in when all of it is there: what is here
-    /// already of another version is taken from there.
+    /// Downloads a large document next to the tree, to be swapped in when it is complete. Chunks
+    /// that another local version has are copied from there. Returns the name of the prepared file.
     func download(_ task: Task) throws -> String {
         let state = task.adjustment.remote
         guard let current = state.current,
@@ -183,7 +184,7 @@ extension SyncEngine {
             }
             try hub.chunks(missing.map(\.chunk), of: current.id) {
                 (index, bytes) throws(VolumeError) in
-                guard !carrier.isEnding else { throw VolumeError(.cancelled, "It ends.") }
+                guard !carrier.isEnding else { throw VolumeError(.cancelled, "Sync is stopping.") }
                 try write(bytes, toNew: file, at: missing[index].offset)
                 progress.add(bytes.count)
             }
@@ -196,7 +197,7 @@ extension SyncEngine {
     }
 }
 
-/// How far one document's contents are on their way.
+/// Reports the progress of one document's transfer.
 final class Progress: Sendable {
     private let engine: SyncEngine
     private let item: Identifier

@@ -8,18 +8,18 @@ import Reconcile
 import SystemCalls
 import Volume
 
-/// What a batch of adjustments needs of the hub's contents, fetched together.
+/// The contents that a batch of adjustments needs from the hub, which are fetched together.
 final class Contents {
-    /// By revision.
+    /// The manifests, by revision.
     var manifests: [Identifier: Manifest] = [:]
-    /// Revisions that are put into the tree with their bytes.
+    /// The revisions that are put into the tree with their contents.
     var whole: Set<Identifier> = []
-    /// By plain digest.
+    /// The chunks' uncompressed bytes, by digest.
     var chunks: [Digest: [UInt8]] = [:]
-    /// Where else chunks lie: on this device.
+    /// Chunks that this device already has.
     var local: [LocalChunks] = []
 
-    /// Writes them one after the other from the file's beginning.
+    /// Writes the chunks one after another from the beginning of the file.
     func write(_ references: [ChunkReference], to file: Int32) throws(VolumeError) {
         var offset: Int64 = 0
         for reference in references {
@@ -34,11 +34,11 @@ final class Contents {
         for source in local {
             if let bytes = source.bytes(of: reference) { return bytes }
         }
-        throw VolumeError(.busy, "A chunk that was here a moment ago is not any more.")
+        throw VolumeError(.busy, "A local chunk was removed while the change was prepared.")
     }
 }
 
-/// Into a new file, whose length is set afterwards.
+/// Writes to a new file and leaves holes for zeros. The caller sets the file's length afterwards.
 func write(_ bytes: [UInt8], toNew file: Int32, at offset: Int64) throws(VolumeError) {
     do throws(Errno) { try writeSparsely(file, bytes, at: offset) } catch {
         throw VolumeError(
@@ -47,8 +47,8 @@ func write(_ bytes: [UInt8], toNew file: Int32, at offset: Int64) throws(VolumeE
 }
 
 extension SyncEngine {
-    /// Manifests and chunks of those that are to come with their contents. What is large is handed
-    /// to the carrier, and its item waits.
+    /// Fetches the manifests and chunks of the documents that are put into the tree with their
+    /// contents.
     func fetch(_ tasks: [Task]) throws -> Contents {
         let contents = Contents()
         let wanted = tasks.filter { $0.needsContents }
@@ -99,9 +99,10 @@ extension SyncEngine {
         return result
     }
 
-    /// Whether it is to come with its bytes at once. What was here stays here; what is new comes if
-    /// it is small; a device that joins asks for nothing. But placeholders are of whole documents:
-    /// the files of a package have none.
+    /// Whether the contents must be put into the tree together with the change. Contents that were
+    /// local stay local, and new contents are fetched if they are small. A device that joins
+    /// fetches none. Packages are always fetched, because the files in a package cannot be
+    /// placeholders.
     private func isWholeWanted(_ task: Task, isFresh: Bool) -> Bool {
         guard let current = task.adjustment.remote.current else { return false }
         if task.adjustment.remote.kind == .package { return true }
@@ -110,7 +111,8 @@ extension SyncEngine {
         return !isFresh && current.size <= settings.eagerBytes
     }
 
-    /// Hands what is large to the carrier; those items wait.
+    /// Separates the tasks that can be done now from those that must wait for a large download,
+    /// which the transfer queue does.
     func setAside(_ tasks: [Task]) throws -> (now: [Task], later: [Task]) {
         var now: [Task] = []
         var later: [Task] = []
@@ -125,7 +127,7 @@ extension SyncEngine {
             }
             if current.size > UInt64(settings.largeBytes) {
                 if task.item?.kind == .package {
-                    // Put together in one piece: a package is small or rare.
+                    // A package is fetched in one piece, because large packages are rare.
                     now.append(task)
                 } else {
                     carrier.download(task)

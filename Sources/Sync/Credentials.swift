@@ -3,17 +3,17 @@ import Glibc
 import Model
 import SystemCalls
 
-/// What proves to a hub who this device is, and the keys of the volume there.
+/// The token that authenticates this device at a hub, and the keys of the volume there.
 struct Credentials: Hashable, Sendable {
     var token: String
     var keys: VolumeKeys
 }
 
-/// The file `credentials` of a store, which its owner alone can read. The journal has no secrets:
-/// it is copied for backups and read by many tools.
+/// The file `credentials` of a store, which only its owner can read. The journal contains no
+/// secrets, because it is copied for backups and read by many tools.
 ///
-/// A line for each device that this store is or is about to become, so that a change of the device
-/// in the journal finds its token on either side of a crash.
+/// The file has a line for each device that this store is or is about to become. So the token is
+/// found on either side of a crash while the device in the journal changes.
 struct CredentialFile {
     private let path: String
 
@@ -44,14 +44,14 @@ struct CredentialFile {
         return found
     }
 
-    /// Replaces the whole file in one step, durably.
+    /// Replaces the whole file atomically and durably.
     func write(_ credentials: [Identifier: Credentials]) throws(VolumeError) {
         let lines = credentials.sorted { $0.key.description < $1.key.description }.map {
             "\($0.key) \($0.value.token) \($0.value.keys.hexadecimal)\n"
         }
         let draft = path + ".new"
         do throws(Errno) {
-            // One that a crash has left.
+            // A crash may have left this file.
             _ = cl_unlinkat(AT_FDCWD, draft, 0)
             let file = try Descriptor(
                 opening: draft, flags: O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, mode: 0o600)
@@ -66,7 +66,7 @@ struct CredentialFile {
         }
     }
 
-    /// Seconds since it was written; nil when it is not there.
+    /// The seconds since the file was written; nil if it does not exist.
     var age: Int64? {
         var status = stat()
         guard cl_fstatat(AT_FDCWD, path, &status, 0) >= 0 else { return nil }

@@ -1,18 +1,18 @@
 import Model
 
-/// Tells a mass deletion from others (decision table, row 30): many that wait to be told at once,
-/// or, where a removal is slow and goes in parts, many within an hour of documents that had been
-/// left alone for longer than that. Who builds, unpacks or checks out again and again removes what
-/// he made a moment ago: that does not count, however much it is.
+/// Detects mass deletions (decision table, row 30): either many deletions wait to be sent at once,
+/// or, if a slow removal is sent in parts, many documents that had not been saved for an hour are
+/// deleted within one hour. A program that builds, unpacks or checks out repeatedly removes files
+/// that it made a moment ago; these do not count, however many they are.
 package struct DeletionBrake: Sendable {
     private let settings: SyncSettings
-    /// When deletions of such documents were told (monotonic nanoseconds), by the items' keys.
+    /// When deletions of such documents were sent (monotonic nanoseconds), by the items' keys.
     private var told: [Int64: Int64] = [:]
 
     package init(_ settings: SyncSettings) { self.settings = settings }
 
-    /// Whether a document had been left alone for long when it was deleted. Both in nanoseconds
-    /// since 1970.
+    /// Returns whether a document had not been saved for a long time when it was deleted. Both
+    /// times are in nanoseconds since 1970.
     package func isLongStanding(saved: Int64, deleted: Int64) -> Bool {
         Timestamp(nanoseconds: deleted).span(since: Timestamp(nanoseconds: saved))
             > Timestamp.span(seconds: settings.brakeWindowSeconds)
@@ -25,16 +25,16 @@ package struct DeletionBrake: Sendable {
         told[key] = now
     }
 
-    /// They were meant.
+    /// A person has confirmed the deletions.
     package mutating func release() { told = [:] }
 
-    /// Which of the deletions that wait are held.
+    /// Which of the waiting deletions are held.
     package enum Verdict: Hashable, Sendable { case none, longStanding, all }
 
     /// - Parameters:
-    ///   - waiting: deletions that are not told yet.
-    ///   - longStanding: those of them that are of documents left alone for long.
-    ///   - items: what hub and device have agreed on.
+    /// - waiting: The number of deletions that have not been sent.
+    /// - longStanding: How many of them are of documents that had not been saved for a long time.
+    /// - items: The number of items that hub and device both have.
     package func judge(waiting: Int, longStanding: Int, of items: Int, at now: Int64) -> Verdict {
         let isMany =
             waiting > settings.brakeCount

@@ -3,29 +3,29 @@ import Merge
 import Model
 import Volume
 
-/// A merge of what a document shows with one of its conflict versions, from the version that both
-/// come from.
+/// Merges a document's current version with one of its conflict versions, by their common ancestor.
 struct DocumentMerge {
     let volume: Volume
     let merger: Merger
     let path: [Name]
     let history: DocumentHistory
-    /// A person wants it: what the rules leave to people is merged, too.
+    /// Whether a person asked for the merge. Then documents are merged, too, for which the rules
+    /// want a person's decision.
     let isAsked: Bool
 
     enum Outcome {
         case clean(Replacement)
-        /// Both versions stay: why.
+        /// Both versions stay, for the given reason.
         case left(String)
-        /// The rules say that a person is to be asked.
+        /// The rules require that a person decides.
         case ask
     }
 
     private var current: Version? { history.versions.last { $0.kind == .current } }
 
-    /// - Throws: `.offline`, `.timeout` when bytes cannot be fetched now.
+    /// - Throws: `.offline` or `.timeout` if contents cannot be fetched now.
     func merge(_ theirs: Version, by actor: Actor) throws(VolumeError) -> Outcome {
-        guard let ours = current else { return .left("Its contents are not recorded yet.") }
+        guard let ours = current else { return .left("Its contents have not been recorded yet.") }
         guard max(ours.size, theirs.size) <= UInt64(Merger.sizeMax) else {
             return .left("It has more than \(Merger.sizeMax >> 20) MiB.")
         }
@@ -50,12 +50,13 @@ struct DocumentMerge {
         return .clean(replacement)
     }
 
-    /// What the rules say and what comes of it, in sentences; and the merged text, if it is one.
+    /// Says in sentences what the rules require and what the result would be; with the merged text
+    /// if there is one.
     func explain(_ theirs: Version) throws(VolumeError) -> (
         kind: String, sentences: [String], text: [UInt8]?
     ) {
         guard let ours = current else {
-            return ("unmergeable", ["Its contents are not recorded yet."], nil)
+            return ("unmergeable", ["Its contents have not been recorded yet."], nil)
         }
         let base = Lineage(history.versions).base(of: ours.id, and: theirs.id)
         if history.isPackage {
@@ -63,7 +64,7 @@ struct DocumentMerge {
             {
             case .clean: return ("clean", ["Its files can be merged one by one."], nil)
             case .left(let why): return ("conflict", [why], nil)
-            case .ask: return ("ask", ["Nothing is merged until a person says so."], nil)
+            case .ask: return ("ask", ["The rules require that a person decides."], nil)
             }
         }
         let explanation = try merger.explain(try input(base, ours, theirs))
@@ -99,7 +100,8 @@ struct DocumentMerge {
         guard content.manifest.entries.indices.contains(entry) else {
             throw VolumeError(.damaged, "A version of \(path.shown) has no contents.")
         }
-        // What the hub says of a version's size and what its manifest says may differ.
+        // The size in the version and the size in its manifest both come from the hub and may
+        // differ.
         let size = content.manifest.entries[entry].size
         guard size <= UInt64(Merger.sizeMax) else { return .tooLarge }
         var bytes = [UInt8](repeating: 0, count: Int(size))
@@ -120,7 +122,7 @@ struct DocumentMerge {
         _ base: Version?, _ ours: Version, _ theirs: Version, by actor: Actor
     ) throws(VolumeError) -> Outcome {
         guard let base else {
-            return .left("The version that both were made from is not known any more.")
+            return .left("The common ancestor of both versions is not known any more.")
         }
         let sides = try [base, ours, theirs].map { version throws(VolumeError) in
             try volume.content(of: version.id)
@@ -135,7 +137,7 @@ struct DocumentMerge {
                     return try content(of: side, entry: index)
                 }
             }
-            throw VolumeError(.system, "A merge asks for a file that no version has.")
+            throw VolumeError(.system, "A merge asked for a file that is in no version.")
         }
         switch outcome {
         case .clean(let steps, let merged):

@@ -1,13 +1,13 @@
 import Model
 
-/// How soon the next contents of a document are sent: the first few at once, and only a flood of
-/// them is held back.
+/// Limits how often new contents of one document are sent: a few versions are sent at once, and
+/// only a long series of saves is slowed down (a token bucket for each document).
 struct EditPace {
-    /// How many go at once.
+    /// The number of versions that are sent without a pause.
     let burst: Int
-    /// Between two of a flood.
+    /// The pause between two versions of a long series.
     let nanoseconds: Int64
-    /// Until when each document has used up its share (monotonic nanoseconds).
+    /// The time until which each document has used up its share (monotonic nanoseconds).
     private var used: [Identifier: Int64] = [:]
 
     init(burst: Int, seconds: Double) {
@@ -15,7 +15,7 @@ struct EditPace {
         nanoseconds = Timestamp.span(seconds: seconds)
     }
 
-    /// Nanoseconds.
+    /// The nanoseconds to wait before the item's contents may be sent.
     func pause(for item: Identifier, now: Int64) -> Int64 {
         guard let until = used[item] else { return 0 }
         return max(0, until - now - Int64(burst - 1) * nanoseconds)

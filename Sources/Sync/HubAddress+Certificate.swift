@@ -5,12 +5,13 @@ import NIOCore
 import NIOPosix
 import NIOSSL
 
-// A hub whose certificate no authority has signed is known by its fingerprint.
+// A hub whose certificate was not signed by a trusted authority is recognized by its fingerprint.
 extension HubAddress {
-    /// Whether the hub shows the certificate that has this fingerprint. Where nothing else makes it
-    /// trusted here, it is from now on, whatever name stands in it: nobody else has its key.
+    /// Checks that the hub presents the certificate with this fingerprint. If this machine does not
+    /// trust the certificate for another reason, it is trusted from now on, whatever name it has,
+    /// because only the hub has its private key.
     ///
-    /// - Throws: `.refused` when it shows another one; `.offline`, `.invalid`.
+    /// - Throws: `.refused` if the hub presents another certificate; `.offline`, `.invalid`.
     package mutating func check(_ fingerprint: Fingerprint) throws(VolumeError) {
         guard isEncrypted else {
             throw VolumeError(
@@ -25,13 +26,13 @@ extension HubAddress {
             throw VolumeError(
                 .refused,
                 "The certificate of the hub \(self) has the fingerprint \(found), and not "
-                    + "\(fingerprint): somebody else may be answering. Nothing was sent. On the "
-                    + "hub's machine, concord hub invite shows the fingerprint that it has now.")
+                    + "\(fingerprint): another server may be answering. Nothing was sent. On the "
+                    + "hub's machine, concord hub invite prints the present fingerprint.")
         }
         if certificate == nil, !(try isTrusted()) { known = shown }
     }
 
-    /// Whether this machine trusts the hub already.
+    /// Returns whether this machine already trusts the hub's certificate.
     private func isTrusted() throws(VolumeError) -> Bool {
         let client = try HubClient(self)
         defer { client.close() }
@@ -43,7 +44,8 @@ extension HubAddress {
         return true
     }
 
-    /// In DER. The connection goes no further than this.
+    /// Returns the hub's certificate in DER form. The TLS handshake is aborted as soon as it is
+    /// known.
     private func shownCertificate() throws(HubFault) -> [UInt8] {
         let group = MultiThreadedEventLoopGroup.singleton
         let found = group.any().makePromise(of: [UInt8].self)
@@ -81,7 +83,7 @@ extension HubAddress {
     }
 }
 
-/// Tells when there is no greeting.
+/// Fails the promise if the TLS handshake does not complete.
 private final class GreetingWatch: ChannelInboundHandler {
     typealias InboundIn = Any
     private let found: EventLoopPromise<[UInt8]>

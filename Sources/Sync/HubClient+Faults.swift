@@ -4,13 +4,13 @@ import HubProtocol
 import Model
 import NIOSSL
 
-// Why a hub cannot be reached, in sentences that say what to do about it.
+// Why a hub cannot be reached, in sentences that say what to do.
 extension HubClient {
     func fault(_ error: any Error) -> HubFault { address.fault(error) }
 }
 
 extension HubAddress {
-    /// To be told of what no hub has answered.
+    /// Converts an error of the HTTP client into a fault with a sentence for people.
     func fault(_ error: any Error) -> HubFault {
         if let error = error as? HTTPClientError,
             error == .readTimeout || error == .deadlineExceeded
@@ -31,37 +31,37 @@ extension HubAddress {
     private func objectionToCertificate(_ error: any Error) -> String? {
         guard isEncrypted else { return nil }
         if let certificate, access(certificate, R_OK) != 0 {
-            return "The certificate file \(certificate), which tells the hub \(self), cannot be "
-                + "read: put it there again."
+            return "The certificate file \(certificate), needed for the hub \(self), cannot be "
+                + "read: restore the file."
         }
         let text = "\(error)"
         func tells(_ words: String...) -> Bool { words.contains { text.contains($0) } }
         if let certificate,
             tells("failedToLoadCertificate", "NO_START_LINE", "NO_CERTIFICATE_OR_CRL")
         {
-            return "\(certificate) is not a file of certificates: it has to be PEM."
+            return "\(certificate) has no certificate: it must be a PEM file."
         }
         if tells("CERTIFICATE_VERIFY_FAILED"), known != nil {
             return "The certificate of the hub \(self) is not the one that it had when this device "
-                + "signed in, or it is valid no longer. On the hub's machine, concord hub invite "
-                + "shows the fingerprint of a new one: sign in again with --fingerprint."
+                + "signed in, or it has expired. On the hub's machine, concord hub invite "
+                + "prints the fingerprint of a new one: sign in again with --fingerprint."
         }
         if tells("CERTIFICATE_VERIFY_FAILED") {
             let trusted = certificate.map { "of those in \($0)" } ?? "that this machine trusts"
             return "The certificate of the hub \(self) is not one \(trusted). If it was made by "
-                + "hand, sign in with the --fingerprint that concord hub invite shows, or copy "
+                + "hand, sign in with the --fingerprint that concord hub invite prints, or copy "
                 + "it from the hub and sign in with --certificate FILE."
         }
         if tells("failedToValidateHostname", "unableToValidateCertificate") {
             return "The certificate of the hub \(self) is for another name or address: use the "
-                + "one that stands in it, or make one that has this."
+                + "one in the certificate, or make a certificate for this one."
         }
         if tells("WRONG_VERSION_NUMBER", "HTTP_REQUEST") {
             return "The hub \(self) does not speak TLS: it has no certificate, and its address "
                 + "begins with http://."
         }
         if tells("UNSUPPORTED_PROTOCOL", "PROTOCOL_VERSION") {
-            return "The hub \(self) speaks no TLS that is new enough: 1.2 is needed."
+            return "The hub \(self) supports only old versions of TLS: 1.2 is needed."
         }
         return nil
     }

@@ -8,14 +8,15 @@ import NIOSSL
 import Reconcile
 import Synchronization
 
-/// A hub, asked over HTTP. Calls block the calling thread and are made on threads of our own.
+/// A client of a hub's HTTP interface. Calls block the calling thread, which must not belong to
+/// Swift's pool.
 package final class HubClient: Sendable {
     package let address: HubAddress
-    /// Names this process to hubs.
+    /// The id of this process, which is sent with each request.
     private static let process = Identifier.random()
     private let client: HTTPClient
     private let token: Mutex<String?>
-    /// Bytes that went up and that came down since the beginning.
+    /// The bytes that were sent and received since the client was created.
     package let traffic = Traffic()
 
     package init(_ address: HubAddress, token: String? = nil) throws(VolumeError) {
@@ -25,7 +26,8 @@ package final class HubClient: Sendable {
             redirectConfiguration: .disallow,
             timeout: .init(connect: .seconds(5), read: .seconds(60)))
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 8
-        // Who reads is told at once that nobody is there; who syncs tries again by himself.
+        // A failed connection is reported at once: a program that reads gets an error instead of
+        // waiting, and the sync engine has its own retries.
         configuration.connectionPool.retryConnectionEstablishment = false
         var trust = TLSConfiguration.makeClientConfiguration()
         trust.minimumTLSVersion = .tlsv12
@@ -34,7 +36,7 @@ package final class HubClient: Sendable {
         } else if let known = address.known,
             let certificate = try? NIOSSLCertificate(bytes: known, format: .der)
         {
-            // It is the hub's own: what name it gives itself does not matter.
+            // The hub's own certificate is trusted whatever host name it has.
             trust.trustRoots = .certificates([certificate])
             trust.certificateVerification = .noHostnameVerification
         }
@@ -43,7 +45,7 @@ package final class HubClient: Sendable {
             eventLoopGroupProvider: .singleton, configuration: configuration)
     }
 
-    /// To be called once, when nobody asks any more.
+    /// Closes the client. Call it once, after all other calls have returned.
     package func close() { try? client.syncShutdown() }
 
     package func setToken(_ new: String?) { token.withLock { $0 = new } }
@@ -87,7 +89,8 @@ package final class HubClient: Sendable {
         return answer
     }
 
-    /// Says that this process is the device, while another one wants to be it.
+    /// Tells the hub that this process is alive and is the device, because another process claims
+    /// to be it.
     package func confirm(beside other: Identifier) throws(HubFault) {
         _ = try send(
             .GET, Routes.volumes, nil, nil, [(HubHeader.otherProcess, other.description)])
@@ -97,7 +100,7 @@ package final class HubClient: Sendable {
         let _: Done = try exchange(.POST, Routes.signOut, Done())
     }
 
-    // MARK: Of one volume
+    // MARK: Requests about one volume
 
     package func changes(
         _ volume: Identifier, after: UInt64, run: Identifier? = nil, limit: Int,
@@ -109,7 +112,7 @@ package final class HubClient: Sendable {
             [(HubHeader.epoch, epoch.description), ("Accept", ContentType.binary)]
                 + (run.map { [(HubHeader.run, $0.description)] } ?? []))
         guard let page = ChangesAnswer(packed: answer.body) else {
-            throw .strange("\(address) does not tell changes as a hub does.")
+            throw .strange("\(address) sent a page of changes that cannot be decoded.")
         }
         try refuse(page.objection(after: after))
         return page
@@ -123,7 +126,8 @@ package final class HubClient: Sendable {
         return answer
     }
 
-    /// Which of at most `HubLimits.ids` chunks are there, and the collection that this holds for.
+    /// Asks which chunks the hub has, at most `HubLimits.ids`. Returns the collection for which the
+    /// answer is valid.
     package func have(_ volume: Identifier, _ ids: [Digest]) throws(HubFault)
         -> (present: Presence, collection: UInt64)
     {
@@ -132,11 +136,11 @@ package final class HubClient: Sendable {
         let text = answer.headers.first(name: HubHeader.collection) ?? ""
         guard let present = Presence(bytes: answer.body, count: ids.count),
             let collection = UInt64(text)
-        else { throw .strange("The hub \(address) answered \"have\" with something else.") }
+        else { throw .strange("The hub \(address) sent an invalid answer to \"have\".") }
         return (present, collection)
     }
 
-    /// Frames of chunks, `HubLimits.uploadBytes` at most.
+    /// - Parameter frames: Encoded frames of chunks, at most `HubLimits.uploadBytes`.
     package func upload(_ volume: Identifier, _ frames: [UInt8]) throws(HubFault) -> ChunksAnswer {
         let answer = try send(
             .POST, Routes.volume(volume, .chunks), ContentType.binary, frames, [])
@@ -177,13 +181,13 @@ package final class HubClient: Sendable {
         do throws(FrameFault) {
             while let frame = try reader.nextManifest() { found[frame.revision] = frame.bytes }
         } catch {
-            throw .strange("The hub \(address) sent a manifest that is none: \(error).")
+            throw .strange("The hub \(address) sent an invalid frame of a manifest: \(error)")
         }
         return found
     }
 
-    /// Calls `each` with every frame, in the order asked for, as it comes. It says whether more is
-    /// wanted.
+    /// Calls `each` with each frame in the requested order as it arrives, until `each` returns
+    /// false.
     package func read(
         _ volume: Identifier, _ ids: [Digest],
         each: @escaping @Sendable (ChunkFrame) -> Bool
@@ -201,11 +205,11 @@ package final class HubClient: Sendable {
                     if !each(frame) { return }
                 }
             }
-            guard reader.isEmpty else { throw HubFault.silent("The hub stopped in a chunk.") }
+            guard reader.isEmpty else { throw HubFault.silent("The answer ended within a chunk.") }
         }
     }
 
-    /// Calls `each` with every hint until the stream ends or `each` says that no more is wanted.
+    /// Calls `each` with each hint until the stream ends or `each` returns false.
     package func feed(
         _ volume: Identifier, epoch: Identifier, each: @escaping @Sendable (Hint) -> Bool
     ) throws(HubFault) {
@@ -226,12 +230,12 @@ package final class HubClient: Sendable {
                     line = []
                     if !each(hint) { return }
                 }
-                guard line.count < 1 << 16 else { throw HubFault.strange("An endless hint.") }
+                guard line.count < 1 << 16 else { throw HubFault.strange("A hint is too long.") }
             }
         }
     }
 
-    // MARK: The way there
+    // MARK: Requests and answers
 
     private struct Answer: Sendable {
         var headers: HTTPHeaders
@@ -250,17 +254,17 @@ package final class HubClient: Sendable {
         try decoded(try send(method, path, ContentType.json, json(body), []).body)
     }
 
-    /// What the hub says is looked at before anything counts with it.
+    /// Rejects an invalid answer before any of its values is used.
     private func refuse(_ objection: String?) throws(HubFault) {
         guard let objection else { return }
-        throw .strange("What the hub \(address) says is refused. \(objection)")
+        throw .strange("An answer of the hub \(address) is invalid. \(objection)")
     }
 
     private func json(_ body: some Encodable) throws(HubFault) -> [UInt8] {
         do {
             return Array(try JSONEncoder().encode(body))
         } catch {
-            throw .strange("A request cannot be written: \(error)")
+            throw .strange("A request cannot be encoded: \(error)")
         }
     }
 
@@ -268,7 +272,7 @@ package final class HubClient: Sendable {
         do {
             return try JSONDecoder().decode(Body.self, from: Data(bytes))
         } catch {
-            throw .strange("\(address) does not answer as a hub does: \(error)")
+            throw .strange("\(address) sent an answer that cannot be decoded: \(error)")
         }
     }
 
@@ -311,7 +315,7 @@ package final class HubClient: Sendable {
                     Failure.self, from: Data(body.readableBytesView))
             else {
                 throw HubFault.strange(
-                    "\(address) answered with status \(response.status.code), not as a hub does.")
+                    "\(address) is not a hub: it answered with status \(response.status.code).")
             }
             throw HubFault.refused(failure)
         }
@@ -335,17 +339,17 @@ package final class HubClient: Sendable {
     }
 }
 
-/// `http://host:port` or `https://…`, no path.
+/// The address of a hub, `http://host:port` or `https://…`, without a path.
 package struct HubAddress: Hashable, Sendable, CustomStringConvertible {
     package let text: String
-    /// A file with certificates to be trusted, where the system's are not enough.
+    /// The path of a file with trusted certificates, if the system's are not enough.
     package var certificate: String?
-    /// In DER, where the hub's own certificate is trusted because its fingerprint was compared.
+    /// The hub's certificate in DER form, if it is trusted because its fingerprint was compared.
     package var known: [UInt8]?
     package let isEncrypted: Bool
     let host: String
     let port: Int
-    /// On this machine.
+    /// Whether the hub is on this machine.
     package let isLocal: Bool
 
     package var description: String { text }
@@ -368,12 +372,13 @@ package struct HubAddress: Hashable, Sendable, CustomStringConvertible {
         isLocal = Loopback.contains(host)
     }
 
-    /// Tokens and documents are not to be read on the way, unless somebody says that this is meant.
+    /// Refuses an unencrypted connection to another machine, because tokens and documents could be
+    /// read on the network.
     package func refuseClear() throws(VolumeError) {
         guard !isEncrypted, !isLocal else { return }
         throw VolumeError(
             .refused,
-            "With \(text) everybody on the way to the hub could read all documents and sign in as "
-                + "this device: give the hub a certificate and use https://, or say --insecure.")
+            "With \(text) everybody on the network could read all documents and sign in as "
+                + "this device: give the hub a certificate and use https://, or use --insecure.")
     }
 }

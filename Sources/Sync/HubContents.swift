@@ -5,7 +5,7 @@ import Model
 import Synchronization
 import Volume
 
-/// The bytes that are at the hub alone, as the volume asks for them.
+/// Fetches contents from the hub for the volume.
 package final class HubContents: RemoteContents {
     let client: HubClient
     let account: Account
@@ -35,7 +35,7 @@ package final class HubContents: RemoteContents {
         return manifest
     }
 
-    /// A manifest that cannot be one is as good as missing.
+    /// An invalid manifest is treated like a missing one.
     func manifests(of versions: [Identifier]) throws(VolumeError) -> [Identifier: Manifest] {
         var found: [Identifier: Manifest] = [:]
         try asked { () throws(HubFault) in
@@ -54,8 +54,8 @@ package final class HubContents: RemoteContents {
         _ references: [ChunkReference], of version: Identifier,
         each: (Int, [UInt8]) throws(VolumeError) -> Void
     ) throws(VolumeError) {
-        // In pieces: what came is handed over on this thread while nothing more is on its way, so
-        // that memory stays bounded.
+        // Chunks are fetched in pieces, and each piece is handed over on this thread before the
+        // next one is requested, so that the memory stays bounded.
         var start = 0
         while start < references.count {
             var (end, bytes) = (start, 0)
@@ -72,7 +72,7 @@ package final class HubContents: RemoteContents {
 
     private static let piece = 4 << 20
 
-    /// The plain bytes of each, in their order, verified.
+    /// Returns the uncompressed and verified bytes of each chunk, in order.
     func read(_ references: [ChunkReference]) throws(VolumeError) -> [[UInt8]] {
         try HubContents.verified(references) { (references) throws(VolumeError) in
             let ids = references.map { account.keys.keyed($0.id) }
@@ -89,7 +89,8 @@ package final class HubContents: RemoteContents {
         }
     }
 
-    /// Asks again for chunks that the line or the hub's disk has corrupted: at most `tries` times.
+    /// Requests chunks again that were corrupted on the network or on the hub's disk, at most
+    /// `tries` times.
     static func verified(
         _ references: [ChunkReference], tries: Int = 3,
         ask: ([ChunkReference]) throws(VolumeError) -> [ChunkFrame]
@@ -115,14 +116,14 @@ package final class HubContents: RemoteContents {
                 }
             }
             open = damaged
-            // The hub says that it does not have it.
+            // The hub has reported that it does not have a chunk, so another attempt is useless.
             if isAbsent { break }
         }
         guard let first = open.first else { return result }
         throw VolumeError(
             .damaged,
-            "The hub does not have chunk \(references[first].id) whole: `concord hub check` there "
-                + "tells what else is damaged.")
+            "The hub lost or damaged chunk \(references[first].id): `concord hub check` there "
+                + "shows what else is damaged.")
     }
 
     private func asked(_ body: () throws(HubFault) -> Void) throws(VolumeError) {
@@ -138,12 +139,12 @@ package final class HubContents: RemoteContents {
 }
 
 extension ChunkFrame {
-    /// Nil when it is not there or not of that length.
+    /// Returns the uncompressed bytes; nil if the chunk is absent or has another length.
     func plain(length: Int) -> [UInt8]? {
         switch codec {
         case .plain: return bytes.count == length ? bytes : nil
         case .zstd:
-            // Whoever says how long it is may have said four gigabytes.
+            // The length comes from a manifest, which may be hostile and claim gigabytes.
             guard length <= HubLimits.chunkBytes else { return nil }
             let plain = Compression.decompress(bytes, limit: length)
             return plain?.count == length ? plain : nil

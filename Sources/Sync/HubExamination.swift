@@ -5,9 +5,9 @@ import Model
 import Reconcile
 import Volume
 
-/// The doctor's last hop: what the hub has is compared with what this device believes it to have,
-/// and that with the tree. In small steps, between which the engine goes on; what changes
-/// meanwhile is left out.
+/// The doctor's comparison of the hub with this device: the hub's items are compared with the
+/// mirror (the last state that both agreed on), and the mirror with the tree. It works in small
+/// steps between which the engine continues; items that change in the meantime are skipped.
 struct HubExamination {
     let engine: SyncEngine
     let repairs: Bool
@@ -16,10 +16,10 @@ struct HubExamination {
     private var left = 0
 
     private static let step = 500
-    /// A hub that is busy is asked again for half a minute; within five seconds it knows which
+    /// A busy hub is asked again for half a minute; within five seconds it has decided which
     /// process is the device.
     private static let (tries, microseconds) = (60, UInt32(500_000))
-    /// A broken hub would otherwise fill the screen.
+    /// The limit keeps a hub with many faults from filling the screen.
     private static let findingsMax = 100
 
     init(_ engine: SyncEngine, repairs: Bool, progress: @escaping (String, Double) -> Bool) {
@@ -34,7 +34,7 @@ struct HubExamination {
     mutating func run() -> [Finding] {
         let state = engine.report
         guard !state.isOffline else {
-            add(.note, "hub", "The hub was not asked: this device is offline (fsctl online).")
+            add(.note, "hub", "The hub was not checked: this device is offline (fsctl online).")
             return findings
         }
         do {
@@ -42,10 +42,10 @@ struct HubExamination {
             try examineItems(seen)
             try examineVersions()
             if findings.isEmpty {
-                add(.note, "hub", "\(seen.count) items are at the hub as they are here.")
+                add(.note, "hub", "\(seen.count) items are the same here and at the hub.")
             }
         } catch let fault as HubFault {
-            add(.note, "hub", "The hub was not asked to the end: \(fault.message)")
+            add(.note, "hub", "The hub was not checked completely: \(fault.message)")
         } catch {
             add(.note, "hub", "The comparison with the hub ended early: \(error)")
         }
@@ -63,12 +63,12 @@ struct HubExamination {
 
     private func goesOn(_ text: String, _ fraction: Double) throws {
         guard progress(text, fraction), !engine.isEnding else {
-            throw VolumeError(.cancelled, "Nobody waits for it any more.")
+            throw VolumeError(.cancelled, "The examination was cancelled.")
         }
     }
 
-    /// What the hub answers. A hub that asks for a moment gets it: right after a mount it does not
-    /// know yet whether the process before it has ended.
+    /// Repeats a request while the hub is busy. Right after a mount, the hub does not know yet
+    /// whether the previous process has ended.
     private func answer<Value>(_ ask: () throws(HubFault) -> Value) throws -> Value {
         for _ in 0..<HubExamination.tries {
             do throws(HubFault) { return try ask() } catch {
@@ -84,7 +84,8 @@ struct HubExamination {
 
     // MARK: Hub and mirror
 
-    /// Each item's state at the hub against what was agreed on; those that were there.
+    /// Compares the state of each item at the hub with the mirror. Returns the ids of the items at
+    /// the hub.
     private mutating func examineStates() throws -> Set<Identifier> {
         let session = try engine.session()
         var seen: Set<Identifier> = []
@@ -126,8 +127,8 @@ struct HubExamination {
                     found.append(
                         Difference(
                             path: state.name,
-                            message: "The hub has \(state.name), of which this device knows "
-                                + "nothing. \(HubExamination.advice)"))
+                            message: "The hub has \(state.name), which is unknown to this "
+                                + "device. \(HubExamination.advice)"))
                     continue
                 }
                 guard let word = base.difference(from: remote) else { continue }
@@ -135,7 +136,7 @@ struct HubExamination {
                 found.append(
                     Difference(
                         path: path,
-                        message: "\(path) has \(word) at the hub than was agreed on. "
+                        message: "\(path) differs at the hub from the last agreed state: \(word). "
                             + HubExamination.advice))
             }
             return found
@@ -143,7 +144,7 @@ struct HubExamination {
     }
 
     static let advice =
-        "To compare all anew: fsctl signout --force, then fsctl signin; nothing is deleted by it."
+        "To compare everything, use fsctl signout --force, then fsctl signin: nothing is deleted."
 
     // MARK: Mirror and tree
 
@@ -212,7 +213,7 @@ struct HubExamination {
                 if isHere {
                     add(
                         repairs ? .repaired : .damage, path,
-                        fact + " It is here" + (repairs ? ", and is sent again." : "."))
+                        fact + " It is on this device" + (repairs ? ", and is sent again." : "."))
                 } else {
                     add(
                         .damage, path,
@@ -222,14 +223,15 @@ struct HubExamination {
             try goesOn("versions at the hub", 0.9)
         }
         if old > 0 {
-            add(.note, "hub", "\(old) older versions are not at the hub any more, or never were.")
+            add(.note, "hub", "\(old) older versions are not at the hub.")
         }
         engine.poke()
     }
 }
 
 extension SyncEngine {
-    /// Compares hub, journal and tree; blocks for long, the engine only for moments.
+    /// Compares the hub, the journal and the tree. The call blocks for long, but it blocks the
+    /// engine only for short steps.
     package func examine(repairs: Bool, progress: @escaping (String, Double) -> Bool) -> [Finding] {
         var examination = HubExamination(self, repairs: repairs, progress: progress)
         return examination.run()
@@ -242,7 +244,7 @@ extension JournalTable {
         return try journal.path(of: key)?.shown
     }
 
-    /// What is wrong with an item that seems to be in step; nil: nothing.
+    /// Returns what is wrong with an item that is marked as synchronised; nil if nothing is.
     fileprivate mutating func examine(
         _ id: Identifier, isAtHub: Bool, upTo cursor: UInt64, repairs: Bool, _ exchange: Exchange
     ) throws(VolumeError) -> (path: String, message: String, isRepaired: Bool)? {
@@ -255,7 +257,7 @@ extension JournalTable {
         guard isAtHub || !base.image.isAlive else {
             return (
                 path,
-                "The hub has nothing of \(path), which it confirmed. " + HubExamination.advice,
+                "The hub does not have \(path), which it confirmed. " + HubExamination.advice,
                 false
             )
         }
@@ -264,16 +266,16 @@ extension JournalTable {
         if repairs, let key = try key(of: id) { try journal.addUnsent(key) }
         return (
             path,
-            "\(path) is not here as it was agreed on with the hub, and nothing told of a change."
-                + (repairs ? " It is told now." : ""), repairs
+            "\(path) differs here from the state agreed on with the hub, without a known change."
+                + (repairs ? " The change is sent now." : ""), repairs
         )
     }
 }
 
 extension Image {
-    /// In what the other one differs; nil: in nothing.
+    /// Describes how the other image differs; nil if it does not.
     fileprivate func difference(from other: Image) -> String? {
-        if isAlive != other.isAlive { return "another fate (deleted here or there)" }
+        if isAlive != other.isAlive { return "deleted on one side" }
         guard isAlive else { return nil }
         if kind != other.kind || target != other.target { return "another kind or target" }
         if parent != other.parent || name != other.name { return "another place or name" }

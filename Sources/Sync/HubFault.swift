@@ -1,15 +1,16 @@
 import HubProtocol
 import Model
 
-/// Why a hub did not do what it was asked.
+/// Why a request to a hub failed.
 package enum HubFault: Error, Hashable, Sendable {
-    /// Nobody answers there: not connected, refused, the name unknown. A sentence.
+    /// The hub cannot be reached: the connection failed or was refused, or the name is unknown. The
+    /// value is a sentence.
     case unreachable(String)
-    /// It did not answer in time.
+    /// The hub did not answer in time.
     case silent(String)
-    /// It answered with an error.
+    /// The hub answered with an error.
     case refused(Failure)
-    /// What came is no answer of a hub.
+    /// The answer cannot be that of a hub.
     case strange(String)
 
     package var message: String {
@@ -19,7 +20,7 @@ package enum HubFault: Error, Hashable, Sendable {
         }
     }
 
-    /// Whether trying again later, as it is, makes sense.
+    /// Whether the same request may succeed later.
     package var isPassing: Bool {
         switch self {
         case .unreachable, .silent, .strange: true

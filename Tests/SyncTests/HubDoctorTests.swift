@@ -39,12 +39,12 @@ import Testing
             try fleet.expectEqual()
             for index in 0..<2 {
                 let (status, text) = try doctor(fleet, index)
-                #expect(status == 0 && text.contains("are at the hub as they are here"), "\(text)")
+                #expect(status == 0 && text.contains("are the same here and at the hub"), "\(text)")
                 #expect(!text.contains("damage"), "\(text)")
             }
             try fleet.offline(1)
             let (status, text) = try doctor(fleet, 1)
-            #expect(status == 0 && text.contains("hub was not asked: this device is offline"))
+            #expect(status == 0 && text.contains("hub was not checked: this device is offline"))
         }
     }
 
@@ -63,9 +63,9 @@ import Testing
             }
             let (status, text) = try doctor(fleet, 0, "--no-repair")
             #expect(status != 0, "\(text)")
-            #expect(text.contains("a has another place or name at the hub"), "\(text)")
-            #expect(text.contains("a is not here as it was agreed on"), "\(text)")
-            #expect(!text.contains("b has"), "\(text)")
+            #expect(text.contains("a differs at the hub from the last agreed state: another place"), "\(text)")
+            #expect(text.contains("a differs here from the state agreed on"), "\(text)")
+            #expect(!text.contains("b differs"), "\(text)")
         }
     }
 
@@ -87,7 +87,7 @@ import Testing
             try wait(for: "refusals; \(device.said)") { liar.told >= 3 ? true : nil }
             liar.refuse(nil)
             #expect(try doctor.waitForEnd() == 0, "\(doctor.said)")
-            #expect(doctor.said.contains("are at the hub as they are here"), "\(doctor.said)")
+            #expect(doctor.said.contains("are the same here and at the hub"), "\(doctor.said)")
             try device.unmount()
         }
     }
@@ -107,12 +107,12 @@ import Testing
             #expect(status == 0, "\(text)")
             // The device asks about what it believes when it begins, and may have been first.
             #expect(
-                text.contains("It is here, and is sent again")
-                    || text.contains("are at the hub as they are here"), "\(text)")
+                text.contains("It is on this device, and is sent again")
+                    || text.contains("are the same here and at the hub"), "\(text)")
             try fleet.settle()
             try Programs.fsctl("wait", "--durable", "hub", fleet.devices[0].path).succeed()
             let (_, after) = try doctor(fleet, 0)
-            #expect(after.contains("are at the hub as they are here"), "\(after)")
+            #expect(after.contains("are the same here and at the hub"), "\(after)")
         }
     }
 }

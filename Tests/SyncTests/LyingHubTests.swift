@@ -52,14 +52,14 @@ import Testing
         },
         item("a sequence", "63 bits") { $0.sequence = .max },
         page("a page without end", "no progress") { ($0.next, $0.head) = (1, $0.head + 1000) },
-        page("a journal that goes back", "position") { ($0.next, $0.head, $0.changes) = (1, 1, []) },
+        page("a journal going back", "position") { ($0.next, $0.head, $0.changes) = (1, 1, []) },
         page("a head", "63 bits") { ($0.next, $0.head) = (.max, .max) },
         page("the end of time", "time") { $0.time = .max },
         page("the beginning of time", "time") { $0.time = .min },
         page("what was done", "knows more") { $0.acknowledged = 1 << 40 },
         page("another epoch", "knows more") { $0.deviceEpoch = 77 },
-        Lie(name: "no page", path: "/changes", word: "as a hub does") { _ in [1, 2, 3] },
-        Lie(name: "an endless item", path: "/changes", word: "as a hub does") { bytes in
+        Lie(name: "no page", path: "/changes", word: "cannot be decoded") { _ in [1, 2, 3] },
+        Lie(name: "an endless item", path: "/changes", word: "cannot be decoded") { bytes in
             bytes.prefix(68) + [255, 255, 255, 255, 0]
         },
     ]
@@ -77,7 +77,7 @@ import Testing
                 text.replacing(/"answered":\d+/, with: "\"answered\":9223372036854775807").utf8)
         },
         Lie(name: "what is there", path: "/have", word: "have") { _ in [] },
-        Lie(name: "no JSON", path: "/commit", word: "as a hub does") { _ in [0, 1, 2] },
+        Lie(name: "no JSON", path: "/commit", word: "cannot be decoded") { _ in [0, 1, 2] },
     ]
 
     @Test("about anything: the device stays up and says what it refused") func anything() throws {
