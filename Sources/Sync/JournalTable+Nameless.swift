@@ -1,11 +1,11 @@
 import Journal
 import Model
 
-// Names that other machines cannot have.
+// Items whose names other machines cannot represent.
 extension JournalTable {
-    /// An item that stays here for its name counts as refused, so that nobody is told that all is
-    /// at the hub. A directory that the hub knows under another name is left out: what is in it
-    /// goes there.
+    /// Marks an item that stays on this device because of its name as refused, so that the status
+    /// does not say that everything is at the hub. A directory that the hub knows under another
+    /// name is not marked, because its contents are sent.
     func noteNameless(_ id: Identifier, _ kind: Item.Kind) throws(VolumeError) {
         var row = try journal.mirror(id) ?? MirrorRow(id: id)
         guard kind != .special, row.state == .settled, row.remote == nil,
@@ -15,7 +15,7 @@ extension JournalTable {
         try journal.set(row)
     }
 
-    /// It has a name by now that all machines can have, or is deleted.
+    /// Removes the mark when the item has a portable name again or is deleted.
     func forgetNameless(_ id: Identifier, isAlive: Bool) throws(VolumeError) {
         guard var row = try journal.mirror(id), row.state == .refused, row.remote == nil else {
             return

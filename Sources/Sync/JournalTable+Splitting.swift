@@ -3,8 +3,9 @@ import Model
 import Reconcile
 
 extension JournalTable {
-    /// The journal is another device's from now on, which has sent nothing yet. What the two have
-    /// agreed on with the hub still holds; what was to be sent is told once more, as that device's.
+    /// Makes the journal that of another device, which has sent nothing yet. What is agreed on with
+    /// the hub stays valid. Operations that were not confirmed become unsent changes again, and are
+    /// sent in the other device's name.
     mutating func become(_ account: Account, epoch: UInt32) throws(VolumeError) {
         var session = try session()
         for row in try journal.outbox(limit: .max).reversed() {

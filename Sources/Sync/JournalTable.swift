@@ -6,16 +6,16 @@ import Reconcile
 import SystemCalls
 import Volume
 
-/// The exchange's table on a device: its journal, within one transaction.
+/// The planner's view of a device: its journal, within one transaction.
 struct JournalTable: DeviceTable {
     typealias Failure = VolumeError
 
     let journal: Transaction
     let account: Account
     let clock: HubClock
-    /// The working tree's root.
+    /// A descriptor of the working tree's root.
     let tree: Int32
-    /// As the journal has it, once it was asked for.
+    /// The session, cached after it was first read.
     private let known = KnownSession()
 
     init(journal: Transaction, account: Account, clock: HubClock, tree: Int32) {
@@ -28,19 +28,20 @@ struct JournalTable: DeviceTable {
     func session() throws(VolumeError) -> Session {
         if let session = known.session { return session }
         guard let session = try Session(journal) else {
-            throw VolumeError(.damaged, "The journal does not say how far it is with the hub.")
+            throw VolumeError(.damaged, "The journal has no position in the hub's journal.")
         }
         known.session = session
         return session
     }
 
-    /// Kept by `flush`.
+    /// Changes the session in memory; `flush` stores it.
     func set(_ session: Session) {
         known.session = session
         known.isNew = true
     }
 
-    /// To be called at the end of the transaction: a batch changes the session once an item.
+    /// Stores the session. It must be called at the end of the transaction; a batch changes the
+    /// session once for each item.
     func flush() throws(VolumeError) {
         guard known.isNew, let session = known.session else { return }
         try session.store(journal)
@@ -59,13 +60,13 @@ struct JournalTable: DeviceTable {
         return try image(item)
     }
 
-    /// Nil for what never leaves this device.
+    /// Returns nil for items that never leave this device.
     func image(_ item: LocalItem) throws(VolumeError) -> Image? {
         guard let kind = ItemKind(item.kind), let name = item.name.portable else { return nil }
         var image = Image(
             kind: kind, parent: item.parentKey == Item.root ? .root : item.parent, name: name,
             isAlive: item.isAlive)
-        // A folder that was a package keeps its versions here.
+        // A directory that was once a package still has its versions in the journal.
         if kind.isDocument {
             image.revision = item.current
             image.content = item.content.map(account.keys.name(of:))
@@ -140,7 +141,7 @@ struct JournalTable: DeviceTable {
     }
 
     func reidentify(_ id: Identifier, as other: Identifier) throws(VolumeError) {
-        // What is on its way there under the old id is this item's.
+        // Operations that were sent under the old id concern this item.
         try journal.readdressOutbox(id, to: other)
         guard let key = try journal.key(of: id) else { return }
         guard let deleted = try journal.key(of: other) else {
@@ -152,7 +153,7 @@ struct JournalTable: DeviceTable {
         try journal.setID(deleted, to: id)
     }
 
-    // MARK: The mirror
+    // MARK: The mirror, which is the last state that the hub and this device agreed on
 
     func mirror(_ id: Identifier) throws(VolumeError) -> Mirror? {
         guard let row = try journal.mirror(id) else { return nil }
@@ -163,7 +164,7 @@ struct JournalTable: DeviceTable {
         let base = row.base.flatMap { Agreement(encoded: $0) }
         let remote = row.remote.flatMap { ItemState(encoded: $0)?.withSharedAttributes }
         guard (base == nil) == (row.base == nil), (remote == nil) == (row.remote == nil) else {
-            throw VolumeError(.damaged, "What the hub said of item \(row.id) cannot be read.")
+            throw VolumeError(.damaged, "The mirror of item \(row.id) is damaged.")
         }
         return Mirror(
             base: base, remote: remote, state: Mirror.State(rawValue: row.state.rawValue)!,
@@ -184,7 +185,7 @@ struct JournalTable: DeviceTable {
         image.isAlive ? place(image.name, in: image.parent) : nil
     }
 
-    /// Equal for what the hub takes for one name in one directory.
+    /// A key that is equal for names that the hub regards as equal in one directory.
     private func place(_ name: String, in parent: Identifier) -> [UInt8] {
         parent.bytes + account.keys.key(name).bytes
     }
@@ -193,7 +194,7 @@ struct JournalTable: DeviceTable {
         try journal.mirrors(at: place(name, in: parent))
     }
 
-    /// What was agreed on before the journal noted where that is.
+    /// Fills in the places of mirrors that were stored before the journal had them.
     func notePlaces() throws(VolumeError) {
         guard try journal.value("mirror_places") == nil else { return }
         var last = Identifier.root
@@ -212,8 +213,9 @@ struct JournalTable: DeviceTable {
         try journal.set("mirror_places", to: "1")
     }
 
-    /// What the hub has as it is here is safe there: also where another device brought it, in which
-    /// case the version is that one's from now on, by whose id the hub finds its bytes.
+    /// Marks the current version as safe at the hub if the mirror shows that the hub has the same
+    /// contents. If another device uploaded them, the local version takes over that device's
+    /// version id, because the hub finds the bytes by it.
     func confirm(_ id: Identifier, _ mirror: Mirror) throws(VolumeError) {
         guard mirror.remote == nil, mirror.state == .settled, let base = mirror.base,
             base.image.isAlive, let known = base.image.revision,
@@ -312,8 +314,8 @@ struct JournalTable: DeviceTable {
 
     func emptyOutbox() throws(VolumeError) { try journal.emptyOutbox() }
 
-    /// What is confirmed is safe at the hub, unless the hub has refused it: then it is not in what
-    /// was agreed on.
+    /// Removes confirmed operations. Their versions are marked as safe at the hub, unless the hub
+    /// refused them; then they are not in the mirror.
     func removeOutbox(upTo number: UInt64) throws(VolumeError) {
         guard number > 0 else { return }
         for row in try journal.outbox(limit: .max) where row.number <= number {
@@ -323,7 +325,8 @@ struct JournalTable: DeviceTable {
                 try isAgreed(revision.id, of: row.item)
             else { continue }
             try journal.setDurability([revision.id], to: .hub)
-            // Told again: the hub's answer says whether it really has it.
+            // The holding is reported again, because the hub's answer shows whether it really has
+            // the version.
             try journal.addHolding(revision.id)
         }
         try journal.removeOutbox(upTo: number)
@@ -336,7 +339,7 @@ struct JournalTable: DeviceTable {
         return try descends(current, from: revision, of: item)
     }
 
-    // MARK: The world
+    // MARK: Names and times for the planner
 
     func placement(_ name: String, in parent: Identifier) -> Placement {
         account.keys.placement(
@@ -347,7 +350,7 @@ struct JournalTable: DeviceTable {
 }
 
 extension ItemKind {
-    /// Nil for what never leaves this device.
+    /// Nil for kinds that never leave this device.
     init?(_ kind: Item.Kind) {
         switch kind {
         case .file: self = .file
@@ -372,7 +375,7 @@ extension Item.Kind {
 }
 
 extension Name {
-    /// As text, where every machine can have that name; nil else (decision table, row 19).
+    /// The name as text if each machine can represent it; nil otherwise (decision table, row 19).
     var portable: String? {
         guard let text = String(validating: bytes, as: UTF8.self), !text.isEmpty,
             text != ".", text != ".."
@@ -385,8 +388,8 @@ extension Revision {
     init(_ version: Version, account: Account, clock: HubClock) {
         let isMine = version.device == account.device
         let saved = Timestamp(nanoseconds: version.saved) + (isMine ? clock.offset : 0)
-        // A version that is in conflict here already must not become current by its time, which
-        // comes from another clock perhaps. The hub dates it right after its parents.
+        // A conflict version must not become current because of its time, which may come from
+        // another clock. With the time 0, the hub dates it directly after its parents.
         let hasLost = version.kind == .conflict
         self.init(
             id: version.id, parents: version.parents,
@@ -399,8 +402,8 @@ extension Revision {
 }
 
 extension Version {
-    /// Its number is given where it is recorded; `content` is the plain digest, which the manifest
-    /// tells and the hub does not.
+    /// The number is assigned when the version is recorded. `content` is the digest of the
+    /// uncompressed contents, which the manifest has and the revision does not.
     init(_ revision: Revision, content: Digest, kind: Kind = .current) {
         self.init(
             id: revision.id, number: 1, parents: revision.parents, kind: kind,
@@ -421,7 +424,7 @@ func integer(bigEndian bytes: [UInt8]) -> Int64? {
     return Int64(bitPattern: bytes.reduce(UInt64(0)) { $0 << 8 | UInt64($1) })
 }
 
-/// Nil when it is not there, or not a symlink, or no text.
+/// Returns nil if the file does not exist, is not a symbolic link, or its target is not UTF-8.
 func readTarget(of name: Name, in directory: [Name], tree: Int32) -> String? {
     guard let parent = try? openBeneath(directory, from: tree, flags: O_PATH | O_DIRECTORY) else {
         return nil

@@ -7,21 +7,22 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// Looks after documents in conflict, behind everybody's back: what is small of their versions is
-/// brought to this device, so that it can be looked at and settled anywhere, also offline; and
-/// what merges by itself is merged, by the rules of `.concordattributes`.
+/// Works on documents in conflict in the background. It downloads small conflict versions, so that
+/// people can look at and settle conflicts offline, and it merges what the rules of
+/// `.concordattributes` allow to be merged automatically.
 ///
-/// Every device does so. What they make of the same three versions is equal, and equal contents are
-/// one version; who saved the loser goes first, so that most of the time there is one.
+/// Each device does this. All devices get equal results from the same three versions, and versions
+/// with equal contents are one version. The device that saved the losing version starts first, so
+/// that usually only one device merges.
 package final class Mediator: @unchecked Sendable {
     private let volume: Volume
     private let tree: any Applying
     private let log: Logger
     private let lookout = Lookout("mediator")
 
-    // Of its thread.
+    // Only the poller's thread uses these.
 
-    /// By the document's key.
+    /// The documents that were examined, by their keys in the journal.
     private var known: [Int64: Known] = [:]
 
     private struct Known {
@@ -30,13 +31,14 @@ package final class Mediator: @unchecked Sendable {
         var isAnswered = false
     }
 
-    /// What a look at a document depends on: unchanged, it is not looked at again.
+    /// The input of an examination: a document is examined again only if it has changed.
     private struct Question: Hashable {
         var conflict: OpenConflict
         var rules: [UInt8]
     }
 
-    /// Bytes: a version of more stays at the hub until somebody reads it.
+    /// The bytes up to which a conflict version is downloaded; a larger one is fetched when it is
+    /// read.
     private static let bytesMax: UInt64 = 16 << 20
     private static let retrySeconds: Int64 = 10
     private static let rulesSeconds: Int64 = 30
@@ -52,10 +54,10 @@ package final class Mediator: @unchecked Sendable {
     package func start() { lookout.start { [self] in look() } }
     package func stop() { lookout.stop() }
 
-    /// Somewhere there are other conflict versions than before.
+    /// Wakes the thread, because conflict versions may have appeared or disappeared.
     package func poke() { lookout.poke() }
 
-    /// When to look again.
+    /// Examines all conflicts. Returns the time of the next examination.
     private func look() -> Int64 {
         let now = cl_clock_monotonic_ns()
         var next = now + 3_600_000_000_000
@@ -63,7 +65,7 @@ package final class Mediator: @unchecked Sendable {
         let keys = Set(conflicts.map(\.key))
         known = known.filter { keys.contains($0.key) }
         guard !conflicts.isEmpty else { return next }
-        // Nobody tells when the rules change.
+        // No event announces a change of the rules, so they are read again periodically.
         next = now + Timestamp.span(seconds: Mediator.rulesSeconds)
         let rules = self.rules
         for conflict in conflicts {
@@ -84,7 +86,7 @@ package final class Mediator: @unchecked Sendable {
         return next
     }
 
-    /// Nanoseconds for which others may be quicker.
+    /// Returns the nanoseconds to wait so that another device can merge first.
     private func patience(_ history: DocumentHistory) -> Int64 {
         let device = volume.identity.device
         if history.versions.contains(where: { $0.kind == .conflict && $0.device == device }) {
@@ -94,7 +96,7 @@ package final class Mediator: @unchecked Sendable {
         return isMine ? 2_000_000_000 : 5_000_000_000
     }
 
-    /// False: once more, later.
+    /// Returns false if the document must be examined again later.
     private func mediate(_ document: ConflictedDocument, _ rules: [UInt8]) -> Bool {
         do throws(VolumeError) {
             for version in document.history.versions
@@ -110,7 +112,7 @@ package final class Mediator: @unchecked Sendable {
             switch error.code {
             case .offline, .timeout, .full, .busy, .notFound: return false
             default:
-                log.warning("a conflict of \(document.path.shown) cannot be looked at: \(error)")
+                log.warning("a conflict of \(document.path.shown) cannot be examined: \(error)")
                 return true
             }
         }
@@ -118,16 +120,17 @@ package final class Mediator: @unchecked Sendable {
 
     // MARK: Merging
 
-    /// What came of a merge.
+    /// The result of a merge.
     package struct Merged: Sendable {
-        /// The numbers of the versions that are settled by it.
+        /// The numbers of the versions that the merge settled.
         package var settled: [Int] = []
-        /// Of those that are left: why.
+        /// Why the other versions were not merged.
         package var reasons: [String] = []
     }
 
-    /// Merges a document's conflict versions (all, or these) into it, one after the other; each is
-    /// a version with two parents, and can be undone.
+    /// Merges a document's conflict versions (all of them, or those with these numbers) into the
+    /// document, one after another. Each merge creates a version with two parents, and can be
+    /// undone.
     package func merge(
         at path: [Name], numbers: [Int]?, by actor: Actor, tries: Int = 5
     ) throws(VolumeError) -> Merged {
@@ -138,13 +141,14 @@ package final class Mediator: @unchecked Sendable {
         do throws(VolumeError) {
             return try merge(document, numbers: numbers, isAsked: true, rules: rules, by: actor)
         } catch {
-            // Who shows it has saved first: that is what is to be merged.
+            // A program that shows the document has saved first, so the merge is repeated with the
+            // new version.
             guard error.code == .busy, tries > 1 else { throw error }
             return try merge(at: path, numbers: numbers, by: actor, tries: tries - 1)
         }
     }
 
-    /// Why it comes out as it does, for one conflict version (nil: the first).
+    /// Explains the result of a merge with one conflict version (the first one if `number` is nil).
     package func explain(at path: [Name], number: Int?) throws(VolumeError) -> (
         kind: String, sentences: [String], text: [UInt8]?
     ) {
@@ -168,10 +172,10 @@ package final class Mediator: @unchecked Sendable {
         let lineage = Lineage(document.history.versions)
         let apart = isAsked ? [] : try apart(document)
         for version in open where numbers?.contains(version.number) ?? true {
-            // A person has taken that back.
+            // A person has undone an earlier merge of this version.
             if !isAsked, lineage.original(of: version.id) != nil { continue }
             if apart.contains(version.id) { continue }
-            // Nor does a private version become part of what others may read, unasked.
+            // An automatic merge must not make a private version's contents readable by others.
             if !isAsked, let own = version.protection,
                 !own.isAsOpen(as: document.history.protection)
             {
@@ -187,14 +191,16 @@ package final class Mediator: @unchecked Sendable {
                 }
                 document.history = history
             case .left(let why): merged.reasons.append(why)
-            case .ask: merged.reasons.append("Nothing is merged until a person says so.")
+            case .ask: merged.reasons.append("The rules require that a person decides.")
             }
         }
         return merged
     }
 
-    /// What a program of this device overwrote unseen waits for a person. Which of its conflicts
-    /// with itself another device leaves to people only that one knows.
+    /// Returns the conflict versions that only a person may merge: those that a program of this
+    /// device overwrote without having read them. Another device does not tell which of its own
+    /// versions these are, so all conflicts of the current version's device with itself are
+    /// included.
     private func apart(_ document: ConflictedDocument) throws(VolumeError) -> Set<Identifier> {
         let versions = document.history.versions
         let apart = try volume.apartVersions()
@@ -216,7 +222,7 @@ package final class Mediator: @unchecked Sendable {
             isAsked: isAsked)
     }
 
-    /// The rules travel with the volume.
+    /// Reads the merge rules, which are a file in the volume and so the same on all devices.
     private var rules: [UInt8] {
         guard
             let file = try? openBeneath(
@@ -231,7 +237,8 @@ package final class Mediator: @unchecked Sendable {
         return Array(bytes.prefix(count))
     }
 
-    /// What programs they may run is this machine's business.
+    /// The path of the file that says which merge programs this machine may run. It is local,
+    /// because another device must not be able to start programs here.
     private var toolsFile: String? {
         let home =
             getenv("XDG_CONFIG_HOME").map { String(cString: $0) }

@@ -7,8 +7,8 @@ import Reconcile
 import Synchronization
 import Volume
 
-/// Whether a device's volume belongs to a hub, and the engine that keeps both in step while it
-/// does.
+/// The volume's membership in a hub: signing in and out, and the sync engine that runs while it is
+/// signed in.
 package final class Membership: @unchecked Sendable {
     private let volume: Volume
     private let tree: any Applying
@@ -17,9 +17,9 @@ package final class Membership: @unchecked Sendable {
     private let secrets: CredentialFile
     private let changed: @Sendable ([Spot]) -> Void
     private let unsafe = Hook<@Sendable (Bool) -> Void>()
-    /// Held while a copy of a store becomes a device of its own, and while the engine is stopped.
+    /// Held while the engine is replaced or stopped.
     private let turn = Mutex<Void>(())
-    /// Held while somebody signs in or out: the second one sees what the first has done.
+    /// Held while a sign-in or sign-out runs, so that a second one sees the result of the first.
     private let signing = Mutex<Void>(())
     private let isEnded = Atomic<Bool>(false)
     private let isSplitting = Atomic<Bool>(false)
@@ -40,16 +40,16 @@ package final class Membership: @unchecked Sendable {
     package var account: Account? { current.withLock { $0?.account } }
     package var engine: SyncEngine? { current.withLock { $0?.engine } }
 
-    /// Calls `body` with true while something is on this device only and on its way to the hub,
-    /// again with each step, and with false when all is there or nothing is sent. To be called
-    /// before `start`.
+    /// Calls `body` with true while something exists only on this device and is being sent, and
+    /// again with each step; and with false when everything is at the hub or nothing is being sent.
+    /// It must be called before `start`.
     package func onUnsafe(_ body: @escaping @Sendable (Bool) -> Void) {
         unsafe.set(body)
     }
 
     // MARK: Life
 
-    /// Goes on where the last daemon stopped, if the volume belongs to a hub.
+    /// Continues where the last daemon stopped, if the volume belongs to a hub.
     package func start() throws(VolumeError) {
         try moveSecrets()
         let known = try secrets.read()
@@ -57,8 +57,8 @@ package final class Membership: @unchecked Sendable {
         try start(account)
     }
 
-    /// Older builds had them in the journal, whose file keeps what was removed from it until it is
-    /// written anew.
+    /// Moves the secrets of older versions out of the journal. Then the journal's file must be
+    /// rewritten, because SQLite keeps deleted bytes in free pages.
     private func moveSecrets() throws(VolumeError) {
         let old = try volume.journal.read { try Account.credentials(in: $0) }
         if !old.isEmpty {
@@ -70,7 +70,7 @@ package final class Membership: @unchecked Sendable {
             guard try volume.journal.rewrite() else { return }
             try volume.perform { try Account.didOverwrite($0) }
         } catch {
-            log.warning("The journal's file still has old secrets; the next mount tries: \(error)")
+            log.warning("The journal's file has old secrets; the next mount tries again: \(error)")
         }
     }
 
@@ -93,20 +93,22 @@ package final class Membership: @unchecked Sendable {
         engine.start()
     }
 
-    /// A token is replaced long before it is over, so that one that was copied is soon of no use.
+    /// The age in seconds at which a token is renewed. This is long before it expires, so that a
+    /// copied token soon becomes useless.
     private static let tokenSeconds: Int64 = 7 * 86_400
 
-    /// Only on the engine's thread, which has ended before the credentials change otherwise.
+    /// Called only on the engine's thread, which has stopped before the credentials change in
+    /// another way.
     private func renewToken(_ engine: SyncEngine) {
         guard let age = secrets.age, age > Membership.tokenSeconds,
             var account = current.withLock({ $0?.engine === engine ? $0?.account : nil })
         else { return }
         do {
             account.token = try engine.client.renewToken()
-            // Kept before it is used: the old one holds for another day.
+            // The new token is stored before it is used; the old one is valid for one more day.
             try secrets.write([account.device: account.credentials])
         } catch {
-            log.warning("The hub's token is not renewed yet: \(error)")
+            log.warning("The hub's token could not be renewed yet: \(error)")
             return
         }
         engine.client.setToken(account.token)
@@ -114,7 +116,7 @@ package final class Membership: @unchecked Sendable {
         current.withLock { if $0?.engine === engine { $0?.account.token = token } }
     }
 
-    /// For good. What was not sent stays in the journal.
+    /// Stops the engine for good. Unsent changes stay in the journal.
     package func stop() {
         turn.withLock { _ in
             isEnded.store(true, ordering: .relaxed)
@@ -122,7 +124,7 @@ package final class Membership: @unchecked Sendable {
         }
     }
 
-    /// Another engine, unless the daemon has ended meanwhile. Others wait for `turn` until it runs.
+    /// Replaces the engine, unless the daemon is stopping. `turn` is held until the new one runs.
     private func restart(
         _ account: Account?, _ body: @escaping @Sendable (Transaction) throws -> Void
     ) throws(VolumeError) {
@@ -148,15 +150,16 @@ package final class Membership: @unchecked Sendable {
 
     // MARK: Signing in and out
 
-    /// What is here joins what the hub has: the same names with the same contents are the same
-    /// documents, other contents become versions, and nothing is deleted on either side. Where the
-    /// hub does not know the device any more, a new code of the same person makes it known again,
-    /// and what waits is sent.
+    /// Joins the local volume with the hub's: equal names with equal contents become the same
+    /// documents, other contents become versions, and nothing is deleted on either side. If the hub
+    /// has signed the device out, a new code of the same person signs it in again, and waiting
+    /// changes are sent.
     ///
     /// - Parameters:
-    ///   - volumeName: Nil: the volume's own name.
-    ///   - isInsecure: Also in clear over a network.
-    /// - Throws: `.invalid` when signed in already; `.denied`, `.offline`, `.timeout`, `.refused`.
+    /// - volumeName: The volume's name at the hub; nil for the local volume's name.
+    /// - isInsecure: Whether an unencrypted connection over a network is allowed.
+    /// - Throws: `.invalid` if the volume is already signed in; `.denied`, `.offline`, `.timeout`,
+    ///   `.refused`.
     package func signIn(
         _ address: HubAddress, code: String, deviceName: String?, volumeName: String?,
         isInsecure: Bool = false
@@ -177,7 +180,7 @@ package final class Membership: @unchecked Sendable {
             }
             throw VolumeError(
                 .invalid,
-                "This volume is signed in to \(account.address) as \(account.user) already: "
+                "This volume is already signed in to \(account.address) as \(account.user): "
                     + "sign out first (fsctl signout).")
         }
         let client = try HubClient(address)
@@ -221,9 +224,9 @@ package final class Membership: @unchecked Sendable {
         guard new.volume == account.volume, new.device == account.device else {
             throw VolumeError(
                 .invalid,
-                "This volume belongs to \(account.volumeName) of \(account.user), and the code is "
+                "This volume belongs to \(account.volumeName) of \(account.user), but the code is "
                     + "\(new.user)'s or another hub's: sign out first (fsctl signout --force), "
-                    + "which keeps all that is here.")
+                    + "which deletes nothing here.")
         }
         var renewed = new
         renewed.isOffline = account.isOffline
@@ -236,8 +239,8 @@ package final class Membership: @unchecked Sendable {
         return changed
     }
 
-    /// The store was copied, and the other copy is the device that this one was: it becomes a
-    /// device of its own, with all that is here. What was on its way to the hub is sent as that.
+    /// Makes this store a separate device, because it was copied and another process is the
+    /// original device. Everything stays, and waiting changes are sent in the new device's name.
     private func split(_ engine: SyncEngine) {
         guard let account, !isSplitting.exchange(true, ordering: .relaxed) else { return }
         defer { isSplitting.store(false, ordering: .relaxed) }
@@ -249,7 +252,7 @@ package final class Membership: @unchecked Sendable {
             answer = try engine.client.split(
                 SplitRequest(device: .random(), deviceName: own.deviceName))
         } catch {
-            log.error("the copy of a device cannot become one of its own yet: \(error)")
+            log.error("the copy of a device cannot be signed in separately yet: \(error)")
             return
         }
         (own.device, own.token) = (answer.device, answer.token)
@@ -265,9 +268,9 @@ package final class Membership: @unchecked Sendable {
                 try secrets.write([new.device: new.credentials])
                 try volume.become(new.device)
                 try start(new)
-                log.warning("this store is a copy: it is the device \(new.deviceName) from now on")
+                log.warning("this store is a copy: it is now the device \(new.deviceName)")
             } catch {
-                log.error("the copy of a device could not become one of its own: \(error)")
+                log.error("the copy of a device could not be signed in separately: \(error)")
                 try? start(account)
             }
         }
@@ -291,11 +294,11 @@ package final class Membership: @unchecked Sendable {
         return (account, session)
     }
 
-    /// The volume is a local one again, with all that is here. Nothing here is deleted, also what
-    /// was never uploaded.
+    /// Signs the volume out. It becomes a local volume again with all of its contents, including
+    /// changes that were never uploaded.
     ///
-    /// - Throws: `.invalid` when not signed in; `.refused` when something is only here and not
-    ///   `isForced`.
+    /// - Throws: `.invalid` if the volume is not signed in; `.refused` if something exists only on
+    ///   this device and `isForced` is false.
     package func signOut(isForced: Bool) throws(VolumeError) {
         try signing.withLock { _ throws(VolumeError) in try leave(isForced: isForced) }
     }
@@ -303,9 +306,9 @@ package final class Membership: @unchecked Sendable {
     private func leave(isForced: Bool) throws(VolumeError) {
         guard let engine, let account else { throw notSignedIn }
         try checkSignOut(isForced: isForced)
-        // The hub may be away: its record of the device can be removed there.
+        // The hub may be unreachable. Its record of this device can be removed there later.
         do throws(HubFault) { try engine.client.signOut() } catch {
-            log.warning("signed out here; the hub was not told: \(error)")
+            log.warning("signed out here; the hub could not be told: \(error)")
         }
         try restart(nil) { t in
             try t.stopNoting()
@@ -316,15 +319,15 @@ package final class Membership: @unchecked Sendable {
         log.info("signed out of \(account.address)")
     }
 
-    /// Whether `signOut` would be refused now, with the same errors.
+    /// Throws the same errors that `signOut` would throw now.
     package func checkSignOut(isForced: Bool) throws(VolumeError) {
         guard engine != nil else { throw notSignedIn }
         let waiting = try unsent()
         if waiting > 0, !isForced, let engine, case .signedOut = engine.report.connection {
             throw VolumeError(
                 .refused,
-                "\(waiting) changes are on this device only, and the hub does not know the device "
-                    + "any more: sign in again with a new code (fsctl signin URL) and "
+                "\(waiting) changes are on this device only, and the hub no longer knows this "
+                    + "device: sign in again with a new code (fsctl signin URL) and "
                     + "they are sent, or sign out with --force; they stay here.")
         }
         guard waiting == 0 || isForced else {
@@ -338,17 +341,17 @@ package final class Membership: @unchecked Sendable {
     package var notSignedIn: VolumeError {
         VolumeError(
             .invalid,
-            "This volume is signed in to no hub: fsctl signin URL does that.")
+            "This volume is not signed in to a hub: use fsctl signin URL.")
     }
 
-    // MARK: Questions and orders
+    // MARK: Queries and settings
 
-    /// Changes that the hub has not confirmed.
+    /// Returns the number of changes that the hub has not confirmed.
     package func unsent() throws(VolumeError) -> Int {
         try volume.perform { t in try t.unsentCount() + t.outboxCount() }
     }
 
-    /// Airplane mode, kept over restarts.
+    /// Switches synchronisation off or on. The setting survives a restart.
     package func setOffline(_ isOffline: Bool) throws(VolumeError) {
         guard let engine, var account else { throw notSignedIn }
         account.isOffline = isOffline
@@ -374,7 +377,7 @@ package final class Membership: @unchecked Sendable {
 }
 
 extension SyncEngine {
-    /// How much there is still to do.
+    /// The numbers of items that wait, by reason.
     package struct Backlog: Sendable {
         package var unsent: Int
         package var outbox: Int

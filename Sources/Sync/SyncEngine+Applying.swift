@@ -4,10 +4,10 @@ import Model
 import Reconcile
 import Volume
 
-// One adjustment as the steps of the applier.
+// How adjustments become steps of the applier.
 extension SyncEngine {
-    /// What lies in a weak package is done in one turn, when all of it is here: `waiting` are those
-    /// that are not.
+    /// Applies adjustments. The items of a weak package are applied together under one claim, and
+    /// only when all of them are available: `waiting` are the tasks that are not.
     func apply(_ tasks: [Task], _ contents: Contents, waiting: [Task]) throws(VolumeError)
         -> [Outcome]
     {
@@ -47,7 +47,7 @@ extension SyncEngine {
             return outcomes.map { $0 == .done ? .later : $0 }
         }
         if !prepared.isEmpty { try volume.syncIncoming() }
-        // A step that failed makes those after it of the same item wrong.
+        // After a failed step, the later steps of the same item are invalid.
         var results: [ApplierResult] = []
         if !steps.isEmpty { results = tree.apply(steps, together: root) }
         for (owner, result) in zip(owners, results) where outcomes[owner] == .done {
@@ -64,8 +64,8 @@ extension SyncEngine {
         return outcomes
     }
 
-    /// What was prepared and is not in the tree now. What is large and still needed is kept, or all
-    /// of it would come once more.
+    /// Takes back a prepared file that was not put into the tree. A large file that is still needed
+    /// is kept, so that it is not downloaded again.
     private func putAway(_ name: String, isNeeded: Bool) {
         let content = carried.removeValue(forKey: name)
         if isNeeded, let content {
@@ -107,7 +107,7 @@ extension SyncEngine {
                             incoming: name, at: place, inode: item.inode, changed: item.changed)
                         : .replace(incoming: name, at: place, expected: Trace(item)))
             case .attributes(let changes):
-                // What was prepared has them already.
+                // A prepared file already has its attributes.
                 guard let item = task.item, !task.adjustment.replaces else { continue }
                 let change = TreeChange(changes, state)
                 if change != TreeChange() {
@@ -127,7 +127,7 @@ extension SyncEngine {
         return steps
     }
 
-    /// Where there is no room for its bytes, it comes without them.
+    /// Prepares a placeholder instead if the disk has no room for the contents.
     private func prepareNew(_ state: ItemState, _ contents: Contents) throws(VolumeError) -> String
     {
         do throws(VolumeError) {
@@ -151,14 +151,15 @@ extension SyncEngine {
         }
     }
 
-    /// The facts about something that a crash left in the tree or beside it.
+    /// Returns the facts about something that a crash left in the tree or next to it; nil if the
+    /// mirror no longer expects it.
     func arrival(of mark: Mark) -> Arrival? {
         let row = try? volume.journal.read { try $0.mirror(mark.item) }
         guard let state = row?.remote.flatMap({ ItemState(encoded: $0) }),
             mark.version == .none || state.current?.id == mark.version
         else { return nil }
         let contents = Contents()
-        // Whether its bytes are there tells the file.
+        // The file itself shows whether its contents are complete.
         if let current = state.current { contents.whole = [current.id] }
         return arrival(state, contents)
     }
@@ -193,19 +194,19 @@ extension SyncEngine.Outcome {
         case .logged(let log):
             self = .waits(
                 "Changes from the hub wait: the database log \(log) here holds changes that are "
-                    + "not in the database. Opening and closing it with the program that made it "
-                    + "ends that.")
+                    + "not in the database. Open and close it with its program: that "
+                    + "ends the wait.")
         case .taken:
             let name = task.targetPath.last?.text ?? ""
             self = .stuck(
-                "The hub has something called \(name) here, where a file of this device alone has "
-                    + "that name: rename that one.")
+                "The hub has an item called \(name) here, but a file that exists only on this "
+                    + "device has that name: rename the file.")
         case .failed
         where task.item?.kind == .directory && task.adjustment.steps.contains(.remove):
             self = .stuck(
-                "It was deleted on another device. It stays here, because it holds files of this "
-                    + "device alone: move or remove those.")
-        case .failed(let words): self = .stuck("It cannot be put here: \(words).")
+                "It was deleted on another device. It stays here because it contains files of this "
+                    + "device alone: move or remove them.")
+        case .failed(let words): self = .stuck("It cannot be put into the volume: \(words).")
         }
     }
 }
@@ -231,7 +232,8 @@ extension ApplierStep {
 }
 
 extension ItemState {
-    /// Without what no device shares: a hub that is older or hostile may have it all the same.
+    /// The state without attributes that devices do not share; an older or hostile hub may send
+    /// them anyway.
     var withSharedAttributes: ItemState {
         var state = self
         if let bytes = attributes["mode"]?.value, bytes.count == 2 {
@@ -246,7 +248,7 @@ extension ItemState {
 }
 
 extension AttributeList {
-    /// Of an item's attributes those that are extended attributes of its file.
+    /// Creates the list of those attributes of an item that are extended attributes of its file.
     init(travelling attributes: [String: [UInt8]]) {
         self.init(
             attributes.filter { $0.key.hasPrefix("x:") }.map {
@@ -254,8 +256,8 @@ extension AttributeList {
             })
     }
 
-    /// What an item has after the hub's changes: those that are not on its file now, the file
-    /// system did not take.
+    /// The list after the hub's changes. An attribute that is not on the file then was refused by
+    /// the file system.
     func agreed(_ changes: [String: [UInt8]?]) -> AttributeList {
         let set = AttributeList(travelling: changes.compactMapValues(\.self))
         let changed = Set(changes.keys.map { Array($0.dropFirst(2).utf8) })

@@ -4,12 +4,13 @@ import Journal
 import Model
 import Volume
 
-// Which versions are whole here, for the hub; and on how many devices they are, from it.
+// Reports to the hub which versions are completely on this device, and asks on how many devices
+// versions are.
 extension SyncEngine {
     private static let batch = 2000
 
-    /// Tells the hub what became whole here, and what was given up, and asks how many devices have
-    /// it; not more often than once a second. False when there is nothing to tell now.
+    /// Reports versions that have become complete here or were evicted, and asks on how many
+    /// devices they are, at most once a second. Returns false if there is nothing to report now.
     func tellHoldings() throws -> Bool {
         let wanted = state.withLock { $0.wanted }
         guard try !session().isFresh,
@@ -41,12 +42,13 @@ extension SyncEngine {
             for id in unknown { try table.deny(id, sendsAgain: again.contains(id)) }
         }
         if !unknown.isEmpty {
-            log.error("the hub does not have \(unknown.count) versions that it had confirmed")
+            log.error("the hub does not have \(unknown.count) versions that it has confirmed")
         }
         return true
     }
 
-    /// Those which turn out not to be here are no business of the hub's.
+    /// Returns the holdings to report. Versions that turn out to be incomplete are removed from the
+    /// list.
     private func untold() throws -> (here: [Identifier], gone: [Identifier]) {
         try perform { table in
             var (here, gone): ([Identifier], [Identifier]) = ([], [])
@@ -63,8 +65,9 @@ extension SyncEngine {
         }
     }
 
-    /// Asks the hub once for all versions that another hub had confirmed, or this one in another
-    /// epoch: also for those whose bytes are not here, which nothing else asks for.
+    /// Asks the hub once about all versions that another hub, or this hub in another epoch, has
+    /// confirmed. This includes versions whose contents are not here, about which nothing else
+    /// would ask.
     func reconfirm() throws {
         guard try !session().isFresh else { return }
         var cursor: Int64 = 0
@@ -93,10 +96,10 @@ extension SyncEngine {
         }
     }
 
-    // MARK: For others
+    // MARK: Queries from other threads
 
-    /// On how many devices a version is, as the hub said last; nil: it has not been asked. It is
-    /// asked soon. Never blocks.
+    /// Returns on how many devices a version is, according to the hub's last answer; nil if the hub
+    /// has not been asked. The engine asks soon. The call never blocks.
     package func devices(holding version: Identifier) -> Int? {
         let (count, isNew) = state.withLock { state in
             let isNew = state.wanted.count < 1000 && state.wanted.insert(version).inserted
@@ -106,7 +109,8 @@ extension SyncEngine {
         return count
     }
 
-    /// The same, asked now: waits so long at most, and says then what was known before.
+    /// The same, but asks the hub now and waits at most this long. After that it returns the last
+    /// known answer.
     package func devices(holding version: Identifier, milliseconds: Int64) -> Int? {
         guard case .up = report.connection else { return devices(holding: version) }
         let signal = Signal()
@@ -125,7 +129,7 @@ extension SyncEngine {
 }
 
 extension JournalTable {
-    /// The hub does not have it after all.
+    /// Records that the hub does not have the version after all.
     func deny(_ version: Identifier, sendsAgain: Bool) throws(VolumeError) {
         try journal.removeHolding(version)
         guard let (key, known) = try journal.version(id: version), known.durability == .hub,
@@ -136,7 +140,7 @@ extension JournalTable {
         guard sendsAgain, let id = try journal.id(of: key), var mirror = try mirror(id) else {
             return
         }
-        // As if its contents had never been agreed on.
+        // The mirror is changed as if the contents had never been agreed on.
         mirror.base?.image.revision = nil
         mirror.base?.image.content = nil
         try journal.set(

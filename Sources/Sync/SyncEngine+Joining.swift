@@ -3,14 +3,14 @@ import Model
 import Reconcile
 import Volume
 
-// What a device that joins does not have at all is made in bulk, beside the mount: names, sizes and
-// times of a million items in seconds.
+// Creates the items of a volume that this device joins, in bulk and not through the mount: a
+// million names with sizes and times take seconds.
 extension SyncEngine {
     private static let batch = 2000
 
-    /// As each page of the feed comes, so that a volume of a million items is there to be worked in
-    /// before the last page is. Directories before what is in them. What has something here under
-    /// its name, or is here already, is left to the ordinary way.
+    /// Creates items as each page of changes arrives, so that a large volume can be used before the
+    /// last page has arrived. Directories are created before their contents. Items that exist here
+    /// already, or whose names are taken, are left to the ordinary adjustments.
     func install(due: [Identifier]) throws {
         var open = try volume.journal.read { reader in
             for id in due {
@@ -68,7 +68,7 @@ extension SyncEngine {
             var table = JournalTable(journal: t, account: account, clock: clock, tree: root)
             try exchange.adjusted(adjustment, isDone: true, in: &table)
             try table.flush()
-            // It was made as the hub has it.
+            // The item was created exactly as the hub has it, so there is nothing to send.
             if installation.arrival.mode != nil { try t.removeUnsent(key) }
         }
         let failed = report.taken.map { adjustments[$0] }

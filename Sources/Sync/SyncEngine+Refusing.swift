@@ -5,7 +5,7 @@ import Model
 import Reconcile
 import Volume
 
-// What the hub does not take.
+// What happens when the hub refuses something.
 extension SyncEngine {
     func refused(_ entry: OperationEntry, _ refusal: OperationResult.Refusal) throws {
         let (key, path) = try perform { [exchange] table -> (Int64, String?) in
@@ -23,7 +23,8 @@ extension SyncEngine {
         }
     }
 
-    /// Nothing of it was applied: what has to be different is made so, and it goes again.
+    /// Repairs the reason of a failure after which nothing was applied, so that the operations can
+    /// be sent again.
     func again(_ failure: Failure, _ entries: [OperationEntry]) throws {
         switch failure.code {
         case .missing, .collection:
@@ -40,28 +41,29 @@ extension SyncEngine {
                 expected >= first
             else {
                 throw HubFault.refused(
-                    Failure(.copied, "The hub and this device's journal count differently."))
+                    Failure(.copied, "The hub and this device number operations differently."))
             }
             lastSent = expected - 1
         default: throw HubFault.refused(failure)
         }
     }
 
-    /// Its contents are gone, and the hub takes no later operation without it: what is here is
-    /// compared with the hub's state anew, and what the document shows now is sent instead.
+    /// The contents of an operation are gone, and the hub accepts no later operation without it. So
+    /// everything is compared with the hub's state again, and the document's present version is
+    /// sent instead.
     func unsendable(_ row: OutboxRow) throws(VolumeError) -> HubFault {
         let path = try volume.journal.read { reader in
             try reader.key(of: row.item).flatMap { try reader.path(of: $0)?.shown }
         }
         let name = path ?? "item \(row.item)"
-        log.error("contents of \(name) that were to be sent are not on this device any more")
+        log.error("contents of \(name) that must be sent are no longer on this device")
         return .refused(
-            Failure(.copied, "What was to be sent of \(name) is not on this device any more."))
+            Failure(.copied, "Contents of \(name) that must be sent are no longer on this device."))
     }
 
     /// Takes back an operation whose contents cannot be read here, because all later operations
-    /// would wait for it. The hub has not applied it, and takes operations only without a gap in
-    /// their numbers, so its number goes to an operation that changes nothing.
+    /// would wait for it. The hub has not applied it and requires numbers without a gap, so its
+    /// number is given to an operation that changes nothing.
     private func withdraw(_ entry: OperationEntry, _ revision: Identifier) throws {
         let path = try perform { [exchange] table -> String in
             guard var (row, operation) = try table.takeBack(entry.number, exchange) else {
@@ -82,8 +84,8 @@ extension SyncEngine {
 }
 
 extension JournalTable {
-    /// Undoes here what an operation in the outbox says (`Exchange.refused`). Nil when it is not in
-    /// the outbox any more. The row names the item, which may have been given another id since.
+    /// Reverts an operation of the outbox in the journal (`Exchange.refused`). Returns nil if it is
+    /// no longer in the outbox. The row names the item, whose id may have changed since.
     fileprivate mutating func takeBack(_ number: UInt64, _ exchange: Exchange)
         throws(VolumeError) -> (row: OutboxRow, operation: Operation)?
     {

@@ -6,9 +6,9 @@ import Model
 import Reconcile
 import Volume
 
-// From the tree to the hub.
+// Sending changes from the tree to the hub.
 extension SyncEngine {
-    /// Tells the hub what changed here; false when there is nothing to tell now.
+    /// Sends local changes to the hub. Returns false if there is nothing to send now.
     func send() throws -> Bool {
         guard try !session().isFresh else { return false }
         let drafts = try settledDrafts()
@@ -20,17 +20,17 @@ extension SyncEngine {
         return try commit() || isBusy
     }
 
-    /// What an item has to tell, with its key in the journal.
+    /// The changes of one item that must be sent, with the item's key in the journal.
     struct KeyedDraft: Sendable {
         var key: Int64
         var draft: Exchange.Draft
         var path: String
-        /// The name that it leaves at the hub, and the one that it takes there.
+        /// The name that the change frees at the hub, and the name that it takes there.
         var vacates: HubName?
         var takes: HubName?
-        /// What it is to be told together with.
+        /// The weak package whose changes must be sent together with this one.
         var weakPackage: [Name]?
-        /// The deletion of a document that had been left alone for long.
+        /// Whether it deletes a document that had not been saved for a long time.
         var isLongStanding = false
     }
 
@@ -41,7 +41,7 @@ extension SyncEngine {
 
     private static let batch = 1000
 
-    /// Drafts whose time has come, those of directories before what is in them.
+    /// Returns drafts whose delay is over; directories come before their contents.
     private func settledDrafts() throws -> [KeyedDraft] {
         let now = cl_clock_monotonic_ns()
         lookedAt = now
@@ -49,8 +49,8 @@ extension SyncEngine {
             for (key, one) in held where one.isDeletion { held[key]?.until = now }
         }
         let waiting = Set(held.lazy.filter { $0.value.until > now }.map(\.key))
-        // Items that wait, with an edit for example, and did not leave their name when they were
-        // looked at: by now they may have left it to another item.
+        // These delayed items did not free a name when they were last examined; by now another item
+        // may have taken their name.
         let staying = Set(held.lazy.filter { $0.value.vacates == nil }.map(\.key))
         let writes = lastWrites()
         let (drafted, leaving, unrecorded) = try perform { [self, brake] table in
@@ -58,7 +58,7 @@ extension SyncEngine {
             var leaving: [KeyedDraft] = []
             var packages: Set<[Name]> = []
             var cursor: Int64 = 0
-            // The rest of a weak package comes along, however many there are.
+            // The rest of a weak package is added even if the batch is full.
             while found.count < SyncEngine.batch || !packages.isEmpty {
                 let keys = try table.journal.unsent(after: cursor, limit: 1024)
                 guard let last = keys.last else { break }
@@ -85,20 +85,21 @@ extension SyncEngine {
             return (found, leaving, parts)
         }
         let found = drafted.filter { !isRefused($0, now: now) }
-        // What has nothing to tell any more holds nothing up; but where the batch is full, not all
-        // were looked at, and deletions that are held count for the brake.
+        // Items that have nothing to send any more are no longer delayed. A full batch did not
+        // examine all of them, and the brake must still count the delayed deletions.
         if drafted.count < SyncEngine.batch {
             let told = Set(found.lazy.map(\.key))
             held = held.filter { waiting.contains($0.key) || told.contains($0.key) }
         }
         for keyed in leaving { held[keyed.key]?.vacates = keyed.vacates }
         let isNew = hold(found + leaving.filter(\.draft.isDeletion), now: now)
-        // There may be more that nobody has looked at yet.
+        // A full batch may have left items that have not been examined.
         if isNew, drafted.count >= SyncEngine.batch { poke() }
         let settled = found.filter { held[$0.key]?.until ?? now <= now }
         watch(found)
         let drafts = try braked(inOrder(settled, now: now))
-        // All of a weak package waits where a version of one of its files is not answered yet.
+        // A weak package waits as a whole if the hub has not answered a version of one of its files
+        // yet.
         let open = Set(drafts.lazy.filter(\.draft.isWaiting).compactMap(\.weakPackage))
         let ready = drafts.filter { keyed in
             !keyed.draft.isWaiting && keyed.weakPackage.map { !open.contains($0) } ?? true
@@ -106,7 +107,7 @@ extension SyncEngine {
         return whole(ready, writes: writes, unrecorded: unrecorded, now: now)
     }
 
-    /// Whether the hub has refused just that a moment ago.
+    /// Returns whether the hub has recently refused the same change.
     private func isRefused(_ keyed: KeyedDraft, now: Int64) -> Bool {
         guard let refusal = refusals[keyed.key] else { return false }
         let draft = refusal.draft ?? keyed.draft
@@ -118,8 +119,8 @@ extension SyncEngine {
         return refusal.until > now
     }
 
-    /// Without those that take a name which another one is about to leave: that one is first, and
-    /// does not wait any longer.
+    /// Leaves out drafts that take a name which another delayed item is about to free. That item
+    /// must be sent first, and is no longer delayed.
     private func inOrder(_ drafts: [KeyedDraft], now: Int64) -> [KeyedDraft] {
         var leaving: [HubName: Int64] = [:]
         for (key, held) in held where held.until > now {
@@ -136,10 +137,10 @@ extension SyncEngine {
         }
     }
 
-    /// A change waits for a moment for those that belong to it: the second half of a save by
-    /// renaming, the rest of a tree that is being removed, however slowly.
+    /// Delays changes for a moment so that related changes are sent together: the second half of a
+    /// save by renaming, or the rest of a directory that is being removed, however slowly.
     ///
-    /// - Returns: Whether any of them was not known yet.
+    /// - Returns: Whether one of the changes is new.
     private func hold(_ found: [KeyedDraft], now: Int64) -> Bool {
         var (isNew, isRemoving) = (false, false)
         for keyed in found where held[keyed.key]?.isDeletion != keyed.draft.isDeletion {
@@ -152,7 +153,8 @@ extension SyncEngine {
             if keyed.draft.isDeletion { isRemoving = true }
         }
         guard isRemoving else { return isNew }
-        // Else the first of many would be gone before anyone sees that they are many (the brake).
+        // Deletions wait for each other, so that the brake can count them before the first ones are
+        // sent.
         let still = now + Timestamp.span(seconds: settings.deletionSeconds)
         let longest = Timestamp.span(seconds: settings.removalSeconds)
         for (key, one) in held where one.isDeletion {
@@ -166,7 +168,7 @@ extension SyncEngine {
         var seconds = 0.0
         for change in draft.changes {
             switch change {
-            // Somebody else is shown what is settled.
+            // A settled conflict is sent at once, because other people are shown it.
             case .resolve: return 0
             case .edit(let revision) where revision.parents.count > 1: return 0
             case .create: seconds = max(seconds, settings.creationSeconds)
@@ -178,7 +180,7 @@ extension SyncEngine {
         return seconds
     }
 
-    /// Holds a mass deletion until somebody says that it is meant (decision table, row 30).
+    /// Holds back a mass deletion until a person confirms it (decision table, row 30).
     private func braked(_ drafts: [KeyedDraft]) throws -> [KeyedDraft] {
         let deletions = held.values.count(where: \.isDeletion)
         let isReleased = state.withLock { $0.isBrakeReleased }
@@ -198,7 +200,8 @@ extension SyncEngine {
         func isHeld(_ keyed: KeyedDraft) -> Bool {
             keyed.draft.isDeletion && (verdict == .all || keyed.isLongStanding)
         }
-        // They wait again, so that they do not fill every batch from now on; a release ends that.
+        // Held deletions are examined again later, so that they do not fill each batch; a release
+        // ends this.
         let again = cl_clock_monotonic_ns() + Timestamp.span(seconds: settings.brakeSeconds)
         for keyed in drafts where isHeld(keyed) { held[keyed.key]?.until = again }
         return drafts.filter { !isHeld($0) }
@@ -206,10 +209,10 @@ extension SyncEngine {
 
     // MARK: Operations
 
-    /// Gives them their numbers; false when none could be.
+    /// Gives the drafts their operation numbers. Returns false if none could get one.
     private func enqueue(_ drafts: [KeyedDraft]) throws -> Bool {
         let done = try perform { [exchange, volume] table in
-            // Those of a weak package one after the other.
+            // The operations of a weak package must be consecutive.
             let packages = Dictionary(grouping: drafts, by: \.weakPackage)
             var all = packages[nil] ?? []
             for (package, drafts) in packages where package != nil {
@@ -236,7 +239,7 @@ extension SyncEngine {
         return !done.isEmpty
     }
 
-    /// Sends what the hub has not answered yet; false when there is nothing.
+    /// Sends the operations that the hub has not answered. Returns false if there are none.
     private func commit() throws -> Bool {
         let session = try session()
         let sent = lastSent
@@ -274,7 +277,8 @@ extension SyncEngine {
             sent: request.sent, received: answer.received, answered: answer.answered,
             came: cl_clock_realtime_ns())
         volume.hear(hubTime: answer.answered)
-        // First: what counts as answered may leave the outbox, and nobody asks again.
+        // Refusals are handled first: once operations count as answered, they may leave the outbox
+        // and are not sent again.
         for (entry, result) in zip(entries, answer.results) {
             guard let refusal = result.refusal else { continue }
             try refused(entry, refusal)
@@ -292,7 +296,8 @@ extension SyncEngine {
         }
     }
 
-    /// As many as one request takes, up to the first whose contents are not here.
+    /// Returns as many operations as fit one request, up to the first one whose contents are not
+    /// here.
     private func entries(of rows: [OutboxRow], _ reader: Reader) throws(VolumeError)
         -> [OperationEntry]
     {
@@ -317,8 +322,8 @@ extension SyncEngine {
         return entries
     }
 
-    /// The last group goes with the next request, if that has the rest of it; one that fills a
-    /// request alone is none.
+    /// Leaves the last group for the next request if that request has the rest of it. A group that
+    /// fills a whole request is sent without being a group.
     private func withoutTorn(_ entries: [OperationEntry], before next: UInt64?) -> [OperationEntry]
     {
         guard let next, entries.last?.group == next else { return entries }
@@ -331,14 +336,15 @@ extension SyncEngine {
         }
     }
 
-    /// Nil when the version's list of chunks is not on this device.
+    /// Returns nil if the version's manifest is not on this device.
     private func content(of revision: Identifier, _ reader: Reader) throws(VolumeError)
         -> RevisionContent?
     {
         guard let bytes = try reader.manifest(of: revision), let manifest = Manifest(encoded: bytes)
         else { return nil }
         let chunks = manifest.chunkIDs.map(account.keys.keyed).sorted()
-        // Encoded anew: what an earlier version of Concord recorded may have set-ID bits.
+        // The manifest is encoded again, because an older version of Concord may have recorded
+        // set-ID bits.
         return RevisionContent(manifest: manifest.encoded, chunks: chunks)
     }
 }
@@ -355,7 +361,7 @@ extension Exchange.Draft {
 }
 
 extension JournalTable {
-    /// Nil when there is nothing to tell, or not yet.
+    /// Returns nil if there is nothing to send, or not yet.
     mutating func draft(
         _ key: Int64, _ exchange: Exchange, _ volume: Volume, _ brake: DeletionBrake? = nil
     ) throws(VolumeError) -> SyncEngine.KeyedDraft? {
@@ -363,7 +369,8 @@ extension JournalTable {
             try journal.removeUnsent(key)
             return nil
         }
-        // A name that other machines cannot have: it stays what it was there, until it has another.
+        // If other machines cannot represent the item's name, the hub keeps the previous state
+        // until the item is renamed.
         guard let id = try journal.id(of: key) else { return nil }
         if item.isAlive, item.name.portable == nil {
             try journal.removeUnsent(key)
@@ -371,14 +378,15 @@ extension JournalTable {
             return nil
         }
         try forgetNameless(id, isAlive: item.isAlive)
-        // A directory that the ignore file names stays here, as all below it, if it was never told.
+        // A directory that the ignore file names stays on this device with its contents, if it was
+        // never sent.
         if item.isAlive, item.kind == .directory, let path = try journal.path(of: key),
             volume.isLocalDirectory(path), try mirror(id) == nil
         {
             try journal.removeUnsent(key)
             return nil
         }
-        // A first save that is not recorded yet.
+        // The document's first save has not been recorded yet.
         if item.isAlive, item.kind == .file || item.kind == .package, item.current == nil,
             item.changed == 0 || item.size > 0
         {
@@ -386,14 +394,14 @@ extension JournalTable {
         }
         let draft = try exchange.draft(id, in: &self)
         if draft.isAnotherKind {
-            // Another kind of thing is another item: what had the old id is deleted, as it were.
+            // A different kind means a different item: the old id is regarded as deleted.
             if let base = try mirror(id)?.base?.image {
                 try volume.part(key, from: .init(base.kind), named: Name(base.name), journal)
             }
             return nil
         }
         guard !draft.changes.isEmpty else {
-            // Contents that were agreed on before they were recorded here.
+            // The contents were agreed on with the hub before they were recorded here.
             if let mirror = try mirror(id) { try confirm(id, mirror) }
             return nil
         }
@@ -415,13 +423,14 @@ extension JournalTable {
         return keyed
     }
 
-    /// Puts into the outbox what can be told now, in an order that the hub can take.
+    /// Puts into the outbox what can be sent now, in an order that the hub accepts.
     mutating func enqueue(
         _ drafts: [SyncEngine.KeyedDraft], _ exchange: Exchange, _ volume: Volume
     ) throws(VolumeError) -> [SyncEngine.KeyedDraft] {
         var open = drafts
         var done: [SyncEngine.KeyedDraft] = []
-        // A directory may come after what is in it, and a name may be left after it is taken.
+        // In `open`, a directory may come after its contents, and an item that frees a name after
+        // the item that takes it.
         var waits = true
         while !open.isEmpty {
             var rest: [SyncEngine.KeyedDraft] = []
@@ -439,7 +448,7 @@ extension JournalTable {
                 defer { if let name = keyed.vacates { leaving[name] = nil } }
                 if try enqueue(keyed, exchange) {
                     isBusy = true
-                    // It may have got a name of its own only, for a moment.
+                    // The item may have got only a temporary name, and needs another operation.
                     if keyed.takes != nil, try journal.isUnsent(keyed.key),
                         let again = try draft(keyed.key, exchange, volume)
                     {
@@ -454,7 +463,8 @@ extension JournalTable {
                     rest.append(keyed)
                 }
             }
-            // Those that wait for each other are in an order that `Exchange` knows.
+            // Items that wait for each other in a cycle are left to `Exchange`, which breaks the
+            // cycle with a temporary name.
             if !isBusy, rest.count == open.count {
                 guard waits else { break }
                 waits = false
@@ -464,9 +474,9 @@ extension JournalTable {
         return done
     }
 
-    /// Whether nothing of it has changed since it was drafted. Its contents went up meanwhile, and
-    /// the next turn on a weak package may have begun: what that has changed is not sent, and the
-    /// rest of the turn before it would be half of one.
+    /// Returns whether the items have not changed since they were drafted. Their contents were
+    /// uploaded in the meantime, and a program may have changed the weak package again; those
+    /// changes are not ready to be sent, so the rest would be half of a change.
     fileprivate mutating func areCurrent(
         _ drafts: [SyncEngine.KeyedDraft], _ exchange: Exchange
     ) throws(VolumeError) -> Bool {

@@ -1,28 +1,28 @@
 import Model
 
 extension SyncEngine {
-    /// What others may know.
+    /// The engine's state that other threads may read.
     package struct State: Sendable {
         package var isOffline: Bool
         package var connection = Connection.connecting
-        /// The highest journal number of the hub that was heard of.
+        /// The highest known sequence number of the hub's journal.
         package var head: UInt64 = 0
         package var cursor: UInt64 = 0
-        /// Somebody waits: a pause after a failure ends.
+        /// Whether somebody waits, so that a pause after a failure must end.
         package var isUrgent = false
-        /// The hub's journal may be another one: it is asked at once.
+        /// Whether the hub's journal may have been replaced, so that the hub must be asked at once.
         var isDoubtful = false
-        /// Contents came that items had waited for.
+        /// Whether contents have arrived for which items had waited.
         var isDueAgain = false
         package var brake: Brake?
-        /// Why an item is not in step, by its path.
+        /// Why an item is not synchronised, by its path.
         package var problems: [String: String] = [:]
-        /// Deletions that were held are meant.
+        /// Whether a person has confirmed the held deletions.
         package var isBrakeReleased = false
         package var activity = Activity()
-        /// On how many devices a version is, as the hub said last.
+        /// On how many devices each version is, according to the hub's last answer.
         var holders: [Identifier: Int] = [:]
-        /// Versions of which somebody wants to know that.
+        /// Versions about which the hub must be asked.
         var wanted: Set<Identifier> = []
     }
 
@@ -34,7 +34,7 @@ extension SyncEngine {
         case signedOut(String)
     }
 
-    /// A mass deletion that is held.
+    /// A mass deletion that is held back.
     package struct Brake: Hashable, Sendable {
         package var count: Int
         package var items: Int
@@ -44,7 +44,7 @@ extension SyncEngine {
 
     package var traffic: Traffic { client.traffic }
 
-    /// Bytes a second; nil: as fast as it goes.
+    /// The limits in bytes per second; nil means that there is none.
     package var limits: (up: Int?, down: Int?) { (upThrottle.rate, hub.throttle.rate) }
 
     package func limit(up: Int?, down: Int?) {
@@ -58,7 +58,7 @@ extension SyncEngine {
     }
 }
 
-/// Bytes that go and come, by document.
+/// The transfers that are in progress.
 package struct Activity: Hashable, Sendable {
     package enum Direction: String, Hashable, Sendable { case up, down }
 
@@ -69,6 +69,6 @@ package struct Activity: Hashable, Sendable {
         package var total: UInt64
     }
 
-    /// By item.
+    /// The transfers, by item.
     package var lines: [Identifier: Line] = [:]
 }

@@ -5,12 +5,13 @@ import Model
 import Reconcile
 import Volume
 
-// From the hub into the tree.
+// Taking changes from the hub into the tree.
 extension SyncEngine {
-    /// Mirrors what is new at the hub; false when nothing is.
+    /// Reads new changes from the hub into the mirrors. Returns false if there are none.
     func pull() throws -> Bool {
         let session = try session()
-        // Only an answer shows that the hub can be reached again, so it is asked then.
+        // A request shows whether the hub can be reached again, so it is sent if the connection is
+        // not up.
         let (head, isDoubtful) = state.withLock { state in
             defer { state.isDoubtful = false }
             return (state.head, state.isDoubtful || state.connection != .up)
@@ -69,22 +70,22 @@ extension SyncEngine {
     }
 
     private var copied: HubFault {
-        .refused(Failure(.copied, "The hub knows more of this device than its journal does."))
+        .refused(Failure(.copied, "The hub has more operations of this device than its journal."))
     }
 
     func session() throws(VolumeError) -> Session {
         guard let session = try volume.journal.read({ try Session($0) }) else {
-            throw VolumeError(.damaged, "The journal does not say how far it is with the hub.")
+            throw VolumeError(.damaged, "The journal has no position in the hub's journal.")
         }
         return session
     }
 
     // MARK: Joining
 
-    /// All that the hub has was mirrored once: what is here already is found again in it, the rest
-    /// is made, and then what only this device has may be sent.
+    /// Completes joining after all of the hub's state was mirrored: existing local items are
+    /// matched, the others are created, and from then on local changes may be sent.
     private func join() throws {
-        // What an earlier process had mirrored and not made yet.
+        // An earlier process may have mirrored items that it did not create.
         joining = [:]
         try install(due: volume.journal.read { try $0.mirrors(.due, limit: .max).map(\.id) })
         joining = [:]
@@ -94,13 +95,14 @@ extension SyncEngine {
             var session = try table.session()
             session.isFresh = false
             table.set(session)
-            // All that is here is compared once more with what is known of the hub now.
+            // All local items are compared again with what is known of the hub.
             if session.generation > 1 { try table.journal.noteAll() }
         }
         log.info("joined \(account.volumeName) at \(account.address)")
     }
 
-    /// From scratch, after the hub was restored, or this device's journal copied or rolled back.
+    /// Begins again with a complete comparison, after the hub was restored or this device's journal
+    /// was copied or rolled back.
     func restart(_ failure: Failure) {
         do {
             var epoch = try session().epoch
@@ -120,17 +122,18 @@ extension SyncEngine {
             dueCursor = nil
             nextPoll = 0
             state.withLock { $0.head = 0 }
-            log.warning("beginning from scratch with the hub: \(failure.message)")
+            log.warning("comparing everything with the hub again: \(failure.message)")
         } catch {
             state.withLock { $0.connection = .down("\(error)") }
             signalPause()
         }
     }
 
-    /// The working tree was missing and has been made again: what it lacks is not deleted.
+    /// The working tree was missing and was restored from the history. What it lacks must not count
+    /// as deleted.
     func beginsAnewAfterRebuilding() throws -> Bool {
         guard try volume.journal.read({ try $0.isTreeRebuilt }) else { return false }
-        restart(Failure(.copied, "The working tree was made again from the history."))
+        restart(Failure(.copied, "The working tree was restored from the history."))
         return true
     }
 
@@ -140,7 +143,7 @@ extension SyncEngine {
 
     // MARK: Into the tree
 
-    /// Brings a number of items that are due into the tree; false when none can be now.
+    /// Brings a number of due items into the tree. Returns false if none can be done now.
     func take(limit: Int = 512) throws -> Bool {
         let isDueAgain = state.withLock { state in
             defer { state.isDueAgain = false }
@@ -150,7 +153,7 @@ extension SyncEngine {
         let wasAtStart = dueCursor == nil
         let tasks = try nextTasks(limit: limit)
         guard !tasks.isEmpty else {
-            // Those before the cursor may be possible by now.
+            // Items before the cursor may have become possible.
             guard !wasAtStart else { return false }
             dueCursor = nil
             return try take(limit: limit)
@@ -159,22 +162,22 @@ extension SyncEngine {
         return true
     }
 
-    /// What is to be done for one item, and what the tree has of it.
+    /// The work for one item, and the item's present state in the tree.
     struct Task: Sendable {
         var adjustment: Adjustment
-        /// What is here, if anything is.
+        /// The local item; nil if there is none.
         var item: Item?
         var path: [Name]
         var directory: UInt64
-        /// Where it is to be.
+        /// The item's new path.
         var targetPath: [Name]
         var targetDirectory: UInt64
-        /// What has that name now, if it is to change places.
+        /// The item that has the new name now, if the two must be swapped.
         var holder: Item?
         var isAbsent = false
         var isPinned = false
 
-        /// What it is to be seen together with.
+        /// The weak package whose changes must become visible together with this one.
         var weakPackage: [Name]? { Volume.weakPackage(of: targetPath) }
     }
 
@@ -261,13 +264,13 @@ extension SyncEngine {
 
     enum Outcome: Equatable {
         case done
-        /// Something here was quicker, or holds it up: looked at again when that is understood.
+        /// A local change was faster or prevents it. The item is examined again later.
         case later
-        /// As `later`, with a sentence for the status.
+        /// The same as `later`, with a sentence for the status.
         case waits(String)
         case stuck(String)
 
-        /// The sentence for the status; nil when there is nothing to tell.
+        /// The sentence for the status; nil if there is none.
         var reason: String? {
             switch self {
             case .done, .later: nil
@@ -279,11 +282,11 @@ extension SyncEngine {
     }
 
     struct Postponement {
-        /// When it is looked at again (monotonic nanoseconds); nil: now.
+        /// When the item is examined again (monotonic nanoseconds); nil means now.
         var until: Int64?
-        /// How often it was held up.
+        /// How often the item was postponed.
         var times: Int
-        /// The weak package whose others wait with it.
+        /// The weak package whose other items wait for this one.
         var weakPackage: [Name]?
     }
 
@@ -293,13 +296,13 @@ extension SyncEngine {
             postponed[item] = nil
         } else {
             let times = (postponed[item]?.times ?? 0) + 1
-            // What is stuck waits for somebody: for room, for a name.
+            // A stuck item waits for a person to free space or a name, so it is retried rarely.
             let longest = outcome.isStuck ? 15.0 : 5.0
             let pause = min(longest, 0.02 * Double(1 << min(times, 10)))
             postponed[item] = Postponement(
                 until: cl_clock_monotonic_ns() + Timestamp.span(seconds: pause), times: times,
                 weakPackage: task.weakPackage)
-            // What is there may be something that the journal has not heard of.
+            // The tree may contain a change that the journal has not seen.
             if times > 1, !task.path.isEmpty { volume.recheck(task.path) }
         }
         if outcome == .done {
@@ -340,7 +343,8 @@ extension SyncEngine.Task {
         }
     }
 
-    /// What is the journal's alone, in the transaction that says that it is done.
+    /// Makes the changes that concern only the journal, in the transaction that marks the item as
+    /// done.
     func finish(_ table: inout JournalTable) throws(VolumeError) {
         let journal = table.journal
         for case .attributes(let changes) in adjustment.steps where !adjustment.replaces {
@@ -377,14 +381,14 @@ extension JournalTable {
         }
     }
 
-    /// A version that is at the hub only, so far.
+    /// Inserts a version whose contents are only at the hub so far.
     func insert(_ revision: Revision, of key: Int64, kind: Version.Kind) throws(VolumeError) {
         guard var item = try journal.item(key) else { return }
         let content = Digest.keyed(revision.content)
         var version = Version(revision, content: content, kind: kind)
         item.latest += 1
         version.number = item.latest
-        // Whose the document is here.
+        // The version gets the permissions that the document has here.
         version.protection = try item.current.flatMap { (id) throws(VolumeError) in
             try journal.version(id: id)?.version.protection
         }
@@ -394,7 +398,7 @@ extension JournalTable {
 }
 
 extension Digest {
-    /// The hub's name for a content, as the journal keeps it.
+    /// Returns the keyed form of a content's id, in which the journal stores the hub's ids.
     static func keyed(_ content: Digest) -> Digest {
         content.bytes.withUnsafeBytes {
             Digest(.keyed, hash: UnsafeRawBufferPointer(rebasing: $0[1...]))

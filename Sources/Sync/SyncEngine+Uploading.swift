@@ -6,10 +6,10 @@ import Model
 import Reconcile
 import Volume
 
-// Contents to the hub, before what names them.
+// Uploading contents, which must be at the hub before an operation names them.
 extension SyncEngine {
-    /// Those all of whose contents are at the hub: small ones go there now, for large ones the
-    /// carrier is called.
+    /// Returns the drafts whose contents are all at the hub. Small contents are uploaded now; large
+    /// ones are queued for the background upload.
     func withContents(_ drafts: [KeyedDraft]) throws -> [KeyedDraft] {
         var small: [Identifier] = []
         var result: [KeyedDraft] = []
@@ -60,9 +60,9 @@ extension SyncEngine {
 
     private static let overQuota = "blocked: quota: The account's quota is used up."
 
-    /// One after the other where the hub has no room for all of them.
+    /// Uploads revisions together, and one by one if the quota does not suffice for all of them.
     ///
-    /// - Returns: Those for which there is no room; they are among those that failed.
+    /// - Returns: The revisions that exceed the quota; they are also in `failed`.
     private func uploadOrRefuse(_ revisions: [Identifier], _ failed: inout Set<Identifier>)
         throws -> Set<Identifier>
     {
@@ -90,7 +90,8 @@ extension SyncEngine {
         }
     }
 
-    /// Its bytes are not to be had here now: the others go first, and it is tried again later.
+    /// Postpones a revision whose contents cannot be read or uploaded now, so that the others are
+    /// sent first.
     func setBack(_ revision: Identifier, _ path: String, because reason: String? = nil) {
         ready.remove(revision)
         let times = (unreadable[revision]?.times ?? 0) + 1
@@ -106,10 +107,10 @@ extension SyncEngine {
         }
     }
 
-    /// Brings what the hub does not have of these revisions there, in pieces: what arrived stays
-    /// there when the line breaks.
+    /// Uploads the chunks of these revisions that the hub does not have, in pieces; pieces that
+    /// arrived stay there if the connection breaks.
     ///
-    /// - Returns: Those whose bytes are not to be had here now.
+    /// - Returns: The revisions whose contents cannot be read here now.
     @discardableResult
     func upload(_ revisions: [Identifier], of job: Carrier.Upload? = nil) throws -> Set<Identifier>
     {
@@ -164,11 +165,11 @@ extension SyncEngine {
     }
 
     private func flush(_ frames: inout Frames, _ progress: Progress?) throws {
-        guard !isEnding else { throw VolumeError(.cancelled, "It ends.") }
+        guard !isEnding else { throw VolumeError(.cancelled, "The sync engine is stopping.") }
         upThrottle.pass(frames.bytes.count)
         let answer = try client.upload(account.volume, frames.bytes)
         if let bad = answer.bad.first {
-            throw HubFault.strange("The hub does not take a chunk: \(bad.message)")
+            throw HubFault.strange("The hub refused a chunk: \(bad.message)")
         }
         progress?.add(frames.plain)
         unsafe?(true)
@@ -181,7 +182,7 @@ extension SyncEngine {
         var count = 0
 
         var isEmpty: Bool { count == 0 }
-        /// The next one may be as long as a chunk gets.
+        /// Whether the next chunk may not fit, because it may have the maximum length.
         var isFull: Bool {
             count == HubLimits.chunksPerUpload || bytes.count > HubLimits.uploadBytes - (4 << 20)
         }

@@ -1,11 +1,12 @@
 import Model
 import Volume
 
-// What programs change in a weak package in one turn goes to the hub together. What is in the
-// journal at one moment is all of it when no turn to write was under way from before that moment
-// until after it, and nothing was known to be unrecorded then.
+// What programs change in a weak package under one claim is sent together. The journal's state at
+// one moment is complete if no claim to write was held from before that moment until after it, and
+// no change was known to be unrecorded then.
 extension SyncEngine {
-    /// Of the weak packages that have something to tell, before the journal is read.
+    /// Returns the counters of the last writes to the watched weak packages. It must be called
+    /// before the journal is read.
     func lastWrites() -> [[Name]: UInt64] {
         Dictionary(
             uniqueKeysWithValues: watched.compactMap { package in
@@ -13,13 +14,13 @@ extension SyncEngine {
             })
     }
 
-    /// Those are looked at before the journal is read the next time.
+    /// Remembers which weak packages must be watched from before the next reading of the journal.
     func watch(_ found: [KeyedDraft]) {
         watched = Set(found.lazy.compactMap(\.weakPackage))
         watched.formUnion(held.values.lazy.compactMap(\.weakPackage))
     }
 
-    /// Without those in a weak package that may not be whole: they wait.
+    /// Leaves out drafts in weak packages that may be incomplete; they wait.
     func whole(
         _ drafts: [KeyedDraft], writes: [[Name]: UInt64], unrecorded: Set<[Name]>, now: Int64
     ) -> [KeyedDraft] {

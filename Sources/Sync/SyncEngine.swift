@@ -8,11 +8,11 @@ import Reconcile
 import Synchronization
 import Volume
 
-/// Keeps one volume and its hub in step: one thread, which compares, sends and takes over; others
-/// carry large contents and listen to hints.
+/// Synchronises one volume with its hub. One thread compares, sends and applies changes; other
+/// threads transfer large contents and read hints.
 ///
-/// It holds nothing that matters: what is to be sent, what was sent and what is to be taken over
-/// are in the journal, and each step is found again from there.
+/// The engine's memory is disposable: what must be sent, what was sent, and what must be applied is
+/// in the journal, and each step can be found again from there.
 package final class SyncEngine: @unchecked Sendable {
     let volume: Volume
     let tree: any Applying
@@ -22,61 +22,62 @@ package final class SyncEngine: @unchecked Sendable {
     let settings: SyncSettings
     let log: Logger
     let account: Account
-    /// Called after something was put into the tree behind the mount's back.
+    /// Called after something was put into the tree without the mount's knowledge.
     let changed: @Sendable ([Spot]) -> Void
-    /// Called when something is on this device only, and when nothing is any more. Set before
-    /// `start`.
+    /// Called with true when something exists only on this device, and with false when nothing
+    /// does. It is set before `start`.
     var unsafe: (@Sendable (Bool) -> Void)?
-    /// Called on the engine's thread whenever all is in step. Set before `start`.
+    /// Called on the engine's thread whenever everything is synchronised. It is set before `start`.
     var connected: (@Sendable () -> Void)?
-    /// Called, also more than once, when another process is this device. Set before `start`.
+    /// Called, possibly more than once, when another process is this device. It is set before
+    /// `start`.
     var cloned: (@Sendable () -> Void)?
 
-    // Of the engine's thread alone.
+    // Only the engine's thread uses these.
 
-    /// The last operation that the hub has answered since the last failure: what it confirms beyond
-    /// that is sent again first.
+    /// The last operation that the hub has answered since the last failure. Later operations in the
+    /// outbox are sent again.
     var lastSent: UInt64 = 0
-    /// When an item's change may be sent, by its key in the journal (monotonic nanoseconds).
+    /// When an item's change may be sent, by the item's key in the journal (monotonic nanoseconds).
     var held: [Int64: Held] = [:]
-    /// When `held` was looked through (monotonic nanoseconds).
+    /// When `held` was last examined (monotonic nanoseconds).
     var lookedAt: Int64 = 0
-    /// Weak packages that have something to tell.
+    /// Weak packages that have changes to send.
     var watched: Set<[Name]> = []
-    /// What the hub is to take together or not at all, by the items that are in the outbox.
+    /// The groups that the hub must apply completely or not at all, by the items in the outbox.
     var groups: [Identifier: UInt64] = [:]
     var lastGroup: UInt64 = 0
     var editPace: EditPace
-    /// Items that something here held up.
+    /// Items that a local change or condition has delayed.
     var postponed: [Identifier: Postponement] = [:]
-    /// What the hub refused, by the item's key in the journal.
+    /// Recently refused changes, by the item's key in the journal.
     var refusals: [Int64: Refusal] = [:]
-    /// Revisions all of whose chunks are at the hub.
+    /// Revisions whose chunks are all at the hub.
     var ready: Set<Identifier> = []
-    /// Versions some of whose bytes cannot be read here: tried again after a while.
+    /// Versions whose contents cannot be read here completely; they are tried again later.
     var unreadable: [Identifier: Unreadable] = [:]
-    /// Large contents that are about to be put into the tree: their versions, by the name of the
-    /// prepared file.
+    /// The versions of large contents that are being put into the tree, by the name of the prepared
+    /// file.
     var carried: [String: (revision: Identifier, item: Identifier)] = [:]
-    /// Where the next look at what is due begins, in the hub's journal.
+    /// The position from which the next search for due items begins.
     var dueCursor: Reader.Position?
     var collection: UInt64?
     var backoff = 0.0
     var nextPoll: Int64 = 0
-    /// When the hub may be told again what is here (monotonic nanoseconds).
+    /// When the next report of holdings is due (monotonic nanoseconds).
     var nextTelling: Int64 = .max
     var lastTelling: Int64 = 0
-    /// Versions that the hub did not have although it had confirmed them: sent once more, not for
-    /// ever.
+    /// Versions that the hub did not have although it had confirmed them. Each is sent again only
+    /// once.
     var denied: Set<Identifier> = []
     var isRecovered = false
     var brake: DeletionBrake
-    /// The hub has been asked about all versions that it has not confirmed itself.
+    /// Whether the hub has been asked about all versions that it has not confirmed itself.
     var isReconfirmed = false
-    /// While it joins: items that wait for their directory, by its id.
+    /// While the device joins: items that wait for their directory, by the directory's id.
     var joining: [Identifier: [Identifier]] = [:]
 
-    // Of all threads.
+    // All threads use these; each guards itself.
 
     let signal = Signal()
     let state: Shared<State>
@@ -84,9 +85,10 @@ package final class SyncEngine: @unchecked Sendable {
     let upThrottle: Throttle
     package let hub: HubContents
 
-    /// The same is told again after a while; another change of the item at once.
+    /// A refused change. The same change is sent again after a pause; another change of the item at
+    /// once.
     struct Refusal {
-        /// Nil before it was looked at again.
+        /// Nil until the item is examined again.
         var draft: Exchange.Draft?
         /// Monotonic nanoseconds.
         var until: Int64
@@ -104,9 +106,9 @@ package final class SyncEngine: @unchecked Sendable {
         var since: Int64
         var until: Int64
         var isDeletion: Bool
-        /// The deletion of a document that had been left alone for long.
+        /// Whether it deletes a document that had not been saved for a long time.
         var isLongStanding = false
-        /// The name that it is about to leave.
+        /// The name that the change frees.
         var vacates: HubName?
         var weakPackage: [Name]?
     }
@@ -143,7 +145,7 @@ package final class SyncEngine: @unchecked Sendable {
         carrier.start(self)
     }
 
-    /// Ends all threads; what was not sent waits in the journal.
+    /// Stops all threads. Unsent changes wait in the journal.
     package func stop() {
         volume.hurry(nil)
         signal.change { isStopping = true }
@@ -160,10 +162,10 @@ package final class SyncEngine: @unchecked Sendable {
 
     var isEnding: Bool { signal.look { isStopping } }
 
-    /// There is something to do, or may be.
+    /// Wakes the engine's thread, because there may be something to do.
     func poke() { signal.change { hasNews = true } }
 
-    /// Airplane mode.
+    /// Switches synchronisation off or on.
     package func setOffline(_ isOffline: Bool) {
         state.withLock { $0.isOffline = isOffline }
         poke()
@@ -210,10 +212,10 @@ package final class SyncEngine: @unchecked Sendable {
         }
     }
 
-    /// What a crash left half done is looked at again.
+    /// Examines again what a crash left half done.
     private func recover() throws {
         try perform { [account] table in
-            // A journal from an older build has no witness yet.
+            // A journal of an older version has no witness yet.
             try table.journal.setWitness(
                 volume: account.volume, epoch: table.session().volumeEpoch)
             for id in try table.journal.mirrors(.underway, limit: .max).map(\.id) {
@@ -238,10 +240,11 @@ package final class SyncEngine: @unchecked Sendable {
                 backoff = 0.25
                 return
             }
-            // A hub that says so again and again would have everything compared without end.
+            // The backoff keeps a faulty hub from causing one complete comparison after another.
             state.withLock { $0.connection = .down(failure.message) }
         case HubFault.refused(let failure) where failure.code == .cloned:
-            // Ended when this is a device of its own, and tried again where that fails.
+            // The engine is stopped when this store has become a separate device; if that fails, it
+            // is tried again.
             state.withLock { $0.connection = .down(failure.message) }
             cloned?()
             backoff = 5
@@ -254,18 +257,18 @@ package final class SyncEngine: @unchecked Sendable {
             log.debug("\(fault)")
         default:
             state.withLock { $0.connection = .down("\(error)") }
-            log.error("The volume and its hub cannot be kept in step now: \(error)")
+            log.error("The volume cannot be synchronised with its hub now: \(error)")
         }
         lastSent = 0
         backoff = min(20, max(0.25, backoff * 2))
-        // Not all devices at once when a hub is back.
+        // A random factor keeps all devices from connecting at the same moment when a hub is back.
         let pause = backoff * Double.random(in: 0.75...1.25)
         rest(until: cl_clock_monotonic_ns() + Timestamp.span(seconds: pause), wakes: false)
     }
 
-    /// When something is due that no event tells of.
+    /// When something is due that no event announces.
     private var nextTime: Int64 {
-        // What was due at the last look and is still here waits for something else.
+        // What was due at the last examination and is still here waits for something else.
         let due = held.values.lazy.map(\.until).filter { $0 > self.lookedAt }.min() ?? .max
         let again = postponed.values.lazy.compactMap(\.until).min() ?? .max
         let refused = refusals.values.lazy.map(\.until).filter { $0 > self.lookedAt }.min()
@@ -282,7 +285,8 @@ package final class SyncEngine: @unchecked Sendable {
         state.withLock { $0.isUrgent = false }
     }
 
-    /// Runs in one transaction of the journal, when all that happened in the tree is in it.
+    /// Runs `body` in one transaction of the journal, after all earlier changes of the tree were
+    /// recorded in it.
     func perform<Result: Sendable>(
         _ body: @escaping @Sendable (inout JournalTable) throws -> Result
     ) throws(VolumeError) -> Result {
@@ -297,8 +301,8 @@ package final class SyncEngine: @unchecked Sendable {
 
     // MARK: Hints
 
-    /// Nanoseconds from the end of a feed until the next is asked for; twice as long each time that
-    /// the hub does not keep one up.
+    /// The nanoseconds between the end of a feed and the next request for one. The pause doubles
+    /// while feeds end quickly.
     private static let feedPause: Int64 = 500_000_000
     private static let feedPauseMax: Int64 = 16_000_000_000
 
@@ -330,7 +334,7 @@ package final class SyncEngine: @unchecked Sendable {
                     }
                 } catch {
                     log.trace("no hints: \(error)")
-                    // Nothing else would make the device ask the hub before its next poll.
+                    // Without this, the device would not ask the hub before its next poll.
                     if case .refused(let failure) = error, failure.code == .volumeEpoch {
                         state.withLock { ($0.isDoubtful, $0.isUrgent) = (true, true) }
                         poke()
@@ -339,7 +343,7 @@ package final class SyncEngine: @unchecked Sendable {
             }
             let now = cl_clock_monotonic_ns()
             if now - began > SyncEngine.feedPauseMax { pause = SyncEngine.feedPause }
-            // The other thread may find the hub sooner.
+            // The engine's thread may find out earlier that the hub can be reached.
             let isDown = state.withLock { $0.connection != .up }
             _ = signal.wait(until: now + pause) {
                 isStopping || isDown && state.withLock { $0.connection == .up }
@@ -350,8 +354,8 @@ package final class SyncEngine: @unchecked Sendable {
 }
 
 extension SyncEngine {
-    /// Tells the hub that this process is still the device, on a thread of its own: the thread that
-    /// reads hints must not wait for the answer.
+    /// Tells the hub that this process is alive and is the device. It uses its own thread, because
+    /// the thread that reads hints must not wait for the answer.
     private func confirm(beside other: Identifier) {
         startThread(named: "confirm") { [client, log] in
             do throws(HubFault) {
@@ -363,7 +367,7 @@ extension SyncEngine {
     }
 }
 
-/// A value under a mutex, that several own.
+/// A value that is guarded by a mutex and shared by several owners.
 final class Shared<Value: Sendable>: Sendable {
     private let value: Mutex<Value>
 
@@ -374,33 +378,34 @@ final class Shared<Value: Sendable>: Sendable {
     }
 }
 
-/// How much a device does by itself.
+/// The settings of synchronisation.
 package struct SyncSettings: Sendable {
-    /// Bytes. New documents up to this size come with their contents; larger ones when somebody
-    /// reads them.
+    /// Bytes. New documents up to this size are downloaded with their contents; larger ones when
+    /// they are read.
     package var eagerBytes: UInt64 = 1 << 20
-    /// Bytes of contents that go or come at once with everything else; more goes beside.
+    /// Bytes. Larger contents are transferred in the background.
     package var largeBytes = 8 << 20
-    /// Seconds without hints before the hub is asked all the same.
+    /// Seconds without hints after which the hub is asked.
     package var pollSeconds = 60.0
-    /// Seconds for which a change waits for what follows from it.
+    /// Seconds for which a change waits for related changes.
     package var deletionSeconds = 1.0
-    /// A deletion waits as long as others follow, up to this.
+    /// Seconds for which a deletion waits at most while further deletions follow.
     package var removalSeconds = 20.0
     package var moveSeconds = 0.25
     package var creationSeconds = 0.02
-    /// So many contents of one document go at once, and then one in so many seconds.
+    /// The number of versions of one document that are sent at once, and the seconds between later
+    /// ones.
     package var editBurst = 20
     package var editSeconds = 1.0
-    /// Bytes a second; nil: as fast as it goes.
+    /// The limits in bytes per second; nil means that there is none.
     package var uploadRate: Int?
     package var downloadRate: Int?
-    /// Deletions at once that are held until somebody says that they are meant: so many, or such a
-    /// part of all items if these are not few.
+    /// A mass deletion is more than `brakeCount` deletions, or at least `brakeLeast` and more than
+    /// `brakePart` of all items.
     package var brakeCount = 1000
-    /// Seconds within which deletions that went in parts are counted together.
+    /// Seconds within which deletions that are sent in parts are counted together.
     package var brakeWindowSeconds = 3600.0
-    /// Seconds until held deletions are counted again.
+    /// Seconds until held deletions are examined again.
     package var brakeSeconds = 30.0
     package var brakePart = 0.25
     package var brakeLeast = 50

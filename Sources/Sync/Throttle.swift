@@ -3,11 +3,11 @@ import Glibc
 import Model
 import Synchronization
 
-/// A limit of bytes a second: who has sent or got more than its share waits.
+/// Limits a rate of bytes per second by blocking callers that exceed it.
 final class Throttle: Sendable {
     private struct State {
         var rate: Int?
-        /// Monotonic nanoseconds: when the bytes that passed will have been paid for.
+        /// The time until which the bytes so far use up the rate (monotonic nanoseconds).
         var paid: Int64 = 0
     }
 
@@ -18,7 +18,8 @@ final class Throttle: Sendable {
     func set(_ rate: Int?) { state.withLock { $0.rate = rate } }
     var rate: Int? { state.withLock { $0.rate } }
 
-    /// Blocks the calling thread; a burst of a quarter of a second is free.
+    /// Blocks the calling thread until the rate allows these bytes. A burst of a quarter of a
+    /// second is free.
     func pass(_ bytes: Int) {
         let wait = state.withLock { state -> Int64 in
             guard let rate = state.rate, rate > 0 else { return 0 }

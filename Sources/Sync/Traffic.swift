@@ -1,13 +1,13 @@
 import CLinux
 import Synchronization
 
-/// Bytes of contents and of talk, in both directions.
+/// Counts the bytes of requests and answers.
 package final class Traffic: Sendable {
     private struct Counts {
         var up: Int64 = 0
         var down: Int64 = 0
         var requests: Int64 = 0
-        /// Of the last seconds: which, and bytes.
+        /// The bytes of each of the last seconds.
         var seconds: [(second: Int64, up: Int64, down: Int64)] = []
 
         mutating func add(up: Int64, down: Int64) {
@@ -26,7 +26,7 @@ package final class Traffic: Sendable {
     private let counts = Mutex(Counts())
     private static let window: Int64 = 3
 
-    /// A request, with so many bytes.
+    /// Counts a request with this many bytes.
     func up(_ bytes: Int) {
         counts.withLock { counts in
             counts.requests += 1
@@ -40,7 +40,7 @@ package final class Traffic: Sendable {
         counts.withLock { ($0.up, $0.down, $0.requests) }
     }
 
-    /// Bytes a second, of the last three whole seconds.
+    /// The bytes per second over the last three complete seconds.
     package var rate: (up: Int64, down: Int64) {
         let now = cl_clock_monotonic_ns() / 1_000_000_000
         return counts.withLock { counts in

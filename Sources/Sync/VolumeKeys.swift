@@ -3,8 +3,8 @@ import Foundation
 import Model
 import Reconcile
 
-/// The secrets of a volume that its devices share: with them, ids and names tell the hub which
-/// things are equal, and nothing else.
+/// The secrets of a volume that its devices share. The ids of contents and the keys of names are
+/// calculated with them, so they can be compared only within the volume.
 package struct VolumeKeys: Hashable, Sendable {
     /// 32 bytes each.
     package var chunks: [UInt8]
@@ -15,10 +15,11 @@ package struct VolumeKeys: Hashable, Sendable {
         self.names = names
     }
 
-    /// A chunk's id at the hub, or a content's, from the hash of what is plain.
+    /// Returns the keyed id of a chunk or of contents from their digest.
     package func keyed(_ digest: Digest) -> Digest { Digest.keyed(by: chunks, digest.bytes) }
 
-    /// What the hub calls a recorded content, whether its hash is known here or not.
+    /// Returns the hub's id of recorded contents. The journal has either their digest or, for
+    /// contents that are not on this device, the keyed id.
     package func name(of content: Digest) -> Digest {
         guard content.algorithm == .keyed else { return keyed(content) }
         return content.bytes.withUnsafeBytes {
@@ -26,15 +27,15 @@ package struct VolumeKeys: Hashable, Sendable {
         }
     }
 
-    /// Equal for names that are the same name: canonically equivalent ones.
+    /// Returns a key that is equal for canonically equivalent names.
     package func key(_ name: String) -> NameKey {
-        // What is ASCII is composed.
+        // ASCII text is already composed.
         let isPlain = name.utf8.allSatisfy { $0 < 0x80 }
         let folded = Array((isPlain ? name : name.precomposedStringWithCanonicalMapping).utf8)
         return NameKey(Array(Digest.keyed(by: names, folded).bytes.dropFirst()))
     }
 
-    /// - Parameter moment: Nanoseconds since 1970: when the item would have to make way.
+    /// - Parameter moment: Nanoseconds since 1970, for the alternative name.
     package func placement(
         _ name: String, in parent: Identifier, device: String, moment: Int64
     ) -> Placement {
@@ -43,11 +44,12 @@ package struct VolumeKeys: Hashable, Sendable {
             parent: parent, name: name, key: key(name), spare: spare, spareKey: key(spare))
     }
 
-    /// `report (laptop 2026-11-21 08.15.30).txt`, cut so that the file system takes it.
+    /// Returns an alternative name such as `report (laptop 2026-11-21 08.15.30).txt`, shortened to
+    /// 255 bytes.
     static func spare(_ name: String, device: String, moment: Int64) -> String {
         let time = Timestamp(nanoseconds: moment).fileName
         var device = device.filter { $0 != "/" }.prefix(40)
-        // A letter may have many bytes: the rest must fit without the stem.
+        // A character may have many bytes; the label must fit even without the stem.
         while device.utf8.count > 120 { device.removeLast() }
         let label = " (\(device) \(time))"
         let ending = Name(name).fileExtension

@@ -33,7 +33,7 @@ import Testing
             let names = (1...8).map { "x\($0)" } + (1...8).map { "y\($0)" }
             #expect(try fleet.names(1) == names)
             for device in fleet.devices {
-                #expect(!device.said.contains("from scratch"))
+                #expect(!device.said.contains("comparing everything"))
             }
             let devices = try Programs.fsctl("devices", "--at", fleet.devices[0].path).succeed()
             #expect(devices.split(separator: "\n").filter { $0.contains("dev") }.count == 3)
@@ -58,7 +58,7 @@ import Testing
             #expect(fleet.text(1, "d/b1") == "1\n")
             #expect(fleet.text(1, "e") == "3\n")
             #expect(try fleet.conflicts(1, "e").isEmpty)
-            #expect(!fleet.devices[0].said.contains("from scratch"))
+            #expect(!fleet.devices[0].said.contains("comparing everything"))
             // Each goes on being the device that it is.
             for index in [0, 2] { try fleet.devices[index].remount() }
             try fleet.shell(0, "echo 0 > last0; rm b3")

@@ -56,8 +56,8 @@ import Testing
         page("a head", "63 bits") { ($0.next, $0.head) = (.max, .max) },
         page("the end of time", "time") { $0.time = .max },
         page("the beginning of time", "time") { $0.time = .min },
-        page("what was done", "knows more") { $0.acknowledged = 1 << 40 },
-        page("another epoch", "knows more") { $0.deviceEpoch = 77 },
+        page("what was done", "has more operations") { $0.acknowledged = 1 << 40 },
+        page("another epoch", "has more operations") { $0.deviceEpoch = 77 },
         Lie(name: "no page", path: "/changes", word: "cannot be decoded") { _ in [1, 2, 3] },
         Lie(name: "an endless item", path: "/changes", word: "cannot be decoded") { bytes in
             bytes.prefix(68) + [255, 255, 255, 255, 0]
