@@ -1,6 +1,6 @@
 import Model
 
-// Stored as `Coding` stores the rest.
+// The stored form of an agreement, encoded by the same rules as in Coding.swift.
 extension Agreement {
     package var encoded: [UInt8] {
         var writer = Writer(capacity: 160)
@@ -31,7 +31,7 @@ extension Agreement {
         return writer.bytes
     }
 
-    /// Nil when the bytes are not a whole agreement.
+    /// Returns nil when the bytes are not a complete agreement.
     package init?(encoded bytes: [UInt8]) {
         var reader = Reader(bytes: bytes)
         do {

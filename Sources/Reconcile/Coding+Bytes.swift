@@ -87,7 +87,8 @@ struct Reader {
         return Int64(bitPattern: value >> 1) ^ -Int64(bitPattern: value & 1)
     }
 
-    /// Of things that take at least a byte each.
+    /// Reads the number of elements that follow. Each takes at least one byte, so a greater number
+    /// than the remaining bytes is malformed.
     mutating func count() throws(Malformed) -> Int {
         let count = try number()
         guard count <= UInt64(bytes.count - position) else { throw Malformed() }
@@ -135,7 +136,7 @@ struct Reader {
     ) throws(Malformed) -> [Value] {
         let count = try count()
         var values: [Value] = []
-        // Not for a count that garbage claims.
+        // Reserves little, because malformed bytes can claim a large count.
         values.reserveCapacity(min(count, 64))
         for _ in 0..<count { values.append(try body(&self)) }
         return values

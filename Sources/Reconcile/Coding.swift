@@ -1,12 +1,13 @@
 import Model
 
-// The stored form: a format byte, then the fields in the order of the initializers; numbers are
-// LEB128, signed ones zigzag; ids are 16 bytes; texts and runs have their length before them.
+// The stored form: a format byte, then the fields in the order of the initializers. Numbers are
+// LEB128; signed numbers are zigzag-encoded first. Ids are 16 bytes. Texts and byte strings follow
+// their length.
 
 extension Revision {
     package var encoded: [UInt8] { encoding(capacity: 160) { $0.append(self) } }
 
-    /// Nil when the bytes are not a whole revision.
+    /// Returns nil when the bytes are not a complete revision.
     package init?(encoded bytes: [UInt8]) {
         guard let decoded = decoding(bytes, { r throws(Malformed) in try r.revision() }) else {
             return nil
@@ -18,7 +19,7 @@ extension Revision {
 extension ItemState {
     package var encoded: [UInt8] { encoding(capacity: 448) { $0.append(self) } }
 
-    /// Nil when the bytes are not a whole item.
+    /// Returns nil when the bytes are not a complete item.
     package init?(encoded bytes: [UInt8]) {
         guard let decoded = decoding(bytes, { r throws(Malformed) in try r.item() }) else {
             return nil
@@ -30,7 +31,7 @@ extension ItemState {
 extension Operation {
     package var encoded: [UInt8] { encoding(capacity: 384) { $0.append(self) } }
 
-    /// Nil when the bytes are not a whole operation.
+    /// Returns nil when the bytes are not a complete operation.
     package init?(encoded bytes: [UInt8]) {
         guard let decoded = decoding(bytes, { r throws(Malformed) in try r.operation() }) else {
             return nil

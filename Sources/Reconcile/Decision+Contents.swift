@@ -1,7 +1,8 @@
 import Model
 
 extension Revision {
-    /// Equal contents are one revision: this one stands for the other too, and is as new as it.
+    /// Makes this revision stand for another one with equal contents, and at least as new as that
+    /// one.
     mutating func stand(for other: Revision) {
         for id in [other.id] + other.equals where !isNamed(id) { equals.append(id) }
         if moment < other.moment { moment = other.moment }
@@ -11,7 +12,7 @@ extension Revision {
 extension Decision {
     // MARK: Edit
 
-    /// Rows 1 to 4 and 22.
+    /// Decides an edit: rows 1 to 4 and 22.
     func edit<T: ItemTable>(_ id: Identifier, _ revision: Revision, in table: inout T)
         throws(T.Failure) -> Verdict
     {
@@ -30,7 +31,8 @@ extension Decision {
 
     // MARK: Resolve
 
-    /// Rows 26 and 27. With what is current now, it is no reason to take an item out of the trash.
+    /// Decides a resolution: rows 26 and 27. A resolution without new contents does not take an
+    /// item out of the trash.
     func resolve<T: ItemTable>(
         _ id: Identifier, _ settled: [Identifier], _ revision: Revision?, in table: inout T
     ) throws(T.Failure) -> Verdict {
@@ -46,7 +48,8 @@ extension Decision {
         if let revision {
             isConflict = try insert(revision, settling: settled, into: &item, in: &table)
         } else {
-            // Something stays in any case: settling is no deletion.
+            // At least one version always stays, because resolving a conflict never deletes a
+            // document.
             var left: [Revision] = []
             for one in item.live {
                 var stays = !settled.contains(where: one.isNamed)
@@ -60,7 +63,8 @@ extension Decision {
         return isConflict ? .conflict : .applied
     }
 
-    /// Whether it came to stand for another one as well, unseen: that one was not settled.
+    /// Whether the revision also stands for an equal one that the device had not seen. That one was
+    /// not settled, so this one must stay.
     private func standsForMore<T: ItemTable>(
         _ one: Revision, than settled: [Identifier], in table: inout T
     ) throws(T.Failure) -> Bool {
@@ -72,7 +76,7 @@ extension Decision {
 
     // MARK: Revisions
 
-    /// Whether it has come before: of a device that has forgotten sending it.
+    /// Whether the revision was received before, from a device that has forgotten that it sent it.
     func isKnown<T: ItemTable>(
         _ id: Identifier, of item: ItemState, in table: inout T
     ) throws(T.Failure) -> Bool {
@@ -80,7 +84,8 @@ extension Decision {
         return try table.revision(id) != nil
     }
 
-    /// As it goes into the journal: not later than it came, and newer than what it is based on.
+    /// The revision as it goes into the journal: not newer than the operation, and newer than its
+    /// parents.
     func received<T: ItemTable>(
         _ revision: Revision, _ live: [Revision] = [], in table: inout T
     ) throws(T.Failure) -> Revision {
@@ -100,7 +105,7 @@ extension Decision {
         return revision
     }
 
-    /// - Returns: Whether there are two now where there was one.
+    /// - Returns: Whether there is one more live version now, and more than one altogether.
     private func insert<T: ItemTable>(
         _ revision: Revision, settling settled: [Identifier] = [], into item: inout ItemState,
         in table: inout T
@@ -122,10 +127,10 @@ extension Decision {
 }
 
 extension ItemState {
-    /// Whether that is one of them.
+    /// Whether this is one of the live revisions.
     func isLive(_ revision: Identifier) -> Bool { live.contains { $0.isNamed(revision) } }
 
-    /// All that nobody has superseded: the newest is the current one.
+    /// All revisions that no other one has superseded. The newest of them is the current one.
     var live: [Revision] {
         get { (current.map { [$0] } ?? []) + conflicts }
         set {

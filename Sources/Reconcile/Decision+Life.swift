@@ -3,7 +3,7 @@ import Model
 extension Decision {
     // MARK: Delete
 
-    /// Rows 4 to 9.
+    /// Decides a deletion: rows 4 to 9.
     func delete<T: ItemTable>(_ id: Identifier, _ current: Identifier?, in table: inout T)
         throws(T.Failure) -> Verdict
     {
@@ -21,12 +21,13 @@ extension Decision {
             try table.put(item)
         }
         if doomed.items.count == doomed.visited.count { return .applied }
-        // What is left of what the device believes deleted.
+        // The device believes that everything is deleted, so it must receive again what is left.
         try table.tellAllAgain(item, sequence)
         return .overruled(doomed.items.isEmpty ? .unseenChange : .partly)
     }
 
-    /// A deletion looks at conflict versions too: nobody deletes what he has not seen.
+    /// Whether the device had seen the contents, conflict versions included: a device can only
+    /// delete what it has seen.
     private func sawContents(of item: ItemState, _ named: Identifier?) -> Bool {
         if let current = item.current, !saw(current.sequence, by: current.recordedBy) {
             guard let named, current.isNamed(named) else { return false }
@@ -39,12 +40,14 @@ extension Decision {
         var visited: Set<Identifier> = []
     }
 
-    /// What was moved or made there unseen keeps all that is in it; a changed
-    /// document keeps the directories above it.
+    /// Collects the items that the deletion removes. An item that was created or moved there unseen
+    /// keeps everything that is in it. A document with unseen contents keeps the directories above
+    /// it.
     private func doom<T: ItemTable>(_ item: ItemState, in table: inout T, _ doomed: inout Doomed)
         throws(T.Failure)
     {
-        // By hand, not by recursion: a tree can be deeper than a stack.
+        // This uses its own stack instead of recursion, because a tree can be deeper than the
+        // thread's stack allows.
         var open: [(item: ItemState, children: [Identifier], isKept: Bool)] = []
         var isKept = false
         var entering: ItemState? = item
@@ -77,8 +80,8 @@ extension Decision {
 
     // MARK: Restore
 
-    /// Row 28, and of 27 what is restored. It is put where it was: a deletion that has not seen it
-    /// come back is too late.
+    /// Decides a restore: row 28, and row 27 against a deletion. The restore counts as a new
+    /// placement, so a deletion that has not seen it is overruled.
     func restore<T: ItemTable>(_ id: Identifier, in table: inout T) throws(T.Failure) -> Verdict {
         guard let item = try table.item(id) else { return .overruled(.unknownItem) }
         guard !item.life.isAlive else { return .applied }
@@ -92,14 +95,14 @@ extension Decision {
         return restored.isBounced ? .bounced : .applied
     }
 
-    /// Takes an item out of the trash, with what was deleted together with it.
+    /// Takes an item out of the trash, together with everything that was deleted in the same batch.
     func revive<T: ItemTable>(_ item: ItemState, in table: inout T) throws(T.Failure) {
         guard case .trashed(let batch, _) = item.life else { return }
         try reviveChain(item.id, in: &table)
         try reviveContents(of: item.id, batch, in: &table)
     }
 
-    /// What is in a directory and went in the same batch.
+    /// Takes out of the trash what is in a directory and was deleted in the same batch.
     func reviveContents<T: ItemTable>(
         of id: Identifier, _ batch: OperationID, in table: inout T
     ) throws(T.Failure) {
@@ -119,19 +122,20 @@ extension Decision {
 
     // MARK: Ancestors
 
-    /// The directory that is meant, alive: out of the trash without what was in it. The root where
-    /// there is none.
+    /// The directory that the id stands for, made alive, but without its former contents if it was
+    /// in the trash. The root if there is no such directory.
     func aliveDirectory<T: ItemTable>(_ id: Identifier, in table: inout T) throws(T.Failure)
         -> Identifier
     {
         let id = try table.canonical(id)
         guard try table.item(id)?.kind == .directory else { return .root }
-        // One that is merged into a live one on the way is that one from then on.
+        // On the way, a directory may have been merged into a live one; then that one is the
+        // result.
         try reviveChain(id, isSkeleton: true, in: &table)
         return try table.canonical(id)
     }
 
-    /// An item and the directories above it, from the top down.
+    /// Takes an item and the directories above it out of the trash, beginning at the top.
     func reviveChain<T: ItemTable>(
         _ id: Identifier, isSkeleton: Bool = false, in table: inout T
     ) throws(T.Failure) {
@@ -155,7 +159,7 @@ extension Decision {
         var item = item
         item.life = .alive
         item.sequence = sequence
-        // Its directory is not there any more, or never was.
+        // Its directory may have been removed or may never have existed.
         if try table.item(item.placement.parent)?.kind != .directory {
             item.placement.parent = .root
         }
@@ -163,9 +167,10 @@ extension Decision {
         try table.put(item)
     }
 
-    /// A directory that comes back only for what is in it is the one that has its name now.
+    /// A directory that comes back only because of its contents is merged into the directory that
+    /// has its name now.
     ///
-    /// - Returns: Whether there is one.
+    /// - Returns: Whether there is such a directory.
     private func merge<T: ItemTable>(_ item: ItemState, in table: inout T) throws(T.Failure)
         -> Bool
     {
@@ -185,15 +190,15 @@ extension Decision {
 
     // MARK: Names
 
-    /// The one who has the name keeps it; the newcomer takes its spare one, and keeps that until it
-    /// is moved.
+    /// Gives the item its name, or its spare name if another item has the name. The item keeps the
+    /// spare name until it is moved.
     func settleName<T: ItemTable>(of item: inout ItemState, in table: inout T) throws(T.Failure) {
         if try isFree(item.nameKey, item, in: &table) { return }
         item.isBounced = true
         if try isFree(item.nameKey, item, in: &table) { return }
         item.placement.spare = item.placement.spare.withMark(of: item.id)
         item.placement.spareKey = NameKey(item.id.bytes)
-        // Only a device that makes up keys can have taken this one.
+        // Only a device that invents keys can have used this key.
         while try !isFree(item.nameKey, item, in: &table) {
             item.placement.spareKey.bytes.append(0)
         }
@@ -208,8 +213,8 @@ extension Decision {
 }
 
 extension String {
-    /// `Report (Laptop 2026-11-21).txt` becomes `Report (Laptop 2026-11-21) 0a1b2c3d.txt`, in at
-    /// most the 255 bytes that a name may have.
+    /// Changes `Report (Laptop 2026-11-21).txt` to `Report (Laptop 2026-11-21) 0a1b2c3d.txt`,
+    /// within the 255 bytes that a name may have.
     func withMark(of id: Identifier) -> String {
         let ending = Name(self).fileExtension
         var stem = self

@@ -1,19 +1,20 @@
 import Model
 
 extension Operation {
-    /// Decides what becomes of it, by the hub's decision table, and puts the effects into `table`.
+    /// Decides the operation by the decision table, and writes the effects into `table`.
     ///
-    /// The hub gives each operation of a device once and in order, its time brought down to the one
-    /// at which it arrived. What is seen twice all the same changes nothing.
+    /// The hub applies each operation of a device once and in order. It has limited the operation's
+    /// time to the time of its arrival. An operation that is applied a second time changes nothing.
     ///
-    /// - Parameter sequence: Its place in the volume's journal, above all before it.
+    /// - Parameter sequence: Its position in the volume's journal, higher than that of every
+    ///   operation before.
     package func apply<T: ItemTable>(to table: inout T, sequence: UInt64) throws(T.Failure)
         -> Verdict
     {
         let decision = Decision(operation: self, sequence: sequence)
         let named = item
         let item = try table.canonical(named)
-        // Who still calls it by its old name is told once more.
+        // A device that still uses the old id is told once more that the item has another id.
         if item != named { try table.setAlias(of: named, to: item) }
         switch change {
         case .create(let creation): return try decision.create(item, creation, in: &table)
@@ -30,13 +31,14 @@ extension Operation {
     }
 }
 
-/// An operation at its place in the journal.
+/// An operation and its position in the journal.
 struct Decision {
     let operation: Operation
     let sequence: UInt64
 
-    /// Whether the device knew it: it had the journal up to there, or made it itself before. A
-    /// device whose epoch has changed since no longer knows what it made.
+    /// Whether the device knew of a change: it had received the journal up to there, or it had made
+    /// the change itself before. After a device gets a new epoch it does not know its earlier
+    /// changes any more.
     func saw(_ sequence: UInt64, by other: OperationID?) -> Bool {
         sequence <= operation.base || other.map(isOwn) ?? false
     }
@@ -48,7 +50,7 @@ struct Decision {
 
     // MARK: Create
 
-    /// Rows 10 to 14.
+    /// Decides a creation: rows 10 to 14.
     func create<T: ItemTable>(_ id: Identifier, _ creation: Creation, in table: inout T)
         throws(T.Failure) -> Verdict
     {
@@ -83,8 +85,8 @@ struct Decision {
         return item.isBounced ? .bounced : .applied
     }
 
-    /// The same once more; or another device's contents of a copied journal, which are not to be
-    /// lost.
+    /// The item exists already. Either the creation is a repetition, or it comes from a copied
+    /// journal and has other contents, which must not be lost.
     private func createAgain<T: ItemTable>(
         _ known: ItemState, _ creation: Creation, in table: inout T
     ) throws(T.Failure) -> Verdict {
@@ -95,7 +97,8 @@ struct Decision {
         }
         var item = known
         if case .trashed(let batch, let gone) = known.life {
-            // Who saw it go has it again; who did not only says again what was so before.
+            // If the device had seen the deletion, it wants the item again. If not, it only repeats
+            // what was true before the deletion.
             if saw(gone, by: batch) {
                 try reviveChain(known.id, in: &table)
                 item = try table.item(known.id) ?? known
@@ -139,7 +142,7 @@ struct Decision {
 
     // MARK: Move
 
-    /// Rows 5 and 15 to 18.
+    /// Decides a move: rows 5 and 15 to 18.
     func move<T: ItemTable>(
         _ id: Identifier, _ placement: Placement, base: OperationID, in table: inout T
     ) throws(T.Failure) -> Verdict {
@@ -159,13 +162,15 @@ struct Decision {
             return try overrule(item, .newerMove, in: &table)
         }
         let parent = try aliveDirectory(target, in: &table)
-        // Reviving can have merged the target into the item itself.
+        // Reviving the directories above the target may have merged the target into the item
+        // itself.
         guard try !table.isAncestor(id, of: parent), var moved = try table.item(id) else {
             return try overrule(item, .cycle, in: &table)
         }
         moved.placement = placement
         moved.placement.parent = parent
-        // Its device believes something else there.
+        // A device that used another id does not know that the item is here, so the placement does
+        // not count as its own.
         moved.placedBy = operation.item == id ? operation.id : nobody
         moved.placedAt = moment
         moved.placedSequence = sequence
@@ -180,10 +185,11 @@ struct Decision {
         return moved.isBounced ? .bounced : .applied
     }
 
-    /// Whose placing it is where no device meant that item.
+    /// Stands for a placement that no device has seen.
     private var nobody: OperationID { OperationID(device: .root, epoch: 0, number: sequence) }
 
-    /// It stays where it is, but not in the trash: somebody wanted it.
+    /// Leaves the item where it is, but takes it out of the trash, because the device wanted to
+    /// keep it.
     private func overrule<T: ItemTable>(
         _ item: ItemState, _ reason: Verdict.Reason, in table: inout T
     ) throws(T.Failure) -> Verdict {
@@ -192,8 +198,8 @@ struct Decision {
             try table.tellAgain(item.id, sequence)
             return .overruled(reason)
         }
-        // Its device believes it elsewhere: what is deleted there before it hears of this is not
-        // meant for it.
+        // The device believes that the item is elsewhere. If it deletes that place before it
+        // receives this change, the deletion must not affect the item.
         stays.placedBy = nobody
         stays.placedSequence = sequence
         stays.sequence = sequence
@@ -203,14 +209,15 @@ struct Decision {
 
     // MARK: Attributes
 
-    /// Rows 6 and 24.
+    /// Decides an attribute: rows 6 and 24.
     func setAttribute<T: ItemTable>(
         _ id: Identifier, _ name: String, _ value: [UInt8]?, in table: inout T
     ) throws(T.Failure) -> Verdict {
         guard var item = try table.item(id) else { return .overruled(.unknownItem) }
         var register = Register(value: value, moment: operation.moment, sequence: sequence)
         if let old = item.attributes[name] {
-            // Whose own it is has seen it: of one device the later operation is the newer.
+            // A device has seen its own values, so its later operation is newer, whatever the
+            // clocks say.
             if old.sequence <= operation.base || old.moment.device == operation.moment.device {
                 register.moment.raise(above: old.moment)
             } else if register.moment < old.moment {
@@ -226,7 +233,7 @@ struct Decision {
 }
 
 extension Moment {
-    /// What came of another thing is newer than it, whatever its clock said.
+    /// Makes this moment newer than that of the change it is based on, whatever the clocks say.
     mutating func raise(above other: Moment) {
         if time <= other.time { time = other.time == .max ? .max : other.time + 1 }
     }
@@ -242,8 +249,8 @@ extension Optional {
 }
 
 extension ItemTable {
-    /// The device believes that what it sent is so: where it is not, the item goes through the feed
-    /// once more.
+    /// Sends an item through the feed once more, because the device believes that its own state of
+    /// the item is the hub's.
     mutating func tellAgain(_ id: Identifier, _ sequence: UInt64) throws(Failure) {
         guard var item = try item(id), item.sequence != sequence else { return }
         item.sequence = sequence
@@ -261,14 +268,14 @@ extension ItemTable {
         }
     }
 
-    /// What stands for that id now.
+    /// The id of the item that `id` has been unified into, if any, else `id`.
     mutating func canonical(_ id: Identifier) throws(Failure) -> Identifier {
         var (id, seen) = (id, Set<Identifier>())
         while seen.insert(id).inserted, let next = try alias(of: id) { id = next }
         return id
     }
 
-    /// Whether `id` is `other` or above it, whatever of this is in the trash.
+    /// Whether `id` is `other` or a directory above it. Items in the trash count, too.
     mutating func isAncestor(_ id: Identifier, of other: Identifier) throws(Failure) -> Bool {
         if id == .root || id == other { return true }
         var seen: Set<Identifier> = [.root]

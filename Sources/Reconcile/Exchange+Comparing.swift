@@ -1,12 +1,13 @@
 import Model
 
-// Three images of one item make what is to be told: a register is told when the tree shows
-// something that neither was agreed on nor is what the hub has now.
+// Three images of one item (tree, agreement, hub) decide what is sent. A register is sent when the
+// tree shows a value that differs both from what was agreed on and from what the hub has now.
 extension Exchange {
     func changes<T: DeviceTable>(
         _ id: Identifier, _ local: Image?, _ mirror: Mirror, _ table: inout T
     ) throws(T.Failure) -> [Change] {
-        // While something is on its way, the hub's last word may be older than what was told.
+        // While an operation of the item is being sent, the hub's last state may be older than that
+        // operation.
         let isOlder = try table.isInOutbox(id) || bugs.contains(.sendsEchoes)
         let remote = isOlder ? nil : mirror.remote.map { Image($0) }
         guard let base = mirror.base?.image else {
@@ -23,7 +24,7 @@ extension Exchange {
             return [.delete(current: base.revision)]
         }
         let changes = try differences(id, local, base, remote, mirror, &table)
-        // A move takes it out of the trash as well.
+        // A move takes the item out of the trash, too.
         if base.isAlive || remote?.isAlive ?? false || changes.contains(where: \.places) {
             return changes
         }
@@ -50,7 +51,8 @@ extension Exchange {
         var changes: [Change] = []
         let known = [base, remote].compactMap(\.self)
         if !known.contains(where: { $0.isAt(local) }) {
-            // Where nobody knows who put it there, a newer one wins all the same.
+            // If it is unknown who placed the item there, the base cannot match, and the newer
+            // placement wins.
             let by = mirror.base?.placedBy ?? mirror.remote?.placedBy
             changes.append(
                 .move(
@@ -75,7 +77,7 @@ extension Exchange {
         if let id = local.revision, !known.contains(where: { $0.hasContents(of: local) }),
             var revision = try table.revision(id)
         {
-            // Conflict versions that it was made from stay its parents, so that it ends them.
+            // Parents that are conflict versions are kept, so that this version replaces them.
             let others = revision.parents.filter { base?.conflicts.contains($0) ?? false }
             if let parent = base?.revision { revision.parents = [parent] + others }
             if let parent = try arrived(before: id, base?.revision, of: item, &table) {
@@ -95,8 +97,8 @@ extension Exchange {
         return changes
     }
 
-    /// What a version was made from that came from the hub, where that is not agreed on yet: it was
-    /// brought here right before a crash, and edited after it.
+    /// The version from the hub that a local version is derived from, if it is not agreed on yet:
+    /// it was applied right before a crash, and a program has edited it since.
     private func arrived<T: DeviceTable>(
         before id: Identifier, _ base: Identifier?, of item: Identifier, _ table: inout T
     ) throws(T.Failure) -> Identifier? {
@@ -115,8 +117,8 @@ extension Exchange {
         return nil
     }
 
-    /// What was agreed on in another life of the hub or of this device's journal says what was here
-    /// before, not what is there now.
+    /// Adapts an agreement from before the last restart (`Exchange.restart`). It only says what
+    /// this device had then, not what the hub has now.
     func rebased<T: DeviceTable>(_ mirror: Mirror, _ id: Identifier, _ table: inout T)
         throws(T.Failure) -> Mirror
     {
@@ -126,14 +128,15 @@ extension Exchange {
         else { return mirror }
         var mirror = mirror
         guard let state = mirror.remote else {
-            // The hub has never heard of it. Absence never means deletion.
+            // The hub has never known the item, or has lost it. A missing item never means that it
+            // was deleted.
             if !bugs.contains(.absenceDeletes) { mirror.base = nil }
             return mirror
         }
         let remote = Image(state)
         let isSameHub = base.volumeEpoch == session.volumeEpoch
         if let mine = try table.local(id)?.revision, !state.isLive(mine) {
-            // What the hub has heard of before, it does not take for news.
+            // The hub would not accept as new a revision that it has received before.
             (base.image.revision, base.image.content) = (nil, nil)
             if let current = remote.revision, try table.descends(mine, from: current, of: id) {
                 (base.image.revision, base.image.content) = (current, remote.content)
@@ -145,13 +148,14 @@ extension Exchange {
         }
         if !isSameHub { base.image.attributes = remote.attributes }
         base.image.conflicts = base.image.conflicts.filter { remote.conflicts.contains($0) }
-        // Deleted since: so it is. In another life: somebody has it still.
+        // The item was deleted after it was agreed on, so the deletion counts. Another hub did not
+        // see what this device has, so there its deletion does not count as seen here.
         if case .trashed(_, let sequence) = state.life, !isSameHub || sequence <= base.sequence {
             base.image.isAlive = false
         }
         base.generation = session.generation
         base.volumeEpoch = session.volumeEpoch
-        // Another life's journal counts otherwise.
+        // Sequence numbers of another journal cannot be compared with those of this one.
         base.sequence = 0
         mirror.base = base
         return mirror

@@ -1,16 +1,16 @@
 import Model
 
 extension Exchange {
-    /// An item that is deleted together with its directory, whose deletion the hub has been told or
-    /// is about to be: one operation is enough for both.
+    /// Handles an item that was deleted together with its directory, when the directory's deletion
+    /// has been sent or is about to be sent: that one operation also deletes the item.
     ///
-    /// - Returns: Whether it was that.
+    /// - Returns: Whether this is such an item.
     package func isCovered<T: DeviceTable>(_ draft: Draft, in table: inout T) throws(T.Failure)
         -> Bool
     {
         guard draft.isDeletion, var mirror = try table.mirror(draft.item), var base = mirror.base,
             let parent = try table.mirror(base.image.parent)?.base, !parent.image.isAlive,
-            // Taken out of the trash since, it does not take this one along.
+            // If the directory has been restored since, its deletion does not include this item.
             try table.local(base.image.parent)?.isAlive != true
         else { return false }
         var isOne = try table.firstDue() == nil
@@ -23,9 +23,10 @@ extension Exchange {
         return true
     }
 
-    /// Whether the hub has moved the item's directory, or one around it that is deleted too: its
-    /// deletion is going to be overruled, and one of its own would take this item out of it (row
-    /// 9). Not so what was learnt after that: it is there because the deletion has been overruled.
+    /// Whether the hub has moved the item's directory, or a deleted directory above it. Then the
+    /// hub will overrule that deletion, and a separate deletion of this item would remove it from
+    /// the directory (row 9). This does not hold for an item that this device received later: it
+    /// exists because the deletion has been overruled.
     private func isKept<T: DeviceTable>(_ item: Agreement, _ table: inout T)
         throws(T.Failure) -> Bool
     {
@@ -41,12 +42,12 @@ extension Exchange {
 }
 
 extension Agreement {
-    /// Deleted with its directory, and not told for itself.
+    /// Deleted with its directory, without an operation of its own.
     private var isCovered: Bool { !image.isAlive && placedAt == nil }
 
     fileprivate mutating func cover() { (image.isAlive, placedAt) = (false, nil) }
 
-    /// - Returns: Whether it was covered.
+    /// - Returns: Whether the item was covered.
     fileprivate mutating func uncover(_ placedAt: Moment) -> Bool {
         guard isCovered else { return false }
         (image.isAlive, self.placedAt) = (true, placedAt)
@@ -55,16 +56,18 @@ extension Agreement {
 }
 
 extension Mirror {
-    /// Somebody else has moved it, and the tree has not shown that.
+    /// Whether another device has moved the item, and the tree does not show that yet.
     fileprivate var isMovedAway: Bool {
         guard let remote, remote.life.isAlive, let base else { return false }
         return !base.image.isAt(Image(remote))
     }
 
-    /// A directory that somebody moved out of the deleted one has kept what is in it, of which the
-    /// hub says nothing: its own deletion is told, and the hub then says what is left.
+    /// The deletion of a directory also deleted what was in it. If another device has moved a
+    /// directory out of it, that directory has kept its contents, but the hub does not send them
+    /// again. So this device sends the directory's own deletion, and the hub then sends what is
+    /// left.
     ///
-    /// - Returns: Whether it is that.
+    /// - Returns: Whether this is such a directory.
     mutating func uncover(_ session: Session, _ local: Image?) -> Bool {
         guard let remote, remote.life.isAlive, remote.kind == .directory, local?.isAlive == false,
             let base, base.isOf(session), !base.image.isAt(Image(remote))

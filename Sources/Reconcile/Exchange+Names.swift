@@ -1,25 +1,25 @@
 import Model
 
 // Names that pass from one item to another on this device. The hub applies each change by itself,
-// and its names are unique at any time. So the item that leaves a name is told of before the item
-// that takes it. Otherwise the hub would give the second one another name, although no other device
-// had ever used that name.
+// and names at the hub are unique at any time. So the change of the item that leaves a name is sent
+// before that of the item that takes it. Otherwise the hub would give the second item its spare
+// name, although no other device had ever used that name.
 extension Exchange {
-    /// What has to be told before a change of place.
+    /// Changes that have to be sent before a change of placement.
     private struct Obstacles {
-        /// The item that has the name at the hub, and has left it here.
+        /// The item that has the name at the hub and has left it on this device.
         var leaver: Identifier?
-        /// Where the directory that is to hold the item is inside it at the hub, and no longer
-        /// here: the directories between the two that are to be told of.
+        /// When a directory moves into one that is still inside it at the hub: the directories
+        /// between the two whose changes must be sent first.
         var between: [Identifier] = []
     }
 
-    /// Decides whether a draft may be told now, so that the hub gets changes of place in an order
-    /// in which it can apply them.
+    /// Decides whether a draft may be sent now, so that the hub receives changes of placement in an
+    /// order in which it can apply them.
     ///
-    /// - Returns: The draft itself when no other item has to be told of first. When that other item
-    ///   waits for this one, a draft that gives this one a name of its own for the time being. Nil
-    ///   when the draft has to wait.
+    /// - Returns: The draft itself when no other item has to be sent first. When that other item
+    ///   waits for this one, a draft that gives this item a temporary name. Nil when the draft has
+    ///   to wait.
     func inOrder<T: DeviceTable>(_ draft: Draft, _ table: inout T) throws(T.Failure) -> Draft? {
         guard let placement = draft.placement, !bugs.contains(.takesNamesTooEarly) else {
             return draft
@@ -31,7 +31,7 @@ extension Exchange {
         return try aside(draft, &table)
     }
 
-    /// The draft's change of place alone, to a name that no other item has.
+    /// A draft with only the change of placement, to a name that no other item has.
     func aside<T: DeviceTable>(_ draft: Draft, _ table: inout T) throws(T.Failure) -> Draft? {
         guard let placement = draft.placement else { return nil }
         let spare = try table.placement(
@@ -44,7 +44,7 @@ extension Exchange {
                 creation.placement = spare
                 aside.changes = [.create(creation)]
             case .move(_, let base): aside.changes = [.move(spare, base: base)]
-            // A move takes it out of the trash as well.
+            // A move takes the item out of the trash, too.
             case .restore:
                 let base = try table.mirror(draft.item)?.base?.placedBy
                 aside.changes = [.move(spare, base: base ?? .unknown)]
@@ -81,7 +81,7 @@ extension Exchange {
         return obstacles
     }
 
-    /// Whether an item cannot be told of before another one is, by one step or many.
+    /// Whether an item cannot be sent before another one, directly or indirectly.
     private func waits<T: DeviceTable>(
         _ first: Identifier, for id: Identifier, _ table: inout T
     ) throws(T.Failure) -> Bool {
@@ -99,8 +99,9 @@ extension Exchange {
         return false
     }
 
-    /// Items that are in a deleted directory at the hub, and elsewhere here, which the hub has not
-    /// been told of: it would delete them with the directory.
+    /// Items that the hub still has in a deleted directory, although they have been moved out of it
+    /// on this device. The hub must receive these moves first, or it would delete the items with
+    /// the directory.
     func movedOut<T: DeviceTable>(of directory: Identifier, _ table: inout T)
         throws(T.Failure) -> [Identifier]
     {

@@ -1,8 +1,9 @@
 import Model
 
 extension Exchange {
-    /// After a crash: nobody brings it there now. What of it is in the tree by now is agreed on, so
-    /// that it is not taken for an edit when the hub says something newer.
+    /// Handles an item that was being applied when the process ended. What the tree already shows
+    /// of the hub's state becomes agreed on, so that it does not count as an edit when the hub
+    /// sends a newer state.
     package func recover<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure) {
         guard var mirror = try table.mirror(id), mirror.state == .underway else { return }
         if let local = try table.local(id), local.isAlive {
@@ -26,8 +27,8 @@ extension Exchange {
         try table.setMirror(id, mirror)
     }
 
-    /// Contents that were brought have left what was here to history. It is a conflict version, and
-    /// nobody else may have it when this hub is another one tomorrow.
+    /// Applying the hub's contents has made the local version history. It is a conflict version at
+    /// the hub. It is recorded as one here, too, because another hub might not have it tomorrow.
     private func noteConflicts<T: DeviceTable>(
         of state: ItemState, beside local: Image, _ base: Image, _ table: inout T
     ) throws(T.Failure) {
@@ -40,7 +41,7 @@ extension Exchange {
         if !new.isEmpty { try table.note(conflicts: new, of: state.id) }
     }
 
-    /// Or else a program has taken it out of the trash.
+    /// Whether applying has created the item. Otherwise a program has taken it out of the trash.
     private func wasMade<T: DeviceTable>(
         _ local: Image, _ state: ItemState, _ isDetour: Bool, _ table: inout T
     ) throws(T.Failure) -> Bool {
@@ -52,7 +53,7 @@ extension Exchange {
         return try table.descends(mine, from: current, of: state.id)
     }
 
-    /// Whether what was in its place is where the hub wants it, and this item where that was.
+    /// Whether the item and the one in its place have already exchanged places, as the hub wants.
     private func wasSwapped<T: DeviceTable>(
         _ local: Image, _ mirror: Mirror, _ table: inout T
     ) throws(T.Failure) -> Bool {
@@ -66,7 +67,7 @@ extension Exchange {
 }
 
 extension Image {
-    /// What is not shown yet was not settled or removed here.
+    /// What the tree does not show yet was not settled or removed on this device.
     fileprivate mutating func keep(shownBy local: Image) {
         conflicts = conflicts.filter { local.conflicts.contains($0) }
         attributes = attributes.filter { local.attributes[$0.key] != nil }
@@ -74,13 +75,13 @@ extension Image {
 }
 
 extension Mirror {
-    /// It stands elsewhere because another item took its place, and no program wanted that.
+    /// The item is elsewhere because another item has taken its place. No program has moved it.
     mutating func stands(at place: Image) {
         base?.image.parent = place.parent
         base?.image.name = place.name
     }
 
-    /// Register by register: a part of the steps may be done.
+    /// Compares each register by itself, because only some of the steps may have been done.
     mutating func agree(_ state: ItemState, as local: Image) {
         let remote = Image(state)
         guard var base else { return }

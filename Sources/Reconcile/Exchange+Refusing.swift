@@ -1,12 +1,12 @@
 import Model
 
 extension Exchange {
-    /// The hub has not taken an operation of an item, which is known here by `id`: what was agreed
-    /// on before counts again. The item stays unsent, so nothing that comes from the hub replaces
-    /// what is here.
+    /// The hub has refused an operation of an item, whose id on this device is `id`. The agreement
+    /// from before the operation is restored. The item stays unsent, so nothing that comes from the
+    /// hub replaces the local state.
     ///
-    /// The operation stays in the outbox until it is acknowledged, so after a crash the hub is
-    /// asked again, and answers the same.
+    /// The operation stays in the outbox until it is acknowledged. After a crash it is sent again,
+    /// and the hub gives the same answer.
     package func refused<T: DeviceTable>(
         _ operation: Operation, of id: Identifier, in table: inout T
     ) throws(T.Failure) {

@@ -1,12 +1,12 @@
 import Model
 
 extension Exchange {
-    /// How many items that are not shown are looked at one by one for a directory's deletion.
+    /// The most items not yet shown that are examined one by one for the deletion of a directory.
     private static let looks = 1024
 
-    /// How far the hub's journal is shown here in all that an operation can touch: its item, and
-    /// where that is a directory that goes, what the hub has in it. What cannot be shown elsewhere,
-    /// perhaps for ever, says nothing about these.
+    /// Up to which sequence number the tree shows all changes of the hub that an operation
+    /// concerns: those of its item and, if it deletes a directory, those of the items that the hub
+    /// has in it. Changes of other items do not count, because they may be stuck for ever.
     func seen<T: DeviceTable>(
         by draft: Draft, _ mirror: Mirror, _ session: Session, _ table: inout T
     ) throws(T.Failure) -> UInt64 {
@@ -19,7 +19,7 @@ extension Exchange {
             let first = try table.firstDue(), first <= seen
         else { return seen }
         let open = try table.notShown(limit: Exchange.looks)
-        // Too many to look at each: as if all of them were in it.
+        // There are too many to examine, so all of them are treated as being in the directory.
         if open.count == Exchange.looks { return min(seen, max(first, 1) - 1) }
         for id in open where id != draft.item {
             guard let other = try table.mirror(id), other.since <= seen,
@@ -30,8 +30,8 @@ extension Exchange {
         return seen
     }
 
-    /// Whether the hub has an item in a directory, as far as is known here: by what it said last,
-    /// and by what it was told.
+    /// Whether the hub has an item in a directory, as far as this device knows from the hub's last
+    /// states and from what it has sent.
     private func isAtHub<T: DeviceTable>(
         _ id: Identifier, within directory: Identifier, _ table: inout T
     ) throws(T.Failure) -> Bool {

@@ -1,6 +1,6 @@
 import Model
 
-/// A part of the hub's feed, all of it from one moment.
+/// A part of the hub's feed. All of it is from the same moment.
 package struct Page: Hashable, Sendable {
     package enum Entry: Hashable, Sendable {
         case item(ItemState)
@@ -9,12 +9,12 @@ package struct Page: Hashable, Sendable {
     }
 
     package var entries: [Entry]
-    /// The cursor after it.
+    /// The cursor after this page.
     package var next: UInt64
-    /// Of `next`: `Session.run`.
+    /// The `Session.run` that belongs to `next`.
     package var run: Identifier?
     package var head: UInt64
-    /// The device's last operation that is in the journal up to `head`.
+    /// The device's last operation that the journal up to `head` contains.
     package var acknowledged: UInt64
 
     package init(
@@ -28,29 +28,30 @@ package struct Page: Hashable, Sendable {
     }
 }
 
-/// What is to be done to the tree so that an item becomes what the hub says.
+/// The steps by which the tree gets the state that an item has at the hub.
 package struct Adjustment: Hashable, Sendable {
     package enum Step: Hashable, Sendable {
-        /// Nothing is there yet: file (dataless or whole), directory, package or symlink, with what
-        /// is current.
+        /// The tree has nothing yet: create the file (dataless or complete), directory, package or
+        /// symlink, with the current contents.
         case make
         case move(parent: Identifier, name: String)
         case contents(Revision)
-        /// Nil: removed.
+        /// Nil removes the attribute.
         case attributes([String: [UInt8]?])
-        /// Conflict versions that came, and those that were settled.
+        /// Conflict versions that were added, and those that were settled.
         case conflicts(added: [Revision], settled: [Identifier])
         case remove
     }
 
     package var item: Identifier
     package var remote: ItemState
-    /// What the tree has to show still when the steps are done; nil: nothing.
+    /// What the tree must still show when the steps are done; nil: no item.
     package var local: Image?
     package var steps: [Step]
-    /// It goes to a name of its own first: what has the name waits for this very item.
+    /// The item first goes to a temporary name, because the item that has its name waits for this
+    /// item.
     package var isDetour = false
-    /// What has the name it is to have, and changes places with it.
+    /// The item that has the name and that exchanges places with this one.
     package var holder: Identifier?
 
     fileprivate var addsConflicts: Bool {
@@ -63,21 +64,21 @@ package struct Adjustment: Hashable, Sendable {
 extension Exchange {
     // MARK: Mirroring
 
-    /// Notes what the hub says, together with the cursor and with what it has confirmed.
+    /// Records what the hub sent, together with the cursor and with what the hub has confirmed.
     ///
-    /// - Parameter answered: The last operation whose answer this process has got. What the hub
-    ///   confirms beyond it may be another operation of the same number, from before this journal
-    ///   was rolled back: it stays in the outbox, and the hub will tell when it is sent again.
-    /// - Returns: The items that are due now; nil, and nothing is noted, when the hub confirms what
-    ///   was never sent. Then this journal is a copy or was rolled back, and the device has to
-    ///   begin from scratch, in a new epoch.
+    /// - Parameter answered: The last operation whose answer this process has received. If the hub
+    ///   confirms a later number, that may be a different operation, from before this journal was
+    ///   rolled back. It stays in the outbox, and the hub's answer to it will tell.
+    /// - Returns: The items that are due now. Nil, and nothing is recorded, when the hub confirms a
+    ///   number that was never sent. Then this journal is a copy or was rolled back, and the device
+    ///   must restart in a new epoch.
     package func take<T: DeviceTable>(_ page: Page, answered: UInt64, in table: inout T)
         throws(T.Failure) -> [Identifier]?
     {
         var session = try table.session()
         guard page.acknowledged <= session.sentUpTo else { return nil }
         guard page.next >= session.cursor else { return [] }
-        // Before the last page, the mirror may show an item as it was before what is confirmed.
+        // Before the last page, the mirror may show states from before the confirmed operations.
         if page.next >= page.head {
             try table.removeOutbox(upTo: min(page.acknowledged, answered))
         }
@@ -104,10 +105,10 @@ extension Exchange {
         mirror.since = state.firstChange(after: mirror.base, session)
         mirror.state = mirror.state == .underway ? .underway : .due
         let wasMovedOut = try mirror.uncover(session, table.local(state.id))
-        // Before its draft is looked at, which is made from it.
+        // This comes first, because the item's draft is computed from the mirror.
         if !bugs.contains(.draftsFromBefore) { try table.setMirror(state.id, mirror) }
         if wasMovedOut { try table.addUnsent(state.id) }
-        // What is being brought there now can make another picture any moment.
+        // While the item is being applied, its image can change at any moment.
         if mirror.state != .underway, try isFree(state.id, &table), try matches(state, &table) {
             try table.setMirror(state.id, Mirror(base: agreement(state, session)))
             return false
@@ -127,8 +128,8 @@ extension Exchange {
 
     // MARK: Bringing it into the tree
 
-    /// What has to be done now for an item that is due. Nil when nothing can be: what it waits for
-    /// is another item that is due, an answer of the hub, or its own unsent change.
+    /// What has to be done now for an item that is due. Nil when nothing can be done: the item
+    /// waits for another item that is due, for an answer of the hub, or for its own unsent change.
     package func adjustment<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure)
         -> Adjustment?
     {
@@ -161,8 +162,9 @@ extension Exchange {
             holder: holder)
     }
 
-    /// How bringing it into the tree went. The tree has to be understood up to there first: what a
-    /// program did to the item after it is then told as an edit of what was brought.
+    /// Records how applying an adjustment went. Before this call the journal must have recorded the
+    /// tree's state up to there. What a program did to the item after the adjustment is then sent
+    /// as an edit of what was applied.
     package func adjusted<T: DeviceTable>(
         _ adjustment: Adjustment, isDone: Bool, isStuck: Bool = false, in table: inout T
     ) throws(T.Failure) {
@@ -172,7 +174,8 @@ extension Exchange {
         let isNewer =
             mirror.remote.map { $0.sequence > adjustment.remote.sequence } ?? false
             || adjustment.isDetour
-        // Conflict versions come with this note: who deleted it just before has not seen them.
+        // Conflict versions are recorded by this call. A program that deleted the item just before
+        // has not seen them.
         var isShown = isDone
         if isDone, adjustment.addsConflicts {
             isShown = try table.local(adjustment.item)?.isAlive == true
@@ -200,7 +203,8 @@ extension Exchange {
         try table.setMirror(holder, other)
     }
 
-    /// From scratch: the hub is in another life, or this device's journal is.
+    /// Begins again from scratch, because the hub was replaced or restored, or because this
+    /// device's journal was.
     package func restart<T: DeviceTable>(
         epoch: UInt32, volumeEpoch: Identifier, in table: inout T
     ) throws(T.Failure) {
@@ -220,7 +224,7 @@ extension Exchange {
 
     // MARK: Parts
 
-    /// Neither changed here nor on its way to the hub.
+    /// Whether the item has no unsent change and no operation in the outbox.
     private func isFree<T: DeviceTable>(_ id: Identifier, _ table: inout T) throws(T.Failure)
         -> Bool
     {
@@ -228,7 +232,7 @@ extension Exchange {
         var isOpen = try table.isUnsent(id)
         if !isOpen { isOpen = try isStale(id, &table) }
         if isOpen, !bugs.contains(.overwritesUnsent) {
-            // Looked at: there may be nothing to tell.
+            // The item is compared, because there may be no difference to send.
             let draft = try draft(id, in: &table)
             if draft.changes.isEmpty, !draft.isAnotherKind { return true }
             try table.addUnsent(id)
@@ -237,7 +241,8 @@ extension Exchange {
         return true
     }
 
-    /// What was on its way when everything began from scratch is not in the outbox any more.
+    /// Whether the agreement is from before a restart. Operations that were being sent then are not
+    /// in the outbox any more.
     private func isStale<T: DeviceTable>(_ id: Identifier, _ table: inout T) throws(T.Failure)
         -> Bool
     {
@@ -252,7 +257,7 @@ extension Exchange {
     {
         guard state.life.isAlive else {
             guard let local else { return (state, [], nil) }
-            // What is in it goes first, or stays, and then it does.
+            // The items in the directory are removed first. If one stays, the directory stays.
             if local.kind == .directory, try table.hasLocalChildren(state.id) { return nil }
             return (state, [.remove], nil)
         }
@@ -270,7 +275,7 @@ extension Exchange {
         else { return (state, steps, nil) }
         guard let known = try table.mirror(holder), known.remote != nil, known.state != .underway
         else { return nil }
-        // A directory cannot change places with what is in it.
+        // A directory cannot exchange places with an item inside it.
         if local != nil, try isSwap(state.id, holder, &table),
             try !isWithin(state.id, holder, &table)
         {
@@ -284,7 +289,8 @@ extension Exchange {
         return (target, local.map { self.steps(from: $0, to: target) } ?? making(target), nil)
     }
 
-    /// Whether the directory is there, and not within what it is to hold: that goes first.
+    /// Whether the directory exists and is not inside the item that will move into it; otherwise
+    /// the directory must move first.
     private func isOpen<T: DeviceTable>(
         _ parent: Identifier, to id: Identifier, _ table: inout T
     ) throws(T.Failure) -> Bool {
@@ -293,14 +299,14 @@ extension Exchange {
         return try !isWithin(parent, id, &table)
     }
 
-    /// Whether an item cannot go where it is to be before another one has moved.
+    /// Whether an item cannot get its place before another one has moved.
     private func waits<T: DeviceTable>(
         _ id: Identifier, for other: Identifier, _ table: inout T
     ) throws(T.Failure) -> Bool {
         var next = id
         for _ in 0..<64 {
             guard let state = try table.mirror(next)?.remote else { return false }
-            // What is in it may wait for the other, or be it.
+            // The directory's contents may wait for the other item, or contain it.
             if !state.life.isAlive { return try table.hasLocalChildren(next) }
             let parent = state.placement.parent
             if try !isOpen(parent, to: next, &table) {
@@ -315,8 +321,8 @@ extension Exchange {
         return false
     }
 
-    /// What has to go first where a directory is within the item that is to go into it: the
-    /// directory, or one between the two; `wanted` if it is one of them.
+    /// A directory is inside the item that is to go into it. Returns what must move first: the
+    /// directory, or a directory between the two; `wanted` if it is one of them.
     private func obstacle<T: DeviceTable>(
         from directory: Identifier, to id: Identifier, _ wanted: Identifier, _ table: inout T
     ) throws(T.Failure) -> Identifier {
@@ -331,7 +337,7 @@ extension Exchange {
         return first ?? directory
     }
 
-    /// Whether the tree has it in that item, or it is that item.
+    /// Whether, in the tree, the item is that other item or inside it.
     private func isWithin<T: DeviceTable>(
         _ id: Identifier, _ ancestor: Identifier, _ table: inout T
     ) throws(T.Failure) -> Bool {
@@ -344,8 +350,8 @@ extension Exchange {
         return false
     }
 
-    /// Whether the one that has the name waits, by one step or many, for this one's: somebody has
-    /// to step aside.
+    /// Whether the item that has the name waits, directly or indirectly, for this item's place.
+    /// Then one of them has to step aside.
     private func isSwap<T: DeviceTable>(
         _ id: Identifier, _ holder: Identifier, _ table: inout T
     ) throws(T.Failure) -> Bool {
@@ -392,8 +398,9 @@ extension Exchange {
         return steps
     }
 
-    /// What stands at the name already and was never told the hub is that item: a folder, equal
-    /// contents; and in the first exchange, other contents too, which then are an edit of it.
+    /// Adopts an item that is already at the name and has no id at the hub: a directory, or a
+    /// document with equal contents. In the first exchange also a document with other contents,
+    /// which then count as an edit. The local item gets the hub's id.
     private func adopt<T: DeviceTable>(
         _ state: ItemState, _ session: Session, _ table: inout T
     ) throws(T.Failure) -> Bool {
@@ -409,7 +416,8 @@ extension Exchange {
         guard isSame || session.isFresh && state.kind.isDocument else { return false }
         try table.setMirror(twin, nil)
         try table.reidentify(twin, as: state.id)
-        // Told is what differs here; what only the hub has comes here, and was not removed.
+        // Only differences of this device are sent. What only the hub has will be applied here; it
+        // does not count as removed.
         var base = agreement(state, session)
         if !isSame { (base.image.revision, base.image.content) = (nil, nil) }
         base.image.conflicts = local.conflicts
@@ -425,7 +433,7 @@ extension Exchange {
 }
 
 extension ItemState {
-    /// The lowest sequence in it that is above what was agreed on.
+    /// The lowest sequence number in the item that is above what was agreed on.
     fileprivate func firstChange(after base: Agreement?, _ session: Session) -> UInt64 {
         var known: UInt64 = 0
         if let base, base.isOf(session) { known = base.sequence }

@@ -1,8 +1,9 @@
 import Model
 
-// The hub made one item of two.
+// The hub has made one item of two, for example of two directories with the same name.
 extension Exchange {
-    /// Where both are in the tree, the one goes as if it were deleted; what is in it has moved.
+    /// If the tree has both items, the unified one is handled as if the hub had deleted it. Its
+    /// contents have moved to the other one.
     func unify<T: DeviceTable>(
         _ id: Identifier, _ target: Identifier, _ session: Session, _ table: inout T
     ) throws(T.Failure) {
@@ -17,21 +18,23 @@ extension Exchange {
         mirror.since = session.cursor
         mirror.state = .due
         try table.setMirror(id, mirror)
-        // Until it is gone: for `twin`.
+        // The item stays unsent until it is gone, so that `twin` finds it.
         try table.addUnsent(id)
     }
 
-    /// What the tree has under one id is the other item, which the tree does not have any more.
+    /// Gives the tree's item the id of the item that it was unified into. The tree has no other
+    /// item with that id.
     func become<T: DeviceTable>(
         _ target: Identifier, _ id: Identifier, _ table: inout T
     ) throws(T.Failure) {
         try table.reidentify(id, as: target)
         let mine = try table.mirror(id)?.base
         try table.setMirror(id, nil)
-        // What was told of it under the old id is compared with what became of the other one.
+        // What was sent under the old id is compared with the present state of the other item.
         try table.addUnsent(target)
         if var mirror = try table.mirror(target) {
-            // What it shows was made from what was told of it, not from what the other one had.
+            // The tree's contents derive from what this device sent, not from what the other item
+            // had.
             if let mine, try mine.isOf(table.session()) {
                 mirror.base?.image.revision = mine.image.revision
                 mirror.base?.image.content = mine.image.content
@@ -44,13 +47,14 @@ extension Exchange {
         }
     }
 
-    /// What in the tree is that deleted item by now, and was not deleted: what was told of it is in
-    /// the other one at the hub, and would be deleted with it as this device's own.
+    /// The alive item of the tree that is about to become the deleted item. At the hub it is
+    /// already a part of that item, so the deletion would also delete it, as a change of this
+    /// device's own.
     func twin<T: DeviceTable>(of id: Identifier, _ table: inout T) throws(T.Failure)
         -> Identifier?
     {
         guard let mirror = try table.mirror(id), try table.firstDue() != nil else { return nil }
-        // A document's contents come with what the hub says of it.
+        // For a document, the unification arrives together with its contents.
         guard mirror.base?.image.kind == .directory || mirror.remote != nil else { return nil }
         for other in try table.unsentAlive(limit: 4096) {
             if try table.mirror(other)?.remote?.unified == id { return other }
@@ -73,7 +77,8 @@ extension Exchange {
 }
 
 extension ItemState {
-    /// What the hub made it one with, where this device says so: no device has an epoch 0.
+    /// The item that the hub has unified this one into. The mirror stores it as a batch with epoch
+    /// 0, which no device has.
     var unified: Identifier? {
         guard case .trashed(let batch, _) = life, batch.epoch == 0 else { return nil }
         return batch.device

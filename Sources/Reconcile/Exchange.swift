@@ -1,13 +1,13 @@
 import Model
 
-/// What a device tells the hub and what it takes over from it: decided by comparing what the tree
-/// shows (`local`) with what was agreed on (`base`) and what the hub said last (`remote`), never by
-/// remembering events. So what came from the hub cannot be sent back to it, and nothing is
-/// forgotten.
+/// Plans what a device sends to the hub, and what it applies from the hub. It compares three states
+/// of an item: what the tree shows (`local`), what was agreed on (`base`) and what the hub sent
+/// last (`remote`). It never remembers events. So a change from the hub is never sent back to it,
+/// and no change is forgotten.
 ///
-/// Each function is to be called within one transaction of the table.
+/// Each function must be called within one transaction of the table.
 package struct Exchange: Sendable {
-    /// Planted in tests only.
+    /// Bugs that tests plant, to show that they would be found.
     package var bugs: Set<Bug> = []
 
     package init() {}
@@ -21,23 +21,23 @@ package struct Exchange: Sendable {
 
     // MARK: Sending
 
-    /// What is to be told of an item.
+    /// What is to be sent about an item.
     package struct Draft: Hashable, Sendable {
         package var item: Identifier
         package var changes: [Change]
-        /// Where they put it, or take it out of the trash; nil where they do neither.
+        /// Where the changes place the item or restore it to; nil when they do neither.
         package var placement: Placement?
-        /// Cannot be sent before these are known to the hub: its directory.
+        /// The item's directory, when the hub must know that one first.
         package var waitsFor: Identifier?
-        /// A version of it is on its way, and the hub may refuse that one: the next is made from
-        /// what it has then.
+        /// A version of the item is being sent, and the hub may refuse it. The next version is
+        /// drafted from the agreement that holds after the answer.
         package var isWaiting = false
-        /// It became another kind of thing: the tree's item has to get an id of its own first.
+        /// The item has become another kind of item, so the tree's item needs a new id first.
         package var isAnotherKind = false
-        /// It tells only that the item has a name of its own for now.
+        /// The draft only gives the item a temporary name.
         var isAside = false
 
-        /// Whose contents have to be at the hub first.
+        /// The revisions whose contents the hub must have before the draft is sent.
         package var revisions: [Identifier] {
             changes.compactMap { change in
                 switch change {
@@ -53,8 +53,8 @@ package struct Exchange: Sendable {
         }
     }
 
-    /// Compares and changes nothing, but forgets that an item was to be looked at when there is
-    /// nothing to tell.
+    /// Compares the states and changes nothing, except that an item without differences does not
+    /// count as unsent any more.
     package func draft<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure)
         -> Draft
     {
@@ -87,11 +87,11 @@ package struct Exchange: Sendable {
         return draft
     }
 
-    /// Gives the changes of an item their numbers and puts them in the outbox, where they stay
-    /// until the hub's journal has them. Their revisions' contents have to be at the hub.
+    /// Numbers the changes of an item and puts them into the outbox, where they stay until the
+    /// hub's journal contains them. The hub must have the contents of their revisions.
     ///
-    /// - Returns: Nothing when the item changed since it was drafted, or has to wait: for its
-    ///   directory, for a name that another item has left here, …
+    /// - Returns: An empty list when the item has changed since it was drafted, or when the draft
+    ///   has to wait: for its directory, for a name that another item has left on this device, …
     package func enqueue<T: DeviceTable>(_ draft: Draft, in table: inout T) throws(T.Failure)
         -> [Operation]
     {
@@ -100,12 +100,12 @@ package struct Exchange: Sendable {
             !draft.changes.isEmpty
         else { return [] }
         var session = try table.session()
-        // What changed twice comes only with the second change: until the last page, the cursor
-        // says less than it seems to.
+        // A state that changed twice arrives only with its second change. So before the last page,
+        // the cursor is ahead of what the device has really seen.
         guard !session.isBehind else { return [] }
         guard !session.isFresh || bugs.contains(.sendsWhileFresh) else { return [] }
-        // What is being created may turn out to be the very item: by its name it is the old one, or
-        // somebody else's, who did not delete it.
+        // An item that is being created may turn out to be this item: the hub may unify the two
+        // because of the name. The deletion would then delete the new item.
         if draft.isDeletion {
             if let twin = try twin(of: draft.item, &table) {
                 try become(draft.item, twin, &table)
@@ -118,14 +118,14 @@ package struct Exchange: Sendable {
         return try put(draft, &session, &table)
     }
 
-    /// Puts what a draft tells into the outbox.
+    /// Puts the operations of a draft into the outbox.
     private func put<T: DeviceTable>(_ draft: Draft, _ session: inout Session, _ table: inout T)
         throws(T.Failure) -> [Operation]
     {
         var mirror = try rebased(try table.mirror(draft.item) ?? Mirror(), draft.item, &table)
         guard var image = try table.local(draft.item) else { return [] }
         let operations = try operations(draft, mirror, &session, &table)
-        // An edit before the deletion was never told.
+        // If the item was edited before it was deleted, the edit was never sent.
         if draft.isDeletion, let known = mirror.base?.image {
             image = known
             image.isAlive = false
@@ -134,7 +134,7 @@ package struct Exchange: Sendable {
             image = mirror.base?.image ?? image
             (image.parent, image.name) = (placement.parent, placement.name)
             image.isAlive = true
-            // Those of a new item are told when it has its name.
+            // The conflict versions of a new item are sent when the item has its final name.
             if mirror.base == nil { image.conflicts = [] }
         }
         try tell(operations, &mirror, as: image, session, &table)
@@ -146,8 +146,8 @@ package struct Exchange: Sendable {
         return operations
     }
 
-    /// Each at the time of what it tells, not of the telling: of two devices that were offline, the
-    /// one that did it later wins, and not the one that came back later.
+    /// Each operation has the time of the change, not that of sending it. Of two devices that were
+    /// offline, the one that made the later change wins, and not the one that came back later.
     private func operations<T: DeviceTable>(
         _ draft: Draft, _ mirror: Mirror, _ session: inout Session, _ table: inout T
     ) throws(T.Failure) -> [Operation] {
@@ -169,14 +169,15 @@ package struct Exchange: Sendable {
         return operations
     }
 
-    /// Puts them into the outbox; what they make of the item is agreed on from now on.
+    /// Puts the operations into the outbox. From now on their result is what was agreed on.
     private func tell<T: DeviceTable>(
         _ operations: [Operation], _ mirror: inout Mirror, as image: Image, _ session: Session,
         _ table: inout T
     ) throws(T.Failure) {
         for operation in operations { try table.append(operation) }
         let placing = operations.last { $0.change.places || $0.change == .restore }
-        // What the hub says of it and the tree has not shown, nobody here has seen.
+        // This device has not seen what the hub sent about the item as long as the tree does not
+        // show it.
         let seen = mirror.remote != nil ? max(mirror.since, 1) - 1 : session.cursor
         mirror.base = Agreement(
             image: image, placedBy: placing?.id ?? mirror.base?.placedBy,
@@ -185,9 +186,9 @@ package struct Exchange: Sendable {
             generation: session.generation)
     }
 
-    /// Tells of a move by way of a name that nothing else has.
+    /// Sends a move of the item to a temporary name that no other item has.
     ///
-    /// - Returns: Nothing when it cannot be told now.
+    /// - Returns: An empty list when this is not possible now.
     package func stepAside<T: DeviceTable>(_ id: Identifier, in table: inout T) throws(T.Failure)
         -> [Operation]
     {
@@ -199,8 +200,8 @@ package struct Exchange: Sendable {
         return try put(aside, &session, &table)
     }
 
-    /// To be kept before operations go out, the last of which has that number: what the hub
-    /// confirms above it, another copy of this journal has sent.
+    /// Must be recorded before operations up to that number are sent. If the hub confirms a higher
+    /// number, another copy of this journal has sent it.
     package func willSend<T: DeviceTable>(upTo number: UInt64, in table: inout T)
         throws(T.Failure)
     {
@@ -216,7 +217,7 @@ package struct Exchange: Sendable {
         if parent == .root || bugs.contains(.forgetsParent) { return true }
         guard let mirror = try table.mirror(parent) else { return false }
         guard let base = mirror.base else { return mirror.remote?.kind == .directory }
-        // One that was a package is about to get an id of its own.
+        // A directory that was a package is about to get a new id.
         guard base.image.kind == .directory else { return false }
         let session = try table.session()
         return mirror.remote != nil || base.isOf(session)
@@ -224,10 +225,11 @@ package struct Exchange: Sendable {
 }
 
 extension Exchange.Draft {
-    /// Whether both tell the same, whenever that is.
+    /// Whether both drafts send the same changes, apart from times.
     package func tells(sameAs other: Self) -> Bool { timeless.changes == other.timeless.changes }
 
-    /// Without what a clock says, which goes on between two looks: that is no change of the item.
+    /// The draft without times and spare names, which change between two calls although the item
+    /// does not.
     fileprivate var timeless: Self {
         func still(_ revision: Revision) -> Revision {
             var revision = revision
@@ -268,7 +270,7 @@ extension Change {
         }
     }
 
-    /// Where it puts its item; nil where it does not place it.
+    /// Where the change places its item; nil when it does not place it.
     var placement: Placement? {
         switch self {
         case .create(let creation): creation.placement

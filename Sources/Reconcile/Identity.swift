@@ -5,29 +5,30 @@ extension Identifier {
     package static let root = Identifier(high: 0, low: 0)
 }
 
-/// An item's kind. It never changes: a file that becomes a directory is another item.
+/// The kind of an item. It never changes: a file that is replaced by a directory is another item.
 package enum ItemKind: UInt8, Hashable, Sendable, CaseIterable {
     case file = 1
     case directory = 2
     case package = 3
     case symlink = 4
 
-    /// Whether it has versions.
+    /// Whether items of this kind have versions.
     package var isDocument: Bool { self == .file || self == .package }
 }
 
-/// What makes two names in a directory the same name: a keyed hash of the folded name, opaque to
-/// the hub.
+/// Two names in a directory are the same name when their keys are equal. A key is a keyed hash of
+/// the folded name, so the hub learns nothing about the name.
 package struct NameKey: Hashable, Sendable {
     package var bytes: [UInt8]
 
     package init(_ bytes: [UInt8]) { self.bytes = bytes }
 }
 
-/// A device's operations, counted: given once and in order, before they are sent.
+/// The number of a device's operation. Numbers are assigned once and in order, before the
+/// operations are sent.
 package struct OperationID: Hashable, Sendable, Comparable {
     package var device: Identifier
-    /// Grows when a device finds that its journal was lost, copied or rolled back.
+    /// Increases when a device finds that its journal was lost, copied or rolled back.
     package var epoch: UInt32
     /// Counts from 1 within the epoch.
     package var number: UInt64
@@ -38,7 +39,7 @@ package struct OperationID: Hashable, Sendable, Comparable {
         self.number = number
     }
 
-    /// Of what nobody knows who did it.
+    /// Used when it is unknown which operation made a change.
     package static let unknown = OperationID(device: .root, epoch: 0, number: 0)
 
     package static func < (a: OperationID, b: OperationID) -> Bool {
@@ -47,8 +48,8 @@ package struct OperationID: Hashable, Sendable, Comparable {
     }
 }
 
-/// When something happened, as far as choosing between two of them goes: hub-corrected nanoseconds
-/// since 1970, ties by device.
+/// When something happened: nanoseconds since 1970, corrected by the hub's clock. It only serves to
+/// choose between two concurrent changes; equal times are ordered by device.
 package struct Moment: Hashable, Sendable, Comparable {
     package var time: Int64
     package var device: Identifier

@@ -1,19 +1,19 @@
 import Model
 
-/// What an item is on a device: as its tree shows it, or as it was agreed on with the hub.
+/// The state of an item on a device: what its tree shows, or what was agreed on with the hub.
 package struct Image: Hashable, Sendable {
     package var kind: ItemKind
     package var target: String?
     package var parent: Identifier
     package var name: String
-    /// Of a document that has been saved.
+    /// The current version of a document; nil before the first save.
     package var revision: Identifier?
-    /// Equal for equal contents of one volume.
+    /// Equal for equal contents within one volume.
     package var content: Digest?
-    /// When those contents were modified, as the version says that has them here; of a file in the
-    /// tree alone, and no part of what is agreed on.
+    /// When the contents were modified, according to this device's version of them. Only set for a
+    /// file of the tree; it is not part of an agreement.
     package var modified: Int64?
-    /// Unsettled, in the order of their ids.
+    /// Conflict versions that are not settled, in the order of their ids.
     package var conflicts: [Identifier]
     package var attributes: [String: [UInt8]]
     package var isAlive: Bool
@@ -34,7 +34,7 @@ package struct Image: Hashable, Sendable {
         self.isAlive = isAlive
     }
 
-    /// What a tree that is in step with the hub shows.
+    /// The image that the tree has when it shows the hub's state.
     package init(_ state: ItemState) {
         self.init(
             kind: state.kind, target: state.target, parent: state.placement.parent,
@@ -42,7 +42,7 @@ package struct Image: Hashable, Sendable {
             conflicts: state.conflicts.map(\.id).sorted { ($0.high, $0.low) < ($1.high, $1.low) },
             attributes: state.attributes.compactMapValues(\.value),
             isAlive: state.life.isAlive)
-        // What its contents say is said once.
+        // The time is left out where it is that of the contents.
         if let time = state.current?.note.modified,
             attributes[Image.modifiedName] == Image.bytes(ofTime: time)
         {
@@ -50,15 +50,16 @@ package struct Image: Hashable, Sendable {
         }
     }
 
-    /// The time of a file that is not that of its contents.
+    /// The attribute for a file's time that differs from the time of its contents.
     static let modifiedName = "modified"
 
     private static func bytes(ofTime time: Int64) -> [UInt8] {
         (0..<8).map { UInt8(truncatingIfNeeded: time >> (56 - 8 * $0)) }
     }
 
-    /// The time of the hub's contents, where the tree has those contents and another time for them:
-    /// they were made twice, or came with a time of their own. What the hub heard of first counts.
+    /// The hub's modification time of the contents, when the tree has the same contents with
+    /// another time: two devices made the same contents, or the file arrived with a time of its
+    /// own. The time that the hub received first counts.
     func newTime(in state: ItemState) -> Int64? {
         guard let modified, let time = state.current?.note.modified, modified != time,
             hasContents(of: Image(state))
@@ -73,16 +74,18 @@ package struct Image: Hashable, Sendable {
     }
 }
 
-/// The last image of an item that device and hub agreed on, or that was put in the outbox.
+/// The last image of an item that device and hub agreed on, or that this device put into the
+/// outbox.
 package struct Agreement: Hashable, Sendable {
     package var image: Image
-    /// The operation that put it where it is; nil where that is not known.
+    /// The operation that placed the item where it is; nil when unknown.
     package var placedBy: OperationID?
     package var placedAt: Moment?
-    /// The hub's journal, and the part of its life, that this was learnt from.
+    /// The position in the hub's journal that the image was learnt from. The hub's journal is
+    /// identified by `volumeEpoch`.
     package var sequence: UInt64
     package var volumeEpoch: Identifier
-    /// Of the device's own: `Session.generation`.
+    /// The `Session.generation` in which the image was learnt.
     package var generation: UInt64
 
     package init(
@@ -98,31 +101,31 @@ package struct Agreement: Hashable, Sendable {
         self.generation = generation
     }
 
-    /// Whether it was learnt in this life of the hub and of the device's journal.
+    /// Whether the image was learnt since the last restart, from the present hub.
     func isOf(_ session: Session) -> Bool {
         generation == session.generation && volumeEpoch == session.volumeEpoch
     }
 }
 
-/// What a device knows of an item at the hub.
+/// What a device knows about an item at the hub.
 package struct Mirror: Hashable, Sendable {
     package var base: Agreement?
-    /// What the hub said last, where that is not `base`.
+    /// The last state that the hub sent, if it differs from `base`.
     package var remote: ItemState?
     package var state: State
-    /// The lowest of the hub's sequences that `remote` has and the tree has not shown; 0 without
-    /// `remote`. Who deletes something has seen less than that.
+    /// The lowest sequence number that `remote` contains and the tree does not show yet; 0 without
+    /// `remote`. An operation of this device has only seen what is below it.
     package var since: UInt64
 
     package enum State: UInt8, Hashable, Sendable {
         case settled = 0
-        /// `remote` is to be brought into the tree.
+        /// `remote` has still to be applied to the tree.
         case due = 1
-        /// It is being brought there: what the tree shows is not to be taken for an edit.
+        /// `remote` is being applied. What the tree shows in the meantime is not an edit.
         case underway = 2
-        /// Something here is in its way, which only a change here can end.
+        /// `remote` cannot be applied until something changes on this device.
         case stuck = 3
-        /// The hub refused what was sent.
+        /// The hub refused the operation that this device sent.
         case refused = 4
     }
 
@@ -137,26 +140,27 @@ package struct Mirror: Hashable, Sendable {
     }
 }
 
-/// How far a device is with the hub.
+/// The state of a device's synchronization with the hub.
 package struct Session: Hashable, Sendable {
     package var device: Identifier
-    /// The device's epoch at the hub: numbers count within it.
+    /// The device's epoch at the hub. Numbers of operations count within it.
     package var epoch: UInt32
-    /// The hub's: another one after it was restored from a backup.
+    /// The hub's epoch. It changes when the hub is restored from a backup.
     package var volumeEpoch: Identifier
-    /// Grows with each beginning from scratch; what was agreed on before is stale.
+    /// Increases with each restart. Agreements of an earlier generation are stale.
     package var generation: UInt64
-    /// The hub's journal is mirrored up to there.
+    /// The position in the hub's journal up to which the device has received it.
     package var cursor: UInt64
-    /// The run of the hub that wrote its journal at `cursor`; nil where the hub did not say.
+    /// The process run of the hub that wrote its journal at `cursor`; nil when the hub did not say.
     package var run: Identifier?
-    /// Of the next operation.
+    /// The number of the next operation.
     package var nextNumber: UInt64
-    /// The last operation of this epoch that may have gone out: `Exchange.willSend`.
+    /// The highest number of this epoch that may have been sent; see `Exchange.willSend`.
     package var sentUpTo: UInt64
-    /// Nothing is sent before all that the hub has was mirrored once and matched with the tree.
+    /// True until the device has received everything from the hub once and matched it with the
+    /// tree. Nothing is sent before.
     package var isFresh: Bool
-    /// Only a part of what the hub had to say has come.
+    /// True while the device has received only a part of the pages that the hub has.
     package var isBehind: Bool
 
     package init(

@@ -5,7 +5,7 @@ package struct Placement: Hashable, Sendable {
     package var parent: Identifier
     package var name: String
     package var key: NameKey
-    /// The name it takes where `name` is somebody else's: `name (device date).ext`.
+    /// The name that the item gets when another item has `name`: `name (device date).ext`.
     package var spare: String
     package var spareKey: NameKey
 
@@ -20,35 +20,35 @@ package struct Placement: Hashable, Sendable {
     }
 }
 
-/// A recorded content of a document, as the hub knows it: it compares ids and `content`, and never
-/// looks inside.
+/// A recorded content of a document, as the hub knows it. The hub compares ids and `content`, and
+/// never reads the contents.
 package struct Revision: Hashable, Sendable {
     package var id: Identifier
-    /// What it was based on; two after a merge, none for the first.
+    /// The revisions it was based on: two after a merge, none for the first revision.
     package var parents: [Identifier]
-    /// Equal for equal contents of one volume.
+    /// Equal for equal contents within one volume.
     package var content: Digest
-    /// Bytes.
+    /// The size in bytes.
     package var size: UInt64
-    /// When it was saved: decides which of two concurrent ones is current, nothing else.
+    /// When it was saved. It only decides which of two concurrent revisions is current.
     package var moment: Moment
-    /// Where it is in the volume's journal; 0 before it is there.
+    /// Its position in the volume's journal; 0 before it is there.
     package var sequence: UInt64
-    /// What brought it there; nil before.
+    /// The operation that brought it there; nil before.
     package var recordedBy: OperationID?
-    /// Other revisions with these contents, of which this one stands for all: who has seen one of
-    /// them has seen it, and edits still name them as parents.
+    /// The ids of other revisions with the same contents, which this one represents. A device that
+    /// has seen one of them has seen this one, and edits may still name them as parents.
     package var equals: [Identifier]
     package var note: Note
 
-    /// What people want to know of a revision.
+    /// What people want to know about a revision.
     package struct Note: Hashable, Sendable {
         package var deviceName: String
         package var person: String
         package var program: String
-        /// The document's name at the time.
+        /// The document's name at that time.
         package var name: String
-        /// Nanoseconds since 1970: of the contents, and of the save.
+        /// Nanoseconds since 1970: when the contents were modified, and when they were saved.
         package var modified: Int64
         package var saved: Int64
 
@@ -81,17 +81,17 @@ package struct Revision: Hashable, Sendable {
         self.note = note
     }
 
-    /// Whether that is its id, or the id of an equal one.
+    /// Whether `other` is its id, or the id of a revision that it represents.
     package func isNamed(_ other: Identifier) -> Bool { id == other || equals.contains(other) }
 }
 
-/// One attribute: the newest value wins, and nobody hears of the other.
+/// The value of one attribute. The newest value wins, and the other is dropped.
 package struct Register: Hashable, Sendable {
-    /// Nil: removed.
+    /// Nil when the attribute was removed.
     package var value: [UInt8]?
     package var moment: Moment
-    /// Where it is in the volume's journal: who has seen it may replace it, whatever the clocks
-    /// say.
+    /// Its position in the volume's journal. A device that has seen the value may replace it,
+    /// whatever the clocks say.
     package var sequence: UInt64
 
     package init(value: [UInt8]?, moment: Moment, sequence: UInt64) {
@@ -103,38 +103,41 @@ package struct Register: Hashable, Sendable {
 
 package enum Life: Hashable, Sendable {
     case alive
-    /// In the trash since `sequence`, together with all that has the same batch.
+    /// In the trash since `sequence`. Everything with the same batch was deleted by the same
+    /// operation.
     case trashed(batch: OperationID, sequence: UInt64)
 
     package var isAlive: Bool { self == .alive }
 }
 
-/// All that the hub knows of an item: four independent registers.
+/// Everything that the hub knows about an item: its life, placement, contents and attributes are
+/// independent registers.
 package struct ItemState: Hashable, Sendable {
     package var id: Identifier
     package var kind: ItemKind
-    /// Of a symlink; part of what it is.
+    /// The target of a symlink. It never changes.
     package var target: String?
 
     package var placement: Placement
-    /// The operation that put it there, when, and where that is in the journal.
+    /// The operation that placed the item, when it did, and its position in the journal.
     package var placedBy: OperationID
     package var placedAt: Moment
     package var placedSequence: UInt64
-    /// It stands under its spare name because another item has its own.
+    /// The item has its spare name because another item has its name.
     package var isBounced: Bool
 
-    /// Nil for directories and symlinks.
+    /// The current revision; nil for directories and symlinks.
     package var current: Revision?
-    /// Concurrent with `current` and with one another, until a resolution names them.
+    /// Revisions that are concurrent with `current` and with each other, until a resolution settles
+    /// them.
     package var conflicts: [Revision]
 
-    /// By name: `mode` (two bytes, big-endian permission bits), `modified` (eight bytes, big-endian
-    /// nanoseconds since 1970), and `x:NAME` for extended attributes.
+    /// The attributes by name: `mode` (two bytes, big-endian permission bits), `modified` (eight
+    /// bytes, big-endian nanoseconds since 1970), and `x:NAME` for extended attributes.
     package var attributes: [String: Register]
 
     package var life: Life
-    /// Of the last change to any of this.
+    /// The position of the last change to any of these.
     package var sequence: UInt64
 
     package init(
@@ -158,7 +161,7 @@ package struct ItemState: Hashable, Sendable {
         self.sequence = sequence
     }
 
-    /// The name it stands under.
+    /// The name that the item has in its directory.
     package var name: String { isBounced ? placement.spare : placement.name }
     package var nameKey: NameKey { isBounced ? placement.spareKey : placement.key }
 }

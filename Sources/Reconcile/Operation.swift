@@ -1,14 +1,15 @@
 import Model
 
-/// What a device did to one item, and what it had seen when it did.
+/// What a device did to one item, and what it had seen before.
 package struct Operation: Hashable, Sendable {
     package var id: OperationID
-    /// What the device made goes by the id it made it under, and its versions by theirs, until the
-    /// hub's journal says that it is another one: what a device only expects may come otherwise.
+    /// The id under which the device knows the item. The device keeps its own ids for what it has
+    /// created, items and versions, until the hub's journal says that they are others: what a
+    /// device only expects may turn out differently.
     package var item: Identifier
-    /// Corrected by the hub's clock; the hub brings it down to the time at which it arrived.
+    /// The time by the hub's clock. The hub lowers it to the time of arrival if it is later.
     package var moment: Moment
-    /// All the device knew and showed: the hub's journal up to there.
+    /// The position in the hub's journal up to which the device knew and showed everything.
     package var base: UInt64
     package var change: Change
 
@@ -25,24 +26,26 @@ package struct Operation: Hashable, Sendable {
 
 package enum Change: Hashable, Sendable {
     case create(Creation)
-    /// Its first parent is what the device thought current, or the conflict version it edited.
+    /// The first parent is the version that was current on the device, or the conflict version that
+    /// was edited.
     case edit(Revision)
-    /// `base`: the operation that had put the item where the device saw it.
+    /// `base` is the operation that had placed the item where the device saw it.
     case move(Placement, base: OperationID)
-    /// `current`: the revision that the deleter saw; what else it had seen tells `base`.
+    /// `current` is the revision that the device saw. What else it had seen follows from
+    /// `Operation.base`.
     case delete(current: Identifier?)
-    /// Out of the trash, to where it was.
+    /// Takes the item out of the trash, to its former place.
     case restore
-    /// nil: removed.
+    /// Nil removes the attribute.
     case attribute(String, [UInt8]?)
-    /// Settles exactly these conflict versions; with new contents, or with what is current.
+    /// Settles exactly these conflict versions, with new contents or with the current ones.
     case resolve([Identifier], Revision?)
 }
 
 package struct Creation: Hashable, Sendable {
     package var kind: ItemKind
     package var placement: Placement
-    /// A document's first contents.
+    /// The first contents of a document.
     package var revision: Revision?
     package var target: String?
     package var attributes: [String: [UInt8]]
@@ -59,17 +62,18 @@ package struct Creation: Hashable, Sendable {
     }
 }
 
-/// What became of an operation. None of them is an error: the journal's effects say what is so now.
+/// What the hub decided about an operation. No verdict is an error: the feed says what the state is
+/// now.
 package enum Verdict: Hashable, Sendable {
     case applied
-    /// It lost, or part of it did, and why is in the decision table's words: a move to a newer
-    /// move, a delete to an unseen edit, a move that would close a cycle.
+    /// The operation lost, completely or partly. The reason refers to the decision table: a move
+    /// lost to a newer move, a deletion to an unseen edit, or a move would have made a cycle.
     case overruled(Reason)
-    /// The item stands under its spare name.
+    /// The item has its spare name.
     case bounced
-    /// The item is another one from now on: equal folders, equal files of one name.
+    /// The item was unified with another one: equal directories, or equal files of the same name.
     case unified(into: Identifier)
-    /// Two versions live.
+    /// The item now has two live versions.
     case conflict
 
     package enum Reason: String, Hashable, Sendable {
