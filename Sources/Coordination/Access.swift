@@ -1,5 +1,5 @@
-/// What somebody wants to do with one item. The options are those of NSFileCoordinator, and mean
-/// the same.
+/// The kind of access that a request wants to one item. The options are those of NSFileCoordinator,
+/// with the same meaning.
 package enum Access: Hashable, Sendable {
     case read(ReadingOptions)
     case write(WritingOption)
@@ -9,15 +9,16 @@ package enum Access: Hashable, Sendable {
         package init(rawValue: UInt8) { self.rawValue = rawValue }
         /// Presenters are not asked to save first.
         package static let withoutChanges = ReadingOptions(rawValue: 1)
-        /// Of a symlink at the end of the path, its target is meant. Whoever asks has resolved it.
+        /// If the last component of the path is a symlink, the access is to its target. The
+        /// requester has resolved it already.
         package static let resolvesSymbolicLink = ReadingOptions(rawValue: 2)
-        /// Nothing is downloaded.
+        /// Nothing is downloaded for this read.
         package static let immediatelyAvailableMetadataOnly = ReadingOptions(rawValue: 4)
-        /// Ends as soon as a snapshot has been taken.
+        /// The read ends as soon as a snapshot has been made.
         package static let forUploading = ReadingOptions(rawValue: 8)
     }
 
-    /// One at a time; `update` is "no option".
+    /// A write has exactly one option. `update` stands for "no option".
     package enum WritingOption: String, Hashable, Sendable, CaseIterable {
         case update, merging, contentIndependentMetadataOnly, moving, deleting, replacing
     }
@@ -27,7 +28,8 @@ package enum Access: Hashable, Sendable {
         return false
     }
 
-    /// Whether it also keeps others from what a directory contains (Rules.md, C3).
+    /// Whether the access also conflicts with accesses to what the directory contains (Rules.md,
+    /// C3).
     package var isDeep: Bool {
         switch self {
         case .read, .write(.update), .write(.merging), .write(.contentIndependentMetadataOnly):
@@ -36,10 +38,11 @@ package enum Access: Hashable, Sendable {
         }
     }
 
-    /// Whether the presenters of what it is about to change must let go of it for good.
+    /// Whether the access removes the item, so that presenters of the item must accommodate its
+    /// deletion.
     var isRemoving: Bool { self == .write(.deleting) || self == .write(.replacing) }
 
-    /// Whether presenters are asked to save before it.
+    /// Whether presenters are asked to save before the access.
     var wantsChanges: Bool {
         switch self {
         case .read(let options): !options.contains(.withoutChanges)

@@ -1,17 +1,17 @@
 import Synchronization
 
-/// Runs the coordination of one volume: gives numbers, and hands each effect to the one it is for,
-/// in order.
+/// Runs the coordination of one volume: it numbers the requests and presenters, and delivers each
+/// effect, in order.
 ///
-/// What it is given to call (`outcome`, `listener`, `observer`) runs under its lock: it must be
-/// quick and must not call back.
+/// All callbacks (`outcome`, `listener`, `observer`) run while the arbiter's mutex is locked. They
+/// must be quick and must not call the arbiter.
 package final class Arbiter: Sendable {
     package enum Outcome: Sendable {
         case granted([Path])
         case refused(Refusal)
     }
 
-    /// Something that happened to turns, for who looks on.
+    /// An event in the life of claims and presenters, for observers.
     package enum Note: Sendable {
         case waiting(process: Int32, [Path])
         case claimed(process: Int32, [Path])
@@ -21,7 +21,7 @@ package final class Arbiter: Sendable {
         case happened(Happening, process: Int32, program: String)
     }
 
-    /// What was seen to happen in the tree.
+    /// A change in the tree.
     package enum Happening: Sendable {
         case changed(Path)
         case appeared(Path)
@@ -43,11 +43,11 @@ package final class Arbiter: Sendable {
         var last: UInt64 = 0
         var hearings: [ClaimID: Hearing] = [:]
         var listeners: [PresenterID: @Sendable (Message, Int32?) -> Void] = [:]
-        /// Who is behind a party, as a process.
+        /// The process behind each party.
         var processes: [Party: Int32] = [:]
         var observers: [Party: @Sendable (Note) -> Void] = [:]
 
-        /// When each claim was scheduled, and each presenter registered: nanoseconds since 1970.
+        /// When each claim was requested and each presenter registered: nanoseconds since 1970.
         var since: [UInt64: Int64] = [:]
         var written = LastWrites()
 
@@ -67,15 +67,17 @@ package final class Arbiter: Sendable {
 
     private let clock: @Sendable () -> Int64
 
-    /// `clock` tells nanoseconds since 1970, for people.
+    /// - Parameter clock: The present time in nanoseconds since 1970. It is only shown to people.
     package init(clock: @escaping @Sendable () -> Int64 = { 0 }) { self.clock = clock }
 
-    /// Nobody has or wants a turn, presents anything or looks on: no need to ask.
+    /// Whether there are no claims, presenters and observers, so that callers need not ask the
+    /// arbiter at all.
     package var isQuiet: Bool { quiet.load(ordering: .relaxed) }
 
     // MARK: Parties
 
-    /// `process`: whose system calls count as the party's, with its children's; 0 for nobody's.
+    /// Registers a party. The system calls of `process` and of its children count as the party's; 0
+    /// means no process.
     package func join(process: Int32) -> Party {
         state.withLock { state in
             let party = Party(state.next())
@@ -84,7 +86,7 @@ package final class Arbiter: Sendable {
         }
     }
 
-    /// All that it has ends.
+    /// Ends all claims and presenters of the party.
     package func leave(_ party: Party) {
         state.withLock { state in
             state.observers[party] = nil
@@ -97,7 +99,7 @@ package final class Arbiter: Sendable {
         state.withLock { $0.processes[party] = process }
     }
 
-    /// What processes (one and its ancestors) have at hand: the purposes of their claims, and their
+    /// The purposes of the claims of some processes (a process and its ancestors), and their
     /// presenters.
     package func belongings(of processes: [Int32]) -> (Set<Purpose>, Set<PresenterID>) {
         state.withLock { state in
@@ -116,12 +118,14 @@ package final class Arbiter: Sendable {
 
     // MARK: Claims
 
-    /// Whether anybody has to do with these items, so that asking is worth its while.
+    /// Whether any claim or presenter concerns these items. If not, the access needs no
+    /// arbitration.
     package func concerns(_ targets: [Request.Target]) -> Bool {
         state.withLock { state in targets.contains { state.coordination.concerns($0) } }
     }
 
-    /// `hearing` is called once, perhaps before this returns.
+    /// Requests a claim. `hearing` is called once with the outcome, perhaps before this
+    /// returns. It is not called when the party leaves first.
     @discardableResult
     package func request(
         _ request: Request, as reserved: ClaimID? = nil, _ hearing: @escaping Hearing
@@ -129,7 +133,7 @@ package final class Arbiter: Sendable {
         state.withLock { state in
             let id = reserved ?? ClaimID(state.next())
             var request = request
-            // What a process claimed must be known again in its system calls.
+            // A purpose of its own makes the claim recognizable in the system calls of its process.
             if request.purposes.isEmpty { request.purposes = [Purpose("claim \(id.number)")] }
             state.hearings[id] = hearing
             state.since[id.number] = clock()
@@ -143,10 +147,10 @@ package final class Arbiter: Sendable {
         }
     }
 
-    /// A number to ask with, for who must know it before the answer comes.
+    /// Reserves an id, for a caller that must know it before the request is answered.
     package func reserve() -> ClaimID { state.withLock { ClaimID($0.next()) } }
 
-    /// Nil while it has no turn.
+    /// The request and the present paths of a granted claim; nil if it is not granted.
     package func granted(_ id: ClaimID) -> (Request, [Path])? {
         state.withLock { state in
             guard let claim = state.coordination.claims[id], claim.isGranted else { return nil }
@@ -154,15 +158,15 @@ package final class Arbiter: Sendable {
         }
     }
 
-    /// Whether it is behind others or asks presenters still.
+    /// Whether the claim waits for other claims or for answers of presenters.
     package func isWaiting(_ id: ClaimID) -> Bool {
         state.withLock { $0.coordination.claims[id]?.isGranted == false }
     }
 
     package func process(_ party: Party) -> Int32 { state.withLock { $0.process(party) } }
 
-    /// Nil while somebody has a turn to write at the place, below or above it. The same number
-    /// twice: there was none in between.
+    /// The number of the last write claim at the place, below or above it. Nil while such a claim
+    /// is granted. If two calls return the same number, there was no such claim in between.
     package func lastWrite(at place: Path) -> UInt64? {
         state.withLock { state in
             let isWritten = state.coordination.claims.values.contains { claim in
@@ -181,8 +185,8 @@ package final class Arbiter: Sendable {
 
     // MARK: Presenters
 
-    /// - Parameter listener: Called with each message, and where a system call of a program that
-    ///   knows of no turns is behind it, with its process. It must be quick.
+    /// - Parameter listener: Called with each message. If a system call of a plain program caused
+    ///   the message, its process is passed, too. The listener must be quick.
     package func present(
         _ presenter: Presenter, _ listener: @escaping @Sendable (Message, Int32?) -> Void
     ) -> PresenterID {
@@ -217,7 +221,8 @@ package final class Arbiter: Sendable {
         }
     }
 
-    /// Whether anybody would hear of it, or must follow it.
+    /// Whether an observer or a presenter must be notified of this, or whether claims and
+    /// presenters must follow a move.
     package func isHeard(_ happening: Happening) -> Bool {
         state.withLock { state in
             if !state.observers.isEmpty { return true }
@@ -228,7 +233,7 @@ package final class Arbiter: Sendable {
         }
     }
 
-    /// Tells presenters, but for those whose doing it was.
+    /// Notifies presenters, except those that made the change themselves (`own`).
     package func tell(
         _ happening: Happening, by own: Set<PresenterID>, process: Int32, program: String
     ) {
@@ -242,7 +247,7 @@ package final class Arbiter: Sendable {
         }
     }
 
-    /// Who has a turn or waits, and who presents.
+    /// A claim or a presenter, as it is listed for people.
     package struct Standing: Sendable {
         package enum Kind: Sendable { case claim, plain, presenter }
         package enum State: Sendable { case waiting, asking, granted }
@@ -253,11 +258,11 @@ package final class Arbiter: Sendable {
         package var path: Path
         package var process: Int32
         package var since: Int64
-        /// Processes it waits for, and why.
+        /// The processes that the claim waits for, and why.
         package var behind: [(process: Int32, why: String)]
     }
 
-    /// At the place, and below; nil: everywhere.
+    /// The claims and presenters at the place and below it; nil means everywhere.
     package func standings(at top: Path?) -> [Standing] {
         state.withLock { state in
             let isHere = { (path: Path) in
@@ -296,7 +301,7 @@ package final class Arbiter: Sendable {
                 behind = [
                     (
                         state.process(first.request),
-                        first.isGranted ? "has its turn" : "is before it"
+                        first.isGranted ? "holds a claim" : "is before it in the queue"
                     )
                 ]
             }
@@ -306,7 +311,7 @@ package final class Arbiter: Sendable {
                 guard let party = state.coordination.presenters[presenter]?.presenter.party else {
                     continue
                 }
-                behind.append((state.process(party), "was asked to make room"))
+                behind.append((state.process(party), "was asked to relinquish"))
             }
         }
         return Standing(
@@ -359,7 +364,7 @@ package final class Arbiter: Sendable {
         for observer in state.observers.values { observer(note) }
     }
 
-    /// Nobody hears what became of the requests of a party that is gone.
+    /// Drops the callbacks of claims and presenters that ended together with their party.
     private func forgetEnded(_ state: inout State) {
         let (claims, presenters) = (state.coordination.claims, state.coordination.presenters)
         state.hearings = state.hearings.filter { claims[$0.key] != nil }

@@ -1,20 +1,22 @@
-/// A request from when it is scheduled until it is released.
+/// A request, from the moment when it is scheduled until it is released.
 struct Claim {
     struct Target {
         var access: Access
         var path: Path
-        /// The item.
+        /// The node of the item in the tree of places.
         var spot: Spots.Index
-        /// What is locked for it: the outermost package around it, or itself.
+        /// The node of the unit of locking: the outermost package around the item, or the item
+        /// itself.
         var unit: Spots.Index
-        /// As in the request.
+        /// See `Request.Target.yields`.
         var yields: Bool
     }
 
     enum Phase: Hashable {
-        /// Behind another claim.
+        /// The claim waits for another claim.
         case waiting(ClaimID)
-        /// Presenters are asked to relinquish, then to save or to accommodate.
+        /// Presenters are being asked: first to relinquish, then to save or to accommodate a
+        /// deletion.
         case asking
         case granted
     }
@@ -23,21 +25,22 @@ struct Claim {
     let request: Request
     var targets: [Target]
     var phase = Phase.asking
-    /// Asked to relinquish to it: who is told when it ends.
+    /// Presenters that were asked to relinquish. They are notified when the claim ends.
     var relinquished: Set<PresenterID> = []
-    /// What each was asked after that.
+    /// The messages that each presenter was sent after that.
     var asked: [PresenterID: Set<Message>] = [:]
-    /// Whose answer is waited for.
+    /// Presenters whose answer the claim waits for.
     var outstanding: Set<PresenterID> = []
-    /// Of these, who was asked to let go last.
+    /// Those of them whose last message was to relinquish.
     var relinquishing: Set<PresenterID> = []
-    /// How many answers are still to come from each that nobody waits for any more.
+    /// For each presenter, the number of answers that will still arrive although the claim does not
+    /// wait for them any more.
     var unheard: [PresenterID: Int] = [:]
 
-    /// It waits for those no longer who yield.
+    /// Whether the claim has stopped waiting for claims that yield.
     var isOutwaiting = false
 
-    /// Earlier ones that wait for its presenter's answer.
+    /// Earlier claims that this one may overtake, because they wait for an answer of its presenter.
     var goesBefore: Set<ClaimID> = []
 
     var isGranted: Bool { phase == .granted }
@@ -47,7 +50,7 @@ struct Claim {
     }
     var isCoordinated: Bool { request.manner == .coordinated }
 
-    /// By what they are about (C1 to C3), whatever their purposes.
+    /// Whether the accesses of the two claims conflict (C1 to C3), regardless of their purposes.
     func conflicts(with other: Claim, whereYielding: Bool = true) -> Bool {
         targets.contains { mine in
             other.targets.contains { theirs in
@@ -61,7 +64,7 @@ struct Claim {
         }
     }
 
-    /// Whether whoever holds it may do that without asking anybody.
+    /// Whether a program that holds this claim may make that access without asking anybody.
     func covers(_ target: Target) -> Bool {
         targets.contains { mine in
             (mine.access.isWriting || !target.access.isWriting)
@@ -70,12 +73,12 @@ struct Claim {
         }
     }
 
-    /// Whether all that it waits for from this presenter is to let go.
+    /// Whether the claim waits for this presenter only to relinquish.
     func asksOnlyToRelinquish(_ presenter: PresenterID) -> Bool {
         outstanding.contains(presenter) && relinquishing.contains(presenter)
     }
 
-    /// It presents nothing any more.
+    /// Removes a presenter that was retired.
     mutating func forget(_ presenter: PresenterID) {
         relinquished.remove(presenter)
         asked[presenter] = nil

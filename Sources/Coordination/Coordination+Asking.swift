@@ -1,12 +1,13 @@
-// What presenters are asked before an access begins: Rules.md, C4 and C7.
+// Which questions presenters must answer before an access begins: Rules.md, C4 and C7.
 extension Coordination {
-    /// What one presenter is to do for one claim.
+    /// The messages that one presenter gets for one claim.
     private struct Duties {
         var relinquish: Message?
         var then: [Message] = []
     }
 
-    /// Asks who was not asked yet: first all to relinquish, then to save or to accommodate.
+    /// Sends the messages that have not been sent yet: first all presenters are asked to
+    /// relinquish, then to save or to accommodate a deletion.
     mutating func ask(_ id: ClaimID) {
         guard let claim = claims[id] else { return }
         let duties = duties(claim)
@@ -15,7 +16,8 @@ extension Coordination {
             for presenter in order {
                 guard let message = duties[presenter]!.relinquish,
                     !claim.relinquished.contains(presenter),
-                    // One thing after the other: the item may have moved while it answered.
+                    // Only one question at a time: the item may have moved while the presenter
+                    // answered.
                     !claim.outstanding.contains(presenter)
                 else { continue }
                 claims[id]!.relinquished.insert(presenter)
@@ -58,7 +60,7 @@ extension Coordination {
         unsettle(id)
     }
 
-    /// It owes that claim no answer any more.
+    /// The presenter owes the claim no answer any more.
     mutating func forget(_ presenter: PresenterID, _ id: ClaimID) {
         presenters[presenter]?.asks.remove(id)
         for request in requests[presenter] ?? [] { reconsider(request) }
@@ -66,8 +68,8 @@ extension Coordination {
 
     // MARK: Presenters that wait themselves
 
-    /// Its presenter was asked for something, or owes nothing any more: it goes before those who
-    /// wait, or does so no longer.
+    /// Called when a presenter of this request was asked something or owes no more answers. A
+    /// request whose presenter owes an answer overtakes all claims that only wait.
     mutating func reconsider(_ id: ClaimID) {
         guard let claim = claims[id], !claim.isGranted else { return }
         let owes = claim.request.presenters.contains { presenters[$0]?.asks.isEmpty == false }
@@ -82,8 +84,9 @@ extension Coordination {
         unsettleResponses()
     }
 
-    /// Who waits for a claim does nothing with the item, so it has let go of it: presenters that
-    /// save at once would wait for each other for ever.
+    /// A presenter that waits for a claim does nothing with the item, so it counts as having
+    /// relinquished it. Otherwise presenters that save at the same time would wait for each other
+    /// for ever.
     mutating func letGoOfWhatWaits(for id: ClaimID) {
         guard responses.contains(id), let claim = claims[id] else { return }
         for presenter in claim.request.presenters.sorted() {
@@ -99,7 +102,7 @@ extension Coordination {
         letGo(presenter, id)
     }
 
-    /// Its answer, when it comes, says nothing that is not known.
+    /// Counts the presenter as having relinquished. Its answer, when it arrives, is ignored.
     private mutating func letGo(_ presenter: PresenterID, _ id: ClaimID) {
         guard claims[id]?.asksOnlyToRelinquish(presenter) == true else { return }
         claims[id]!.outstanding.remove(presenter)
@@ -108,8 +111,8 @@ extension Coordination {
         unsettle(id)
     }
 
-    /// All that a presenter's own requests wait for: claims before them, and those that the
-    /// presenters they ask make themselves.
+    /// All claims that a presenter's own requests wait for, directly or indirectly: claims before
+    /// them, and claims of the presenters that these ask.
     private func awaited(by presenter: PresenterID) -> Set<ClaimID> {
         var found: Set<ClaimID> = []
         var next = Array(requests[presenter] ?? [])
@@ -130,8 +133,9 @@ extension Coordination {
         }
     }
 
-    /// Whether a claim gets on only when one of these has answered: then they must not wait for it
-    /// (C0.3). To let go is never what it takes, for who waits has let go.
+    /// Whether a claim can only be granted after one of these presenters has answered. Then their
+    /// requests must not wait for the claim (C0.3). An outstanding relinquish does not count,
+    /// because a presenter that waits counts as having relinquished.
     func needsAnswer(_ id: ClaimID, of answering: Set<PresenterID>) -> Bool {
         var seen: Set<ClaimID> = [id]
         var next = [id]
@@ -158,8 +162,9 @@ extension Coordination {
         var found: [PresenterID: Duties] = [:]
         let own = claim.request.presenters
         let isPreparing = claim.request.manner == .preparing
-        // For what a program does within its turn, presenters have made room already; who saved
-        // now would wait for the turn's end, and the turn for the save.
+        // Presenters have already answered for what a program does under its own claim. A presenter
+        // that had to save now would wait for the end of that claim, and the claim would wait for
+        // the save.
         let turns = claim.isPlain ? turns(of: claim.request.purposes) : []
         for target in claim.targets where !turns.contains(where: { $0.covers(target) }) {
             for id in spots[target.spot].presenters where !own.contains(id) {
@@ -188,7 +193,8 @@ extension Coordination {
         return duties
     }
 
-    /// A package is only written when something in it is deleted.
+    /// The messages to the presenter of a package that contains the item. When something in a
+    /// package is deleted, the package itself is only changed.
     private func packageDuties(_ id: ClaimID, _ target: Claim.Target) -> Duties {
         var duties = Duties(relinquish: relinquish(id, target.access))
         if target.access.isRemoving {
@@ -202,7 +208,8 @@ extension Coordination {
         access.isWriting ? .relinquishToWriter(id) : .relinquishToReader(id)
     }
 
-    /// What it does not implement it is not asked; to let a writer is more than to let a reader.
+    /// Adds messages, but only those that the presenter implements. `relinquishToWriter` replaces
+    /// `relinquishToReader`, because it demands more.
     private func add(
         _ duties: Duties, to all: inout [PresenterID: Duties], _ presenter: PresenterID
     ) {
@@ -220,7 +227,7 @@ extension Coordination {
 }
 
 extension Message {
-    /// What a presenter must implement to be sent it.
+    /// What a presenter must implement so that the message is sent to it.
     package var capability: Presenter.Capabilities {
         switch self {
         case .relinquishToReader: .relinquishToReader

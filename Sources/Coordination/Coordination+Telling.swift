@@ -1,6 +1,7 @@
 import Model
 
-// What presenters are told of what has happened: Rules.md, C5. Nobody waits for it.
+// What presenters are notified of after it has happened: Rules.md, C5. No claim waits for these
+// messages.
 extension Coordination {
     mutating func tellChange(_ path: Path, _ by: Set<PresenterID>) {
         for id in presentersAt(path) where !by.contains(id) && isDocument(id) {
@@ -10,7 +11,7 @@ extension Coordination {
     }
 
     mutating func tellAppearance(_ path: Path, _ by: Set<PresenterID>) {
-        // The presenter of a file that was not there before.
+        // A presenter may have been registered before the file existed.
         for id in presentersAt(path) where !by.contains(id) && isDocument(id) {
             tell(id, .changed)
         }
@@ -28,8 +29,9 @@ extension Coordination {
         }
     }
 
-    /// Moves what is known of the item and of all that it contains, and tells. Who waits to replace
-    /// what is at the old place goes on waiting there (C6).
+    /// Moves the claims and presenters of the item, and of everything that it contains, to the new
+    /// place, and notifies presenters. A claim that waits to replace the item at the old place
+    /// stays there (C6).
     mutating func move(_ from: Path, _ to: Path, _ by: Set<PresenterID>) {
         guard from.names != to.names, !to.isBelow(from) else { return }
         var told = Set(spots.ancestors(of: from).flatMap { spots[$0.index].presenters })
@@ -93,7 +95,7 @@ extension Coordination {
 
     // MARK: Who hears
 
-    /// Whether anybody presents it, or a directory around it.
+    /// Whether there is a presenter of the item or of a directory that contains it.
     func isPresented(_ path: Path) -> Bool {
         !presentersAt(path).isEmpty
             || spots.ancestors(of: path).contains { !spots[$0.index].presenters.isEmpty }
@@ -117,8 +119,9 @@ extension Coordination {
         }
     }
 
-    /// The presenter of a package that does not hear what happens in it hears that it changed. A
-    /// new item is never told by its appearance alone: few listen to that.
+    /// Sends a message about something in a directory or package. The presenter of a package that
+    /// does not implement it gets `changed` instead. A new item is always sent as a change as well,
+    /// because few presenters implement appearances.
     private mutating func tellFalling(_ id: PresenterID, _ message: Message) {
         guard let presenting = presenters[id] else { return }
         let hears = presenting.presenter.hears

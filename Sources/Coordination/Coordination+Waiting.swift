@@ -1,7 +1,7 @@
 // Which requests wait for which claims: Rules.md, C0 to C3.
 extension Coordination {
-    /// Whether anybody has a claim or presents something at the place, at a package or a directory
-    /// around it, or (where that counts) in it.
+    /// Whether there is a claim or a presenter at the place, at a directory or package around it,
+    /// or, for a deep access, below it.
     func concerns(_ target: Request.Target) -> Bool {
         var at = Spots.root
         for step in target.path.steps {
@@ -17,14 +17,14 @@ extension Coordination {
         !spots[place].queue.isEmpty || spots[place].presenters.contains { isAsked($0) }
     }
 
-    /// A presenter of a plain directory is asked nothing when something in it is touched.
+    /// The presenter of a plain directory is not asked when something in the directory is accessed.
     private func isAsked(_ id: PresenterID) -> Bool {
         guard let presenting = presenters[id] else { return false }
         return presenting.isPackage || !presenting.presenter.isDirectory
     }
 
-    /// A claim that this one is behind; nil when it is its turn. Of several, one that was scheduled
-    /// late, so that few look again when it ends.
+    /// A claim that this one must wait for; nil when it is its turn. Of several, one that was
+    /// scheduled late, so that few claims are examined again when it ends.
     mutating func blocker(of claim: Claim) -> ClaimID? {
         guard claim.request.manner != .preparing else { return nil }
         for target in claim.targets {
@@ -59,7 +59,8 @@ extension Coordination {
         return found
     }
 
-    /// `deepAt`: the place is above, so only those count that keep others from all it contains.
+    /// With `deepAt`, the queue belongs to a place above the target, so only accesses count that
+    /// are deep there.
     private mutating func blocker(
         of claim: Claim, amongWriters queue: Queue, deepAt place: Spots.Index? = nil
     ) -> ClaimID? {
@@ -70,7 +71,8 @@ extension Coordination {
         last(queue.grantedReaders, queue.waitingReaders, claim)
     }
 
-    /// Those that wait came last; but who must answer passes most of them.
+    /// The last one is usually among those that wait. But a claim whose presenter owes an answer
+    /// overtakes most of these, so granted claims come first for it.
     private mutating func last(
         _ granted: [ClaimID], _ waiting: [ClaimID], _ claim: Claim,
         deepAt place: Spots.Index? = nil
@@ -97,7 +99,7 @@ extension Coordination {
         return nil
     }
 
-    /// Of those that are not granted, the ones scheduled earlier.
+    /// Searches claims that are not granted, but only those that were scheduled earlier.
     private mutating func last(
         _ ids: [ClaimID], before claim: Claim, deepAt place: Spots.Index? = nil
     ) -> ClaimID? {
@@ -105,14 +107,14 @@ extension Coordination {
         return last(ids[..<ids.position(of: claim.id)], claim, deepAt: place)
     }
 
-    /// What is granted for one of the purposes.
+    /// The granted coordinated claims with one of these purposes.
     func turns(of purposes: Set<Purpose>) -> [Claim] {
         purposes.flatMap { related[$0] ?? [] }.compactMap { claims[$0] }
             .filter { $0.isGranted && $0.isCoordinated }
     }
 
-    /// Whether it waits for one of these turns, itself or behind others that do. What is done
-    /// within a turn goes before those who wait for its end.
+    /// Whether a claim waits for one of these granted claims, directly or behind others that do. An
+    /// access under a granted claim goes before the claims that wait for the end of that claim.
     private func isHeldUp(_ claim: Claim, by turns: [Claim]) -> Bool {
         guard !turns.isEmpty else { return false }
         var at = claim
@@ -127,15 +129,17 @@ extension Coordination {
         }
     }
 
-    /// A combined claim may be at several places, and deep at one of them.
+    /// Whether the claim is deep at that place. A claim can have several targets and be deep at
+    /// only one of them.
     private func isDeep(_ claim: Claim, at place: Spots.Index?) -> Bool {
         guard let place else { return true }
         return claim.targets.contains { $0.unit == place && $0.access.isDeep }
     }
 
-    /// Who must answer somebody's message goes before all who wait, for one of them waits for the
-    /// answer (C0.3). Of two such, the later goes first only when the other waits for it; and then
-    /// for good, lest each step back for the other in turn.
+    /// Whether `claim` goes before `other`, which was scheduled earlier and is not granted. A claim
+    /// whose presenter owes an answer overtakes all that wait, because one of them waits for the
+    /// answer (C0.3). Of two such claims the later one goes first only if the other waits for its
+    /// presenter. That decision is kept, so that the two cannot step back for each other in turn.
     private mutating func overtakes(_ claim: Claim, _ other: Claim) -> Bool {
         if isHeldUp(other, by: turns(of: claim.request.purposes)) { return true }
         guard responses.contains(claim.id) else { return false }

@@ -1,6 +1,6 @@
-/// Who waits for whom, who is told what, in which order: the rules of Rules.md, as a
-/// machine without a clock and without I/O. The numbers of claims say in which order they were
-/// scheduled: each is greater than the one before.
+/// Decides which request waits for which claim, which presenter gets which message, and in which
+/// order: the rules of Rules.md as a state machine without clock and I/O. Claims are scheduled in
+/// the order of their numbers: each new number is greater than all before.
 package struct Coordination: Sendable {
     var claims: [ClaimID: Claim] = [:]
     var presenters: [PresenterID: Presenting] = [:]
@@ -8,16 +8,16 @@ package struct Coordination: Sendable {
     var parties: [Party: Belongings] = [:]
     /// Claims by their purposes.
     var related: [Purpose: Set<ClaimID>] = [:]
-    /// Claims by the one they are behind.
+    /// For each claim, the claims that wait for it.
     var waiters: [ClaimID: Set<ClaimID>] = [:]
-    /// Each presenter's own claims that are not granted.
+    /// The claims of each presenter that are not granted.
     var requests: [PresenterID: Set<ClaimID>] = [:]
-    /// Of those, the ones whose presenter owes somebody an answer.
+    /// Those of them whose presenter owes an answer to some claim.
     var responses: Set<ClaimID> = []
-    /// Claims to be looked at before the step ends.
+    /// Claims that must be examined before the step ends.
     private var unsettled: Set<ClaimID> = []
     var effects: [Effect] = []
-    /// How many claims were looked at, so that tests can judge the cost.
+    /// The number of claims that were examined, so that tests can check the cost.
     var looks = 0
 
     struct Presenting {
@@ -25,7 +25,7 @@ package struct Coordination: Sendable {
         var spot: Spots.Index
         /// Claims that wait for its answer.
         var asks: Set<ClaimID> = []
-        /// Claims that have asked it something.
+        /// Claims that have sent it a question.
         var known: Set<ClaimID> = []
 
         var isPackage: Bool { presenter.path.steps.last?.isPackage ?? false }
@@ -39,7 +39,7 @@ package struct Coordination: Sendable {
 
     package init() {}
 
-    /// Nobody has a turn, and nobody presents anything: then a plain program asks nobody.
+    /// There are no claims and no presenters, so that a plain program need not ask.
     package var isIdle: Bool { claims.isEmpty && presenters.isEmpty }
 
     package mutating func step(_ event: Event) -> [Effect] {
@@ -103,12 +103,13 @@ package struct Coordination: Sendable {
         }
     }
 
-    /// Those behind it are looked at again.
+    /// Examines again the claims that wait for this one.
     mutating func unsettle(waitersOf id: ClaimID) {
         unsettled.formUnion(waiters[id] ?? [])
     }
 
-    /// What is done within a turn goes before those who wait for its end: who they are has changed.
+    /// Examines again the claims with the same purposes. What is done under a granted claim goes
+    /// before the claims that wait for its end, and these have changed.
     mutating func unsettle(relatedTo claim: Claim) {
         for purpose in claim.request.purposes {
             unsettled.formUnion(related[purpose]?.filter { claims[$0]?.isGranted == false } ?? [])
@@ -117,8 +118,8 @@ package struct Coordination: Sendable {
 
     mutating func unsettle(_ id: ClaimID) { unsettled.insert(id) }
 
-    /// Until nothing changes any more. In the order in which they came, so that one run is like
-    /// another.
+    /// Examines claims until nothing changes any more. It goes in the order of their numbers, so
+    /// that equal events always have equal effects.
     private mutating func settle() {
         while !unsettled.isEmpty {
             let round = unsettled.sorted()
@@ -127,7 +128,7 @@ package struct Coordination: Sendable {
         }
     }
 
-    /// As far as it gets.
+    /// Brings a claim as far as possible: it waits for a claim, asks presenters, or is granted.
     private mutating func advance(_ id: ClaimID) {
         guard let claim = claims[id], !claim.isGranted else { return }
         looks += 1
@@ -137,7 +138,8 @@ package struct Coordination: Sendable {
                 claims[id]!.phase = .waiting(other)
                 waiters[other, default: []].insert(id)
                 unsettleResponses()
-                // What goes before those who wait for a turn of its own may do so now, or not.
+                // A claim of the same purposes may go before those that wait for its own granted
+                // claim. Whether it may has changed.
                 for waiter in waiters[id] ?? [] where hasTurn(waiter) { unsettle(waiter) }
             }
         } else {
@@ -149,7 +151,7 @@ package struct Coordination: Sendable {
         letGoOfWhatWaits(for: id)
     }
 
-    /// Whether something is granted for one of its purposes.
+    /// Whether a coordinated claim with one of its purposes is granted.
     private func hasTurn(_ id: ClaimID) -> Bool {
         claims[id].map { !turns(of: $0.request.purposes).isEmpty } ?? false
     }
@@ -160,7 +162,8 @@ package struct Coordination: Sendable {
         if waiters[other]?.isEmpty == true { waiters[other] = nil }
     }
 
-    /// Somebody waits for somebody else than before: who must answer may close a circle by waiting.
+    /// A claim waits for another claim than before. A claim whose presenter owes an answer may now
+    /// be in a cycle, so those are examined again.
     mutating func unsettleResponses() { unsettled.formUnion(responses) }
 
     mutating func grant(_ id: ClaimID) {
@@ -179,7 +182,8 @@ package struct Coordination: Sendable {
         end(id)
     }
 
-    /// Takes away a claim, granted or not: who let go for it hears so first, then others move up.
+    /// Removes a claim, granted or not. Presenters that have relinquished are notified first; then
+    /// the claims behind it are examined.
     private mutating func end(_ id: ClaimID) {
         guard let claim = claims[id] else { return }
         for presenter in claim.relinquished.sorted() {
@@ -208,7 +212,7 @@ package struct Coordination: Sendable {
         unsettled.remove(id)
     }
 
-    /// It is granted, or gone.
+    /// The request is granted or removed.
     private mutating func forgetRequest(_ claim: Claim) {
         for presenter in claim.request.presenters {
             requests[presenter]?.remove(claim.id)
@@ -217,12 +221,14 @@ package struct Coordination: Sendable {
         responses.remove(claim.id)
     }
 
-    /// A plain program waits no longer: for presenters never, for turns as it said.
+    /// The time of a plain access is over. It does not wait for presenters any more, and for claims
+    /// only if it must not go ahead without them.
     private mutating func lapse(_ id: ClaimID) {
         guard let claim = claims[id], case .plain(let goesAhead) = claim.request.manner,
             !claim.isGranted
         else { return }
-        // Looked at again: somebody may have overtaken it while it asked.
+        // The claim is examined again, because another one may have overtaken it while it asked
+        // presenters.
         if !goesAhead, blocker(of: claim) != nil { return refuse(id, .busy) }
         stopWaiting(claim)
         for presenter in claim.outstanding { forget(presenter, id) }
@@ -230,7 +236,7 @@ package struct Coordination: Sendable {
         grant(id)
     }
 
-    /// Looked at again: perhaps only those are in its way who yield.
+    /// Examines the claim again, because perhaps only claims that yield are in its way.
     private mutating func outwait(_ id: ClaimID) {
         guard claims[id]?.isGranted == false else { return }
         claims[id]!.isOutwaiting = true
@@ -278,7 +284,7 @@ package struct Coordination: Sendable {
 }
 
 extension Path {
-    /// What is locked for an access to it.
+    /// The path of the unit that is locked for an access to this path.
     var unit: ArraySlice<Step> {
         guard let outermost = steps.firstIndex(where: \.isPackage) else { return steps[...] }
         return steps[...outermost]

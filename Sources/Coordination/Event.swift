@@ -1,44 +1,45 @@
 import Model
 
-/// What happens to the coordination of a volume.
+/// An input of `Coordination`.
 package enum Event: Hashable, Sendable {
     case requested(ClaimID, Request)
-    /// The holder is done.
+    /// The holder of the claim has finished.
     case released(ClaimID)
-    /// Whoever waits does not want it any more.
+    /// The requester does not want the claim any more.
     case cancelled(ClaimID)
-    /// A plain program has waited as long as it may.
+    /// A plain access has waited as long as it may.
     case overdue(ClaimID)
-    /// Whoever waits has waited long enough for those who yield.
+    /// The requester has waited long enough for claims that yield.
     case outwaited(ClaimID)
 
     case presented(PresenterID, Presenter)
     case retired(PresenterID)
-    /// A presenter has done what the claim's last message asked, or says why not.
+    /// A presenter has done what the claim's last message asked for, or says why it could not.
     case answered(PresenterID, ClaimID, failure: String?)
-    /// A process died, or hung up: all that it had ends.
+    /// A process has ended or has closed its connection: its claims and presenters end.
     case ended(Party)
 
-    // What was seen to happen in the tree, by `by`'s doing, who are not told.
+    // Changes that were observed in the tree. Presenters in `by` made the change themselves and are
+    // not notified.
     case changed(Path, by: Set<PresenterID>)
     case appeared(Path, by: Set<PresenterID>)
-    /// The item, and all that it contains, is at another place now.
+    /// The item, with everything that it contains, has moved.
     case moved(from: Path, to: Path, by: Set<PresenterID>)
-    /// Told to all: the one behind it too.
+    /// Sent to all presenters, also to the one that made the change.
     case version(Path, VersionChange, id: String)
 }
 
 package enum Effect: Hashable, Sendable {
-    /// With the places where the items are now, in the order of the request's targets.
+    /// The paths say where the items are now, in the order of the request's targets.
     case granted(ClaimID, [Path])
     case refused(ClaimID, Refusal)
     case told(PresenterID, Message)
 }
 
 package enum Refusal: Hashable, Sendable {
-    /// Somebody has the turn, and whoever asked does not wait (any longer).
+    /// A conflicting claim exists, and the requester does not wait (any longer).
     case busy
     case cancelled
-    /// A presenter could not save, or could not let go.
+    /// A presenter could not save, or could not accommodate the deletion.
     case failed(String)
 }

@@ -1,7 +1,7 @@
-/// Where turns to write were granted, and in which order.
+/// The places for which write claims were granted, with the order of the grants.
 struct LastWrites {
     private var numbers: [Path: UInt64] = [:]
-    /// Of all that are forgotten.
+    /// The highest number among the forgotten places.
     private var before: UInt64 = 0
 
     private static let countMax = 1000
@@ -16,7 +16,7 @@ struct LastWrites {
         }
     }
 
-    /// At the place, below or above it.
+    /// The highest number at the place, below or above it.
     func last(at place: Path) -> UInt64 {
         numbers.lazy.filter { $0.key.isInLine(with: place) }.map(\.value).max() ?? before
     }

@@ -1,14 +1,15 @@
 import Model
 
-/// What a presenter is told, in the order in which it is to hear it.
+/// A message to a presenter. A presenter must receive its messages in order.
 package enum Message: Hashable, Sendable {
-    /// Before somebody's access: to be answered. What has begun so ends with `reacquire`.
+    /// Questions before an access: the presenter must answer. `reacquire` follows when the access
+    /// has ended.
     case relinquishToReader(ClaimID)
     case relinquishToWriter(ClaimID)
     case save(ClaimID)
     case accommodateDeletion(ClaimID)
     case accommodateSubitemDeletion(ClaimID, Path)
-    /// The access has ended, and all that it did has been told.
+    /// The access has ended, and its changes have been sent before this message.
     case reacquire(ClaimID)
 
     case changed
@@ -19,7 +20,7 @@ package enum Message: Hashable, Sendable {
     case version(VersionChange, id: String)
     case subitemVersion(Path, VersionChange, id: String)
 
-    /// Whether the presenter's answer is waited for, and of which claim.
+    /// The claim that waits for the presenter's answer; nil when the message needs no answer.
     package var claim: ClaimID? {
         switch self {
         case .relinquishToReader(let id), .relinquishToWriter(let id), .save(let id),

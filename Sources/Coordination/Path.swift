@@ -1,7 +1,7 @@
 import Model
 
-/// Where an item is, or would be: the names from the volume's root, and which of the directories
-/// they pass are packages. The root is the empty path.
+/// The place of an item, which need not exist: the names from the volume's root, and which of these
+/// directories are packages. The root is the empty path.
 package struct Path: Hashable, Sendable {
     package struct Step: Hashable, Sendable {
         package var name: Name
@@ -17,7 +17,7 @@ package struct Path: Hashable, Sendable {
 
     package init(_ steps: [Step]) { self.steps = steps }
 
-    /// As if no directory on the way were a package.
+    /// Makes a path on which no directory counts as a package.
     package init(plain names: [Name]) { steps = names.map { Step($0) } }
 
     package var names: [Name] { steps.map(\.name) }
@@ -26,7 +26,7 @@ package struct Path: Hashable, Sendable {
         steps.count > other.steps.count && isInLine(with: other)
     }
 
-    /// Whether one of them is the other, or below it.
+    /// Whether the two are equal or one is below the other.
     package func isInLine(with other: Path) -> Bool {
         zip(steps, other.steps).allSatisfy { $0.name == $1.name }
     }

@@ -1,7 +1,8 @@
-/// A program that shows an item, and wants to hear of it.
+/// A program that shows an item and wants to be notified about it.
 package struct Presenter: Hashable, Sendable {
     package var path: Path
-    /// A directory that is no package: it hears of what it contains, after the fact.
+    /// A directory that is not a package: its presenter is notified of changes in it afterwards,
+    /// and asked nothing.
     package var isDirectory: Bool
     package var hears: Capabilities
     package var party: Party
@@ -13,7 +14,8 @@ package struct Presenter: Hashable, Sendable {
         self.party = party
     }
 
-    /// The messages that a presenter implements; what it does not is neither sent nor waited for.
+    /// The messages that a presenter implements. Other messages are not sent to it, and no claim
+    /// waits for them.
     package struct Capabilities: OptionSet, Hashable, Sendable {
         package let rawValue: UInt16
         package init(rawValue: UInt16) { self.rawValue = rawValue }

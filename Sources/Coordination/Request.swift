@@ -1,10 +1,10 @@
-/// What is granted, or refused, as a whole: one access or several.
+/// A request for one or several accesses, which are granted or refused together.
 package struct Request: Hashable, Sendable {
     package struct Target: Hashable, Sendable {
         package var access: Access
         package var path: Path
-        /// Of a reader who could not write the item: whoever may write it waits for such a turn for
-        /// a bounded time only (`Event.outwaited`).
+        /// Set for a reader who may not write the item. A requester who may write it waits for this
+        /// claim only for a bounded time (`Event.outwaited`).
         package var yields: Bool
 
         package init(_ access: Access, _ path: Path, yields: Bool = false) {
@@ -15,26 +15,29 @@ package struct Request: Hashable, Sendable {
     }
 
     package enum Manner: Hashable, Sendable {
-        /// By the library or `fsctl coordinate`: holds its turn until it is released.
+        /// Made through the library or `fsctl coordinate`. The claim is held until it is released.
         case coordinated
-        /// A system call of a program that knows of no turns: waits for its own, and is in nobody's
-        /// way. When it is overdue, a coordinated claim before it refuses it, or it goes ahead.
+        /// A system call of a plain program, which does not use claims. It waits like a claim, but no
+        /// other request waits for it. When it is overdue, it goes ahead without the answers of
+        /// presenters. If a coordinated claim is in its way then, it is refused, unless `goesAhead`
+        /// is set.
         case plain(goesAhead: Bool)
-        /// Holds nothing: asks the presenters of the items, and of all they contain, beforehand.
+        /// Only asks the presenters of the items, and of everything that they contain. Nothing is
+        /// held.
         case preparing
     }
 
     package var targets: [Target]
     package var manner: Manner
-    /// Claims with a purpose in common are never in each other's way: those of one coordinator, and
-    /// of all coordinators of one presenter.
+    /// Requests with a purpose in common never wait for each other: those of one coordinator, and
+    /// those of all coordinators of one presenter.
     package var purposes: Set<Purpose>
-    /// Presenters on whose behalf it is made; they are not told of it.
+    /// The presenters for which the request is made. They are not sent messages about it.
     package var presenters: Set<PresenterID>
     package var party: Party
-    /// Whose system call it is, where that is not the party's; for people.
+    /// The process that made the system call, if it is not the party's. Only shown to people.
     package var process: Int32 = 0
-    /// Refused rather than made to wait for others' turns.
+    /// Whether the request is refused instead of waiting for other claims.
     package var isTry: Bool
 
     package init(
@@ -50,7 +53,8 @@ package struct Request: Hashable, Sendable {
     }
 }
 
-/// The one who asked, and whose end ends all that it has: a connection, or a request of the kernel.
+/// The originator of requests and presenters: a connection, or a request of the kernel. When it
+/// ends, all its claims and presenters end.
 package struct Party: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }
@@ -73,5 +77,5 @@ package struct PresenterID: Hashable, Sendable, Comparable {
     package static func < (a: PresenterID, b: PresenterID) -> Bool { a.number < b.number }
 }
 
-/// Where another module has requests of its own.
+/// Another name for modules that have a type `Request` of their own.
 package typealias TurnRequest = Request

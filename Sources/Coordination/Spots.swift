@@ -1,6 +1,6 @@
 import Model
 
-/// The places that somebody has to do with, as the tree that they are.
+/// The places of claims and presenters, as a tree of path components (a trie).
 struct Spots {
     typealias Index = Int
 
@@ -8,11 +8,12 @@ struct Spots {
         var parent: Index
         var name: Name
         var children: [Name: Index] = [:]
-        /// Claims and presenters that refer to it; with its children, what keeps it.
+        /// The number of claims and presenters that refer to this place. A place is kept while it
+        /// has users or children.
         var users = 0
         var queue = Queue()
         var presenters: Set<PresenterID> = []
-        /// Those with a target here.
+        /// Claims with a target at this place.
         var claims: Set<ClaimID> = []
     }
 
@@ -27,7 +28,8 @@ struct Spots {
         _modify { yield &spots[index] }
     }
 
-    /// The place's index, until as many `release`s.
+    /// Returns the index of the place. It is valid until `release` has been called as often as
+    /// this.
     mutating func retain(_ steps: some Sequence<Path.Step>) -> Index {
         var at = Spots.root
         for step in steps {
@@ -72,8 +74,8 @@ struct Spots {
         return at
     }
 
-    /// From the deepest place on the way to the path that anybody has to do with, to the root;
-    /// with how many steps lie before each.
+    /// The known places that contain the path, from the deepest one to the root. `depth` is the
+    /// number of steps of each.
     func ancestors(of path: Path) -> [(index: Index, depth: Int)] {
         var found: [(index: Index, depth: Int)] = [(Spots.root, 0)]
         for (number, step) in path.steps.dropLast().enumerated() {
@@ -85,7 +87,7 @@ struct Spots {
 
     func parent(of index: Index) -> Index? { index == Spots.root ? nil : spots[index].parent }
 
-    /// Calls `body` with each place below one; it may say `true` to stop.
+    /// Calls `body` with each place below one, until `body` returns true.
     func anyBelow(_ index: Index, _ body: (Index) -> Bool) -> Bool {
         spots[index].children.values.contains { body($0) || anyBelow($0, body) }
     }
@@ -100,7 +102,8 @@ struct Spots {
     }
 }
 
-/// The coordinated claims at one place, each list in the order in which they were scheduled.
+/// The coordinated claims at one place. Each list is in the order in which the claims were
+/// scheduled.
 struct Queue {
     private(set) var grantedReaders: [ClaimID] = []
     private(set) var grantedWriters: [ClaimID] = []
@@ -132,7 +135,7 @@ struct Queue {
 }
 
 extension [ClaimID] {
-    /// Where the first that is not before `id` stands, in a sorted list.
+    /// The index of the first id that is not less than `id`, in a sorted list.
     func position(of id: ClaimID) -> Int {
         var (low, high) = (0, count)
         while low < high {
@@ -142,7 +145,7 @@ extension [ClaimID] {
         return low
     }
 
-    /// One claim may be twice at a place: it reads and writes it.
+    /// A claim can be at a place twice, because it both reads and writes it.
     fileprivate mutating func insert(_ id: ClaimID) { insert(id, at: position(of: id)) }
 
     fileprivate mutating func remove(_ id: ClaimID) {

@@ -57,7 +57,7 @@ struct TurnCommandTests {
                 let table = try Programs.fsctl("locks", file).succeed()
                 return table.contains("wants to read") ? table : nil
             }
-            #expect(table.contains("fsctl (\(holder.pid)) has its turn"), "\(table)")
+            #expect(table.contains("fsctl (\(holder.pid)) holds a claim"), "\(table)")
             waiter.send(SIGINT)
             #expect(try waiter.waitForEnd() == 130 && waiter.said.isEmpty)
             // What is meant for the holder reaches the command it runs.
