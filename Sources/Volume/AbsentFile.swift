@@ -6,8 +6,8 @@ import SystemCalls
 
 /// A placeholder in use: which of its bytes are on this device, and which callers wait for which
 /// bytes. Bytes arrive chunk by chunk, and each chunk is verified before it is written. Which
-/// chunks
-/// are present is known in memory only; after a restart they are found again by their hashes.
+/// chunks are present is known in memory only; after a restart they are found again by their
+/// hashes.
 ///
 /// The object belongs to an inode, not to a name: a handle goes on reading the version that it
 /// opened, even when the name shows another version by now.
@@ -85,15 +85,13 @@ package final class AbsentFile: Sendable {
         /// The modification time that programs are shown, in nanoseconds since 1970.
         var modified: Int64
         /// The change time that programs are shown. Filling must not move it, or tar(1) would
-        /// report that
-        /// the file changed while it was read.
+        /// report that the file changed while it was read.
         var changed: Int64
         var isFilling: Bool
     }
 
     /// `file` is open for reading and writing; `changed` maps an inode and its actual change time
-    /// to the
-    /// change time that programs are shown.
+    /// to the change time that programs are shown.
     init(
         _ mark: AbsentMark, file: consuming Descriptor, changed: (UInt64, Int64) -> Int64
     ) throws(Errno) {
@@ -143,8 +141,7 @@ package final class AbsentFile: Sendable {
     // MARK: Waiting
 
     /// Returns nil if the bytes are present already; `done` is then never called. Otherwise `done`
-    /// is
-    /// called once with an error or nil, unless the wait is cancelled first.
+    /// is called once with an error or nil, unless the wait is cancelled first.
     func wait(_ need: Need, _ done: @escaping @Sendable (VolumeError?) -> Void) -> UInt64? {
         state.withLock { state in
             switch (state.phase, need) {
@@ -364,8 +361,7 @@ package final class AbsentFile: Sendable {
     // MARK: The end
 
     /// Syncs the file and then removes its mark. Returns the finished file's attributes; nil when
-    /// it was
-    /// emptied meanwhile or another thread is finishing it.
+    /// it was emptied meanwhile or another thread is finishing it.
     func finish(isSynced: Bool) throws(Errno) -> Trace? {
         let mayFinish = state.withLock { state in
             guard state.phase == .complete, !state.isListing else { return false }

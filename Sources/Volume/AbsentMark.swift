@@ -19,8 +19,7 @@ package struct AbsentMark: Hashable, Sendable {
 
     package static let attribute = "user.concord.absent"
     /// Kept while the file is being filled: its modification time (nanoseconds since 1970, eight
-    /// bytes,
-    /// most significant first), because each write changes the time for a moment.
+    /// bytes, most significant first), because each write changes the time for a moment.
     static let fillingAttribute = "user.concord.filling"
     private static let length = 32
 
@@ -80,8 +79,7 @@ package struct AbsentMark: Hashable, Sendable {
 
 extension Volume {
     /// Turns a new empty file, open for writing, into the placeholder of a version, with its exact
-    /// size,
-    /// modification time (nanoseconds since 1970) and permission bits but no data.
+    /// size, modification time (nanoseconds since 1970) and permission bits but no data.
     package static func mark(
         absent file: Int32, _ mark: AbsentMark, size: UInt64, modified: Int64, mode: UInt16
     ) throws(Errno) {

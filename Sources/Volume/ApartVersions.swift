@@ -2,10 +2,9 @@ import Journal
 import Model
 
 /// Conflict versions that are merged only when a person asks for it. Each is a content that a
-/// program
-/// overwrote without having seen it (`stale=conflict`); the program's save stays the current
-/// version
-/// until then, byte for byte. The list is a value of the journal of the device where it happened.
+/// program overwrote without having seen it (`stale=conflict`); the program's save stays the
+/// current version until then, byte for byte. The list is a value of the journal of the device
+/// where it happened.
 enum ApartVersions {
     private static let key = "apart"
 

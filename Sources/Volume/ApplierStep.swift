@@ -2,16 +2,15 @@ import Model
 
 /// One change from the hub, carried out as an ordinary system call in the mount, so that inotify
 /// reports it like a change by any program. What is in the tree is compared with what the step
-/// expects
-/// while the mount's locks are held; if it differs, nothing is touched.
+/// expects while the mount's locks are held; if it differs, nothing is touched.
 package enum ApplierStep: Hashable, Sendable {
     /// Renames a prepared item to its place; fails if the name exists.
     case make(incoming: String, at: TreePlace)
     /// Renames a prepared file over an existing file.
     case replace(incoming: String, at: TreePlace, expected: Trace)
     /// Exchanges a prepared package with an existing one, whose contents go to the stash. `changed`
-    /// is
-    /// the newest change time of anything in the existing package (`Item.changed` of the journal).
+    /// is the newest change time of anything in the existing package (`Item.changed` of the
+    /// journal).
     case replacePackage(incoming: String, at: TreePlace, inode: UInt64, changed: Int64)
     /// Moves or renames an item; fails if the new name exists.
     case move(from: TreePlace, inode: UInt64, to: TreePlace)
@@ -20,8 +19,7 @@ package enum ApplierStep: Hashable, Sendable {
     /// Removes a file, a symlink or an empty directory.
     case remove(at: TreePlace, expected: Trace)
     /// Removes a package with everything in it, in one step; its contents go to the stash. `aside`
-    /// is a
-    /// name from `Volume.asideName`, `changed` is as for `replacePackage`.
+    /// is a name from `Volume.asideName`, `changed` is as for `replacePackage`.
     case removePackage(at: TreePlace, inode: UInt64, changed: Int64, aside: String)
     case change(at: TreePlace, inode: UInt64, TreeChange)
 }
@@ -79,16 +77,13 @@ package enum ApplierResult: Hashable, Sendable {
 /// Carries out steps; implemented by the mount.
 package protocol Applying: Sendable {
     /// Carries out steps one after the other and returns one result for each. Blocks. A failed step
-    /// does
-    /// not stop the following ones.
+    /// does not stop the following ones.
     ///
     /// - Parameter together: A directory whose contents no other program may access until the last
-    ///   step
-    ///   is done; nil lets each step take its own claim.
+    ///   step is done; nil lets each step take its own claim.
     func apply(_ steps: [ApplierStep], together: [Name]?) -> [ApplierResult]
 
     /// A number that changes with each coordinated write at, above or below the path: equal numbers
-    /// mean
-    /// that there was none in between. Nil while a program holds a claim to write there.
+    /// mean that there was none in between. Nil while a program holds a claim to write there.
     func lastWrite(_ path: [Name]) -> UInt64?
 }

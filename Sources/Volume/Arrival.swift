@@ -4,8 +4,7 @@ import Model
 import SystemCalls
 
 /// An item as the hub describes it and as it must appear in the tree. The recorder writes these
-/// facts
-/// to the journal when it finds in the tree what was prepared from them.
+/// facts to the journal when it finds in the tree what was prepared from them.
 package struct Arrival: Hashable, Sendable {
     package var item: Identifier
     /// File, directory, package or symlink.
@@ -44,9 +43,8 @@ package struct Arrival: Hashable, Sendable {
 }
 
 /// The arrival tag: the item and version that a file or directory was prepared for. Until the
-/// recorder
-/// has adopted the file, it is stored in an extended attribute (two identifiers of 16 bytes), which
-/// stays with the inode through renames. A placeholder has an `AbsentMark` instead.
+/// recorder has adopted the file, it is stored in an extended attribute (two identifiers of 16
+/// bytes), which stays with the inode through renames. A placeholder has an `AbsentMark` instead.
 package struct Mark: Hashable, Sendable {
     package var item: Identifier
     /// `Identifier.none` for directories and symlinks.

@@ -4,16 +4,13 @@ import Model
 import SystemCalls
 
 /// A SQLite database and its log are one document: while the log holds changes that the database
-/// does
-/// not have, the database file alone is an older or a torn state.
+/// does not have, the database file alone is an older or a torn state.
 package enum DatabaseLog {
     /// The name of the database's log if it is hot, which means that SQLite would apply it when it
-    /// opens
-    /// the database next. A log that cannot be read counts as hot.
+    /// opens the database next. A log that cannot be read counts as hot.
     ///
     /// - Parameter main: The database, open for reading; -1 if it does not exist. A log that was
-    ///   left
-    ///   behind would then be applied to whatever file gets the name.
+    ///   left behind would then be applied to whatever file gets the name.
     package static func hot(beside name: Name, in directory: Int32, main: Int32) -> Name? {
         for (ending, isHot) in logs {
             let log = Name(bytes: name.bytes + Array("\(ending)".utf8))
@@ -44,8 +41,7 @@ package enum DatabaseLog {
     }
 
     /// Whether committed pages of a write-ahead log differ from the database. Some programs leave a
-    /// log
-    /// behind although the database has all its pages.
+    /// log behind although the database has all its pages.
     @Sendable private static func isWALHot(_ log: Int32, _ main: Int32) throws(Errno) -> Bool {
         let header = try read(32, from: log, at: 0)
         guard header.count == 32, header.word(at: 0) & ~1 == 0x377f_0682 else { return false }

@@ -5,8 +5,7 @@ import SystemCalls
 
 /// Events that the journal does not have yet, in files `events.1`, `events.2`, … of the store. They
 /// survive when the daemon is killed, but not a loss of power, because they are not synced; then
-/// the
-/// scan finds what has changed.
+/// the scan finds what has changed.
 ///
 /// Access is guarded by the lock of `EventQueue`.
 struct EventLog: ~Copyable {

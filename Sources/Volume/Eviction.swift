@@ -28,8 +28,7 @@ package enum Eviction {
     }
 
     /// Chooses the least recently used documents until `excess` bytes are found. A document used
-    /// after
-    /// `recent` is never chosen, because a program would probably need it again at once.
+    /// after `recent` is never chosen, because a program would probably need it again at once.
     package static func choice(
         among candidates: [EvictionCandidate], excess: Int64, recent: Int64
     ) -> [EvictionCandidate] {

@@ -28,8 +28,7 @@ package struct Finding: Hashable, Sendable {
 }
 
 /// Checks tree, journal and chunks against each other. It repairs only what it can prove, which is
-/// a
-/// chunk found again by its hash, and changes nothing else.
+/// a chunk found again by its hash, and changes nothing else.
 struct Examination {
     let tree: Int32
     let stash: Stash
@@ -198,8 +197,7 @@ struct Examination {
     }
 
     /// Whether bytes of the version lie in the stash or under another name of the tree, from where
-    /// the
-    /// recorder will put them into the chunk store.
+    /// the recorder will put them into the chunk store.
     private func isWaiting(_ item: Item, _ version: Version) -> Bool {
         if waiting.contains(item.key) { return true }
         guard item.changed == 0 || item.deleted != nil else { return false }
@@ -210,8 +208,7 @@ struct Examination {
     }
 
     /// The chunks of a document that the tree holds. If the file's attributes show no change and
-    /// the bytes
-    /// differ, the disk has damaged them.
+    /// the bytes differ, the disk has damaged them.
     private mutating func examineTree(
         _ item: Item, _ manifest: Manifest, _ current: Version, _ path: [Name], _ shown: String
     ) -> Set<Digest> {
@@ -284,8 +281,7 @@ extension Volume {
     /// Examines a store that is not mounted.
     ///
     /// - Throws: `.busy` when the store is in use, `.notFound`, `.newer`, or `.damaged` when the
-    ///   journal
-    ///   cannot be opened at all.
+    ///   journal cannot be opened at all.
     package static func examine(
         store path: String, repair: Bool, progress: @escaping (String, Double) -> Void
     ) throws(VolumeError) -> [Finding] {

@@ -169,8 +169,7 @@ final class Hydration: Sendable {
     }
 
     /// Runs `body`, which evicts the file's bytes, and makes new users wait meanwhile. Returns
-    /// false
-    /// without running it if the file is in use.
+    /// false without running it if the file is in use.
     func evicting(_ inode: UInt64, _ body: () throws(VolumeError) -> Void) throws(VolumeError)
         -> Bool
     {
@@ -377,8 +376,7 @@ final class Hydration: Sendable {
     }
 
     /// Updates the journal, so that a scan does not take the document for changed. If this update
-    /// is lost,
-    /// the document is cut once more and found to be unchanged.
+    /// is lost, the document is cut once more and found to be unchanged.
     private func note(whole file: AbsentFile, _ trace: Trace) {
         do {
             try journal.write { t in

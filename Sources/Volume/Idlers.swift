@@ -6,8 +6,7 @@ package struct Idlers: Hashable, Sendable {
     package init(_ patterns: [String]) { self.patterns = patterns }
 
     /// The default list. It has no virus scanners, because a file that they may not read would
-    /// count as
-    /// clean.
+    /// count as clean.
     package static let usual = Idlers([
         "tumblerd", "gnome-thumbnail*", "ffmpegthumbnailer", "totem-video-thumbnailer",
         "gdk-pixbuf-thumbnailer", "evince-thumbnailer", "thumbnail.so", "tracker-miner*",

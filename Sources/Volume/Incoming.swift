@@ -7,8 +7,7 @@ import SystemCalls
 
 /// The directory beside the tree in which changes from the hub are prepared, and the facts that are
 /// expected of them. A name there is `ITEM-VERSION-NUMBER`, in hexadecimal, so a logged event can
-/// be
-/// processed after a crash without anything in memory.
+/// be processed after a crash without anything in memory.
 final class Incoming: Sendable {
     /// An O_PATH descriptor.
     let directory: Int32
@@ -78,8 +77,7 @@ final class Incoming: Sendable {
     // MARK: What a crash has left
 
     /// Removes what is left in the directory and returns the names that it kept: packages that
-    /// programs
-    /// had in the tree, whose bytes may be nowhere else.
+    /// programs had in the tree, whose bytes may be nowhere else.
     func clear() -> [Name] {
         var names: [Name] = []
         var kept: [Name] = []

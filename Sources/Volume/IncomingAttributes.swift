@@ -13,8 +13,7 @@ package struct IncomingAttributes: Hashable, Sendable {
     package let removed: [[UInt8]]
 
     /// Errors that mean that the file system has no attributes, or no room for this one. They do
-    /// not
-    /// prevent the contents from arriving.
+    /// not prevent the contents from arriving.
     private static let misfits: Set<Int32> = [EOPNOTSUPP, E2BIG, ENOSPC, ERANGE]
 
     /// Leaves out the attributes and mode bits that may not arrive.
@@ -120,8 +119,7 @@ package struct LocalAttributes {
     }
 
     /// Gives a file the owner and lists that it would have if a program had created it in its
-    /// place. The
-    /// mode stays.
+    /// place. The mode stays.
     func give(to file: Int32) throws(Errno) {
         var status = stat()
         try check(cl_fstat(file, &status))

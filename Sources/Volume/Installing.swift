@@ -9,8 +9,7 @@ import SystemCalls
 package struct Installation: Sendable {
     package var arrival: Arrival
     /// The id of the directory, which is present already or comes earlier in the list. The root is
-    /// the
-    /// id of the journal's root, or `Identifier.none`.
+    /// the id of the journal's root, or `Identifier.none`.
     package var parent: Identifier
     package var name: Name
 
@@ -32,16 +31,12 @@ extension Volume {
     package typealias Installed = @Sendable (Installation, Int64, Transaction) throws -> Void
 
     /// Creates directories, symlinks and placeholders in the tree and in the journal without using
-    /// the
-    /// mount, when a device joins for the first time. A parent comes before its children; existing
-    /// names
-    /// are never replaced. `also` is called for each new item, in the same transaction, with its
-    /// key.
-    /// Blocks.
+    /// the mount, when a device joins for the first time. A parent comes before its children;
+    /// existing names are never replaced. `also` is called for each new item, in the same
+    /// transaction, with its key. Blocks.
     ///
     /// - Throws: `.full` and others when only a part was created; that part is in the journal or is
-    ///   found
-    ///   by the next scan.
+    ///   found by the next scan.
     package func install(
         _ items: [Installation], also: @escaping Installed = { _, _, _ in }
     ) throws(VolumeError) -> InstallationReport {

@@ -6,9 +6,8 @@ import Synchronization
 import SystemCalls
 
 /// Cuts large files on a thread of its own, so that small documents need not wait until gigabytes
-/// are
-/// synced and hashed. A file that is saved again and again is cut only for a part of the time; the
-/// contents of the saves in between are in the stash.
+/// are synced and hashed. A file that is saved again and again is cut only for a part of the time;
+/// the contents of the saves in between are in the stash.
 final class LargeContents: Sendable {
     private enum Entry {
         case underway
@@ -27,10 +26,8 @@ final class LargeContents: Sendable {
     init(restFactor: Double) { self.restFactor = restFactor }
 
     /// Returns the chunks if the file, as it is now, has been synced and cut. Otherwise returns nil
-    /// and
-    /// starts cutting, and `done` is called at the end. Returns nil without starting while the file
-    /// is
-    /// cut already, or while it pauses and `isUrgent` is false.
+    /// and starts cutting, and `done` is called at the end. Returns nil without starting while the
+    /// file is cut already, or while it pauses and `isUrgent` is false.
     func chunks(
         of file: Int32, _ trace: Trace, isUrgent: Bool, done: @escaping @Sendable () -> Void
     ) throws(VolumeError) -> [ChunkReference]? {

@@ -10,10 +10,9 @@ package struct Lineage {
     }
 
     /// The newest common ancestor of two versions, which is the base for merging them. If the
-    /// ancestry
-    /// leads through versions that this device does not know, it is the parent of the conflict
-    /// version,
-    /// which was current once. Nil if there is nothing to merge or no base is known.
+    /// ancestry leads through versions that this device does not know, it is the parent of the
+    /// conflict version, which was current once. Nil if there is nothing to merge or no base is
+    /// known.
     package func base(of current: Identifier, and conflict: Identifier) -> Version? {
         let mine = ancestors(of: current)
         var theirs = ancestors(of: conflict)
@@ -37,8 +36,8 @@ package struct Lineage {
     }
 
     /// The resolved version that this one restores, because its resolution was undone. Both were
-    /// saved at
-    /// the same moment, which is impossible for a child. Contents at the hub cannot be compared.
+    /// saved at the same moment, which is impossible for a child. Contents at the hub cannot be
+    /// compared.
     package func original(of conflict: Identifier) -> Identifier? {
         guard let version = versions[conflict], version.parents.count == 1,
             let parent = versions[version.parents[0]], parent.saved == version.saved,
@@ -48,8 +47,7 @@ package struct Lineage {
     }
 
     /// All ancestors, including the version itself. `isWhole` is true if every path ends at a
-    /// version
-    /// without parents.
+    /// version without parents.
     private func ancestors(of id: Identifier) -> (known: Set<Identifier>, isWhole: Bool) {
         var known: Set<Identifier> = []
         var isWhole = true

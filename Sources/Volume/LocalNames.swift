@@ -4,8 +4,7 @@ import Model
 /// while they work. They are ordinary files, but never become versions and are never uploaded.
 ///
 /// The patterns have gitignore syntax. Some are built in; a file `.concordignore` at the volume's
-/// root
-/// adds to them and never deletes anything.
+/// root adds to them and never deletes anything.
 package struct LocalNames: Sendable {
     /// Patterns without a slash. They are compared with the last component only, which is fast.
     private var components: [Pattern] = []

@@ -2,8 +2,7 @@ import CLinux
 import Model
 
 /// A background poller: a thread that runs a check when it is told that there may be news, and
-/// again
-/// at the time that the last check returned.
+/// again at the time that the last check returned.
 package final class Lookout: @unchecked Sendable {
     private let name: String
     private let signal = Signal()

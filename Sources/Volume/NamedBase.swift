@@ -4,8 +4,7 @@ import Model
 import SystemCalls
 
 /// The contents that a save was made from, as the saving program states them: those with this size
-/// and
-/// modification time. A draft has it in an attribute until it takes the document's name. If the
+/// and modification time. A draft has it in an attribute until it takes the document's name. If the
 /// document has other contents by then, the program has not seen them, and they become a conflict
 /// version (Design.md, promise 4).
 package struct NamedBase: Hashable, Sendable {

@@ -31,10 +31,8 @@ final class Pace: Sendable {
 
 extension Volume {
     /// Makes the recorder quicker, at the price of more transactions, because a device waits for
-    /// what
-    /// programs save. `heard` is called after each transaction on the recorder's thread, and also
-    /// on
-    /// other threads when contents were downloaded or evicted. Nil restores the usual pace.
+    /// what programs save. `heard` is called after each transaction on the recorder's thread, and
+    /// also on other threads when contents were downloaded or evicted. Nil restores the usual pace.
     package func hurry(_ heard: (@Sendable () -> Void)?) {
         recorder.pace.hear(heard)
         hydration.noted.set(heard)

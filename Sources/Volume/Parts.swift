@@ -10,10 +10,8 @@ import SystemCalls
 /// Each part has a mark (`PartMark`): the tree as an extended attribute, the journal as a value,
 /// the chunks as a file beside the packs. A part that is missing, of another store or older than
 /// the journal is refused, because what it lacks would count as deleted or as garbage. With
-/// `rebuilds`
-/// it is rebuilt from what the other parts prove. A store without marks, from an earlier build,
-/// gets
-/// them.
+/// `rebuilds` it is rebuilt from what the other parts prove. A store without marks, from an earlier
+/// build, gets them.
 struct Parts {
     let store: Store
     let journal: Journal
@@ -132,8 +130,7 @@ struct Parts {
     // MARK: Journal and chunks
 
     /// Whether another part was in use later than the journal. A journal without a mark counts as
-    /// older
-    /// than any marked part.
+    /// older than any marked part.
     private func isJournalOlder(_ tree: PartMark?, _ chunks: PartMark?) -> Bool {
         guard !isJournalNew else { return false }
         guard let own = state.mark else { return chunks != nil || tree != nil }
@@ -178,10 +175,8 @@ struct Parts {
     /// Makes the index of chunks agree with the packs.
     ///
     /// - Parameter mayLack: Whether missing chunks are accepted, as for a journal that was put
-    ///   back; they
-    ///   are an error otherwise. With it, all chunks of the packs are entered, because chunks that
-    ///   an old
-    ///   journal had in the tree may lie in a pack by now.
+    ///   back; they are an error otherwise. With it, all chunks of the packs are entered, because
+    ///   chunks that an old journal had in the tree may lie in a pack by now.
     private mutating func index(mayLack: Bool) throws(VolumeError) {
         var found: [Digest: ChunkLocation] = [:]
         _ = packs.scan { id, location in found[id] = location }
@@ -263,8 +258,7 @@ extension Store {
     }
 
     /// Whether a new journal must be created. A missing journal beside a tree or chunks that had
-    /// one is
-    /// refused, because an empty journal would turn their history into garbage.
+    /// one is refused, because an empty journal would turn their history into garbage.
     func needsJournal(rebuilds: Bool) throws(VolumeError) -> Bool {
         if size(journalPath) > 0 { return false }
         // `Volume+Healing` was killed between its two renames.

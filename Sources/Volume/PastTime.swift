@@ -5,12 +5,10 @@ import Model
 /// Parses a moment of the past as people write it.
 package enum PastTime {
     /// Parses a moment and returns it in nanoseconds since 1970, or nil if it cannot be parsed. All
-    /// forms
-    /// are in this machine's time zone:
+    /// forms are in this machine's time zone:
     ///
     /// - `2026-11-21 14:03:07` and `2026-11-21 14:03`; also with a `T` instead of the space, and
-    ///   with `.`
-    ///   for `:` as in the names of versions;
+    ///   with `.` for `:` as in the names of versions;
     /// - `2026-11-21`, which is the first moment of that day;
     /// - `14:03`, which is the last time that the clock showed this;
     /// - `yesterday`, which is the last moment of that day;

@@ -4,16 +4,14 @@ import Synchronization
 import SystemCalls
 
 /// Downloads pinned documents that are not on this device as soon as that is possible. Downloads
-/// that
-/// failed for want of space or of a hub are resumed by themselves.
+/// that failed for want of space or of a hub are resumed by themselves.
 final class PinnedDownloads: Sendable {
     private let lookout = Lookout("pins")
     private let state = Mutex(State())
 
     private struct State {
         /// The pinned documents that are not here, and the journal's transaction count at which
-        /// they were
-        /// determined.
+        /// they were determined.
         var absent: (files: [(path: [Name], size: Int64)], transactions: Int)?
         var reason: String?
     }

@@ -1,8 +1,7 @@
 import Model
 
 /// An open directory and a name in it, which the namespace verbs of a volume work on. Valid during
-/// one
-/// call.
+/// one call.
 package struct Place {
     /// A descriptor of the directory; O_PATH is sufficient.
     package let descriptor: Int32
@@ -24,8 +23,7 @@ package struct Traits: OptionSet, Sendable {
     package init(rawValue: UInt8) { self.rawValue = rawValue }
 
     /// The file was created under the name of a temporary or lock file and never had another: its
-    /// contents
-    /// need not be kept.
+    /// contents need not be kept.
     package static let local = Traits(rawValue: 1)
     /// The program that created the file still has it open for the first time: it is no save yet.
     package static let unsaved = Traits(rawValue: 2)

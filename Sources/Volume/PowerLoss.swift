@@ -6,9 +6,8 @@ import SystemCalls
 
 /// The last time that the machine stopped while the volume was open. A file system stores a file's
 /// size separately from its contents: a file that was written shortly before and not synced may
-/// have
-/// its size on the disk and none of its blocks. It then reads as zeros that no program wrote, which
-/// must not become a version.
+/// have its size on the disk and none of its blocks. It then reads as zeros that no program wrote,
+/// which must not become a version.
 struct PowerLoss: Sendable {
     /// When the volume was opened again, in nanoseconds since 1970.
     let time: Int64
@@ -17,8 +16,7 @@ struct PowerLoss: Sendable {
     private static let timeKey = "power_loss"
 
     /// Finds whether the machine has stopped since the volume was last open, and notes it in the
-    /// journal.
-    /// Returns the last such time. `wasClosed` says that the volume was closed properly.
+    /// journal. Returns the last such time. `wasClosed` says that the volume was closed properly.
     static func last(_ journal: Journal, wasClosed: Bool, _ clocks: MachineClocks)
         throws(VolumeError) -> PowerLoss?
     {
@@ -36,10 +34,8 @@ struct PowerLoss: Sendable {
     }
 
     /// Whether a file that was last modified before the machine stopped has allocated blocks and
-    /// none of
-    /// them was ever written. A sparse file has no allocated blocks, and a file that a program is
-    /// writing
-    /// has its blocks in memory.
+    /// none of them was ever written. A sparse file has no allocated blocks, and a file that a
+    /// program is writing has its blocks in memory.
     func destroyed(_ file: Int32, _ trace: Trace) -> Bool {
         guard trace.isFile, trace.size > 0, trace.modified < time else { return false }
         let extents = Extents.first(of: file)
@@ -48,8 +44,7 @@ struct PowerLoss: Sendable {
     }
 
     /// Whether a loss of power destroyed a content in the stash. An intact copy has the length that
-    /// was
-    /// stored with it, and no block that was allocated and never written.
+    /// was stored with it, and no block that was allocated and never written.
     func destroyed(_ entry: Stash.Entry, _ file: Int32, _ trace: Trace) -> Bool {
         switch entry.kind {
         case .displaced: return destroyed(file, trace)
@@ -109,8 +104,7 @@ struct PowerLoss: Sendable {
 extension Recorder {
     /// Handles contents that a loss of power destroyed. Prior contents are recorded first. Then the
     /// document shows its last version again, if all its chunks can be read; otherwise the document
-    /// stays
-    /// as it is, without a new version.
+    /// stays as it is, without a new version.
     func noteDestroyed(_ trace: Trace, in recording: inout Recording) throws(VolumeError) -> Bool {
         guard recording.work.formers.isEmpty else {
             recording.isLiveLeft = true
@@ -139,8 +133,7 @@ extension Recorder {
 
 extension Volume {
     /// Turns a file whose contents a loss of power destroyed into a placeholder of its last
-    /// version. If a
-    /// program has it open, the recorder tries again later.
+    /// version. If a program has it open, the recorder tries again later.
     func showLastVersion(ofDestroyed key: Int64) {
         do {
             let found = try journal.read { reader -> (Item, Version, [Name])? in

@@ -112,8 +112,7 @@ struct Preparing {
         let root = try openBeneath([name], from: directory, flags: O_PATH | O_DIRECTORY)
         for entry in manifest.entries { try make(entry, of: version, in: root.raw, fill) }
         // Attributes of directories are set last: creating an entry changes a directory's times,
-        // and a
-        // read-only directory accepts no entries.
+        // and a read-only directory accepts no entries.
         for entry in manifest.entries.reversed() where entry.kind == .directory {
             let made = try openBeneath(entry.names, from: root.raw, flags: O_PATH | O_DIRECTORY)
             try IncomingAttributes(mode: entry.mode).apply(to: made.raw)

@@ -7,8 +7,7 @@ import SystemCalls
 // Reads and sets the protection of files in the tree.
 extension Protection {
     /// Reads the protection of a file by any descriptor, O_PATH too. If it cannot be read, only
-    /// root is
-    /// admitted.
+    /// root is admitted.
     init(of file: Int32) {
         var status = stat()
         guard cl_fstat(file, &status) >= 0 else {
@@ -32,8 +31,7 @@ extension Protection {
     }
 
     /// Protects a copy like its original, because nothing else says who owns it until it is
-    /// recorded. Only
-    /// root can change owners.
+    /// recorded. Only root can change owners.
     func apply(to copy: Int32) {
         if geteuid() == 0 { _ = cl_chown_fd(copy, owner, group) }
         _ = cl_chmod_fd(copy, mode_t(mode))

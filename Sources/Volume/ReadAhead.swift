@@ -1,6 +1,5 @@
 /// The change time of an inode, and an earlier one that programs are shown while the inode keeps
-/// it,
-/// because filling and eviction are no changes.
+/// it, because filling and eviction are no changes.
 struct ChangeTime: Sendable {
     /// Nanoseconds since 1970.
     var actual: Int64

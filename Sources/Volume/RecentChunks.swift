@@ -2,8 +2,7 @@ import Model
 import Synchronization
 
 /// A cache of the chunks that were read last, for reads smaller than a chunk. All versions of a
-/// volume
-/// share it, so its size does not grow with the number of open versions.
+/// volume share it, so its size does not grow with the number of open versions.
 final class RecentChunks: Sendable {
     private struct State {
         /// Least recently used first.

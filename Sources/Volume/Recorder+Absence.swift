@@ -4,10 +4,8 @@ import Model
 // Placeholders are neither cut nor moved aside, and filling them is no change.
 extension Recorder {
     /// Notes that the document is a placeholder of its current version. If the mark names another
-    /// document,
-    /// because the inode was linked or moved, this document has no version of its own until the
-    /// bytes have
-    /// been fetched.
+    /// document, because the inode was linked or moved, this document has no version of its own
+    /// until the bytes have been fetched.
     func noteAbsent(_ found: AbsentLive, in recording: inout Recording) {
         guard found.mark.item == recording.item.id, found.mark.version == recording.item.current
         else {

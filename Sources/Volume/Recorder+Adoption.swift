@@ -33,8 +33,7 @@ struct MarkedFile {
 // says it is. It is therefore no local change, and nothing is sent.
 extension Recorder {
     /// Handles a rename out of `incoming/`. Returns false if its purpose is unknown; it is then
-    /// handled like
-    /// any new file.
+    /// handled like any new file.
     func arrived(_ move: Move, _ t: Transaction) throws -> Bool {
         if move.from.directory == incoming.inode,
             let mark = Incoming.mark(ofReturning: move.from.name)
@@ -71,8 +70,7 @@ extension Recorder {
             try t.item(ofVersion: mark.version) == known.key
         {
             // It was adopted before, and later changes show in its contents. It still has its tag
-            // if the daemon
-            // was killed between the transaction and the removal of the tag.
+            // if the daemon was killed between the transaction and the removal of the tag.
             if absent == nil { Mark.remove(from: file) }
             return false
         }
@@ -80,8 +78,7 @@ extension Recorder {
             target.inode == trace.inode, target.latest > 0
         {
             // The inode is known as that of the target, to whose name it was moved while the volume
-            // was not
-            // mounted.
+            // was not mounted.
             return false
         }
         guard let adoption = try adoption(of: mark, trace, named: name, in: parent, t) else {
@@ -168,8 +165,7 @@ extension Recorder {
     }
 
     /// The document's present contents become prior contents. Those that are not recorded were
-    /// based on the
-    /// version that was current until now, and become conflict versions.
+    /// based on the version that was current until now, and become conflict versions.
     func supersede(_ item: Item, _ replaced: Trace?, _ stash: String?) throws {
         if let stash {
             try bequeath(stash, inode: replaced?.inode ?? item.inode, to: [item])
@@ -279,10 +275,8 @@ extension Recorder {
     }
 
     /// Removes the arrival tags of what the last transaction has adopted, and notes the resulting
-    /// change
-    /// times. This is done after the commit: a daemon that is killed before it must find the tags
-    /// again, or
-    /// the arrivals would become new items.
+    /// change times. This is done after the commit: a daemon that is killed before it must find the
+    /// tags again, or the arrivals would become new items.
     func removeMarks() {
         let marked = memory.marked
         guard !marked.isEmpty else { return }
@@ -321,8 +315,7 @@ extension Recorder {
     // MARK: Packages
 
     /// Handles a package that was put aside because the hub has removed it. Its files stay known as
-    /// the
-    /// package's own until they are moved to the stash, one by one.
+    /// the package's own until they are moved to the stash, one by one.
     func putAside(_ move: Move, _ t: Transaction) throws -> Bool {
         guard move.to.directory == incoming.inode, move.trace.isDirectory,
             case .directory(let parent) = try location(of: move.from.directory, t),
@@ -355,8 +348,7 @@ extension Recorder {
     }
 
     /// Handles the exchange of a package with a prepared one. The files of the old one go to the
-    /// stash, one
-    /// by one, when they are removed from `incoming/`.
+    /// stash, one by one, when they are removed from `incoming/`.
     func arrived(
         exchanging old: Trace, at spot: Spot, with new: Trace, from name: Name, _ t: Transaction
     ) throws -> Bool {
@@ -401,8 +393,7 @@ extension Recorder {
 
 extension Recorder {
     /// Moves the files of packages that were put aside when the last daemon was killed to the
-    /// stash, as the
-    /// applier would have done by removing them.
+    /// stash, as the applier would have done by removing them.
     func recoverIncoming() {
         for name in displaced {
             let found = Incoming.mark(of: name) ?? Incoming.mark(ofReturning: name)

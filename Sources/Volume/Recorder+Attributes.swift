@@ -69,8 +69,7 @@ extension Recorder {
     }
 
     /// Notes the change time after a rename, which changes nothing else. After a restart the file
-    /// may have
-    /// been changed in the meantime, so nothing is assumed then.
+    /// may have been changed in the meantime, so nothing is assumed then.
     func refresh(_ item: Item, _ t: Transaction) throws {
         guard !isReplaying, item.changed != 0, memory.works[item.key] == nil,
             let path = try t.path(of: item.key),

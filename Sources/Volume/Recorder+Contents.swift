@@ -177,8 +177,7 @@ extension Recorder {
             guard cut != nil else { return .busy }
         }
         // Contents are synced before they are recorded. With clean pages, a later store through a
-        // mapping also
-        // changes the times.
+        // mapping also changes the times.
         if syncs || isHeld, cut == nil, cl_fsync(descriptor.raw, 0) < 0 {
             throw VolumeError(.system, "\(path.shown) cannot be synced to the disk.")
         }
@@ -193,8 +192,8 @@ extension Recorder {
     }
 
     /// Whether a program has opened the file for writing and has not changed it yet: office
-    /// programs reopen
-    /// a document as soon as they have saved it. Unrecorded contents are a save then.
+    /// programs reopen a document as soon as they have saved it. Unrecorded contents are a save
+    /// then.
     private func isAsOpened(_ trace: Trace, _ work: Work) -> Bool {
         guard trace.size <= settings.largeBytes, let last = work.formers.last,
             let entry = last.entry, entry.kind != .displaced,

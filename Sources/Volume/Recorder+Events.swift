@@ -10,8 +10,7 @@ extension Recorder {
     private static let eventsMax = 10_000
 
     /// Processes events in their order, in one transaction, until one of them requires a scan or
-    /// the time
-    /// for the last work is over. The remaining events stay in the log.
+    /// the time for the last work is over. The remaining events stay in the log.
     func applyBacklog() {
         guard !backlog.isEmpty, memory.scan == nil, !isOverdue else { return }
         var done = 0
@@ -41,9 +40,8 @@ extension Recorder {
     }
 
     /// Handles a failed transaction. A full disk is waited for. Any other failure must not block
-    /// all later
-    /// events: the event at fault is skipped, and the whole tree is compared with the journal
-    /// again.
+    /// all later events: the event at fault is skipped, and the whole tree is compared with the
+    /// journal again.
     private func failed(_ error: VolumeError) {
         tell("journal", "Changes cannot be written to the journal: \(error)")
         guard error.code != .full, error.code != .busy else {
@@ -184,8 +182,7 @@ extension Recorder {
     }
 
     /// A document's name exists again, with another inode, and stays that document. `save` is given
-    /// if that
-    /// inode holds a saved content already.
+    /// if that inode holds a saved content already.
     func returnHome(
         _ item: Item, to parent: Int64, _ name: Name, _ trace: Trace, tomb: Tombstone,
         save: Work.Save?, _ t: Transaction
@@ -198,8 +195,7 @@ extension Recorder {
         var home = item
         if item.deleted == nil {
             // The old file still exists under the name to which it was moved. It is a document of
-            // its own from now
-            // on.
+            // its own from now on.
             if item.inode != trace.inode {
                 need(item, Trace(item))
             }
@@ -235,8 +231,7 @@ extension Recorder {
     }
 
     /// Adds the contents of `trace` to the document's prior contents, because the document is about
-    /// to get
-    /// another inode.
+    /// to get another inode.
     func need(_ item: Item, _ trace: Trace) {
         guard item.inode != 0, trace.isFile else { return }
         guard item.latest > 0 || item.changed == 0, trace.size != 0 else { return }
@@ -317,8 +312,7 @@ extension Recorder {
     }
 
     /// Handles an item that has lost its name. It is marked as deleted if it has versions or will
-    /// have
-    /// some; otherwise its row is removed.
+    /// have some; otherwise its row is removed.
     func vanish(_ item: Item, _ t: Transaction) throws {
         noticeIgnoreFile(item)
         follow(item)
@@ -379,8 +373,7 @@ extension Recorder {
     }
 
     /// A program writes to a file that was just moved to the stash. The copy of its contents until
-    /// now comes
-    /// before it.
+    /// now comes before it.
     private func securedAside(_ inode: UInt64, _ stash: String) {
         guard let entry = Stash.parse(stash) else { return }
         for owner in memory.works.displaced[inode] ?? [] {

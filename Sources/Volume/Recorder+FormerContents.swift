@@ -27,8 +27,7 @@ private enum Opening {
 // Reading prior contents, from the stash or from another name in the tree.
 extension Recorder {
     /// Cuts the prior contents, oldest first. Those that a program is still writing are kept for
-    /// later, in
-    /// `recording.rest`. Returns nil if it must be tried again later.
+    /// later, in `recording.rest`. Returns nil if it must be tried again later.
     func openFormers(_ recording: inout Recording, _ live: LiveFile?) throws(VolumeError)
         -> [CutFormer]?
     {
@@ -120,8 +119,7 @@ extension Recorder {
         }
         let overlay = OverlayContent(undo: descriptor.raw, base: base?.source ?? .nothing)
         // Without saved blocks the file has only grown. Many such contents are read directly from
-        // one file,
-        // instead of each through the next.
+        // one file, instead of each through the next.
         let source =
             holdsBlocks(descriptor.raw) ? AnySource.overlay(overlay) : overlay.base
         let cut: CutFormer
@@ -169,8 +167,7 @@ extension Recorder {
         if powerLoss?.destroyed(file.raw, now) == true { return .nothing }
         var former = former
         // Otherwise the file was changed as another document. What it held before is in the stash
-        // or was
-        // recorded.
+        // or was recorded.
         let isSame = trace.size < 0 || now.size == trace.size && now.modified == trace.modified
         if !isSame { former.isBase = true }
         if !former.isBase, cl_fsync(file.raw, 0) < 0 {

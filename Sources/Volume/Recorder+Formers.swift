@@ -16,9 +16,8 @@ extension Recorder {
     }
 
     /// Adds a content that was moved aside to the documents it belongs to: the one that had the
-    /// name (unless
-    /// the file was only a backup), those with a prior content in that inode, and the package it
-    /// was in.
+    /// name (unless the file was only a backup), those with a prior content in that inode, and the
+    /// package it was in.
     func bequeath(_ stash: String?, inode: UInt64, to items: [Item], package: Int64? = nil) throws {
         guard let stash, let entry = Stash.parse(stash) else { return }
         memory.works.leave(entry)
@@ -33,10 +32,8 @@ extension Recorder {
     }
 
     /// As `bequeath`, for a directory or file that is not known. Before the first scan, it may be
-    /// in a
-    /// package, or may have been put into the tree while the volume was not mounted and replaced
-    /// before the
-    /// scan. Its document is then looked for after the scan.
+    /// in a package, or may have been put into the tree while the volume was not mounted and
+    /// replaced before the scan. Its document is then looked for after the scan.
     func bequeathUnknown(_ stash: String?, inode: UInt64) throws {
         try bequeath(stash, inode: inode, to: [])
         guard isBeforeFirstLook, let entry = stash.flatMap(Stash.parse),
@@ -46,8 +43,7 @@ extension Recorder {
     }
 
     /// Prior contents that were in another file of the tree are in the stash now. Returns whether
-    /// the stash
-    /// file is a content of a document, and not only needed to read others.
+    /// the stash file is a content of a document, and not only needed to read others.
     @discardableResult
     func inherit(_ entry: Stash.Entry) -> Bool {
         var isContent = false
@@ -81,8 +77,7 @@ extension Recorder {
     }
 
     /// Keeps the document's present file readable for its pre-image logs, because the document is
-    /// about to
-    /// get another inode or none.
+    /// about to get another inode or none.
     func follow(_ item: Item) {
         guard item.inode != 0, let formers = memory.works[item.key]?.formers,
             let undo = formers.lastIndex(where: {
@@ -145,8 +140,7 @@ extension Recorder {
     }
 
     /// Writes the changed prior contents to the journal. Stash files that no document needs are
-    /// removed
-    /// after the transaction.
+    /// removed after the transaction.
     func writeFormers(_ t: Transaction) throws {
         for entry in memory.works.takeUnclaimed() {
             // Documents that expect this inode in the tree find it in the stash now.
@@ -169,8 +163,7 @@ extension Recorder {
     }
 
     /// Reads the prior contents that the last daemon has left. A document may have thousands; it
-    /// gets all of
-    /// them at once, because each change costs as much as there are.
+    /// gets all of them at once, because each change costs as much as there are.
     func readFormers(_ t: Transaction) throws {
         var known: [Int64: [Former]] = [:]
         for row in try t.stashed() {
@@ -189,8 +182,7 @@ extension Recorder {
     }
 
     /// In a copied store the inode numbers have changed: replaces the old number of a document's
-    /// file by the
-    /// new one.
+    /// file by the new one.
     func translateCopies(_ t: Reader) throws {
         guard !memory.copies.isEmpty else { return }
         for (key, work) in memory.works.all {

@@ -5,8 +5,7 @@ import Synchronization
 import SystemCalls
 
 /// The last measured number of bytes that can be removed to make room for programs. statfs(2)
-/// counts
-/// them as free.
+/// counts them as free.
 final class Freeable: Sendable {
     private let bytesFound = Atomic<Int64>(0)
     /// The journal's transaction count at the measurement; -1 before the first one.
@@ -26,8 +25,7 @@ final class Freeable: Sendable {
 
 extension Recorder {
     /// Measures when there is nothing else to do, the journal has changed, and the last measurement
-    /// is long
-    /// enough ago for the costs to be small.
+    /// is long enough ago for the costs to be small.
     func measureFreeable() {
         let count = journal.transactionCount
         let start = cl_clock_monotonic_ns()

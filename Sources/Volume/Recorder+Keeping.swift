@@ -8,8 +8,7 @@ import SystemCalls
 // Bytes are stored once: only chunks that the tree no longer has go to the chunk store.
 extension Recorder {
     /// Stores the chunks that only prior contents have: contents in the stash, and the previous
-    /// current
-    /// version, wherever its bytes are now.
+    /// current version, wherever its bytes are now.
     func keepBytes(
         _ recording: inout Recording, _ formers: [CutFormer], _ live: LiveFile?,
         _ places: inout [Digest: ChunkPlace]
@@ -24,8 +23,8 @@ extension Recorder {
         let isLarge = (live?.trace.size ?? 0) > settings.copiedSizeMax
         if let live, live.isHeld || item.inPlace >= 2 && isLarge {
             // A document that is written in place again and again is stored ahead of time, so that
-            // the next
-            // write need not wait for a copy. One that is open for writing may change unseen.
+            // the next write need not wait for a copy. One that is open for writing may change
+            // unseen.
             try store(excess, of: live.cut.manifest, from: live.content, &places)
             recording.keptTrace = live.trace
         }
@@ -47,8 +46,7 @@ extension Recorder {
     }
 
     /// Handles chunks that exist nowhere else. The versions that need them are removed if the tree
-    /// was
-    /// edited while the volume was not mounted; otherwise this is damage and is reported.
+    /// was edited while the volume was not mounted; otherwise this is damage and is reported.
     func settleLost(
         _ recording: inout Recording, _ lost: Set<Digest>, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {
@@ -70,8 +68,7 @@ extension Recorder {
     }
 
     /// After a crash a stash file may have been assigned to a document other than the one whose
-    /// version
-    /// needs it.
+    /// version needs it.
     private func rescue(_ lost: Set<Digest>, _ places: inout [Digest: ChunkPlace])
         throws(VolumeError)
     {
@@ -102,8 +99,8 @@ extension Recorder {
     }
 
     /// In a copied store, renames of the last moments cannot be recognized: a document with the
-    /// same
-    /// contents may be this one's previous state. Documents that are not recorded yet come first.
+    /// same contents may be this one's previous state. Documents that are not recorded yet come
+    /// first.
     private func rescueMoved(
         _ lost: Set<Digest>, _ recording: Recording, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {

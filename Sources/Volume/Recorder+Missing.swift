@@ -5,12 +5,10 @@ import Model
 import SystemCalls
 
 // Items that lost their names while the volume was not mounted: each was moved or deleted, or the
-// tree
-// is not the right one and nothing is concluded.
+// tree is not the right one and nothing is concluded.
 extension Recorder {
     /// Settles missing items after the events of the meantime were processed. Returns false if
-    /// there are
-    /// none.
+    /// there are none.
     func settleMissing() -> Bool {
         guard memory.scan == nil, backlog.isEmpty, !isPaused,
             !memory.missing.isEmpty || !memory.unresolved.isEmpty || !hasRemovedEmptyRows
@@ -34,8 +32,7 @@ extension Recorder {
     }
 
     /// Removes rows of deleted documents that a crash kept from being recorded; their contents have
-    /// been
-    /// assigned to other documents.
+    /// been assigned to other documents.
     private func removeEmptyRows(_ t: Transaction) throws {
         guard !hasRemovedEmptyRows else { return }
         hasRemovedEmptyRows = true
@@ -101,8 +98,7 @@ extension Recorder {
     private static let birthTime: UInt32 = 0x800
 
     /// Whether the file was created after the item was last recorded. Then it is a different file
-    /// that
-    /// reuses the inode number.
+    /// that reuses the inode number.
     private func isYounger(_ found: Item, than item: Item, _ t: Reader) throws -> Bool {
         guard item.changed != 0, let path = try t.path(of: found.key),
             let file = try? openBeneath(path, from: tree, flags: O_PATH)
@@ -168,8 +164,7 @@ extension Recorder {
     }
 
     /// Whether a name below a moved directory still belongs to the same item. It does not if that
-    /// item was
-    /// moved elsewhere, or if an item of another kind has the name.
+    /// item was moved elsewhere, or if an item of another kind has the name.
     private func keepsName(_ known: Item, _ found: Item, _ t: Transaction) throws -> Bool {
         if known.inode != found.inode, let place = try newPlace(of: known, t),
             try !contains(known.key, place.parent, t)

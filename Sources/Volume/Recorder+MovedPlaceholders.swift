@@ -15,13 +15,11 @@ final class MovedPlaceholders: Sendable {
 
 // Placeholders that became another document's contents or a part of a package without a program
 // having waited for their bytes, because the tree was changed while it was not mounted or a
-// directory
-// became a package. The bytes are fetched as soon as possible. Until then the document is neither
-// recorded nor sent, because the zeros in the file are not its contents.
+// directory became a package. The bytes are fetched as soon as possible. Until then the document is
+// neither recorded nor sent, because the zeros in the file are not its contents.
 extension Recorder {
     /// Fetches the placeholder's bytes; `file` may be O_PATH. The document is recorded again when
-    /// they have
-    /// arrived, when a hub is connected, and now and then.
+    /// they have arrived, when a hub is connected, and now and then.
     func fetch(_ file: Int32, of item: Item) {
         let key = item.key
         let trace = status(file)

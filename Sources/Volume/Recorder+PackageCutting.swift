@@ -62,8 +62,7 @@ extension Recorder {
     }
 
     /// Stores chunks that older versions need. A package from the hub has replaced this one,
-    /// perhaps more
-    /// than once, so the stash holds files of versions older than the current one.
+    /// perhaps more than once, so the stash holds files of versions older than the current one.
     private func keepReplaced(
         _ recording: Recording, _ live: Manifest?, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {
@@ -97,8 +96,7 @@ extension Recorder {
     }
 
     /// Stores the bytes of the previous version that the package no longer has. They are in the
-    /// stash, file
-    /// by file, or where the package was moved.
+    /// stash, file by file, or where the package was moved.
     private func keepPackage(
         _ recording: inout Recording, _ former: Manifest?, _ live: Manifest?,
         _ places: inout [Digest: ChunkPlace]
@@ -119,8 +117,7 @@ extension Recorder {
     }
 
     /// Stores the chunks that versions share with the present files, because these files are no
-    /// version
-    /// and so do not count as the place of any chunk.
+    /// version and so do not count as the place of any chunk.
     private func keepShown(
         _ recording: Recording, _ live: Manifest, _ former: Manifest?,
         _ places: inout [Digest: ChunkPlace]
@@ -165,8 +162,7 @@ extension Recorder {
     }
 
     /// Adds all files of the package to its prior contents, because they are about to belong to
-    /// something
-    /// else. They are read at `place`, or in the stash when they are moved there.
+    /// something else. They are read at `place`, or in the stash when they are moved there.
     func needPackage(_ item: Item, at place: Location) {
         memory.remains[item.key] = place
         var formers: [Former] = []

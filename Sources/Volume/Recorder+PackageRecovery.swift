@@ -5,8 +5,7 @@ import Model
 
 // Files that were saved in a package and replaced before the package was cut normally become no
 // version. After a crash or a loss of power it is unknown whether their replacements are complete,
-// so
-// they are kept, in versions that consist of the package with those files in it.
+// so they are kept, in versions that consist of the package with those files in it.
 extension Recorder {
     /// Adds these versions before the present contents (`live`). Returns the newest of them, or
     /// `current`.
@@ -75,8 +74,7 @@ extension Recorder {
     }
 
     /// The path that a content had in the package, by the name that it lost or by the file that it
-    /// was
-    /// copied from.
+    /// was copied from.
     private func path(of content: CutFormer, in item: Item) throws(VolumeError) -> [UInt8] {
         let entry = content.former.entry
         if let spot = entry?.spot,

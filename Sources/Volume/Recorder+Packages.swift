@@ -11,8 +11,7 @@ struct PackageFile {
 }
 
 // A package is a directory that is shown as one document. Nothing in it is an item; it is cut as a
-// whole
-// when no program has changed anything in it for a moment.
+// whole when no program has changed anything in it for a moment.
 extension Recorder {
     func enter(package key: Int64, _ path: [Name], _ trace: Trace) {
         if trace.isDirectory {
@@ -69,8 +68,7 @@ extension Recorder {
     }
 
     /// Handles an item that was moved into a package or an ignored directory and is no item any
-    /// more. Its
-    /// prior contents are read there.
+    /// more. Its prior contents are read there.
     func swallow(_ item: Item, _ trace: Trace?, into place: Location, _ t: Transaction) throws {
         switch item.kind {
         case .directory:
@@ -138,8 +136,7 @@ extension Recorder {
             packageCuts[item.key] = nil
             memory.locations[item.inode] = .directory(item.key)
             // Its files are documents of their own from now on. The package's contents are stored
-            // before the files
-            // change.
+            // before the files change.
             needPackage(item, at: .directory(item.key))
             memory.packaged.removeAll { $1 == item.key }
             rescan(item.key)

@@ -53,8 +53,7 @@ package struct PurgeReport: Equatable, Sendable {
 
 extension Recorder {
     /// Removes the past versions of these documents, and everything of deleted ones. Runs on the
-    /// recorder's
-    /// thread after all events are processed.
+    /// recorder's thread after all events are processed.
     func purge(_ keys: Set<Int64>, _ wish: Purge, _ report: PurgeReport) throws(VolumeError)
         -> PurgeReport
     {

@@ -27,15 +27,13 @@ struct Recording {
     var absent: AbsentLive?
     var keptTrace: Trace?
     /// A message for people once this is committed. It would be premature before, because a change
-    /// in the
-    /// meantime may be the cause.
+    /// in the meantime may be the cause.
     var problem: String?
 }
 
 extension Recording {
     /// The current version always has the document's protection. So contents that were made private
-    /// before
-    /// they were replaced stay private.
+    /// before they were replaced stay private.
     mutating func protect(_ current: Version?, as protection: Protection) {
         guard let current else { return }
         if let index = versions.firstIndex(where: { $0.version.id == current.id }) {
@@ -82,8 +80,7 @@ extension Recorder {
             // From now on, copies of these contents are synced before a program overwrites them.
             unrecorded.beginEra()
             // Processes events that came while the contents were read, because the order of the
-            // versions depends on
-            // them.
+            // versions depends on them.
             if events.waiting.count > 0 {
                 backlog += events.takeAll()
                 applyBacklog()
@@ -106,8 +103,7 @@ extension Recorder {
     }
 
     /// Reads the journal as it was when the batch began. One snapshot serves the whole batch,
-    /// because opening
-    /// one costs more than the reading.
+    /// because opening one costs more than the reading.
     func look<T>(_ body: (Reader) throws -> T) throws(VolumeError) -> T {
         guard let snapshot else { return try journal.read(body) }
         do {
@@ -291,8 +287,7 @@ extension Recorder {
     }
 
     /// Decides about a document that cannot be read now. Its prior contents wait to be compared
-    /// with what
-    /// replaces them, but not for ever. Returns false while they wait.
+    /// with what replaces them, but not for ever. Returns false while they wait.
     private func leavesLive(_ item: Item, _ work: Work, _ recording: inout Recording) -> Bool {
         let age = cl_clock_monotonic_ns() - work.since
         guard !work.formers.isEmpty, age > nanoseconds(settings.busySeconds) else {
@@ -313,8 +308,7 @@ extension Recorder {
     }
 
     /// The name shows something else: an event about that is still to come, or the tree was changed
-    /// without
-    /// the mount.
+    /// without the mount.
     private func notFound(_ item: Item, _ work: Work) -> Recording? {
         postpone(item.key)
         if work.attempts > 4, memory.scan == nil {
@@ -368,10 +362,8 @@ extension Recorder {
     }
 
     /// Makes a conflict version of contents that were replaced by a program that had not seen them.
-    /// If they
-    /// are the current version already, a second version with the same contents is made, because
-    /// the hub
-    /// may have been told of the first. Returns false if they had been seen.
+    /// If they are the current version already, a second version with the same contents is made,
+    /// because the hub may have been told of the first. Returns false if they had been seen.
     private func keepUnseen(
         _ cut: CutFormer, _ protection: Protection, _ current: Version?,
         _ recording: inout Recording
@@ -403,8 +395,7 @@ extension Recorder {
     }
 
     /// Reads one version without reading the whole history, which is long where a program saves
-    /// every
-    /// second.
+    /// every second.
     func version(_ id: Identifier?, of item: Item) throws(VolumeError) -> Version? {
         guard let id, let found = try look({ try $0.version(id: id) }), found.item == item.key
         else { return nil }

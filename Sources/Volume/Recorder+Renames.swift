@@ -38,8 +38,7 @@ extension Recorder {
     }
 
     /// Remembers where a file is that holds prior contents of documents, or is another hard link of
-    /// one, if
-    /// it has no item of its own.
+    /// one, if it has no item of its own.
     func stray(_ trace: Trace, to spot: Spot, _ t: Reader) throws {
         guard trace.isFile else { return }
         // An item with this entry shows where the file is.
@@ -69,16 +68,14 @@ extension Recorder {
     }
 
     /// If a document has the target name, it gets the moved inode as its new contents. Otherwise
-    /// the moved
-    /// item gets the name.
+    /// the moved item gets the name.
     private func replacedBy(_ source: Item?, _ move: Move, to: Int64, _ t: Transaction) throws {
         var target = try t.item(parent: to, name: move.to.name)
         if let twin = target, let source, twin.key != source.key, twin.latest == 0,
             twin.inode == move.trace.inode
         {
             // The scan has seen the new name before this event was processed. What the name had
-            // before becomes a
-            // prior content of the moved item.
+            // before becomes a prior content of the moved item.
             inherit(from: twin.key, to: source.key)
             try inheritReplaced(source, move)
             try vanish(twin, t)
@@ -114,8 +111,7 @@ extension Recorder {
     private func relocate(_ source: Item, to parent: Int64, _ name: Name, _ t: Transaction) throws {
         guard try !contains(source.key, parent, t) else {
             // The scan has seen one of the two where a later event puts it. When that event is
-            // processed, the whole
-            // tree is compared again.
+            // processed, the whole tree is compared again.
             memory.unsure.append(Item.root)
             return
         }
@@ -154,8 +150,7 @@ extension Recorder {
     }
 
     /// Handles a temporary file that takes the name of a document which the same program has just
-    /// moved
-    /// away. Returns false if it is something else.
+    /// moved away. Returns false if it is something else.
     private func isReturning(_ source: Item?, _ move: Move, _ t: Transaction) throws -> Bool {
         guard move.trace.isFile, source?.latest ?? 0 == 0,
             let tomb = takeTombstone(move.to, move.actor), tomb.item != source?.key,
@@ -215,10 +210,9 @@ extension Recorder {
     }
 
     /// Adds a tombstone for the name that a document has lost, if the document was moved aside: to
-    /// a temporary
-    /// or a backup's name, or if it has several versions. A draft that moves to its final name
-    /// leaves no
-    /// tombstone, although the program may use the same name for its next draft.
+    /// a temporary or a backup's name, or if it has several versions. A draft that moves to its
+    /// final name leaves no tombstone, although the program may use the same name for its next
+    /// draft.
     private func bury(_ item: Item, at move: Move) {
         guard item.kind == .file,
             item.latest > 1 || move.to.name.isBackup(of: move.from.name)
@@ -300,8 +294,7 @@ extension Recorder {
     }
 
     /// Handles an exchange in which one of the two is no item, but a temporary file or something in
-    /// a package
-    /// or an ignored directory.
+    /// a package or an ignored directory.
     private func exchangedWithStranger(
         _ a: Spot, _ traceA: Trace, _ placeA: Location, _ b: Spot, _ traceB: Trace,
         _ placeB: Location, by actor: Actor, _ t: Transaction

@@ -28,8 +28,7 @@ extension Recorder {
     }
 
     /// Finds out whether the store was copied: a copy has other inode numbers, so those in the
-    /// journal mean
-    /// nothing.
+    /// journal mean nothing.
     private func noticeCopy(_ t: Transaction) throws {
         guard let root = try t.item(Item.root), root.inode != 0, root.inode != status(tree).inode
         else { return }

@@ -26,8 +26,7 @@ struct LetGo: Equatable {
 }
 
 // Making room: when the disk is short of space, history is removed, oldest first, before a program
-// is
-// refused space. Versions that are current, in conflict, labelled or not yet at the hub stay.
+// is refused space. Versions that are current, in conflict, labelled or not yet at the hub stay.
 extension Recorder {
     /// Returns false if there is enough space or nothing can be removed.
     func makeRoom() -> Bool {
@@ -65,17 +64,15 @@ extension Recorder {
     }
 
     /// Removes versions first and then contents that are not recorded yet, until no space is
-    /// missing. The
-    /// disk is asked each time, because a removed file that a program has open still takes its
-    /// space.
+    /// missing. The disk is asked each time, because a removed file that a program has open still
+    /// takes its space.
     private func letGo(until shortage: () -> Int64) throws(VolumeError) {
         if packsHoldWaste {
             packsHoldWaste = false
             letGo += try remove(VersionChoice())
         }
         // If all older versions together would not make enough room for waiting contents, those
-        // contents are
-        // removed instead.
+        // contents are removed instead.
         let orNone = room.shortage() == 0
         while case let left = shortage(), left > 0, try letVersionsGo(left, orNone: orNone) {}
         while case let left = shortage(), left > 0, backlog.isEmpty {
@@ -88,9 +85,8 @@ extension Recorder {
     }
 
     /// Writes the journal's log into the database, once a second at most, while the disk has space
-    /// for that.
-    /// The log then begins again in space that is allocated already, so removals can be noted in
-    /// the journal.
+    /// for that. The log then begins again in space that is allocated already, so removals can be
+    /// noted in the journal.
     private func startLogAnew() {
         let now = cl_clock_monotonic_ns()
         guard now >= nextLogStart else { return }
@@ -101,9 +97,8 @@ extension Recorder {
     }
 
     /// Removes contents that no version needs before the removal is noted, for a journal that has
-    /// no space
-    /// left. Code that looks for such a content later, also after a crash, finds that it does not
-    /// exist.
+    /// no space left. Code that looks for such a content later, also after a crash, finds that it
+    /// does not exist.
     private func letContentsGoAhead(_ bytes: Int64) throws(VolumeError) -> LetGo {
         let chosen = try journal.read { reader in
             var uses: [UInt64: Int] = [:]
@@ -154,10 +149,8 @@ extension Recorder {
     }
 
     /// Removes the oldest versions until `bytes` are free. With `orNone` it removes none unless
-    /// that frees
-    /// enough. Returns false if none may be removed. A pack that also holds other versions may have
-    /// to stay;
-    /// then the next call removes more.
+    /// that frees enough. Returns false if none may be removed. A pack that also holds other
+    /// versions may have to stay; then the next call removes more.
     private func letVersionsGo(_ bytes: Int64, orNone: Bool) throws(VolumeError) -> Bool {
         let choice = try chooseVersions(bytes) { reader in
             var found: [RemovableVersion] = []
@@ -223,8 +216,7 @@ extension Recorder {
     }
 
     /// Calls `body` with each past version and the reason why it must stay, or nil if it may be
-    /// removed. The
-    /// current version of a document that is not deleted is left out.
+    /// removed. The current version of a document that is not deleted is left out.
     func forEachVersion(
         of item: Item, _ reader: Reader,
         _ body: (RemovableVersion, PurgeReport.Reason?) throws -> Void
@@ -274,8 +266,8 @@ extension Recorder {
     }
 
     /// Removes versions. The row of a deleted document without versions is removed too, unless some
-    /// of its
-    /// contents are not recorded yet (`hasRest`) or the hub has not been told of its deletion.
+    /// of its contents are not recorded yet (`hasRest`) or the hub has not been told of its
+    /// deletion.
     func remove(_ versions: [Version], of item: Item, hasRest: Bool, _ t: Transaction)
         throws
     {
@@ -376,8 +368,7 @@ extension Recorder {
             !work.isWriting || entry != work.formers.last(where: { $0.entry != nil })?.entry
         else { return false }
         // Contents that become conflict versions stay. A document's prior contents may be removed
-        // only while
-        // its present contents wait to be recorded; a package's, as long as it has any.
+        // only while its present contents wait to be recorded; a package's, as long as it has any.
         guard item.deleted != nil || item.changed == 0 || item.kind == .package,
             item.deleted != nil
                 || !work.formers.contains(where: \.isToBeConflict)

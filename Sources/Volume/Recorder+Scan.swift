@@ -17,8 +17,7 @@ struct Scan {
 
 // The scan finds changes that caused no event: direct edits of the working tree while it was not
 // mounted, and changes of the last moments before the daemon was killed. The tree is always right,
-// and
-// the journal is made to agree with it.
+// and the journal is made to agree with it.
 extension Recorder {
     func wholeScan() -> Scan { Scan(waiting: [Item.root], isWhole: true) }
 
@@ -140,8 +139,7 @@ extension Recorder {
     }
 
     /// Compares both sides in the order of their names' bytes, reading the journal page by page,
-    /// because
-    /// directories can be huge.
+    /// because directories can be huge.
     private func compareEntries(of key: Int64, _ directory: Int32, _ t: Transaction) throws {
         var names: [Name] = []
         try forEachName(in: directory) { names.append($0) }
@@ -213,9 +211,8 @@ extension Recorder {
     }
 
     /// A symlink with another target is another item. Nothing changes a symlink in place, but its
-    /// inode
-    /// number may be reused, or differ in a copied store, so its length and modification time are
-    /// compared.
+    /// inode number may be reused, or differ in a copied store, so its length and modification time
+    /// are compared.
     private func compare(
         link item: Item, _ trace: Trace, in directory: Int32, _ t: Transaction
     ) throws {

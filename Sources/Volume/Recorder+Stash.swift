@@ -6,8 +6,7 @@ import SystemCalls
 // Recovery of the stash: contents that a killed daemon had moved aside and not recorded.
 extension Recorder {
     /// Assigns each stash file to its document by its inode, or else by the name that it had. Those
-    /// whose
-    /// document is unknown wait for the scan.
+    /// whose document is unknown wait for the scan.
     func recoverStash(_ entries: [Stash.Entry]) {
         // Stash files that documents in the journal need are assigned already.
         let entries = entries.filter {
@@ -42,8 +41,7 @@ extension Recorder {
     }
 
     /// Assigns stash files whose document was unknown before the scan. One without a document
-    /// becomes a
-    /// deleted document, so that `fsctl versions --deleted` shows it.
+    /// becomes a deleted document, so that `fsctl versions --deleted` shows it.
     func resolveLeftovers(_ t: Transaction) throws {
         let entries = memory.unresolved
         memory.unresolved = []
@@ -68,16 +66,14 @@ extension Recorder {
     }
 
     /// The keys of the documents whose file is this inode. If there are none, those whose file it
-    /// was before
-    /// another one replaced it.
+    /// was before another one replaced it.
     private func owners(of inode: UInt64, _ t: Reader) throws -> [Int64] {
         let keys = try t.items(inode: inode).filter { $0.kind == .file }.map(\.key)
         return keys.isEmpty ? memory.works.displaced[inode].map(Array.init) ?? [] : keys
     }
 
     /// Assigns stash files. All contents of one inode belong together, because pre-image logs are
-    /// read
-    /// through later ones. Each document gets its own in the order in which they were saved.
+    /// read through later ones. Each document gets its own in the order in which they were saved.
     private func give(
         _ entries: [Stash.Entry], _ t: Transaction, to owners: ([Stash.Entry]) throws -> [Int64]
     ) throws {
@@ -90,8 +86,7 @@ extension Recorder {
             eventTime = entry.saved
             guard !keys.isEmpty else { continue }
             // The daemon may have been killed after the bytes were moved aside and before that was
-            // noted, so other
-            // documents may have prior contents in this inode.
+            // noted, so other documents may have prior contents in this inode.
             inherit(entry)
             for key in keys {
                 attach(entry, to: key, isRecovered: true)

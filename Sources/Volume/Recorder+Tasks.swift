@@ -5,8 +5,7 @@ import Synchronization
 // Tasks of other threads that must run on the recorder's thread.
 extension Recorder {
     /// Runs `body` in a transaction of its own, after all events so far are processed. Blocks.
-    /// `isNews` says
-    /// that callers who wait for changes of the volume are to be notified.
+    /// `isNews` says that callers who wait for changes of the volume are to be notified.
     func perform<Result: Sendable>(
         isNews: Bool = false,
         _ body: @escaping @Sendable (Recorder, Transaction) throws -> Result

@@ -57,8 +57,7 @@ extension Recorder {
     }
 
     /// Advances the retention clock. It follows the hub's clock if that is known, or else this
-    /// machine's,
-    /// within the speed limit of `RetentionClock`.
+    /// machine's, within the speed limit of `RetentionClock`.
     private func goOnAgeing() throws(VolumeError) -> Timestamp {
         let clocks = settings.clocks
         let (uptime, boot) = (clocks.uptime(), clocks.boot())
@@ -90,8 +89,7 @@ extension Recorder {
     }
 
     /// The time of a deletion for retention. If the wall clock is far behind, this is the retention
-    /// clock's
-    /// time.
+    /// clock's time.
     func deletionTime(_ time: Int64) -> Int64 {
         guard let known = retentionClock?.time, known - 86_400_000_000_000 > time else {
             return time
@@ -140,8 +138,7 @@ extension Recorder {
     }
 
     /// Removes chunks without references, and rewrites packs of which half is unused, or with
-    /// `isThorough` a
-    /// quarter.
+    /// `isThorough` a quarter.
     func sweep(isThorough: Bool = false) throws(VolumeError) {
         // Only chunks in the packs are considered, because manifests of unchanged documents are
         // many.
@@ -196,8 +193,7 @@ extension Recorder {
 
 extension Retention {
     /// The versions that may be removed at `time` (nanoseconds since 1970). The newest one of each
-    /// hour, day
-    /// or week stays.
+    /// hour, day or week stays.
     func excess(of versions: [Version], at time: Int64, isExpired: Bool) -> [Identifier] {
         var excess: [Identifier] = []
         var taken: Set<Int64> = []

@@ -10,11 +10,9 @@ import SystemCalls
 /// priority, and it alone writes items and versions to the journal.
 ///
 /// It waits until the volume has been quiet for a moment, processes all events in the order in
-/// which
-/// they happened (`Recorder+Events`), commits that, and then records the documents that were saved
-/// (`Recorder+Recording`). In between it compares the tree with the journal (`Recorder+Scan`) and
-/// thins
-/// old versions (`Recorder+Thinning`).
+/// which they happened (`Recorder+Events`), commits that, and then records the documents that were
+/// saved (`Recorder+Recording`). In between it compares the tree with the journal (`Recorder+Scan`)
+/// and thins old versions (`Recorder+Thinning`).
 final class Recorder: @unchecked Sendable {
     // The following properties are used by the recorder's thread alone, except `signal` and what it
     // guards.
@@ -84,8 +82,7 @@ final class Recorder: @unchecked Sendable {
     /// Until when all work pauses, for example because the disk was full; monotonic nanoseconds.
     var pausedUntil: Int64 = 0
     /// Until when only recording pauses. Events are still processed, so that what they replace can
-    /// make
-    /// room.
+    /// make room.
     var recordingPausedUntil: Int64 = 0
     /// How many immediate retries are left until a transaction succeeds.
     var retriesLeft = Recorder.retriesMax
@@ -120,8 +117,7 @@ final class Recorder: @unchecked Sendable {
     /// The recorder's state for other threads.
     struct Report: Sendable {
         /// Versions that were lost while the volume was not mounted. They are reported like
-        /// problems, but the
-        /// store is consistent.
+        /// problems, but the store is consistent.
         var losses: [String: String] = [:]
         var works = 0
         var isScanning = false
@@ -244,10 +240,8 @@ final class Recorder: @unchecked Sendable {
     func wake() { signal.change { hasNews = true } }
 
     /// Waits until all events before the call are processed and the named documents, if any, are
-    /// recorded,
-    /// except those that a program has open for writing. Returns false when the time is over or the
-    /// volume
-    /// is about to close.
+    /// recorded, except those that a program has open for writing. Returns false when the time is
+    /// over or the volume is about to close.
     func catchUp(with focus: Focus?, timeoutSeconds: Double) -> Bool {
         let ticket = signal.change { () -> UInt64 in
             ticketsGiven += 1
@@ -313,8 +307,7 @@ final class Recorder: @unchecked Sendable {
     }
 
     /// Does the remaining work while there is time. This includes the first scan, because a program
-    /// may
-    /// save and end the mount before that is over.
+    /// may save and end the mount before that is over.
     private func part() {
         isParting = true
         guard events.waiting.count <= Recorder.partingEventsMax else { return }
@@ -388,8 +381,7 @@ final class Recorder: @unchecked Sendable {
     }
 
     /// Takes the events when the volume has been quiet for a moment, or when they have waited for
-    /// long, and
-    /// processes them. During a scan they wait, because directories may not be known yet.
+    /// long, and processes them. During a scan they wait, because directories may not be known yet.
     func understand(now isUrgent: Bool) {
         guard memory.scan == nil, !isPaused else { return }
         let waiting = events.waiting
@@ -433,8 +425,7 @@ final class Recorder: @unchecked Sendable {
 }
 
 /// Inodes whose contents, while their attributes are unchanged, are completely in the chunk store.
-/// They
-/// may be overwritten without a copy.
+/// They may be overwritten without a copy.
 final class KeptContents: Sendable {
     private let traces = Mutex<[UInt64: Trace]>([:])
 

@@ -47,8 +47,7 @@ package enum RemovalObstacle: Hashable, Sendable {
 
 extension Reader {
     /// Whether the hub knows an item, or is about to. Such an item keeps its row until the hub
-    /// knows of its
-    /// deletion.
+    /// knows of its deletion.
     func isKnownToHub(_ item: Item) throws(VolumeError) -> Bool {
         if try mirror(item.id) != nil { return true }
         return try isInOutbox(item.id)

@@ -6,8 +6,7 @@ import Model
 import SystemCalls
 
 /// Contents that a person has chosen for a document: those of an older version, of another version
-/// in the
-/// conflict, or of a merge.
+/// in the conflict, or of a merge.
 package struct Replacement: Sendable {
     package var manifest: Manifest
     /// The bytes of chunks that no version of the document has.
@@ -54,15 +53,15 @@ package struct ReadyReplacement: Sendable {
 
 extension Volume {
     /// Replaces the contents of the document at a path in one step, under a claim, by a version of
-    /// its own.
-    /// Programs that watch the document are notified as of any save, and presenters save first.
+    /// its own. Programs that watch the document are notified as of any save, and presenters save
+    /// first.
     ///
     /// If the contents are equal, only the conflict versions are resolved.
     ///
     /// - Returns: The number of the current version.
     /// - Throws: `.notFound`; `.busy` when the document is being written or is not as expected any
-    ///   more;
-    ///   `.offline`, `.timeout` when bytes are not on this device and cannot be fetched; `.full`.
+    ///   more; `.offline`, `.timeout` when bytes are not on this device and cannot be fetched;
+    ///   `.full`.
     @discardableResult
     package func replace(_ replacement: Replacement, at path: [Name], through tree: any Applying)
         throws(VolumeError) -> Int
@@ -101,12 +100,10 @@ extension Volume {
     }
 
     /// Prepares the new contents beside the tree. Returns nil if the document has them already;
-    /// conflict
-    /// versions are then resolved.
+    /// conflict versions are then resolved.
     ///
     /// - Parameter locally: Uses only bytes that are on this device, and throws `.offline` if that
-    ///   is not
-    ///   enough.
+    ///   is not enough.
     package func prepare(
         _ replacement: Replacement, at path: [Name], locally: Bool = false
     ) throws(VolumeError) -> ReadyReplacement? {

@@ -5,12 +5,9 @@ import Synchronization
 import SystemCalls
 
 /// A file of the store that only reserves space. It is given up when the disk is full, so that the
-/// journal
-/// can grow and the store can be opened, and is made again when there is room. Programs may take
-/// the
-/// space that is given up, so the journal's log has space reserved for itself: removals that make
-/// room can
-/// always be noted.
+/// journal can grow and the store can be opened, and is made again when there is room. Programs may
+/// take the space that is given up, so the journal's log has space reserved for itself: removals
+/// that make room can always be noted.
 final class Reserve: Sendable {
     /// An O_PATH descriptor of the store.
     private let directory: Int32
@@ -52,8 +49,7 @@ final class Reserve: Sendable {
     }
 
     /// Frees the reserved space; returns false if there is none. A program may take it before the
-    /// journal
-    /// does; then the journal's writer waits for space as before.
+    /// journal does; then the journal's writer waits for space as before.
     @discardableResult
     func giveUp() -> Bool {
         guard size > 0,
@@ -84,8 +80,7 @@ final class Reserve: Sendable {
     }
 
     /// Allocates space beyond the log's end, which SQLite does not notice. Closing this descriptor
-    /// releases no
-    /// POSIX lock, because SQLite has none on the log.
+    /// releases no POSIX lock, because SQLite has none on the log.
     private func fillLog(_ bytes: Int64) {
         let bytes = bytes & ~4095
         guard bytes > 0, !isLogAhead(by: bytes),

@@ -5,14 +5,10 @@ import Model
 /// The clock by which old versions are removed.
 ///
 /// A wall clock can be set to any time, by a person or because a battery is empty, and removed
-/// versions do
-/// not come back. So this clock follows another one, but at most four times as fast as time passes
-/// on
-/// this machine: a clock that is a year ahead makes nothing old at once, and a device that is off
-/// for
-/// most of a day keeps up. It also remembers which versions existed when, so a version that was
-/// saved
-/// while the wall clock was far behind is not taken for old.
+/// versions do not come back. So this clock follows another one, but at most four times as fast as
+/// time passes on this machine: a clock that is a year ahead makes nothing old at once, and a
+/// device that is off for most of a day keeps up. It also remembers which versions existed when, so
+/// a version that was saved while the wall clock was far behind is not taken for old.
 struct RetentionClock: Hashable, Sendable {
     /// Records that the versions up to this row of the journal existed at this time.
     struct Mark: Hashable, Sendable {

@@ -1,6 +1,5 @@
 /// A dictionary that can be reverted to its state at a mark. The cost depends on what has changed
-/// since,
-/// not on what it holds.
+/// since, not on what it holds.
 struct RevertibleDictionary<Key: Hashable, Value> {
     private(set) var values: [Key: Value] = [:]
     /// The former values of the keys that have changed since the mark; nil without a mark.

@@ -1,34 +1,36 @@
 import CLinux
 import Model
 
-/// How much of the disk is to stay free, and who waits for that. Programs write straight to the
-/// files below, where nobody can free space before they are refused it: so old contents have to go
-/// ahead of them.
+/// Keeps a part of the disk free, and serves requests for space. Programs write directly to the
+/// files of the tree, where space cannot be freed before they are refused it, so old contents must
+/// be removed ahead of them.
 final class Room: @unchecked Sendable {
-    /// O_PATH of the store.
+    /// An O_PATH descriptor of the store.
     private let directory: Int32
     private let settings: Settings
     private let signal = Signal()
     private let lookout = Lookout("room")
-    /// Wakes who frees space.
+    /// Wakes the recorder, which frees space.
     let wake = Hook<@Sendable () -> Void>()
 
-    // Guarded by `signal`.
+    // The following properties are guarded by `signal`. `asked` and `answered` are numbers of
+    // requests.
     private var asked: UInt64 = 0
     private var answered: UInt64 = 0
-    /// Of the last request for which something was let go.
+    /// The last request for which space was freed.
     private var granted: UInt64 = 0
-    /// The largest number of bytes that was refused, and by which request.
+    /// The largest number of bytes that a program was refused, and its request.
     private var refused: (bytes: Int64, request: UInt64) = (0, 0)
     private var isOver = false
-    /// Counts what may have made something removable.
+    /// Counts events that may have made contents removable.
     private var news: UInt64 = 0
-    /// When the last look found nothing: what had happened before it.
+    /// The value of `news` at the last search, if that found nothing to remove.
     private var vainNews: UInt64?
-    /// Monotonic nanoseconds: looking in vain takes long in a large store.
+    /// No search starts before this monotonic time, because a search in vain takes long in a large
+    /// store.
     private var notBefore: Int64 = 0
-    /// Monotonic nanoseconds: nothing was found, and who asks before is told so at once as long as
-    /// nothing happens.
+    /// Until this monotonic time, requests are refused at once if the last search found nothing and
+    /// nothing has happened since.
     private var vainUntil: Int64 = 0
 
     init(directory: Int32, settings: Settings) {
@@ -38,29 +40,30 @@ final class Room: @unchecked Sendable {
 
     private var isOn: Bool { settings.freeShare > 0 }
 
-    /// What is to stay free, in bytes.
+    /// How many bytes are to stay free.
     private func mark(_ space: DiskSpace) -> Int64 {
         min(settings.freeBytesKept, Int64(Double(space.total) * settings.freeShare))
     }
 
-    /// Bytes that are to be freed now, with `more` to be written: 0 while there is room.
+    /// How many bytes must be freed now if `more` bytes are to be written; 0 if there is enough
+    /// space.
     func shortage(for more: Int64 = 0) -> Int64 {
         guard isOn, let space = DiskSpace(of: directory) else { return 0 }
         let mark = mark(space)
         let wanted = mark + max(more, signal.look { refused.bytes })
-        // Somewhat more than is needed, so that it is not soon to do again.
+        // Half as much again is freed, so that it is not needed again soon.
         return space.free < wanted ? wanted + mark / 2 - space.free : 0
     }
 
-    /// Whether so many bytes may come here that no program waits for: what is kept free for those
-    /// that write stays free.
+    /// Whether this many bytes may be downloaded although no program waits for them. What is kept
+    /// free for programs stays free.
     func has(_ bytes: Int64) -> Bool {
         guard isOn, let space = DiskSpace(of: directory) else { return true }
         return space.free - bytes >= mark(space)
     }
 
-    /// Whether writes had better pass through the process, which can free space for them. Asked
-    /// at each opening: programs fill a small disk faster than anybody looks.
+    /// Whether writes should pass through the process, which can free space for them. Asked at each
+    /// open, because programs can fill a small disk quickly.
     var isTight: Bool {
         guard isOn, let space = DiskSpace(of: directory) else { return false }
         return space.free < 3 * mark(space)
@@ -76,25 +79,26 @@ final class Room: @unchecked Sendable {
         signal.change { isOver = true }
     }
 
-    /// Something was written, or may give way.
+    /// Something was written or may have become removable.
     func poke() {
         guard isOn else { return }
         signal.change { news += 1 }
         lookout.poke()
     }
 
-    /// Again before the disk could be full.
+    /// Checks the free space. Returns the time of the next check, before the disk could be full.
     private func look() -> Int64 {
         guard let space = DiskSpace(of: directory) else { return .max / 2 }
         let mark = mark(space)
         let now = cl_clock_monotonic_ns()
         if space.free < mark { wake.current?() }
-        // A nanosecond for each byte.
+        // Assumes that programs write at most one byte in a nanosecond.
         return now + min(max(space.free - mark, 50_000_000), 20_000_000_000)
     }
 
-    /// Frees space for a program that was refused so many bytes. False when nothing could go of
-    /// what there was when it asked, or not until `deadline` (monotonic nanoseconds). Blocks.
+    /// Frees space for a program that was refused this many bytes. Returns false if nothing could
+    /// be removed, or not before `deadline` (monotonic nanoseconds). Only a search that begins
+    /// after the call answers it. Blocks.
     func make(_ bytes: Int64, until deadline: Int64) -> Bool {
         guard isOn else { return false }
         let now = cl_clock_monotonic_ns()
@@ -111,8 +115,8 @@ final class Room: @unchecked Sendable {
         return signal.look { granted >= request }
     }
 
-    /// A look for what can go: it answers those who had asked when it began. Who asks later may do
-    /// so because of something that it has not seen.
+    /// A search for something to remove. It answers the requests made before it began; later ones
+    /// may be due to something that it has not seen.
     struct Look {
         fileprivate let request: UInt64
         fileprivate let news: UInt64
@@ -123,7 +127,7 @@ final class Room: @unchecked Sendable {
         signal.look { Look(request: asked, news: news, start: cl_clock_monotonic_ns()) }
     }
 
-    /// Called by who frees space: who waits for it tries again, or hears that there is none.
+    /// Ends a search. Waiting programs try again, or learn that there is no space.
     func answer(_ look: Look, isFreed: Bool) {
         let now = cl_clock_monotonic_ns()
         signal.change {
@@ -136,7 +140,8 @@ final class Room: @unchecked Sendable {
         }
     }
 
-    /// A program may ask for more than could ever go: nothing goes for that.
+    /// Refuses a request for more than all that could be removed, so that nothing is removed in
+    /// vain.
     func giveUpRefused(beyond freeable: () throws(VolumeError) -> Int64) throws(VolumeError) {
         let bytes = signal.look { refused.bytes }
         guard bytes > Room.bytesTaken, let space = DiskSpace(of: directory) else { return }
@@ -144,16 +149,16 @@ final class Room: @unchecked Sendable {
         signal.change { refused = (0, 0) }
     }
 
-    /// So few are not worth counting what could go.
+    /// Below this, the removable bytes are not counted.
     private static let bytesTaken: Int64 = 1 << 16
 
-    /// Whether a program was refused space and there may be enough of it.
+    /// Whether a program waits for space.
     var isAwaited: Bool { signal.look { refused.bytes > 0 } }
 
-    /// Whether the last look found nothing.
+    /// Whether the last search found nothing.
     var hasFailed: Bool { signal.look { vainNews != nil } }
 
-    /// Whether it is time to look for what can go.
+    /// Whether it is time to search for something to remove.
     var isDue: Bool {
         let now = cl_clock_monotonic_ns()
         return signal.look {
@@ -162,6 +167,6 @@ final class Room: @unchecked Sendable {
         }
     }
 
-    /// When to look for those who wait (monotonic nanoseconds); nil while nobody does.
+    /// When to search for waiting programs (monotonic nanoseconds); nil if none waits.
     var due: Int64? { signal.look { asked > answered ? notBefore : nil } }
 }

@@ -1,9 +1,9 @@
 import CLinux
 import Glibc
 
-/// A condition variable over monotonic time, for threads that wait for each other.
+/// A mutex and a condition variable with monotonic time, for threads that wait for each other.
 package final class Signal: @unchecked Sendable {
-    // Both are initialised once, before the object is shared, and freed with it.
+    // Both are initialized once, before the object is shared, and freed with it.
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let condition = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
 
@@ -23,7 +23,7 @@ package final class Signal: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Changes what others wait for, and wakes them all.
+    /// Runs `body` with the mutex locked, and wakes all waiting threads.
     package func change<Result>(_ body: () -> Result) -> Result {
         pthread_mutex_lock(mutex)
         defer {
@@ -33,14 +33,15 @@ package final class Signal: @unchecked Sendable {
         return body()
     }
 
-    /// Looks at what `change` guards.
+    /// Runs `body` with the mutex locked.
     package func look<Result>(_ body: () -> Result) -> Result {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
         return body()
     }
 
-    /// Waits until `isReady` holds or the time has come (monotonic nanoseconds); whether it held.
+    /// Waits until `isReady` returns true or the deadline (monotonic nanoseconds) has passed.
+    /// Returns the last result of `isReady`, which runs with the mutex locked.
     package func wait(until deadline: Int64, _ isReady: () -> Bool) -> Bool {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
@@ -53,7 +54,7 @@ package final class Signal: @unchecked Sendable {
     }
 }
 
-/// A thread of our own. Its body runs to its end; nobody joins it but by a `Signal`.
+/// Starts a detached thread. Wait for its end by a `Signal`.
 package func startThread(named name: String, _ body: @escaping @Sendable () -> Void) {
     final class Start {
         let body: @Sendable () -> Void
@@ -73,6 +74,6 @@ package func startThread(named name: String, _ body: @escaping @Sendable () -> V
             start.body()
             return nil
         }, start.toOpaque())
-    precondition(result == 0, "A thread could not be started: \(String(cString: strerror(result)))")
+    precondition(result == 0, "A thread cannot be started: \(String(cString: strerror(result)))")
     pthread_detach(thread)
 }

@@ -4,21 +4,21 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// The directory of contents moved aside, waiting to be cut into chunks. A file's name says all
-/// that is needed to find its document after a crash:
-/// `SEQUENCE-KIND-INODE-DIRECTORY-SAVED-MODIFIED-UID-PROGRAM-NAME`, numbers in hexadecimal.
+/// The directory of contents that were moved aside and wait to be cut into chunks. A file's name
+/// has all that is needed to find its document after a crash:
+/// `SEQUENCE-KIND-INODE-DIRECTORY-SAVED-MODIFIED-UID-PROGRAM-NAME`, with numbers in hexadecimal.
 final class Stash: Sendable {
-    /// O_PATH.
+    /// An O_PATH descriptor.
     let directory: Int32
     private let sequence: Atomic<UInt64>
 
     enum Kind: UInt8, Sendable {
-        /// The file itself, whose last name was taken away or given to another.
+        /// The file itself, whose last name was removed or given to another file.
         case displaced = 0x64
         /// A copy of a file that is about to be written in place.
         case copied = 0x63
-        /// Old blocks of a file that is being written in place, at their offsets; holes where the
-        /// file still has them.
+        /// A pre-image log: old blocks of a file that is being written in place, at their offsets,
+        /// with holes where the file still has them.
         case undo = 0x75
     }
 
@@ -27,7 +27,7 @@ final class Stash: Sendable {
         sequence = Atomic(firstSequence)
     }
 
-    /// A name that was never given before.
+    /// A name that was never used before.
     func newName(_ kind: Kind, _ trace: Trace, spot: Spot?, actor: Actor) -> String {
         let number = sequence.wrappingAdd(1, ordering: .relaxed).oldValue
         let program = actor.program.utf8.map { byte in
@@ -41,7 +41,7 @@ final class Stash: Sendable {
         }
         text += "-" + hexadecimal(number: UInt64(actor.uid))
         text += "-" + String(decoding: program, as: UTF8.self) + "-"
-        // The document's name is a hint; a long one is cut at what a file name may hold.
+        // The document's name is only a hint, and left out if the file name would be too long.
         if let name = spot?.name, name.bytes.count + text.utf8.count < 250,
             let readable = String(validating: name.bytes, as: UTF8.self)
         {
@@ -50,7 +50,7 @@ final class Stash: Sendable {
         return text
     }
 
-    /// What a name says; nil for a file that is none of ours.
+    /// Parses a name; nil for a file that is no stash file.
     static func parse(_ name: String) -> Entry? {
         let parts = name.split(separator: "-", maxSplits: 8, omittingEmptySubsequences: false)
         guard parts.count == 9, let sequence = UInt64(parts[0], radix: 16),
@@ -70,7 +70,7 @@ final class Stash: Sendable {
         var file: String
         var sequence: UInt64
         var kind: Kind
-        /// The inode whose contents these are (its own, when displaced).
+        /// The inode whose contents these are; for a displaced file its own.
         var inode: UInt64
         var spot: Spot?
         /// Nanoseconds since 1970.
@@ -80,7 +80,7 @@ final class Stash: Sendable {
         var actor: Actor
     }
 
-    /// Everything in the stash, in the order in which it came.
+    /// All stash files, oldest first.
     func entries() throws(Errno) -> [Entry] {
         var found: [Entry] = []
         try forEachName(in: directory) { name in
@@ -93,8 +93,8 @@ final class Stash: Sendable {
         try Descriptor(opening: name, in: directory, flags: O_RDONLY | O_NOFOLLOW)
     }
 
-    /// Syncs a stashed file and its name to the disk. A file that is not there any more has been
-    /// recorded and needs no sync.
+    /// Syncs a stash file and its name to the disk. A missing file has been recorded and needs no
+    /// sync.
     func sync(_ name: String) throws(Errno) {
         do throws(Errno) {
             let file = try open(name)
@@ -117,19 +117,19 @@ final class Stash: Sendable {
     func remove(_ name: String) { _ = cl_unlinkat(directory, name, 0) }
 
     private static let unfinished = "unfinished."
-    /// How long a copy is meant to be, eight bytes, most significant first. What a loss of power
-    /// has shortened is no content.
+    /// The size that a copy must have: eight bytes, most significant first. A shorter copy was
+    /// damaged by a loss of power.
     private static let sizeAttribute = "user.concord.size"
 
-    /// Nil for a copy of which nothing is known.
+    /// The size that a copy must have; nil if it is not known.
     static func intendedSize(of copy: Int32) -> Int64? {
         var bytes = [UInt8](repeating: 0, count: 8)
         guard cl_getxattr_fd(copy, sizeAttribute, &bytes, 8) == 8 else { return nil }
         return Int64(bitPattern: bytes.reduce(0) { $0 << 8 | UInt64($1) })
     }
 
-    /// Copies what an O_PATH descriptor refers to, cloned where the file system can. It gets its
-    /// name when it is whole.
+    /// Copies the file of an O_PATH descriptor, by cloning where the file system can. The copy gets
+    /// its name when it is complete.
     func copy(of file: Int32, _ trace: Trace, into name: String) throws(Errno) {
         let source = Descriptor(owning: try check(quietly(O_RDONLY) { cl_reopen(file, $0) }))
         let draft = Stash.unfinished + name
@@ -141,7 +141,7 @@ final class Stash: Sendable {
             let size = (0..<8).map { UInt8(truncatingIfNeeded: trace.size >> (56 - 8 * $0)) }
             result = cl_setxattr_fd(copy.raw, Stash.sizeAttribute, size, size.count, 0)
         }
-        // What is no content must not look like one.
+        // A copy of a placeholder must not look like contents.
         if let mark = AbsentMark(of: file, size: trace.size) { try mark.set(on: copy.raw) }
         if result >= 0 { result = cl_renameat2(directory, draft, directory, name, 0) }
         if result < 0 {
@@ -150,7 +150,7 @@ final class Stash: Sendable {
         }
     }
 
-    /// Takes away copies that a daemon was killed over.
+    /// Removes incomplete copies that a killed daemon has left.
     func removeUnfinished() throws(Errno) {
         var names: [String] = []
         try forEachName(in: directory) { name in
@@ -159,7 +159,7 @@ final class Stash: Sendable {
         for name in names { remove(name) }
     }
 
-    /// Whether this file system clones files at no cost.
+    /// Clones a file into the stash; returns false if the file system cannot.
     func clones(_ file: Int32, _ trace: Trace, into name: String) -> Bool {
         guard let source = try? Descriptor(owning: check(cl_reopen(file, O_RDONLY))),
             let copy = try? Descriptor(
@@ -174,5 +174,5 @@ final class Stash: Sendable {
     }
 }
 
-/// Without leading zeros.
+/// Hexadecimal without leading zeros.
 private func hexadecimal(number: UInt64) -> String { String(number, radix: 16) }

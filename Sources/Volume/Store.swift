@@ -3,10 +3,10 @@ import Glibc
 import Model
 import SystemCalls
 
-/// The directory that holds a device's volume: `tree/`, `journal.sqlite`, `chunks/`, `stash/`,
-/// `incoming/`, `reserve` and `lock`, and a word for who finds it (`README.txt`).
+/// The directory with a device's volume: `tree/`, `journal.sqlite`, `chunks/`, `stash/`,
+/// `incoming/`, `reserve`, `lock`, and `README.txt` for people who find it.
 ///
-/// One process owns a store while it has it open: the lock is the kernel's and dies with the
+/// One process owns a store while it has it open. The kernel holds the lock, which ends with the
 /// process.
 package final class Store: Sendable {
     package let path: String
@@ -17,14 +17,16 @@ package final class Store: Sendable {
     let incoming: Descriptor
     private let lock: Descriptor
     let reserve: Reserve
-    /// The tree was missing beside a journal or chunks, and was made to be filled again.
+    /// The tree was missing beside a journal or chunks, and was created empty to be rebuilt.
     let isTreeNew: Bool
 
     var journalPath: String { path + "/journal.sqlite" }
     var chunksPath: String { path + "/chunks" }
     var cleanPath: String { path + "/clean" }
 
-    /// - Parameter rebuilds: Whether a missing tree is made, and not refused.
+    /// Opens and locks a store, or creates it.
+    ///
+    /// - Parameter rebuilds: Whether a missing tree is created instead of refused.
     /// - Throws: `.notFound`, `.invalid` (not a store), `.busy` with the owner's name, `.denied`,
     ///   `.full`, `.damaged` (the tree is missing).
     init(opening path: String, mayCreate: Bool, owner: String, rebuilds: Bool = false)
@@ -35,14 +37,14 @@ package final class Store: Sendable {
         guard !isTreeNew || rebuilds && mayCreate else {
             throw VolumeError(
                 .damaged,
-                "\(Store.lostTree(path)) Nothing was changed. To make it again from the history "
-                    + "and the hub: concord mount --rebuild.")
+                "\(Store.lostTree(path)) Nothing was changed. To rebuild it from the history and "
+                    + "the hub, run: concord mount --rebuild.")
         }
         do throws(Errno) {
             if mayCreate { try Store.makeDirectories(at: path) }
             directory = try Descriptor(opening: path, flags: O_PATH | O_DIRECTORY)
-            // The store is touched only by its owner: until the last process has ended, it may
-            // remove names that were listed here.
+            // The store is changed only by the owner of the lock, because an earlier process that
+            // is still ending may remove names in it.
             let lock = try Store.lock(in: directory.raw)
             try Store.makePrivate(directory.raw)
             reserve = Reserve(directory: directory.raw)
@@ -60,7 +62,7 @@ package final class Store: Sendable {
         Store.write(owner, to: lock.raw)
     }
 
-    /// A tree that was never there is made; one that is gone beside a journal or chunks was lost.
+    /// Whether the tree was lost: it is missing beside a journal or chunks.
     private static func lacksTree(_ path: String) -> Bool {
         access(path + "/tree", F_OK) != 0
             && ["/journal.sqlite", "/journal.sqlite-wal", "/chunks"].contains {
@@ -84,24 +86,23 @@ package final class Store: Sendable {
         if let note { try? writeFully(note.raw, Array(noteText.utf8), at: 0) }
     }
 
-    /// For who finds the store without Concord, and copies what is in it.
+    /// The name of the note for people who find the store without Concord and copy it.
     static let noteName = "README.txt"
     private static let noteText = """
         This is a volume of Concord. The files in the directory tree are yours, under their names.
 
-        Documents that are on the hub alone are placeholders there: files that have the attribute
-        user.concord.absent, and nothing but zeros to read. Do not take those zeros for contents,
-        and do not copy them. What they are:
+        Documents whose contents are only at the hub are placeholders there: files that have the
+        attribute user.concord.absent and read as zeros. These zeros are not their contents, so do
+        not copy them. This command lists the placeholders:
 
             getfattr -R -P --absolute-names -n user.concord.absent tree 2>/dev/null
 
-        To have everything, mount the volume and run: fsctl download MOUNT
+        To download all contents, mount the volume and run: fsctl download MOUNT
 
         """
 
-    /// Nobody but its owner comes into a store, whoever has made its directory with which mode: old
-    /// contents of all users lie there, and secrets. The tree keeps its mode, which is that of the
-    /// volume's root.
+    /// Makes a store accessible to its owner only, because it has old contents of all users, and
+    /// secrets. The tree keeps its mode, which is that of the volume's root.
     private static func makePrivate(_ directory: Int32) throws(Errno) {
         try restrict(directory, to: 0o700)
         var names: [Name] = []
@@ -161,11 +162,11 @@ package final class Store: Sendable {
                     + "Unmount it there first, or choose another store.")
         case ENOENT:
             VolumeError(
-                .notFound, "There is no Concord store at \(path): `concord mount` makes one.")
+                .notFound, "There is no Concord store at \(path). `concord mount` creates one.")
         case ENOTDIR:
             VolumeError(.invalid, "\(path) is not a directory, so it cannot be a store.")
         case EACCES, EPERM, EROFS:
-            VolumeError(.denied, "The store \(path) may not be written by this user: \(error).")
+            VolumeError(.denied, "This user may not write the store \(path): \(error).")
         case ENOSPC, EDQUOT:
             VolumeError(.full, "There is no space left for the store \(path).")
         default:
@@ -173,7 +174,7 @@ package final class Store: Sendable {
         }
     }
 
-    /// What the process that holds the lock wrote into it.
+    /// The name that the owner of the lock wrote into it.
     private static func owner(of path: String) -> String {
         guard let lock = try? Descriptor(opening: path + "/lock", flags: O_RDONLY) else {
             return "another process"
@@ -185,7 +186,7 @@ package final class Store: Sendable {
         return line.isEmpty ? "another process" : line
     }
 
-    /// Whether the last owner ended in order. The mark is taken away while somebody owns the store.
+    /// Removes the mark of a clean end. Returns whether the last owner ended properly.
     func takeCleanMark() -> Bool { cl_unlinkat(AT_FDCWD, cleanPath, 0) == 0 }
 
     func setCleanMark() {

@@ -1,9 +1,9 @@
 import Glibc
 import Model
 
-// As members of `timespec` itself, other modules would not see them.
+// Extensions of `timespec` itself would not be visible in other modules.
 extension Timestamp {
-    /// The nearest moment where the file system's time lies beyond what there is.
+    /// Uses the nearest representable moment if the file system's time is out of range.
     package init(_ time: timespec) { self.init(seconds: time.tv_sec, nanoseconds: time.tv_nsec) }
 
     package var timespec: Glibc.timespec {

@@ -1,15 +1,15 @@
 import Model
 
-// The form in which events lie in the log. Records are appended whole: length and checksum (4 bytes
-// each, little endian), then sequence, time, kind and the fields. What follows a torn record is not
-// read.
+// The encoding of events in the log. A record is appended in one piece: length and checksum (4
+// bytes each, little endian), then sequence, time, kind and the fields. Reading stops at a torn
+// record.
 
 extension NotedEvent {
     private static let headerSize = 8
-    /// Bytes. A longer record is none of ours.
+    /// In bytes. A longer record is invalid.
     private static let lengthMax = 1 << 16
 
-    /// Adds the record to the bytes.
+    /// Appends the record to `out`.
     func encode(into out: inout [UInt8]) {
         let start = out.count
         out.append(contentsOf: repeatElement(0, count: NotedEvent.headerSize))
@@ -23,7 +23,7 @@ extension NotedEvent {
         }
     }
 
-    /// All whole records from the beginning on.
+    /// Decodes all complete records from the beginning.
     static func decodeAll(_ bytes: [UInt8]) -> [NotedEvent] {
         var events: [NotedEvent] = []
         var reader = EventReader(bytes: bytes[...])
@@ -43,7 +43,7 @@ extension NotedEvent {
     }
 }
 
-/// FNV-1a.
+/// The FNV-1a hash.
 private func checksum(_ bytes: ArraySlice<UInt8>) -> UInt32 {
     bytes.withUnsafeBufferPointer { buffer in
         buffer.reduce(2_166_136_261) { ($0 ^ UInt32($1)) &* 16_777_619 }
@@ -174,7 +174,7 @@ extension TreeEvent {
 }
 
 extension [UInt8] {
-    /// Whether it is apart the kind of the record says.
+    /// Appends the base. The kind of the record says whether `isApart` is set.
     fileprivate mutating func append(_ base: NamedBase) {
         append(fixed: UInt64(bitPattern: base.size))
         append(fixed: UInt64(bitPattern: base.modified))

@@ -12,10 +12,8 @@ package enum TreeEvent: Sendable {
     /// A name was removed. `stash` is the stash file to which its bytes were moved, if they were.
     case removed(Spot, Trace, stash: String?, by: Actor)
     /// A name was moved. `replaced` is the item that had the name `to`, `stash` the stash file to
-    /// which
-    /// its bytes were moved. `unseen` is set if the moved file was made from these contents and not
-    /// from
-    /// those that it replaced.
+    /// which its bytes were moved. `unseen` is set if the moved file was made from these contents
+    /// and not from those that it replaced.
     case renamed(
         from: Spot, to: Spot, Trace, replaced: Trace?, stash: String?, unseen: NamedBase? = nil,
         by: Actor)
@@ -26,8 +24,7 @@ package enum TreeEvent: Sendable {
     /// The inode's present contents replaced contents other than those that they were made from.
     case unseen(inode: UInt64, NamedBase)
     /// The last writer closed the file, or the file was truncated: if its contents differ, they are
-    /// a
-    /// save. `isLate`: if the file has been replaced or removed, that happened before the save.
+    /// a save. `isLate`: if the file has been replaced or removed, that happened before the save.
     case saved(inode: UInt64, isLate: Bool, by: Actor)
     /// The last writer closed the file without having changed it.
     case untouched(inode: UInt64)

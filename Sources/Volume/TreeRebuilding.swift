@@ -5,18 +5,18 @@ import Journal
 import Model
 import SystemCalls
 
-/// Makes again in the working tree what the journal knows and the tree has not: contents from the
-/// packs, placeholders for what the hub has. Nothing that is there is touched, and nothing that
-/// cannot be made is reported as deleted where the hub knows it.
+/// Rebuilds a missing working tree from the journal: contents from the packs, and placeholders for
+/// what the hub has. Existing files are not touched, and items that cannot be rebuilt are not
+/// reported as deleted if the hub knows them.
 struct TreeRebuilding {
     let tree: Int32
     let journal: Journal
     let packs: PackStore
     private var made = 0
     private var lost = 0
-    /// Items that only the hub can bring again.
+    /// Items that only the hub can restore.
     private var awaited: [Item] = []
-    /// Items that show another version than they did.
+    /// Items that get a version other than their current one.
     private var older: [(item: Item, version: Identifier)] = []
 
     init(tree: Int32, journal: Journal, packs: PackStore) {
@@ -25,7 +25,9 @@ struct TreeRebuilding {
         self.packs = packs
     }
 
-    /// - Returns: What was made; a sentence.
+    /// Rebuilds the tree.
+    ///
+    /// - Returns: A sentence about what was rebuilt.
     mutating func run() throws(VolumeError) -> [String] {
         var waiting: [(key: Int64, path: [Name])] = [(Item.root, [])]
         do {
@@ -45,11 +47,11 @@ struct TreeRebuilding {
             }
         } catch {
             throw error as? VolumeError
-                ?? VolumeError(.system, "The working tree cannot be made again: \(error).")
+                ?? VolumeError(.system, "The working tree cannot be rebuilt: \(error).")
         }
         try note()
-        var sentence = "The working tree was made again from the history: \(made) items."
-        if lost > 0 { sentence += " The bytes of \(lost) documents are nowhere: they are deleted." }
+        var sentence = "The working tree was rebuilt from the history: \(made) items."
+        if lost > 0 { sentence += " The bytes of \(lost) documents are lost: they are deleted." }
         return [sentence]
     }
 
@@ -62,8 +64,8 @@ struct TreeRebuilding {
         }
     }
 
-    /// The current version if its bytes are in the packs, else its placeholder; else the newest
-    /// version that can be had.
+    /// Rebuilds the current version if its bytes are in the packs, or else its placeholder, or else
+    /// the newest version that is available.
     private mutating func makeDocument(_ item: Item, in directory: Int32) throws {
         let versions = try journal.read { reader in
             try reader.versions(of: item.key).map { ($0, try reader.manifest(of: $0.id) ?? []) }
@@ -93,7 +95,7 @@ struct TreeRebuilding {
     ) throws {
         try Preparing(arrival: arrival, directory: directory).make(item.name, fill: fill)
         made += 1
-        // What is made here is no arrival from the hub that somebody waits for.
+        // The file is no arrival that the recorder expects, so the tag is removed.
         if let file = try? openBeneath([item.name], from: directory, flags: O_PATH) {
             Mark.remove(from: file.raw)
         }
@@ -117,7 +119,7 @@ struct TreeRebuilding {
             do throws(Errno) { try writeSparsely(file, bytes, at: offset) } catch {
                 throw VolumeError(
                     error == .noSpace ? .full : .system,
-                    "The working tree cannot be made again: \(error).")
+                    "The working tree cannot be rebuilt: \(error).")
             }
             offset += Int64(bytes.count)
         }
@@ -133,7 +135,8 @@ struct TreeRebuilding {
                 item.current = id
                 try t.update(item)
             }
-            // Forgotten, not deleted: the hub brings them again as it does to a new device.
+            // Their rows are removed without a deletion, so that the hub sends the items as to a
+            // new device.
             for item in awaited {
                 try t.removeMirror(item.id)
                 try t.removeRow(item.key)
@@ -145,21 +148,21 @@ struct TreeRebuilding {
 }
 
 extension Reader {
-    /// Whether the tree has been made again, and the hub has not been asked for everything since.
+    /// Whether the tree was rebuilt and the hub has not been asked for everything since.
     package var isTreeRebuilt: Bool {
         get throws(VolumeError) { try value(Parts.rebuiltTree) != nil }
     }
 }
 
 extension Transaction {
-    /// The hub tells everything again, and what is absent here counts as not yet made.
+    /// The hub has been asked for everything again, so missing items count as not yet created.
     package func forgetRebuilding() throws(VolumeError) {
         try set(Parts.rebuiltTree, to: nil)
     }
 }
 
 extension Arrival {
-    /// As the journal knows an item.
+    /// An arrival made from an item of the journal.
     fileprivate init(_ item: Item, _ version: Version?, _ manifest: [UInt8]) {
         self.init(
             item: item.id, kind: item.kind, version: version, manifest: manifest,

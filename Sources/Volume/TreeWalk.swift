@@ -3,7 +3,7 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Calls `body` with each name in a directory but `.` and `..`. The descriptor may be O_PATH and
+/// Calls `body` with each name in a directory except `.` and `..`. The descriptor may be O_PATH and
 /// stays open.
 package func forEachName(in directory: Int32, _ body: (Name) throws(Errno) -> Void) throws(Errno) {
     let descriptor = try check(
@@ -27,8 +27,8 @@ package func forEachName(in directory: Int32, _ body: (Name) throws(Errno) -> Vo
     }
 }
 
-/// Opens what a path from `root` leads to, component by component (it may be longer than PATH_MAX),
-/// following no symlink. Reading it does not change its time of access.
+/// Opens the item at a path from `root`, component by component, so that the path may be longer
+/// than PATH_MAX. Follows no symlink. Reading it does not change its access time.
 package func openBeneath(
     _ path: [Name], from root: Int32, flags: Int32
 ) throws(Errno) -> Descriptor {

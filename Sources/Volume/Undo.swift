@@ -3,19 +3,19 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// What a large file held before it was written in place: its old blocks, saved one by one just
-/// before they are overwritten, in a sparse file of the old size. A hole there means: the file
-/// itself still has that block.
+/// The pre-image log of a large file that is written in place: its old blocks, saved just before
+/// they are overwritten, in a sparse file of the old size. A hole means that the file itself still
+/// has the block.
 package final class Undo: Sendable {
-    /// Bytes. A saved block covers this much of the file.
+    /// In bytes: the part of the file that a saved block covers.
     static let blockSize: Int64 = 1 << 16
-    /// Blocks that are copied in one piece, at most: a megabyte.
+    /// The largest number of blocks copied in one piece: one megabyte.
     private static let pieceBlocks = 16
-    /// Blocks that are saved ahead of a program that writes one after the other, at most, where
-    /// each saving is synced.
+    /// The largest number of blocks saved ahead of a program that writes sequentially, if each save
+    /// is synced.
     private static let aheadMax = 256
 
-    /// The stash file.
+    /// The name of the stash file.
     let name: String
     private let stash: Stash
     private let copy: Int32
@@ -29,7 +29,7 @@ package final class Undo: Sendable {
         var isUnsynced = false
         /// The stash file's name may not be on the disk yet.
         var isNew = true
-        /// The block after those that were saved last, and how many are saved from there on.
+        /// The block after the last saved ones, and how many blocks to save ahead from there.
         var next = 0
         var ahead = 1
     }
@@ -46,11 +46,11 @@ package final class Undo: Sendable {
 
     deinit { _ = cl_close(copy) }
 
-    /// The old contents were promised to be on the disk: from now on each block is brought there
-    /// before it may be overwritten.
+    /// Makes each block durable before it may be overwritten, from now on, because the old contents
+    /// were promised to be on the disk.
     func syncEach() { syncsEach.store(true, ordering: .releasing) }
 
-    /// Whether `willWrite` has to wait for the disk.
+    /// Whether `willWrite` would wait for the disk.
     package func mustSync(offset: Int64, length: Int64) -> Bool {
         guard syncsEach.load(ordering: .acquiring), let blocks = blocks(offset, length) else {
             return false
@@ -58,7 +58,7 @@ package final class Undo: Sendable {
         return state.withLock { $0.saved[blocks].contains(false) || $0.isUnsynced }
     }
 
-    /// Those that a write changes; nil when it only makes the file longer.
+    /// The blocks that a write changes; nil if it only extends the file.
     private func blocks(_ offset: Int64, _ length: Int64) -> Range<Int>? {
         let end = min(size, offset &+ length < offset ? Int64.max : offset + length)
         guard offset < end else { return nil }
@@ -66,7 +66,7 @@ package final class Undo: Sendable {
     }
 
     /// Saves the old blocks that a write of `length` bytes at `offset` is about to change.
-    /// `descriptor` is open for reading. When it throws, the write must not happen.
+    /// `descriptor` is open for reading. If this throws, the write must not happen.
     package func willWrite(_ descriptor: Int32, offset: Int64, length: Int64) throws(Errno) {
         guard let blocks = blocks(offset, length) else { return }
         try state.withLock { (state) throws(Errno) in
@@ -81,7 +81,7 @@ package final class Undo: Sendable {
         guard var block = blocks.first(where: { !state.saved[$0] }) else { return }
         var end = blocks.upperBound
         if syncsEach.load(ordering: .acquiring) {
-            // A sync costs more than saving more than was asked for.
+            // One sync costs more than saving additional blocks.
             state.ahead = block == state.next ? min(state.ahead * 2, Undo.aheadMax) : 1
             end = min(max(end, block + state.ahead), state.saved.count)
         }
@@ -90,7 +90,7 @@ package final class Undo: Sendable {
                 block += 1
                 continue
             }
-            // As many as lie together, in one piece.
+            // Copies adjacent blocks in one piece.
             var after = block + 1
             while after < end, !state.saved[after], after - block < Undo.pieceBlocks { after += 1 }
             state.isUnsynced = true
@@ -101,7 +101,7 @@ package final class Undo: Sendable {
         state.next = end
     }
 
-    /// Saves all that is left from `offset` on: before a truncation.
+    /// Saves all remaining blocks from `offset` on, before a truncation.
     package func willTruncate(_ descriptor: Int32, to offset: Int64) throws(Errno) {
         try willWrite(descriptor, offset: offset, length: size)
     }
@@ -115,7 +115,7 @@ package final class Undo: Sendable {
         try writeFully(copy, UnsafeRawBufferPointer(rebasing: piece[..<count]), at: start)
     }
 
-    /// Makes the saved blocks durable: before the file's own new blocks are made so.
+    /// Makes the saved blocks durable. Must happen before the file's new blocks are made durable.
     package func sync() throws(Errno) {
         try state.withLock { (state) throws(Errno) in try sync(&state) }
     }

@@ -1,10 +1,12 @@
 import Synchronization
 
-/// Inodes whose contents, in that state, are no recorded version yet, so nobody was told that they
-/// are safe on the disk. What is not known here counts as promised: after a start, everything.
+/// Inodes whose contents, while their attributes are unchanged, are not recorded yet and so were
+/// never reported as safe on the disk. All other contents count as promised; after a start these
+/// are all.
 ///
-/// A recording begins a new era before it looks whether anything has happened meanwhile. A program
-/// notes first what it is about to overwrite, and asks then. So one of the two sees the other.
+/// A recording begins a new era before it processes the events of the meantime. A program's write
+/// appends its event first and calls `contains` afterwards. So at least one of the two sees the
+/// other.
 final class UnrecordedContents: Sendable {
     private struct State {
         var era: UInt64 = 0
@@ -13,7 +15,7 @@ final class UnrecordedContents: Sendable {
 
     private let state = Mutex(State())
 
-    /// To be handed to `add` once the contents have been written.
+    /// To be passed to `add` once the contents have been written.
     var era: UInt64 { state.withLock { $0.era } }
 
     func contains(_ trace: Trace) -> Bool {
@@ -23,7 +25,8 @@ final class UnrecordedContents: Sendable {
         }
     }
 
-    /// Contents that a program began to write in `era`: a recording since then may have read them.
+    /// Adds contents that a program began to write in `era`. They are ignored if a recording has
+    /// begun since, because it may have read them.
     func add(_ trace: Trace, since era: UInt64) {
         state.withLock { state in
             guard state.era == era else { return }
@@ -32,7 +35,7 @@ final class UnrecordedContents: Sendable {
         }
     }
 
-    /// A program has brought its contents to the disk.
+    /// A program has synced its contents.
     func remove(inode: UInt64) { state.withLock { $0.traces[inode] = nil } }
 
     /// A recording has read contents and is about to be committed.

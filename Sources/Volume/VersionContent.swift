@@ -5,11 +5,11 @@ import Journal
 import Model
 import SystemCalls
 
-/// The content of a recorded version, to be read at random, on any thread.
+/// The contents of a recorded version, for random reads on any thread.
 ///
-/// Bytes of an old version lie in the chunk store, or in the tree's file where the current version
-/// has the same chunk, or for a moment in the stash. Each chunk is verified by its hash, wherever
-/// it is read.
+/// Bytes of an old version are in the chunk store, or in the tree's file if the current version has
+/// the same chunk, or for a moment in the stash. Each chunk is verified by its hash wherever it is
+/// read.
 package struct VersionContent: Sendable {
     package let manifest: Manifest
     private let item: Int64
@@ -30,18 +30,18 @@ package struct VersionContent: Sendable {
         }
     }
 
-    /// Reads of the entry with that index (0 for a file document); fewer bytes than asked for only
-    /// at its end.
+    /// Reads from the entry with this index (0 for a file document). Returns fewer bytes than asked
+    /// for only at the end.
     ///
-    /// What is not here comes from the hub; with `locally`, it does not.
+    /// Bytes that are not on this device come from the hub, unless `locally` is set.
     ///
-    /// - Throws: `.damaged` when a chunk is nowhere whole; `.offline`, `.timeout`.
+    /// - Throws: `.damaged` if no undamaged copy of a chunk exists; `.offline`, `.timeout`.
     package func read(
         _ entry: Int, into buffer: UnsafeMutableRawBufferPointer, at offset: Int64,
         locally: Bool = false
     ) throws(VolumeError) -> Int {
         guard offsets.indices.contains(entry) else {
-            throw VolumeError(.damaged, "That version has no contents.")
+            throw VolumeError(.damaged, "This version has no contents.")
         }
         let starts = offsets[entry]
         var done = 0
@@ -84,7 +84,7 @@ extension [Int64] {
 }
 
 extension Volume {
-    /// A chunk that a version of the item refers to, from wherever it lies.
+    /// Reads a chunk of a version of the item from any place that has it.
     package func bytes(of chunk: ChunkReference, item key: Int64, locally: Bool = false)
         throws(VolumeError) -> [UInt8]
     {
@@ -111,7 +111,7 @@ extension Volume {
         }
         if let bytes = try remoteBytes(of: chunk, item: key, locally: locally) { return bytes }
         if let damage { throw damage }
-        // Displaced a moment ago: the recorder puts it into the chunk store now.
+        // It may just have been displaced; the recorder then puts it into the chunk store now.
         if recorder.catchUp(with: .item(key), timeoutSeconds: 5),
             let place = try journal.read({ try $0.place(of: chunk.id) })
         {
@@ -119,12 +119,12 @@ extension Volume {
         }
         throw VolumeError(
             .damaged,
-            "Chunk \(chunk.id) of \(found?.2.last?.text ?? "item \(key)") is nowhere whole: "
-                + "see `fsctl doctor`.")
+            "Chunk \(chunk.id) of \(found?.2.last?.text ?? "item \(key)") is lost or damaged; run "
+                + "`fsctl doctor`.")
     }
 
-    /// Where the current manifest has the chunk too, the tree's file or a copy of it in the stash
-    /// may hold it.
+    /// Reads a chunk that the current version has too from the tree's file or from a copy of it in
+    /// the stash.
     private func read(_ chunk: ChunkReference, of item: Item, _ manifest: Manifest, at path: [Name])
         -> [UInt8]?
     {
@@ -148,7 +148,7 @@ extension Volume {
 
     private func read(_ chunk: ChunkReference, at offset: Int64, of path: [Name]) -> [UInt8]? {
         guard let file = try? Volume.openTree(path, root) else { return nil }
-        // The hole of a placeholder is not worth reading.
+        // A hole in a placeholder need not be read.
         if cl_lseek(file.raw, offset, SEEK_DATA) < 0, AbsentMark(of: file.raw) != nil {
             return nil
         }

@@ -5,15 +5,15 @@ import Journal
 import Model
 import SystemCalls
 
-// Versions that were never current.
+// Adding versions that were never current.
 extension Volume {
-    /// Makes what lies in the tree at `source` an older version of a document, which goes on
-    /// showing what it shows. `source` is read, and stays. The version is this device's alone: hub
-    /// and other devices hear of what was current.
+    /// Adds the file or package at `source` to a document as an older version. The document's
+    /// present contents and `source` stay as they are. The version exists on this device only,
+    /// because only current versions are sent to the hub.
     ///
-    /// - Parameter isDeleted: It is the document that was deleted there last that is meant.
-    /// - Returns: Its id.
-    /// - Throws: `.notFound`; `.invalid` when they are not of the same kind; `.busy` while a
+    /// - Parameter isDeleted: Adds it to the document that was deleted last at this path.
+    /// - Returns: The id of the version.
+    /// - Throws: `.notFound`; `.invalid` if the two are not of the same kind; `.busy` while a
     ///   program writes to `source`; `.full`.
     package func addVersion(
         from source: [Name], at path: [Name], isDeleted: Bool = false, by actor: Actor
@@ -47,29 +47,29 @@ extension Volume {
         }
     }
 
-    /// What was deleted there last; its directories may be deleted, too.
+    /// The document that was deleted last at a path, whose directories may be deleted too.
     private func deleted(_ path: [Name], _ reader: Reader) throws -> Item {
         var parents = [Item.root]
         var found: [Item] = []
         for (index, name) in path.enumerated() {
             found = try parents.compactMap { try reader.deletedItem(parent: $0, name: name) }
             guard index < path.count - 1 else { break }
-            // A directory of that name may be there again.
+            // A directory with this name may exist again.
             found += try parents.compactMap { try reader.item(parent: $0, name: name) }
             parents = found.map(\.key)
         }
         guard let found = found.max(by: { ($0.deleted ?? 0) < ($1.deleted ?? 0) }) else {
             throw VolumeError(
-                .notFound, "\(path.shown): no document of that name was deleted there.")
+                .notFound, "No document was deleted at \(path.shown).")
         }
         return found
     }
 }
 
 extension Recorder {
-    /// The chunks that are nowhere yet, and where they are.
+    /// Stores the chunks that are not stored yet and notes their places.
     fileprivate func store(_ manifest: Manifest, from source: [Name], _ t: Transaction) throws {
-        // What is looked up is what this transaction sees.
+        // Lookups use this transaction.
         snapshot = t
         defer { snapshot = nil }
         var places: [Digest: ChunkPlace] = [:]
@@ -79,7 +79,7 @@ extension Recorder {
             do throws(Errno) {
                 file = try openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
             } catch {
-                throw VolumeError(.busy, "\(path.shown) has changed meanwhile: \(error).")
+                throw VolumeError(.busy, "\(path.shown) has changed in the meantime: \(error).")
             }
             let content = FileContent(descriptor: file.raw)
             try store(Set(entry.chunks.map(\.id)), from: content, Int64(entry.size), &places)

@@ -4,28 +4,26 @@ import Journal
 import Model
 import SystemCalls
 
-/// A document with unsettled versions.
+/// A document with unresolved conflict versions.
 package struct ConflictedDocument: Sendable {
     /// From the root.
     package var path: [Name]
     package var history: DocumentHistory
 }
 
-/// Between which versions of a document a conflict is.
+/// The versions of a document that are in conflict.
 package struct OpenConflict: Hashable, Sendable {
-    /// The document's, in the journal.
+    /// The document's key in the journal.
     package var key: Int64
     package var current: Identifier?
-    /// In the order of their ids.
+    /// Sorted by id.
     package var others: [Identifier]
 }
 
-// Conflict versions: which there are, and their settling.
+// Finding and resolving conflict versions.
 extension Volume {
-    /// The documents below a directory, at any depth, or the document at that path, that have
-    /// conflict versions; sorted by path. Deleted ones are not among them.
-    ///
-    /// - Throws: `.timeout`; `.damaged`.
+    /// The documents with conflict versions at or below a path, sorted by path, without deleted
+    /// ones.
     package func conflicts(below path: [Name]) throws(VolumeError) -> [ConflictedDocument] {
         try catchUp(with: path, timeoutSeconds: 5)
         return try journal.read { reader in
@@ -43,8 +41,8 @@ extension Volume {
         }
     }
 
-    /// As the journal has them: the recorder is not asked to hurry. Without their histories, which
-    /// are long.
+    /// The open conflicts as the journal has them now, without waiting for the recorder and without
+    /// the documents' histories, which are long.
     package func openConflicts() throws(VolumeError) -> [OpenConflict] {
         try journal.read { reader in
             try reader.conflictedItems().compactMap { key in
@@ -64,7 +62,7 @@ extension Volume {
         }
     }
 
-    /// Where all documents are that have conflict versions, sorted, as the journal has them.
+    /// The paths of all documents with conflict versions, sorted, as the journal has them now.
     package func conflictedPaths() throws(VolumeError) -> [[Name]] {
         try journal.read { reader in try self.conflicted(below: [], reader).map(\.path) }
     }
@@ -88,7 +86,8 @@ extension Volume {
         try journal.read { try $0.conflictedItems().count }
     }
 
-    /// The names in a directory that have conflict versions, sorted; no waiting for the recorder.
+    /// The names in a directory that have conflict versions, sorted. Does not wait for the
+    /// recorder.
     package func conflictedNames(in path: [Name]) throws(VolumeError) -> [Name] {
         try journal.read { reader in
             guard let item = try self.item(at: path, reader) else { return [] }
@@ -96,7 +95,7 @@ extension Volume {
         }
     }
 
-    /// Only those of which some conflict version is visible to a user.
+    /// The same, but only names with a conflict version that the user may see.
     package func conflictedNames(in path: [Name], visibleTo user: Onlooker) throws(VolumeError)
         -> [Name]
     {
@@ -114,11 +113,11 @@ extension Volume {
         }
     }
 
-    /// Conflict versions of the document become history: they are settled, here and on all
-    /// devices. What the name shows stays.
+    /// Resolves conflict versions of a document, here and on all devices: they become history. The
+    /// current version stays.
     ///
-    /// - Throws: `.notFound` when the document has not all of them as conflict versions, with
-    ///   nothing done: somebody was quicker.
+    /// - Throws: `.notFound`, with nothing done, if one of them is no conflict version of the
+    ///   document, for example because another person has resolved it.
     package func settle(_ versions: [Identifier], at path: [Name]) throws(VolumeError) {
         try catchUp(with: path, timeoutSeconds: 5)
         try recorder.perform(isNews: true) { recorder, t in
@@ -132,12 +131,12 @@ extension Volume {
         tell(.resolved, versions, path)
     }
 
-    /// Those of which all bytes are on this device.
+    /// The versions whose bytes are all on this device.
     package func whole(_ versions: [Identifier]) throws(VolumeError) -> Set<Identifier> {
         try journal.read { reader in Set(try versions.filter { try reader.isWhole($0) }) }
     }
 
-    /// Brings all bytes of a version to this device.
+    /// Downloads all bytes of a version.
     ///
     /// - Throws: `.offline`, `.timeout`, `.notFound`, `.damaged`, `.full`.
     package func fetch(_ version: Identifier) throws(VolumeError) {
@@ -177,21 +176,21 @@ extension Volume {
     static func settledElsewhere(_ path: [Name]) -> VolumeError {
         VolumeError(
             .notFound,
-            "That version of \(path.shown) is no conflict version any more: somebody has settled "
-                + "it. `fsctl conflicts` lists those there are.")
+            "This version of \(path.shown) is no longer in conflict: it was resolved in the "
+                + "meantime. `fsctl conflicts` lists the open conflicts.")
     }
 
     // MARK: Hearing
 
-    /// Calls `body` when versions of a document were gained (in conflict with its current one),
-    /// settled or removed; on any thread.
+    /// Sets a callback for conflict versions of a document that were added, resolved or removed. It
+    /// is called on any thread.
     package func onVersions(
         _ body: @escaping @Sendable (VersionChange, [Identifier], [Name]) -> Void
     ) {
         recorder.versionsHeard.set(body)
     }
 
-    /// What a hub has brought.
+    /// Reports a change of versions that a hub has sent.
     package func tell(_ change: VersionChange, _ versions: [Identifier], _ path: [Name]) {
         recorder.heard(change, versions, path)
     }
@@ -203,7 +202,7 @@ extension Recorder {
         hear(change, versions, path)
     }
 
-    /// Told when the transaction is committed.
+    /// Reports a change of versions once the transaction is committed.
     func hear(_ change: VersionChange, _ versions: [Identifier], _ path: [Name]) {
         memory.versionNews.append((change, versions, path))
     }
@@ -228,7 +227,7 @@ extension Reader {
         var missing: Set<Digest> = []
         for chunk in manifest.chunkIDs where try place(of: chunk) == nil { missing.insert(chunk) }
         guard !missing.isEmpty else { return true }
-        // What the current version has too lies in the tree.
+        // Chunks that the current version has too are in the tree.
         guard let current = item.current, try absentVersion(of: key) == nil,
             let shown = try self.manifest(of: current).flatMap(Manifest.init(encoded:))
         else { return false }
@@ -237,18 +236,18 @@ extension Reader {
 }
 
 extension [Name] {
-    /// As people write it.
+    /// The path as people write it.
     package var shown: String { map(\.text).joined(separator: "/") }
 }
 
-// Undoing.
+// Undoing a resolution.
 extension Volume {
-    /// Takes the last settling of a document back: what was settled is in conflict again, and what
-    /// was current before is current, unless somebody has saved since; then that is in conflict,
-    /// too. Works for settlings by other devices as well.
+    /// Undoes the last resolution of a document, also one by another device. The resolved versions
+    /// are in conflict again, and the version that was current before becomes current again. If the
+    /// document was saved since, that former version is in conflict instead.
     ///
-    /// - Returns: The numbers of the versions that are in conflict by it.
-    /// - Throws: `.notFound` when nothing was settled that is still known.
+    /// - Returns: The numbers of the versions that are in conflict now.
+    /// - Throws: `.notFound` if no resolution is known.
     package func undoSettlement(
         at path: [Name], by actor: Actor, visibleTo user: Onlooker = .root,
         through tree: any Applying
@@ -263,7 +262,7 @@ extension Volume {
         }
         guard let settlement else {
             throw VolumeError(
-                .notFound, "No conflict of \(path.shown) was settled that could be taken back.")
+                .notFound, "\(path.shown) has no resolved conflict that could be undone.")
         }
         var opened = versions.filter { settlement.settled.contains($0.id) }
         if let after = settlement.after, let before = settlement.before,
@@ -280,12 +279,12 @@ extension Volume {
         }
         guard !opened.isEmpty else {
             throw VolumeError(
-                .notFound, "The versions of \(path.shown) that were settled are not kept any more.")
+                .notFound, "The resolved versions of \(path.shown) are not kept any more.")
         }
         return try reopen(opened, settlement, at: path)
     }
 
-    /// As new versions: the hub knows that the old ones are settled.
+    /// Adds copies of the versions, because the hub knows that the old ones are resolved.
     private func reopen(_ versions: [Version], _ settlement: Settlement, at path: [Name])
         throws(VolumeError) -> [Int]
     {

@@ -4,7 +4,7 @@ import Journal
 import Model
 import SystemCalls
 
-/// How far a download or an eviction has come.
+/// The progress of a download or an eviction.
 package struct ContentsProgress: Hashable, Sendable {
     package var items = 0
     package var itemsTotal = 0
@@ -14,17 +14,18 @@ package struct ContentsProgress: Hashable, Sendable {
     package init() {}
 }
 
-/// A document on its way here because somebody reads it.
+/// A document that is being downloaded because a caller waits for it.
 package struct Arriving: Sendable {
-    /// From the root.
+    /// The path from the root.
     package var path: [Name]
     package var bytes: UInt64
     package var bytesTotal: UInt64
 }
 
-// Contents on demand: which documents are here, and how they come and go.
+// Contents on demand: which documents are on this device, and how they are downloaded and evicted.
 extension Volume {
-    /// Where absent bytes come from; nil: nowhere, and whoever needs them is told at once.
+    /// Sets the source of bytes that are not on this device. With nil, callers that need such bytes
+    /// fail at once.
     package func setRemote(_ remote: (any RemoteContents)?) {
         hydration.setRemote(remote)
         guard remote != nil else { return }
@@ -32,7 +33,7 @@ extension Volume {
         pinned.poke()
     }
 
-    /// Says how to find out whether programs have an inode open: the mount does.
+    /// Sets the function of the mount that tells whether programs have an inode open.
     package func watchOpenFiles(_ isOpen: @escaping @Sendable (UInt64) -> Bool) {
         openFiles.set(isOpen)
     }
@@ -43,7 +44,7 @@ extension Volume {
         return AbsentMark(of: file.raw, size: trace(file.raw).size) != nil
     }
 
-    /// Documents whose bytes somebody waits for: where they are, and how many bytes are here.
+    /// The documents whose bytes callers wait for, with their progress.
     package func arriving() throws(VolumeError) -> [Arriving] {
         let files = hydration.waitedFor
         if files.isEmpty { return [] }
@@ -60,14 +61,14 @@ extension Volume {
 
     // MARK: Pins
 
-    /// Keeps a document, or all below a directory, here from now on. What is absent is not
-    /// downloaded by that: `hydrate` does.
+    /// Pins a document, or everything below a directory, to this device. This does not download
+    /// anything; `hydrate` does.
     package func pin(at path: [Name]) throws(VolumeError) {
         try catchUp(with: path, timeoutSeconds: 5)
         try journal.write { t in try t.setPin(try self.known(path, t).key, to: true) }
     }
 
-    /// Below a directory that is pinned, it is an exception from then on.
+    /// Unpins an item. Below a pinned directory it becomes an exception.
     package func unpin(at path: [Name]) throws(VolumeError) {
         try catchUp(with: path, timeoutSeconds: 5)
         try journal.write { t in
@@ -84,18 +85,19 @@ extension Volume {
 
     // MARK: Download
 
-    /// Downloads a document, or all below a directory; returns when every byte is on the disk.
-    /// `progress` is called now and then, on the caller's thread; false ends it.
+    /// Downloads a document, or everything below a directory, and returns when all bytes are on the
+    /// disk. `progress` is called now and then on the caller's thread; returning false ends the
+    /// download.
     ///
-    /// - Throws: `.offline`, `.timeout`, `.damaged`, `.full`: of the first that could not be had,
-    ///   or that would take what is kept free on the disk for programs; `.cancelled`; `.notFound`.
+    /// - Throws: `.offline`, `.timeout`, `.damaged`, `.full` of the first document that cannot be
+    ///   downloaded, or would take space that is kept free for programs; `.cancelled`; `.notFound`.
     package func hydrate(
         at path: [Name], progress: @escaping (ContentsProgress) -> Bool = { _ in true }
     ) throws(VolumeError) {
         try Downloads(self, try absent(below: path)).run(progress)
     }
 
-    /// The absent documents at or below a path, and their sizes.
+    /// The placeholders at or below a path, with their sizes.
     private func absent(below path: [Name]) throws(VolumeError) -> [(path: [Name], size: Int64)] {
         try catchUp(with: path, timeoutSeconds: 5)
         let item = try journal.read { try self.known(path, $0) }
@@ -107,7 +109,7 @@ extension Volume {
         return try absentDocuments { (_, names, _) in names.starts(with: path) }
     }
 
-    /// Those absent documents that are meant, by key and path, and their sizes.
+    /// The placeholders that `isMeant` selects by key and path, with their sizes.
     func absentDocuments(_ isMeant: @escaping (Int64, [Name], Reader) throws -> Bool)
         throws(VolumeError) -> [(path: [Name], size: Int64)]
     {
@@ -130,16 +132,16 @@ extension Volume {
 
     // MARK: For the mount
 
-    /// A file that a program is about to use.
+    /// The state of a file that a program is about to use.
     package enum ContentsFound: Sendable {
         case here
-        /// Used until `endUse`.
+        /// A placeholder, in use until `endUse`.
         case absent(AbsentFile)
-        /// For a moment: ask again.
+        /// The file is being evicted, which takes a moment; ask again.
         case evicting
     }
 
-    /// `file` may be O_PATH.
+    /// Begins to use a file; `file` may be O_PATH.
     package func use(_ file: Int32, status: stat) throws(Errno) -> ContentsFound {
         guard status.st_mode & S_IFMT == S_IFREG else { return .here }
         switch try hydration.use(
@@ -153,13 +155,13 @@ extension Volume {
 
     package func endUse(_ file: AbsentFile) { hydration.end(file) }
 
-    /// Until `endKeepingHere`, a file whose bytes are here keeps them. False: they are just being
-    /// given up, and it is to be asked again.
+    /// Keeps a file from being evicted until `endKeepingHere`. Returns false if it is being
+    /// evicted; ask again.
     package func keepHere(_ inode: UInt64) -> Bool { hydration.keep(inode) }
     package func endKeepingHere(_ inode: UInt64) { hydration.endKeeping(inode) }
 
-    /// Has bytes fetched. Nil: they are there already. Else `done` is called once, on a thread that
-    /// must not be kept, unless it is cancelled before.
+    /// Has bytes fetched. Returns nil if they are present already. Otherwise `done` is called once,
+    /// unless it is cancelled first, on a thread that must not be blocked.
     package func want(
         _ need: AbsentFile.Need, of file: AbsentFile,
         _ done: @escaping @Sendable (VolumeError?) -> Void
@@ -169,12 +171,12 @@ extension Volume {
 
     package func cancel(_ want: UInt64, of file: AbsentFile) { file.cancel(want) }
 
-    /// A program reads these bytes: what follows is fetched ahead.
+    /// Plans to read ahead of a read of these bytes.
     package func willRead(_ range: Range<Int64>, of file: AbsentFile) {
         hydration.willRead(range, of: file)
     }
 
-    /// The placeholders below a directory, by their paths from there.
+    /// The placeholders below a directory, by their paths from it.
     package static func placeholders(below directory: Int32) throws(Errno) -> [[Name]] {
         var found: [[Name]] = []
         try forEachName(in: directory) { (name) throws(Errno) in
@@ -190,11 +192,11 @@ extension Volume {
         return found
     }
 
-    /// Runs what may wait for the network on a thread that may.
+    /// Runs `body`, which may wait for the network, on a thread of its own pool.
     package func remotely(_ body: @escaping @Sendable () -> Void) { hydration.pool.run(body) }
 
-    /// A file's attributes as programs are to see them: a placeholder has its exact times at every
-    /// moment, and the blocks that it takes here.
+    /// Adjusts a file's attributes to what programs are shown: a placeholder always has its exact
+    /// times, and the number of blocks that it takes on this device.
     package func present(_ status: inout stat, of file: () -> Int32?) {
         guard status.st_mode & S_IFMT == S_IFREG, status.st_size > 0 else { return }
         let (known, told) = hydration.look(
@@ -216,11 +218,12 @@ extension Volume {
         }
     }
 
-    /// What a placeholder takes on the disk: nothing. But tar(1) believes of a file with no block
-    /// that it is nothing but zeros, and archives it without reading.
+    /// A placeholder without blocks is shown with one, because tar(1) archives a file without
+    /// blocks as zeros, without reading it.
     private static let absentBlocks: blkcnt_t = 1
 
-    /// A program has set attributes of a file, its modification time among them or not.
+    /// Notes that a program has set attributes of a file; `modified` says whether its modification
+    /// time was among them.
     package func attributesSet(on file: Int32, status: stat, modified: Bool) {
         let trace = Trace(status)
         if let known = hydration.known(trace.inode) {
@@ -230,10 +233,11 @@ extension Volume {
         }
     }
 
-    /// Before a file is emptied: what is being fetched for it is not written any more.
+    /// Called before a file is emptied. Bytes that are being fetched for it are not written any
+    /// more.
     package func willEmpty(inode: UInt64) { hydration.void(inode: inode) }
 
-    /// After it: an empty file is nobody's placeholder.
+    /// Called after a file was emptied. An empty file is no placeholder.
     package func didEmpty(_ file: Int32) throws(Errno) { try AbsentMark.remove(from: file) }
 
     // MARK: Looking
@@ -247,14 +251,14 @@ extension Volume {
         return item
     }
 
-    /// O_PATH.
+    /// Opens the item at a path with O_PATH.
     func found(_ path: [Name]) throws(VolumeError) -> Descriptor {
         do throws(Errno) {
             return try openBeneath(path, from: root, flags: O_PATH)
         } catch {
             throw VolumeError(
                 error.isMissing ? .notFound : .system,
-                "\(path.shown) cannot be looked at: \(error).")
+                "\(path.shown) cannot be opened: \(error).")
         }
     }
 
@@ -265,12 +269,12 @@ extension Volume {
     }
 }
 
-/// Several documents that are downloaded, some at a time.
+/// A download of several documents, some of them at a time.
 final class Downloads: @unchecked Sendable {
     private let volume: Volume
     private var waiting: [(path: [Name], size: Int64)]
     private let signal = Signal()
-    // Guarded by `signal`.
+    // The following properties are guarded by `signal`.
     private var underway: [Int: (file: AbsentFile, wait: UInt64)] = [:]
     private var ended: [(number: Int, error: VolumeError?)] = []
 
@@ -294,9 +298,9 @@ final class Downloads: @unchecked Sendable {
                 guard volume.room.has(sizes.values.reduce(next.size, +)) else {
                     failure = VolumeError(
                         .full,
-                        "\(next.path.shown) stays at the hub: the rest of this disk is kept for "
-                            + "what programs write. Make room: what is pinned then comes by "
-                            + "itself, anything else when it is asked for again.")
+                        "\(next.path.shown) stays at the hub, because the rest of this disk is "
+                            + "kept for what programs write. Free some space. Pinned documents "
+                            + "are then downloaded automatically; request others again.")
                     break
                 }
                 number += 1
@@ -319,7 +323,7 @@ final class Downloads: @unchecked Sendable {
             var shown = done
             shown.bytes = min(done.bytes + partial, done.bytesTotal)
             guard progress(shown) else {
-                throw VolumeError(.cancelled, "The download was ended before its time.")
+                throw VolumeError(.cancelled, "The download was cancelled.")
             }
         }
         if let failure { throw failure }
@@ -329,7 +333,7 @@ final class Downloads: @unchecked Sendable {
         guard let descriptor = try? volume.found(path), let status = try? descriptor.status(),
             case .absent(let file) = (try? volume.use(descriptor.raw, status: status)) ?? .here
         else {
-            // Gone, or whole by now.
+            // It was removed or is complete by now.
             return signal.change { ended.append((number, nil)) }
         }
         let wait = volume.want(.finish, of: file) { error in self.end(number, file, error) }

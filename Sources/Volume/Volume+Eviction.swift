@@ -4,22 +4,22 @@ import Journal
 import Model
 import SystemCalls
 
-/// What came of giving documents' bytes up.
+/// The result of evicting documents.
 package struct EvictionReport: Sendable {
     package var items = 0
     package var bytes: Int64 = 0
-    /// Documents that stay, and why: the first hundred.
+    /// Documents that were not evicted, with the reason; at most a hundred.
     package var kept: [(path: [Name], reason: VolumeError)] = []
 }
 
-// Eviction: bytes that the hub has are given up here, in place. The mark comes first, so that a
-// crash leaves a whole file or a placeholder; programs hear of nothing.
+// Eviction removes bytes that the hub has from this device, in place. The file is marked first, so
+// after a crash it is either complete or a placeholder. Watching programs are not notified.
 extension Volume {
-    /// Gives up the bytes of a document, or of all below a directory that can be. `forced`: pinned
-    /// ones too. `progress` is called now and then; false ends it.
+    /// Evicts a document, or all below a directory that can be evicted, with `forced` also pinned
+    /// ones. `progress` is called now and then; returning false ends the eviction.
     ///
-    /// - Throws: of a single document: `.busy` (a program has it open, or it is not recorded),
-    ///   `.refused` (pinned, or the hub does not have it), `.notFound`, `.invalid`.
+    /// - Throws: For a single document: `.busy` (a program has it open, or it is not recorded),
+    ///   `.refused` (it is pinned, or the hub does not have it), `.notFound`, `.invalid`.
     @discardableResult
     package func evict(
         at path: [Name], forced: Bool = false,
@@ -53,14 +53,14 @@ extension Volume {
                 }
                 (shown.items, shown.bytes) = (report.items, report.bytes)
                 guard progress(shown) else {
-                    throw VolumeError(.cancelled, "The eviction was ended before its time.")
+                    throw VolumeError(.cancelled, "The eviction was cancelled.")
                 }
             }
         }
     }
 
-    /// The bytes that were given up: 0 when they were not here. Seconds of `patience` for a program
-    /// that has closed it to be heard.
+    /// Evicts a document and returns how many bytes were removed. For `patience` seconds it waits
+    /// for the close of a program to be reported.
     private func evict(_ key: Int64, forced: Bool, patience: Double) throws(VolumeError) -> Int64 {
         let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: patience)
         var isLookedAtAgain = false
@@ -79,8 +79,8 @@ extension Volume {
         }
     }
 
-    /// Its attributes or links may be all that has changed since it was recorded: then it is cut
-    /// once more, and found to be what it was. False: nothing has changed.
+    /// Records a document again if only its attributes or links may have changed since it was
+    /// recorded. It is then found to be unchanged. Returns false if nothing has changed.
     private func recordAgain(_ key: Int64) throws(VolumeError) -> Bool {
         let found = try journal.read { reader in
             try reader.item(key).flatMap { item in try reader.path(of: key).map { (item, $0) } }
@@ -106,7 +106,7 @@ extension Volume {
         let isAlone = try hydration.evicting(item.inode) { () throws(VolumeError) in
             freed = try giveUp(file.raw, item, version, shown)
         }
-        guard isAlone else { throw VolumeError(.busy, "\(shown) is just being used.") }
+        guard isAlone else { throw VolumeError(.busy, "\(shown) is in use.") }
         return freed
     }
 
@@ -131,7 +131,7 @@ extension Volume {
                 throw VolumeError(.invalid, "\(shown) is a \(item.kind), which stays as it is.")
             }
             if !forced, try reader.isPinned(key) {
-                throw VolumeError(.refused, "\(shown) is pinned: it is to stay here.")
+                throw VolumeError(.refused, "\(shown) is pinned to this device.")
             }
             guard item.changed != 0, let current = item.current,
                 let version = try reader.version(id: current)?.version
@@ -144,22 +144,22 @@ extension Volume {
         }
     }
 
-    /// Why its bytes could be nowhere else; behind its path.
+    /// The end of a sentence that begins with the path: why this may be the only copy of the bytes.
     private func reasonToKeep(_ version: Version, _ reader: Reader) throws(VolumeError) -> String {
         guard try reader.hasWitness() else {
-            return "stays here: this volume is signed in to no hub from which its contents could "
-                + "come back (fsctl signin)."
+            return "stays on this device, because this volume is signed in to no hub from which "
+                + "its contents could be downloaded again (fsctl signin)."
         }
         guard !version.wasAtHub else {
-            return "stays here: the hub that this volume is signed in to has not confirmed its "
-                + "contents, only another one, or this one before it was restored; "
-                + "`fsctl wait --durable hub` waits for that."
+            return "stays on this device, because the hub that this volume is signed in to has not "
+                + "confirmed its contents; only another hub has, or this one before it was "
+                + "restored. `fsctl wait --durable hub` waits for that."
         }
-        return "is not on the hub yet: `fsctl wait --durable hub` waits for that."
+        return "is not at the hub yet; `fsctl wait --durable hub` waits for that."
     }
 
-    /// Nobody begins to use it meanwhile; now it is looked at whether anybody does already, and
-    /// whether it still is what the hub has.
+    /// Removes the bytes of a file that no program can begin to use meanwhile. Checks first that no
+    /// program uses it already, and that it still is what the hub has.
     private func giveUp(_ file: Int32, _ item: Item, _ version: Identifier, _ shown: String)
         throws(VolumeError) -> Int64
     {
@@ -172,34 +172,35 @@ extension Volume {
         guard result == 0, trace.inode == item.inode, UInt64(trace.size) == item.size,
             mark.map({ $0.version == version }) ?? (trace.changed == item.changed)
         else { throw VolumeError(.busy, "\(shown) was changed a moment ago.") }
-        // Nothing of a placeholder is here that could go.
+        // The placeholder has no bytes on this device.
         if mark != nil, held == 0 { return 0 }
         guard status.st_nlink == 1 else {
-            throw VolumeError(.refused, "\(shown) has other names (hard links): it stays here.")
+            throw VolumeError(
+                .refused, "\(shown) has other names (hard links), so it stays on this device.")
         }
         guard isOpen?(item.inode) != true, cl_probe_users(file) != -EAGAIN else {
             throw VolumeError(.busy, "A program has \(shown) open.")
         }
         let modified = AbsentMark.modified(ofFilling: file) ?? trace.modified
-        // A placeholder gets its time back from what the journal holds.
+        // A placeholder's time is restored from the journal, which must be able to represent it.
         let kept = Timestamp(nanoseconds: trace.modified).timespec
         guard kept.tv_sec == status.st_mtim.tv_sec else {
             throw VolumeError(
                 .refused,
-                "\(shown) has a date beyond \(Timestamp(status.st_mtim).fileName), which would "
-                    + "not come back: it stays here.")
+                "\(shown) has a date beyond \(Timestamp(status.st_mtim).fileName), which could not "
+                    + "be restored, so it stays on this device.")
         }
         do throws(Errno) {
             try AbsentMark.setFilling(file, modified: modified)
             try AbsentMark(item: item.id, version: version).set(on: file)
-            // The mark is on the disk before anything is missing.
+            // The mark must be on the disk before any bytes are removed.
             try check(cl_fsync(file, 0))
             try punch(file, trace.size)
             try AbsentMark.restore(modified, of: file)
             try AbsentMark.endFilling(file)
             try check(cl_fstat(file, &status))
         } catch {
-            throw VolumeError(.system, "\(shown) cannot be given up: \(error).")
+            throw VolumeError(.system, "\(shown) cannot be evicted: \(error).")
         }
         let now = Trace(status)
         let told = hydration.told(item.inode, trace.changed) ?? trace.changed
@@ -225,7 +226,7 @@ extension Volume {
 
     // MARK: Limits
 
-    /// Evicts what is over the limits of the settings; the bytes that were given up.
+    /// Evicts as much as exceeds the limits of the settings, and returns the removed bytes.
     @discardableResult
     package func evictExcess() throws(VolumeError) -> Int64 {
         guard settings.cacheBytesMax != nil || settings.freeBytesMin != nil else { return 0 }
@@ -275,7 +276,7 @@ extension Volume {
                 hydration.lastUse(of: UInt64(status.st_ino))))
     }
 
-    /// Placeholders that were read in part.
+    /// Placeholders that are partly filled.
     private func partialCandidates() throws(VolumeError) -> [EvictionCandidate] {
         let items = hydration.partial
         guard !items.isEmpty else { return [] }
@@ -290,7 +291,7 @@ extension Volume {
     }
 }
 
-/// Looks at the limits now and then.
+/// Checks the eviction limits now and then.
 final class Evictor: @unchecked Sendable {
     private final class State: @unchecked Sendable {
         let signal = Signal()
@@ -312,7 +313,7 @@ final class Evictor: @unchecked Sendable {
                 do throws(VolumeError) {
                     try volume.evictExcess()
                 } catch {
-                    volume.log.error("Nothing could be evicted: \(error)")
+                    volume.log.error("Nothing can be evicted: \(error)")
                 }
             }
         }

@@ -5,11 +5,11 @@ import Journal
 import Logging
 import Model
 
-// A damaged journal does not cost a volume: what can be read of it is carried over into a new one,
-// and the damaged file is kept beside it.
+// Repair of a damaged journal: what can be read of it is copied into a new one, and the damaged
+// file is kept beside it.
 extension Volume {
-    /// Opens the journal of a store; heals it first when it is damaged. What that cost is logged
-    /// and comes back as a sentence.
+    /// Opens the journal of a store, and repairs it first if it is damaged. What was lost by that
+    /// is logged and returned as sentences.
     static func openJournal(
         _ store: Store, mayCreate: Bool, checked: Bool, log: Logger
     ) throws(VolumeError) -> (journal: Journal, problem: String?) {
@@ -30,7 +30,7 @@ extension Volume {
     {
         let path = store.journalPath
         let fresh = path + ".fresh"
-        // One that was begun and not finished, by a daemon that was killed over it.
+        // A daemon that was killed during a repair may have left an unfinished one.
         for ending in ["", "-wal", "-shm"] { _ = cl_unlinkat(AT_FDCWD, fresh + ending, 0) }
         let salvage: Salvage
         do throws(VolumeError) {
@@ -38,7 +38,7 @@ extension Volume {
                 CutContent(manifest).digest == digest
             }
         } catch {
-            // Nothing in it can be read: the person decides, nothing was changed.
+            // Nothing in it can be read. Nothing was changed; a person must decide.
             throw error.code == .damaged ? damage : error
         }
         let kept = "\(path).damaged-\(Timestamp(nanoseconds: cl_clock_realtime_ns()).fileName)"
@@ -49,18 +49,19 @@ extension Volume {
         }
         _ = cl_unlinkat(AT_FDCWD, path + "-shm", 0)
         guard Glibc.rename(fresh, path) == 0 else {
-            throw VolumeError(.system, "The healed journal cannot be given its name \(path).")
+            throw VolumeError(.system, "The repaired journal cannot be renamed to \(path).")
         }
         for sentence in salvage.sentences { log.error("\(sentence)") }
         let journal = try Journal.open(path: path, mayCreate: false)
         if !salvage.isIndexComplete { try reindex(journal, store) }
         let told = salvage.sentences.joined(separator: " ")
         return (
-            journal, "The journal was damaged and has been healed; the old one is \(kept). \(told)"
+            journal,
+            "The journal was damaged and has been repaired; the old one is \(kept). \(told)"
         )
     }
 
-    /// Finds the places of chunks in the packs themselves.
+    /// Rebuilds the index of chunks from the packs.
     private static func reindex(_ journal: Journal, _ store: Store) throws(VolumeError) {
         let packs = try PackStore(directory: store.chunksPath)
         let bad = Set(packs.verify().compactMap(\.id))

@@ -12,32 +12,31 @@ package struct DocumentHistory: Sendable {
     package var versions: [Version]
     /// The file name of each version in `.versions/NAME/`, in the same order.
     package var fileNames: [Name]
-    /// On how many devices the current version is, where the hub has told.
+    /// How many devices have the current version, if the hub has told.
     package var devices: Int?
-    /// How the document is protected now.
+    /// The document's present protection.
     package var protection: Protection
 
     package enum State: String, Sendable {
         case current
-        /// Something of it is not confirmed by the hub.
+        /// The hub has not confirmed everything of it.
         case uploading
-        /// It is here, and the hub has something newer.
+        /// It is on this device, and the hub has something newer.
         case downloaded
         /// Open for writing, or saved and not yet recorded.
         case writing
-        /// Its name is gone; its versions are kept.
+        /// Its name was removed; its versions are kept.
         case deleted
-        /// Its bytes are on the hub and not here.
+        /// Its bytes are only at the hub.
         case dataless
-        /// They are on their way.
+        /// Its bytes are being downloaded.
         case downloading
     }
 }
 
 extension Volume {
-    /// The document at a path from the root; nil when there is none. When nothing has the name now,
-    /// the document that had it last. Waits until the recorder has understood all that happened
-    /// before the call.
+    /// The document at a path from the root, or else the deleted one that had the path last; nil if
+    /// there is none. Waits until the recorder has processed all events before the call.
     ///
     /// - Throws: `.timeout`; `.damaged`.
     package func history(at path: [Name], timeoutSeconds: Double = 5) throws(VolumeError)
@@ -58,10 +57,10 @@ extension Volume {
         }
     }
 
-    /// Where an item is now, from the root. Waits until the recorder has understood all that
-    /// happened before the call.
+    /// The present path of an item from the root. Waits until the recorder has processed all events
+    /// before the call.
     ///
-    /// - Throws: `.notFound` when there is no such item, or it was deleted; `.timeout`.
+    /// - Throws: `.notFound` if there is no such item or it was deleted; `.timeout`.
     package func path(of id: Identifier) throws(VolumeError) -> [Name] {
         try catchUp(with: nil, timeoutSeconds: 5)
         let path = try journal.read { reader -> [Name]? in
@@ -71,12 +70,13 @@ extension Volume {
         if let path { return path }
         throw VolumeError(
             .notFound,
-            "there is no item with the id \(id) on this volume: it was deleted, or it "
-                + "is of another volume")
+            "There is no item with the id \(id) in this volume. It was deleted, or it belongs to "
+                + "another volume.")
     }
 
-    /// Of a path that the tree has and the journal does not know, it goes on until the time is
-    /// over: the recorder may be comparing the two, or may have stopped for want of room.
+    /// Waits for the recorder. For a path that the tree has and the journal does not, waits until
+    /// the time is over, because a scan may be running or recording may have stopped for want of
+    /// space.
     func catchUp(with path: [Name]?, timeoutSeconds: Double) throws(VolumeError) {
         let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: timeoutSeconds)
         var left = timeoutSeconds
@@ -91,7 +91,7 @@ extension Volume {
         }
     }
 
-    /// Whether something is there that has to have an item and has none.
+    /// Whether the path exists and should have an item, but has none yet.
     func isUnreached(_ path: [Name]) throws(VolumeError) -> Bool {
         guard !path.isEmpty, try journal.read({ try self.item(at: path, $0) }) == nil,
             let trace = trace(at: path)
@@ -114,7 +114,7 @@ extension Volume {
         }
     }
 
-    /// The item that a path leads to. A path into a package leads to the package.
+    /// The item at a path. For a path into a package this is the package.
     func item(at path: [Name], includesDeleted: Bool = false, _ reader: Reader) throws -> Item? {
         var item = try reader.item(Item.root)
         for (index, name) in path.enumerated() {
@@ -139,8 +139,9 @@ extension Volume {
             protection: try protection(of: item, reader))
     }
 
-    /// `2026-11-21 08.15.30 laptop 3.txt`: time (UTC), device and number, with the document's
-    /// extension, so that programs open it; the zero-padded time makes `ls` show the oldest first.
+    /// The file name of a version, such as `2026-11-21 08.15.30 laptop 3.txt`: time (UTC), device
+    /// and number, with the document's extension so that programs open it. The zero-padded time
+    /// makes `ls` list the oldest first.
     package static func fileName(of version: Version, in name: Name) -> Name {
         var text = Array("\(Timestamp(nanoseconds: version.saved).fileName) ".utf8)
         text += version.deviceName.utf8.map { $0 == UInt8(ascii: "/") ? UInt8(ascii: "_") : $0 }
@@ -166,7 +167,8 @@ extension Volume {
         }
     }
 
-    /// The list of chunks comes from the hub where it is not here; with `locally`, it does not.
+    /// The contents of a version. A list of chunks that is not on this device comes from the hub,
+    /// unless `locally` is set.
     ///
     /// - Throws: `.notFound`; `.damaged`; `.offline`, `.timeout`.
     package func content(of version: Identifier, locally: Bool = false) throws(VolumeError)
@@ -176,7 +178,7 @@ extension Volume {
             (try reader.item(ofVersion: version), try reader.manifest(of: version))
         }
         guard let item = found.0, let bytes = found.1 else {
-            throw VolumeError(.notFound, "There is no version \(version) any more.")
+            throw VolumeError(.notFound, "Version \(version) does not exist any more.")
         }
         if bytes.isEmpty {
             if locally { throw Volume.notHere }

@@ -5,16 +5,16 @@ import Journal
 import Model
 import SystemCalls
 
-// What the hub's changes ask of the volume.
+// The volume's part in applying changes from the hub.
 extension Volume {
     // MARK: Preparing
 
-    /// Makes in the store, beside the tree, what a step of the applier puts into it: all of it,
-    /// with its mark, mode, attributes and times. `fill` writes a file's bytes (of a package, each
-    /// file's); it is not called for what is dataless. The recorder expects it from now on.
+    /// Creates, beside the tree, what a step of the applier will put into it, complete with arrival
+    /// tag, mode, attributes and times. `fill` writes the bytes of a file (of each file of a
+    /// package); it is not called for placeholders. The recorder expects the arrival from now on.
     ///
-    /// - Returns: Its name there.
-    /// - Throws: `.full`, `.damaged` (it has not the size that was said), `.invalid`.
+    /// - Returns: Its name in `incoming/`.
+    /// - Throws: `.full`, `.damaged` (its size is wrong), `.invalid`.
     package func prepare(
         _ arrival: Arrival, fill: Filling = { (_, _) throws(VolumeError) in }
     ) throws(VolumeError) -> String {
@@ -30,39 +30,40 @@ extension Volume {
         return name
     }
 
-    /// Brings all that was prepared to the disk, before a batch of steps.
+    /// Syncs everything that was prepared, before a batch of steps.
     package func syncIncoming() throws(VolumeError) {
         do throws(Errno) {
-            // Not on an O_PATH descriptor.
+            // syncfs(2) does not accept an O_PATH descriptor.
             let directory = try Descriptor(
                 opening: ".", in: incoming.directory, flags: O_RDONLY | O_DIRECTORY)
             try check(cl_syncfs(directory.raw))
         } catch {
-            throw VolumeError(.system, "What the hub sent cannot be synced to the disk: \(error).")
+            throw VolumeError(
+                .system, "Changes from the hub cannot be synced to the disk: \(error).")
         }
     }
 
-    /// Where a package that the hub has removed lies beside the tree until its files are in the
-    /// stash: never given before.
+    /// A new name in `incoming/` for a package that the hub has removed, where it stays until its
+    /// files are in the stash.
     package func asideName(for item: Identifier) -> String {
         incoming.newName(Mark(item: item, version: .none))
     }
 
-    /// What was prepared is not wanted any more.
+    /// Discards something that was prepared.
     package func discard(_ name: String) {
         if let mark = Incoming.mark(of: Name(name)) { incoming.forget(mark) }
         incoming.remove(Name(name))
     }
 
-    /// Gives what was prepared the owner and the access control list of what it replaces, and its
-    /// mode where the hub says none; something new gets the owner of its directory, and the list
-    /// that this has for new files.
+    /// Gives a prepared item the owner and the access control list of what it replaces, and its
+    /// mode if the hub sends none. A new item gets the owner of its directory and the directory's
+    /// list for new files.
     package func dress(_ name: String, for path: [Name]) throws(VolumeError) {
         do throws(Errno) {
             let arrival = Incoming.mark(of: Name(name)).flatMap { incoming.known($0) }
             try dress([Name(name)], as: path, mode: arrival?.mode)
             guard let arrival, let last = path.last else { return }
-            // What its name does not say, its attribute does.
+            // The attribute says what the name alone does not.
             if arrival.kind == .package || arrival.kind == .directory,
                 Volume.isPackage(name: last) != (arrival.kind == .package)
             {
@@ -103,44 +104,45 @@ extension Volume {
         try IncomingAttributes(mode: mode ?? status.permissions).apply(to: file.raw, local: local)
     }
 
-    /// Tells what was prepared before a crash: asked, on the recorder's thread, for what nobody
-    /// expects.
+    /// Sets a function that describes arrivals which were prepared before a crash and are not
+    /// expected. It is called on the recorder's thread.
     package func onArrival(_ body: @escaping @Sendable (Mark) -> Arrival?) {
         incoming.onArrival(body)
     }
 
-    /// Called on the recorder's thread, in the transaction that notes it, when an arrival has
-    /// become an item: with its key.
+    /// Sets a function that is called when an arrival has become an item, with the item's key, on
+    /// the recorder's thread and in the same transaction.
     package func onAdoption(_ body: @escaping @Sendable (Mark, Int64, Transaction) throws -> Void) {
         incoming.onAdoption(body)
     }
 
-    /// Where the mount finds what was prepared: an O_PATH descriptor.
+    /// An O_PATH descriptor of the directory with prepared items, for the mount.
     package var incomingDirectory: Int32 { incoming.directory }
 
     // MARK: The journal
 
-    /// Runs `body` in a transaction on the recorder's thread, once all that has happened in the
-    /// tree up to now is in the journal. Blocks; not to be called on that thread, nor before
-    /// `start`. When `body` throws, nothing of it happened.
+    /// Runs `body` in a transaction on the recorder's thread, after all events so far are
+    /// processed. Blocks. Must not be called on that thread or before `start`. If `body` throws,
+    /// the transaction is rolled back.
     ///
-    /// - Throws: What `body` threw; `.full`; `.cancelled` when the volume ends.
+    /// - Throws: What `body` throws; `.full`; `.cancelled` when the volume closes.
     package func perform<Result: Sendable>(
         _ body: @escaping @Sendable (Transaction) throws -> Result
     ) throws(VolumeError) -> Result {
         try recorder.perform { _, t in try body(t) }
     }
 
-    /// The item has another id from now on: two turned out to be one.
+    /// Gives an item another id, because two items are the same.
     ///
-    /// - Throws: `.notFound`; `.busy` when another item that is alive has that id.
+    /// - Throws: `.notFound`; `.busy` if another item that is not deleted has that id.
     package func reidentify(_ id: Identifier, to other: Identifier) throws(VolumeError) {
         try recorder.perform { _, t in try t.reidentify(id, to: other) }
     }
 
-    /// The hub's items are of one kind for ever: what the item was is deleted, with its id and its
-    /// versions, and what the tree has under its name is a new one. Not yet while something of its
-    /// past is still to be recorded. Only within `perform`.
+    /// Splits an item that has changed its kind, because items of the hub never do. What the item
+    /// was becomes a deleted item with its id and versions, and what the tree has under the name
+    /// gets a new id. Does nothing while something of its past is not recorded yet. Only within
+    /// `perform`.
     package func part(_ key: Int64, from kind: Item.Kind, named name: Name, _ t: Transaction)
         throws(VolumeError)
     {
@@ -159,7 +161,7 @@ extension Volume {
         if hasPast { try t.moveVersions(of: key, to: old.key) }
     }
 
-    /// The facts about something dataless that was found in the tree before they were known.
+    /// Notes the facts about a placeholder that was found in the tree before they were known.
     package func learn(_ arrival: Arrival) throws(VolumeError) {
         try recorder.perform { recorder, t in
             guard var item = try t.item(id: arrival.item) else { return }
@@ -168,8 +170,8 @@ extension Volume {
         }
     }
 
-    /// The tree has something there that the journal does not know as it is: it is looked at again
-    /// soon.
+    /// Compares a path with the journal again soon, because the journal differs from the tree
+    /// there.
     package func recheck(_ path: [Name]) {
         recorder.signal.change {
             recorder.tasks.append { recorder in
@@ -180,7 +182,7 @@ extension Volume {
 }
 
 extension Transaction {
-    /// A deleted item that has the id already gets one of its own.
+    /// Gives an item another id. A deleted item that has this id gets a new one.
     package func reidentify(_ id: Identifier, to other: Identifier) throws(VolumeError) {
         guard id != other else { return }
         guard var item = try item(id: id) else {

@@ -4,11 +4,11 @@ import Model
 import Synchronization
 import SystemCalls
 
-// The verbs that change names. `status` is the file's own, taken just before by the caller, who
-// serves a request during which the kernel lets nobody else change that directory.
+// The verbs that change names. The caller passes `status`, the file's attributes as of just before.
+// It serves a request during which the kernel keeps others from changing that directory.
 extension Volume {
-    /// Removes a file's name (not a directory's). True: its bytes were moved to the stash, so an
-    /// open handle's link count is to be told as 0 although the inode has a name there.
+    /// Removes a name that is not a directory's. Returns true if the file was moved to the stash.
+    /// Open handles must then be shown a link count of 0, although the inode has a name there.
     package func unlink(_ place: Place, status: stat, traits: Traits, by actor: Actor)
         throws(Errno) -> Bool
     {
@@ -18,15 +18,16 @@ extension Volume {
             try check(cl_unlinkat(place.descriptor, place.name, 0))
             return false
         }
-        // A file that its maker still has open was never saved: a temporary file without a name.
+        // A file that its creator still has open was never saved; it becomes a temporary file
+        // without a name.
         guard holdsBytes(trace, links: status.st_nlink), !traits.contains(.unsaved) else {
             try check(cl_unlinkat(place.descriptor, place.name, 0))
             events.append(.removed(spot, trace, stash: nil, by: actor))
             noteGone(status)
             return false
         }
-        // One rename takes the name away and keeps the bytes: at every instant they have exactly
-        // one name.
+        // One rename removes the name and keeps the bytes: they have exactly one name at any
+        // moment.
         let aside = stash.newName(.displaced, trace, spot: spot, actor: actor)
         try check(cl_renameat2(place.descriptor, place.name, stash.directory, aside, 0))
         events.append(.removed(spot, trace, stash: aside, by: actor))
@@ -38,10 +39,14 @@ extension Volume {
         events.append(.removed(place.spot, Trace(status), stash: nil, by: actor))
     }
 
-    /// renameat2(2), all flags. `moved` is what stands at `from`, `replaced` what stands at `to`
-    /// (nil: nothing). `isSwap`: with RENAME_EXCHANGE, items change places, not contents. True:
-    /// what was replaced went to the stash. `seen`: what the program had seen instead of what it
-    /// replaces, if that is so; `seenBack`: the same of what comes to `from`.
+    /// renameat2(2) with all flags. Returns true if what was replaced went to the stash.
+    ///
+    /// - Parameters:
+    ///   - moved: The attributes of the item at `from`.
+    ///   - replaced: The attributes of the item at `to`; nil if there is none.
+    ///   - isSwap: With RENAME_EXCHANGE: the items are exchanged, not their contents.
+    ///   - seen: What the program had seen, if that differs from what it replaces.
+    ///   - seenBack: The same for the item that comes to `from`.
     package func rename(
         from: Place, to: Place, flags: UInt32, moved: stat, replaced: stat?,
         movedTraits: Traits, replacedTraits: Traits, isSwap: Bool = false,
@@ -61,7 +66,7 @@ extension Volume {
             return false
         }
         if let replaced, replaced.st_ino == moved.st_ino {
-            // Two names of one file: rename(2) leaves both.
+            // Both are names of one file; rename(2) leaves them alone.
             try check(
                 cl_renameat2(from.descriptor, from.name, to.descriptor, to.name, flags))
             return false
@@ -69,9 +74,9 @@ extension Volume {
         var unseen: NamedBase?
         if movedTraits.contains(.local), trace.isFile {
             unseen = NamedBase(takenOff: from.name, in: from.descriptor)
-            // A save of what was deleted does not bring it back.
+            // A save of a deleted document does not restore it.
             guard replaced != nil || unseen == nil else { throw .notFound }
-            // What the program says itself counts more than what the mount has seen.
+            // A base that the program names itself has priority over what the mount has seen.
             let isNamed = unseen != nil
             if let replaced, unseen?.isThat(of: Trace(replaced)) == true { unseen = nil }
             if !isNamed { unseen = seen }
@@ -89,13 +94,13 @@ extension Volume {
         return aside != nil
     }
 
-    /// Its inode may be another file's next.
+    /// Notes that the inode is free and may be reused for another file.
     private func noteGone(_ status: stat) {
         let trace = Trace(status)
         if trace.isFile, status.st_nlink == 1 { events.append(.gone(inode: trace.inode)) }
     }
 
-    /// The renaming; what was replaced is in the stash then, under the name that is given back.
+    /// Renames. What was replaced is in the stash then, under the returned name.
     private func replace(
         _ to: Place, _ replaced: stat?, _ traits: Traits, with from: Place, flags: UInt32,
         by actor: Actor
@@ -104,7 +109,7 @@ extension Volume {
         do throws(Errno) {
             aside = try putAside(replaced, at: to, traits: traits, by: actor)
         } catch {
-            // The file system has no links, or this file of somebody else may not be linked
+            // The file system has no hard links, or this user may not link this file
             // (protected_hardlinks).
             guard [EPERM, EMLINK, EOPNOTSUPP, EXDEV].contains(error.code), let replaced else {
                 throw error
@@ -122,8 +127,8 @@ extension Volume {
         return aside
     }
 
-    /// Without a second name, and without copying: for a moment `from` shows what is replaced. Nil:
-    /// the file system does not exchange names.
+    /// Replaces without a second link and without a copy: for a moment `from` shows the file that
+    /// is being replaced. Returns nil if the file system cannot exchange names.
     private func exchange(_ from: Place, _ to: Place, _ trace: Trace, by actor: Actor)
         throws(Errno) -> String?
     {
@@ -153,15 +158,15 @@ extension Volume {
         return copy
     }
 
-    /// Gives what is about to be replaced a second name in the stash, so that the replacing itself
-    /// stays one atomic step.
+    /// Gives the file that is about to be replaced a second link in the stash, so that the
+    /// replacement itself stays one atomic step.
     private func putAside(_ status: stat?, at place: Place, traits: Traits, by actor: Actor)
         throws(Errno) -> String?
     {
         guard let status, !traits.contains(.local) else { return nil }
         let trace = Trace(status)
-        // What its maker still writes is kept too: it closes it into a superseded document, which
-        // is a conflict.
+        // A file that its creator is still writing is kept too: a later close makes it a save of a
+        // superseded document, which is a conflict.
         guard
             holdsBytes(trace, links: status.st_nlink)
                 || traits.contains(.unsaved) && trace.isFile && status.st_nlink == 1
@@ -175,7 +180,7 @@ extension Volume {
         trace.isFile && trace.size > 0 && links == 1
     }
 
-    /// To be called when a name has been made (create, mkdir, symlink, mknod).
+    /// Must be called when a new name was created (create, mkdir, symlink, mknod).
     package func created(
         _ place: Place, status: stat, seen: NamedBase? = nil, by actor: Actor
     ) {
@@ -184,17 +189,18 @@ extension Volume {
             seen.map { [.unseen(inode: UInt64(status.st_ino), $0)] } ?? [])
     }
 
-    /// To be called when an inode has got another name.
+    /// Must be called when an inode has got another name.
     package func linked(_ place: Place, status: stat, by actor: Actor) {
         events.append(.linked(place.spot, Trace(status), by: actor))
     }
 
-    /// Whether the ignore file names that directory: nothing below it is a version.
+    /// Whether the ignore file names this directory, so that nothing below it becomes a version.
     package func isLocalDirectory(_ path: [Name]) -> Bool {
         ignoreFile.current.matches(path: path, isDirectory: true)
     }
 
-    /// Whether what is there is never a version: by its name, its path, or a directory around it.
+    /// Whether the item at a path never becomes a version because of its name, its path, or a
+    /// directory above it.
     package func isLocal(_ path: [Name], isDirectory: Bool = false) -> Bool {
         let names = ignoreFile.current
         return names.matches(path: path, isDirectory: isDirectory)
@@ -203,8 +209,8 @@ extension Volume {
             }
     }
 
-    /// Whether files of that name are never versions: temporary and lock files, and what the ignore
-    /// file adds.
+    /// Whether files with this name never become versions: temporary and lock files, and those that
+    /// the ignore file adds.
     package func isLocal(_ name: UnsafePointer<CChar>) -> Bool {
         let length = strlen(name)
         return name.withMemoryRebound(to: UInt8.self, capacity: length) { bytes in

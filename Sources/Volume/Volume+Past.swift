@@ -4,41 +4,41 @@ import Journal
 import Model
 import SystemCalls
 
-/// Something in a directory as it was at a time.
+/// An entry of a directory as it was at a moment.
 package struct PastEntry: Sendable {
     package var item: Item
-    /// As it was called then, as far as its versions tell.
+    /// Its name then, as far as its versions show it.
     package var name: Name
-    /// What a document showed; nil for a directory.
+    /// The version of a document at that moment; nil for a directory.
     package var version: Version?
 }
 
-/// What would make a document what it was at a time.
+/// A step that makes a document what it was at a moment.
 package struct RewindStep: Sendable {
     package enum Kind: String, Sendable {
-        /// It shows other contents now.
+        /// Its contents have changed since.
         case changed
-        /// It has been deleted since.
+        /// It was deleted since.
         case deleted
-        /// It was not there.
+        /// It did not exist then.
         case newer
     }
 
     package var kind: Kind
-    /// From the root: where it is, or was last.
+    /// Its present or last path from the root.
     package var path: [Name]
     package var id: Identifier
-    /// What it showed; nil for a newer one.
+    /// Its version at that moment; nil for `.newer`.
     package var version: Version?
-    /// How the document is protected now.
+    /// The document's present protection.
     package var protection: Protection
 }
 
-// Directories as they were: by what this device has recorded. Documents are looked for where they
-// are now, or were last: it is not recorded where they had been moved from.
+// Directories as they were, as far as this device has recorded them. Documents appear where they
+// are now or were last, because earlier paths are not recorded.
 extension Volume {
-    /// What a directory had at a time (nanoseconds since 1970), sorted by name: documents that had
-    /// a version by then and were not deleted yet, and directories in which there is such a one.
+    /// The contents of a directory at a moment (nanoseconds since 1970), sorted by name: documents
+    /// that had a version and were not deleted, and directories that contain such documents.
     package func past(_ directory: Int64, at time: Int64) throws(VolumeError) -> [PastEntry] {
         try journal.read { reader in
             var entries: [Name: PastEntry] = [:]
@@ -61,8 +61,8 @@ extension Volume {
         }
     }
 
-    /// What stands for an item in the tree now: its owner and mode. Nil when nothing does. Waits
-    /// for the recorder where that does not know it yet. Blocks.
+    /// The present attributes of an item's file in the tree; nil if there is none. Waits for the
+    /// recorder if the path is not known yet. Blocks.
     package func status(of item: Item) -> stat? {
         guard item.deleted == nil else { return nil }
         if let found = try? standing(item.key) { return found }
@@ -70,7 +70,7 @@ extension Volume {
         return try? standing(item.key)
     }
 
-    /// How a document of the past is protected now. Waits as `status(of:)` does.
+    /// The present protection of a past document. Waits as `status(of:)` does.
     package func protection(of item: Item) -> Protection {
         _ = status(of: item)
         let found = try? journal.read { reader in
@@ -93,7 +93,7 @@ extension Volume {
 
     package static let nothing = VolumeError(.notFound, "There is no such directory.")
 
-    /// The directory at a path, alive or the last one deleted of that name.
+    /// The key of the directory at a path, or of the one that was deleted last there.
     package func pastDirectory(at path: [Name]) throws(VolumeError) -> Int64? {
         try catchUp(with: path, timeoutSeconds: 5)
         return try journal.read { reader in
@@ -102,15 +102,16 @@ extension Volume {
         }
     }
 
-    /// What would make all documents at or below a path what they were at a time, directories
-    /// before what is in them.
+    /// The steps that make all documents at or below a path what they were at a moment; directories
+    /// come before their contents.
     ///
     /// - Throws: `.notFound`; `.timeout`.
     package func rewinding(_ path: [Name], to time: Int64) throws(VolumeError) -> [RewindStep] {
         try catchUp(with: path, timeoutSeconds: 30)
         return try journal.read { reader in
             guard let item = try self.item(at: path, includesDeleted: true, reader) else {
-                throw VolumeError(.notFound, "There is no \(path.shown) here, and was none.")
+                throw VolumeError(
+                    .notFound, "\(path.shown) is not in this volume, and no deleted item there is known.")
             }
             var steps: [RewindStep] = []
             try self.rewind(item, path, to: time, reader, &steps)
@@ -127,7 +128,7 @@ extension Volume {
             for child in try reader.children(of: item.key) {
                 let known = steps.count
                 try rewind(child, path + [child.name], to: time, reader, &steps)
-                // One that stands where another one was then is to be that one.
+                // A newer document at the path of a past one becomes the past one.
                 if steps.count == known || steps[known].kind != .newer { seen.insert(child.name) }
             }
             for child in try reader.deletedItems(in: item.key)
@@ -175,9 +176,9 @@ extension Volume {
             + reader.deletedItems(in: directory).filter { $0.deleted ?? 0 > time }
     }
 
-    /// Which of its versions a document showed.
+    /// The version of a document that was current at a moment.
     private func version(of item: Item, at time: Int64, _ reader: Reader) throws -> Version? {
-        // A version that lost its conflict was never shown, though it is history by now.
+        // A resolved conflict version is history now, but was never current.
         let lost = try reader.settledVersions(of: item.key)
         return try reader.versions(of: item.key)
             .filter { $0.saved <= time && $0.kind != .conflict && !lost.contains($0.id) }

@@ -2,16 +2,16 @@ import Journal
 import Model
 
 extension Volume {
-    /// Removes for good what a document, or every document below a directory, had before what it
-    /// shows now; what was deleted there goes as a whole. What has to stay does
-    /// (`RemovalObstacle`). `mayWrite` says whether the one who asks may write what is at a path.
+    /// Removes the past versions of a document, or of all documents below a directory, for good,
+    /// and all versions of those that were deleted there. Versions with a `RemovalObstacle` stay.
+    /// `mayWrite` says whether the caller may write the item at a path.
     ///
     /// - Throws: `.notFound`; `.timeout`; `.full`.
     package func purge(
         at path: [Name], _ wish: Purge, mayWrite: ([Name]) -> Bool = { _ in true }
     ) throws(VolumeError) -> PurgeReport {
         try catchUp(with: path, timeoutSeconds: 5)
-        // What was deleted is recorded first, if there is room for it.
+        // Deleted documents are recorded first, if there is room.
         try catchUp(withFocus: .deleted(from: path), timeoutSeconds: 5)
         try catchUp(withFocus: .deleted(from: path.dropLast()), timeoutSeconds: 5)
         var report = PurgeReport()
@@ -34,7 +34,7 @@ extension Volume {
         }
     }
 
-    /// What has a name, and everything deleted that had it.
+    /// The item at a path, and all deleted items that had the path.
     private func whatWas(at path: [Name], _ reader: Reader) throws -> [(Item, [Name])] {
         let found = try item(at: path, includesDeleted: true, reader)
         var items = [found].compactMap(\.self)
@@ -46,12 +46,14 @@ extension Volume {
             }
         }
         guard !items.isEmpty else {
-            throw VolumeError(.notFound, "There is no \(path.shown) here, and was none.")
+            throw VolumeError(
+                .notFound, "\(path.shown) is not in this volume, and no deleted item there is known.")
         }
         return items.map { ($0, path) }
     }
 
-    /// With the path at which writing is judged: where a deleted one was, that is its directory.
+    /// Calls `body` with each document and the path that decides who may write it. For a deleted
+    /// document this is its directory.
     private func forEachDocument(
         at item: Item, _ path: [Name], _ reader: Reader, _ body: (Item, [Name]) throws -> Void
     ) throws {

@@ -3,19 +3,19 @@ import Glibc
 import Journal
 import Model
 
-/// Something that is on this device only, so far.
+/// A document with changes that are only on this device.
 package struct UnsafeDocument: Hashable, Sendable {
     package enum Reason: Hashable, Sendable {
         /// Open for writing, or saved and not recorded yet.
         case unrecorded
-        /// The hub has not been told.
+        /// It was not sent to the hub.
         case unsent
-        /// That it is gone has not been told.
+        /// Its deletion was not sent to the hub.
         case undeleted
-        /// The hub has been told and has not confirmed it.
+        /// It was sent, and the hub has not confirmed it.
         case sent
         case refused
-        /// Other machines cannot have that name: it stays here for good.
+        /// Its name is not valid UTF-8, so it is never sent.
         case nameless
     }
 
@@ -23,9 +23,10 @@ package struct UnsafeDocument: Hashable, Sendable {
     package var reason: Reason
 }
 
-// How safe documents are: on this disk, at the hub, on other devices.
+// How safely documents are stored: on this disk, at the hub, on other devices.
 extension Volume {
-    /// Says who knows on how many devices a version is. Asked while others wait: never blocks.
+    /// Sets the function that tells how many devices have a version. It is called under locks and
+    /// must never block.
     package func setHolders(_ body: (@Sendable (Identifier) -> Int?)?) {
         holders.set(body)
     }
@@ -35,8 +36,8 @@ extension Volume {
         return holders.current?(version.id)
     }
 
-    /// Of a document; of a directory, what holds for all below it; of a symlink, what holds for its
-    /// name.
+    /// The durability of a document; for a directory that of everything below it; for a symlink
+    /// that of its name.
     func durability(
         of item: Item, _ current: Version?, at path: [Name], _ reader: Reader
     ) throws -> Version.Durability {
@@ -55,7 +56,7 @@ extension Volume {
         }
     }
 
-    /// What at a path, or below it, the hub does not have: the first few.
+    /// The documents at or below a path that the hub does not have, at most `limit`.
     package func unsafeDocuments(below path: [Name], limit: Int) throws(VolumeError)
         -> [UnsafeDocument]
     {
@@ -98,7 +99,7 @@ extension Volume {
         return found
     }
 
-    /// Nil: the hub has it as it is.
+    /// Returns nil if the hub has the item as it is.
     private func reason(_ item: Item, _ reader: Reader) throws -> UnsafeDocument.Reason? {
         let isDocument = item.kind == .file || item.kind == .package
         if item.deleted == nil, isDocument, item.changed == 0 { return .unrecorded }
@@ -111,7 +112,7 @@ extension Volume {
         return item.deleted == nil ? .unsent : .undeleted
     }
 
-    /// What at a path, or below it, is not recorded as it is now: the first few.
+    /// The documents at or below a path with unrecorded changes, at most `limit`.
     package func unrecorded(below path: [Name], limit: Int, _ reader: Reader) throws
         -> [UnsafeDocument]
     {
@@ -131,9 +132,9 @@ extension Volume {
         return found
     }
 
-    /// Returns when the document, or everything below the directory, is recorded and on the disk.
+    /// Waits until the document, or everything below the directory, is recorded and on the disk.
     ///
-    /// - Throws: `.timeout`, and says what it waits for.
+    /// - Throws: `.timeout`, with a message that says what is missing.
     package func wait(
         for durability: Version.Durability, at path: [Name], timeoutSeconds: Double
     ) throws(VolumeError) {
@@ -158,7 +159,7 @@ extension Volume {
         }
     }
 
-    /// What is not recorded yet: empty when all is. Nil when that is not known yet.
+    /// Describes what is not recorded yet; empty if everything is.
     private func waitsFor(_ path: [Name]) throws(VolumeError) -> String? {
         let report = recorder.signal.look { recorder.report }
         if try isUnreached(path) { return "\(path.shown) is not recorded yet" }

@@ -5,7 +5,7 @@ import Journal
 import Model
 import SystemCalls
 
-/// How a volume is doing.
+/// The state of a volume.
 package struct VolumeStatus: Sendable {
     package var name: String
     package var store: String
@@ -17,33 +17,33 @@ package struct VolumeStatus: Sendable {
     package var items: Int
     package var documents: Int
     package var versions: Int
-    /// Changes that the recorder has not understood yet, and documents it has not cut.
+    /// Events that the recorder has not processed yet, and documents that it has not recorded.
     package var pendingEvents: Int
     package var waitingToBeCut: Int
-    /// Bytes of the store without the tree.
+    /// The bytes of the store without the tree.
     package var storeBytes: Int64
-    /// Of these, what the journal has, and what is set aside for it on a full disk.
+    /// The parts of these that the journal takes, and that are reserved for it on a full disk.
     package var journalBytes: Int64
     package var reserveBytes: Int64
-    /// What would give way to programs that need space.
+    /// The bytes that can be removed for programs that need space.
     package var freeableBytes: Int64
-    /// What a person should know: a sentence each.
+    /// Sentences for people about what is wrong.
     package var problems: [String]
-    /// The same, where nothing is wrong.
+    /// Sentences for people where nothing is wrong.
     package var notices: [String]
 }
 
-/// How a document is doing.
+/// The state of a document.
 package struct DocumentStatus: Sendable {
     package var id: Identifier
     package var kind: Item.Kind
     package var state: DocumentHistory.State
-    /// Of what the name shows now.
+    /// The durability of its present contents.
     package var durability: Version.Durability
     package var versions: Int
     package var size: UInt64
     package var currentVersion: Int?
-    /// Its id.
+    /// The id of the current version.
     package var current: Identifier?
     package var conflicts: Int
 }
@@ -57,9 +57,9 @@ package struct DeletedDocument: Sendable {
     package var size: UInt64
 }
 
-// What the control socket offers.
+// Operations for the control socket.
 extension Volume {
-    /// What the hub's clock shows now, nanoseconds since 1970: old versions go by it.
+    /// Sets the present time of the hub's clock (nanoseconds since 1970), by which versions age.
     package func hear(hubTime time: Int64) {
         let uptime = settings.clocks.uptime()
         recorder.hubTime.withLock { $0 = (Timestamp(nanoseconds: time), uptime) }
@@ -107,7 +107,9 @@ extension Volume {
         return total
     }
 
-    /// - Throws: `.notFound` when nothing has that name or what has it is local.
+    /// The state of the document at a path.
+    ///
+    /// - Throws: `.notFound` if there is none or the file is local.
     package func status(at path: [Name]) throws(VolumeError) -> DocumentStatus {
         try catchUp(with: path, timeoutSeconds: 5)
         return try journal.read { reader in
@@ -127,8 +129,8 @@ extension Volume {
             let shown = path.shown
             throw VolumeError(
                 .notFound,
-                "\(shown) is not a document of this volume: there is no such name, "
-                    + "or it is a temporary or ignored file.")
+                "\(shown) is not a document of this volume: it does not exist, or is a temporary "
+                    + "or ignored file.")
         }
         return item
     }
@@ -140,7 +142,7 @@ extension Volume {
         return try deletedDocuments(in: path, visibleTo: user) { _, _ in true }
     }
 
-    /// Deleted documents that once had the name, in the same directory.
+    /// The deleted documents that once had this path.
     package func earlierDocuments(at path: [Name], visibleTo user: Onlooker = .root)
         throws(VolumeError) -> [DeletedDocument]
     {
@@ -174,7 +176,7 @@ extension Volume {
         }
     }
 
-    /// Gives a version a name by which it is kept for ever; nil takes it away.
+    /// Sets a label that keeps a version for ever; nil removes it.
     package func setLabel(_ label: String?, version number: Int, at path: [Name])
         throws(VolumeError)
     {
@@ -184,9 +186,9 @@ extension Volume {
         }
     }
 
-    /// Removes a version; its bytes go with the next sweep.
+    /// Removes a version. Its bytes are removed by the next sweep.
     ///
-    /// - Throws: `.invalid` when it has to stay (`RemovalObstacle`).
+    /// - Throws: `.invalid` if it must stay (`RemovalObstacle`).
     package func forget(version number: Int, at path: [Name]) throws(VolumeError) {
         try catchUp(with: path, timeoutSeconds: 5)
         try journal.write { t in
@@ -209,13 +211,13 @@ extension Volume {
         else {
             throw VolumeError(
                 .notFound,
-                "\(path.last?.text ?? "/") has no version \(number): "
-                    + "`fsctl versions` lists those it has.")
+                "\(path.last?.text ?? "/") has no version \(number). "
+                    + "`fsctl versions` lists its versions.")
         }
         return version
     }
 
-    /// Counters that only grow, for tests of cost.
+    /// Counters that only grow, for tests of costs.
     package var statistics: [String: Int] {
         [
             "transactions": journal.transactionCount, "chunkReads": packs.readCount,

@@ -4,14 +4,21 @@ import Glibc
 import Model
 import SystemCalls
 
-// Opening for writing, truncating and closing: where a save begins and ends.
+// Opening for writing, truncating and closing: the beginning and the end of a save.
 extension Volume {
-    /// A program opens a file for writing (`truncates`: with O_TRUNC, which the caller does
-    /// afterwards), or has just made it (`isNew`). Puts in safety what it may overwrite: all of it
-    /// also when it may write by a mapping of which nobody hears (`maps`). One that `appends`
-    /// overwrites nothing as a rule, so that nothing is copied ahead of it. `file` is O_PATH;
-    /// `unique` the kernel's number of the request; `others` how many handles of any kind are open
-    /// on the inode already. `seen`: what its process had seen instead of what it empties.
+    /// Begins writing: a program opens a file for writing or has just created it. Moves what it may
+    /// overwrite to safety first.
+    ///
+    /// - Parameters:
+    ///   - file: The file, opened with O_PATH.
+    ///   - truncates: The open has O_TRUNC; the caller truncates afterwards.
+    ///   - seen: What the process had seen, if that differs from what it empties.
+    ///   - maps: The program may write through a mapping, unseen, so everything is copied.
+    ///   - appends: The program normally overwrites nothing, so a large file is not copied in
+    ///     advance.
+    ///   - isNew: The program has just created the file.
+    ///   - others: How many handles of any kind are open on the inode already.
+    ///   - unique: The kernel's number of the request.
     package func openForWriting(
         _ writing: inout Writing, file: Int32, status: stat, truncates: Bool,
         seen: NamedBase? = nil, maps: Bool = false,
@@ -51,15 +58,16 @@ extension Volume {
         return .direct
     }
 
-    /// What is about to be overwritten as a whole lies in the stash as the newest former content.
+    /// Notes that the contents which were just put into the stash had not been seen by the program
+    /// that overwrites them.
     private func noteUnseen(_ base: NamedBase?, _ trace: Trace, isSecured: Bool) {
         guard let base, isSecured, trace.size > 0 else { return }
         events.append(.unseen(inode: trace.inode, base))
     }
 
-    /// One handle opened for writing was released. `unique` is the kernel's number of the release,
-    /// `displaced` that of the request which has replaced or removed the file since (0: none): the
-    /// release may be heard after a request that followed it.
+    /// Ends writing by one handle. `unique` is the kernel's number of the release, `displaced` that
+    /// of the request that has replaced or removed the file since (0 if none). A release may be
+    /// served after a request that was issued later.
     package func closeWriter(
         _ writing: inout Writing, file: Int32, traits: Traits, unique: UInt64,
         displaced: UInt64 = 0
@@ -84,25 +92,26 @@ extension Volume {
         }
     }
 
-    /// Before a program's fsync(2) makes new contents durable: the old ones come first.
+    /// Called before a program's fsync(2): makes the old contents durable before the new ones.
     package func syncOldContents(_ writing: inout Writing) throws(Errno) {
         try writing.undo?.sync()
         for name in writing.unsynced { try stash.sync(name) }
         writing.removeUnsynced()
     }
 
-    /// After it: what the file holds now is promised to be on the disk, as if it were recorded.
+    /// Called after fsync(2): the present contents are promised to be on the disk, as if they were
+    /// recorded.
     package func didSync(_ writing: inout Writing, file: Int32) {
         let trace = trace(file)
         writing.synced = trace
         unrecorded.remove(inode: trace.inode)
     }
 
-    /// After syncfs(2).
+    /// Called after syncfs(2).
     package func didSyncAll() { unrecorded.beginEra() }
 
-    /// A coordinated turn to write it ends while it is open still: that is a save too. Of a large
-    /// file, the next close is.
+    /// Called when a coordinated write ends while the file is still open, which counts as a save.
+    /// For a large file, the next close is the save.
     package func endTurn(
         _ writing: inout Writing, file: Int32, status: stat, traits: Traits
     ) throws(Errno) {
@@ -120,14 +129,15 @@ extension Volume {
         writing.baseline = trace
     }
 
-    /// The same of a package, which is a document as a whole: what it holds now is a version.
-    /// Returns when it is recorded; where that takes too long, it is recorded later, as it is then.
+    /// Records a package at the end of a coordinated write. Returns when it is recorded, or after
+    /// `packageTurnSeconds`; it is then recorded later.
     package func recordPackage(at path: [Name]) {
         _ = recorder.catchUp(with: .path(path), timeoutSeconds: settings.packageTurnSeconds)
     }
 
-    /// Before truncate(2), or ftruncate(2) by a handle that writes (`isWriter`), to `size`. True
-    /// when done; false: call again with `mayBlock` from a thread that may take its time.
+    /// Called before truncate(2), or before ftruncate(2) by a handle that is open for writing
+    /// (`isWriter`). Returns false if it must be called again with `mayBlock`, on a thread that may
+    /// wait.
     package func willTruncate(
         _ writing: inout Writing, file: Int32, status: stat, to size: Int64, traits: Traits,
         isWriter: Bool = false, seen: NamedBase? = nil, unique: UInt64, mayBlock: Bool,
@@ -149,8 +159,7 @@ extension Volume {
             return true
         }
         writing.era = unrecorded.era
-        // Growing overwrites nothing, but what is to be the version before it must not grow with
-        // it.
+        // Growing a file overwrites nothing, but the previous version must not grow with it.
         let done = try secure(
             &writing, file: file, trace: trace, whole: true, traits: traits,
             isUnseen: seen != nil, mayBlock: mayBlock, by: actor)
@@ -159,7 +168,7 @@ extension Volume {
         return done
     }
 
-    /// After it: a save, unless the file is open for writing.
+    /// Called after a truncation, which is a save unless the file is open for writing.
     package func didTruncate(
         _ writing: inout Writing, file: Int32, status: stat, traits: Traits, by actor: Actor
     ) {
@@ -169,14 +178,14 @@ extension Volume {
         events.append(.saved(inode: UInt64(status.st_ino), isLate: true, by: actor))
     }
 
-    /// `user.concord.package` of a directory was set or removed.
+    /// Called when `user.concord.package` of a directory was set or removed.
     package func packageAttributeChanged(inode: UInt64) { events.append(.packaged(inode: inode)) }
 
-    /// Mode, attributes or times of a file or directory were changed.
+    /// Called when mode, attributes or times of a file or directory were changed.
     package func attributesChanged(inode: UInt64) { events.append(.attributes(inode: inode)) }
 
-    /// Puts the contents as they are now, the last save, in safety. False: that would take long and
-    /// `mayBlock` is false.
+    /// Puts the present contents, the last save, into the stash. Returns false if that would take
+    /// long and `mayBlock` is false.
     private func secure(
         _ writing: inout Writing, file: Int32, trace: Trace, whole: Bool, appends: Bool = false,
         traits: Traits, isUnseen: Bool = false, mayBlock: Bool, by actor: Actor
@@ -185,11 +194,11 @@ extension Volume {
         guard trace.size > 0, !traits.contains(.local), isUnseen || !isKept(trace) else {
             return true
         }
-        // It is no version and does not become one.
+        // Contents that large never become a version.
         guard trace.size <= PackStore.Limits.contentBytes else { return true }
-        // A placeholder that is emptied: its version is on the hub.
+        // A placeholder's version is at the hub, so it can be emptied.
         if AbsentMark(of: file) != nil { return true }
-        // It will have to be synced.
+        // The copy must be synced, which takes long.
         if !mayBlock, !unrecorded.contains(trace) { return false }
         let isSmall = trace.size <= (appends ? Undo.blockSize : settings.copiedSizeMax)
         let name = stash.newName(
@@ -197,7 +206,7 @@ extension Volume {
         if isSmall || whole && mayBlock {
             guard try copy(file, trace, into: name, mayBlock: mayBlock) else { return false }
         } else if stash.clones(file, trace, into: name) {
-            // Cloned: as good as a copy, and free.
+            // A clone is as good as a copy and costs nothing.
         } else if whole {
             return false
         } else {
@@ -208,11 +217,12 @@ extension Volume {
         }
         writing.isSecured = true
         events.append(.secured(inode: trace.inode, stash: name, by: actor))
-        // Only now: a recording that has not seen this event has begun its era before.
+        // This must come after the event: a recording that has not seen the event has begun its era
+        // before.
         let isPromised = !unrecorded.contains(trace)
         if let undo = writing.undo {
             if isPromised { undo.syncEach() }
-            // What it says is the old size, which nothing else does.
+            // The log file's size is the only record of the old size.
             if isPromised, appends { try stash.sync(name) }
         } else if isPromised {
             try stash.sync(name)
@@ -222,7 +232,8 @@ extension Volume {
         return true
     }
 
-    /// On a full disk older contents give way to it; false: that would take long.
+    /// Copies a file into the stash; on a full disk older contents are removed for it. Returns
+    /// false if that would take long.
     private func copy(_ file: Int32, _ trace: Trace, into name: String, mayBlock: Bool)
         throws(Errno) -> Bool
     {
@@ -245,9 +256,9 @@ extension Volume {
         try undo.willTruncate(descriptor.raw, to: offset)
     }
 
-    /// Another writer has the file open and has changed it. Perhaps it has closed it and we have
-    /// not heard yet: then the contents are a save that the new writer is about to destroy, so a
-    /// copy is taken until it is known.
+    /// Handles an open for writing while another writer has the file open and has changed it. That
+    /// writer may have closed it already without our having been told. Then the contents are a save
+    /// that the new writer is about to overwrite, so a copy is kept until this is known.
     private func noteBoundary(
         _ writing: inout Writing, file: Int32, trace: Trace, traits: Traits, earlier: Int,
         unique: UInt64
@@ -263,8 +274,8 @@ extension Volume {
                 unique: unique, stash: name, actor: writing.actor, earlier: earlier))
     }
 
-    /// Who empties what others have written replaces it as a whole: that was a save, although
-    /// somebody has it open still (a child that has just been forked does).
+    /// Counts the contents as a save, because emptying a file replaces it as a whole. The file may
+    /// still be open elsewhere, for example in a child that was just forked.
     private func settleAll(_ writing: inout Writing, inode: UInt64) {
         for index in writing.boundaries.indices { writing.boundaries[index].earlier = 0 }
         settleFinished(&writing, inode: inode)
@@ -276,12 +287,12 @@ extension Volume {
         }
         settleFinished(&writing, inode: inode)
         guard writing.writers == 0 else { return }
-        // Their writers were at it all the time.
+        // The earlier writers had the file open all the time, so these contents were no saves.
         for boundary in writing.boundaries { stash.remove(boundary.stash) }
         writing.boundaries = []
     }
 
-    /// Up to the last one whose earlier writers have all closed.
+    /// Settles boundaries up to the last one whose earlier writers have all closed.
     private func settleFinished(_ writing: inout Writing, inode: UInt64) {
         guard let last = writing.boundaries.lastIndex(where: { $0.earlier == 0 }) else { return }
         for boundary in writing.boundaries[...last] { settle(boundary, inode: inode) }
@@ -289,7 +300,7 @@ extension Volume {
         writing.isSecured = true
     }
 
-    /// Those before a save that still had writers were none.
+    /// Settles one boundary. It was no save if earlier writers still have the file open.
     private func settle(_ boundary: Writing.Boundary, inode: UInt64) {
         guard boundary.earlier == 0 else { return stash.remove(boundary.stash) }
         events.append(.saved(inode: inode, isLate: false, by: boundary.actor))

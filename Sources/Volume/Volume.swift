@@ -10,9 +10,9 @@ import SystemCalls
 /// One device's volume: a working tree of plain files, and the history of every document in it.
 ///
 /// Programs' requests arrive as verbs (`Volume+Names`, `Volume+Writing`) on the threads that serve
-/// them: each does its system calls in the tree, moves aside what would be lost, notes an event and
-/// returns. The recorder, one thread in the background, turns events into documents and versions.
-/// Readers (`Volume+History`) wait until it has caught up.
+/// them. Each verb moves aside what would be lost, does its system calls in the tree, appends an
+/// event and returns. The recorder, one background thread, turns events into documents and
+/// versions. Readers (`Volume+History`) wait until it has caught up.
 package final class Volume: Sendable {
     /// The working tree's root, opened with O_PATH.
     package let root: Int32
@@ -25,9 +25,9 @@ package final class Volume: Sendable {
     package let journal: Journal
     let packs: PackStore
     let hydration: Hydration
-    /// On how many devices a version is, as the hub said last.
+    /// Tells how many devices have a version, as last reported by the hub.
     let holders = Hook<@Sendable (Identifier) -> Int?>()
-    /// Whether programs have an inode open, as the mount knows.
+    /// Tells whether programs have an inode open; set by the mount.
     let openFiles = Hook<@Sendable (UInt64) -> Bool>()
     private let evictor = Evictor()
     let pinned = PinnedDownloads()
@@ -38,7 +38,7 @@ package final class Volume: Sendable {
     let incoming: Incoming
     let recorder: Recorder
     let room: Room
-    /// What a daemon that was killed had noted.
+    /// The events that a killed daemon has left.
     private let logged: [NotedEvent]
     let log: Logger
 
@@ -59,10 +59,10 @@ package final class Volume: Sendable {
             directory: store.stash.raw, firstSequence: (leftovers.last?.sequence ?? 0) + 1)
         ignoreFile = names
         incoming = Incoming(directory: store.incoming.raw)
-        // Before anything new is prepared.
+        // The directory must be cleared before anything new is prepared.
         let displaced = incoming.clear()
         room = Room(directory: store.directory.raw, settings: settings)
-        // The recorder is made after the queue that wakes it.
+        // The recorder is created after the queue that wakes it.
         let wake = Hook<@Sendable () -> Void>()
         events = EventQueue(
             directory: store.directory.raw, last: lastEvent, onFirst: { wake.current?() })
@@ -83,9 +83,10 @@ package final class Volume: Sendable {
         room.wake.set { [weak recorder] in recorder?.wake() }
     }
 
-    /// Opens a store, or makes one. `owner` says who holds it: what a second process is told.
+    /// Opens a store, or creates one. `owner` describes this process to a second one that tries to
+    /// open it.
     ///
-    /// - Throws: `.busy`, `.damaged`, `.newer`, `.denied`, `.full`, `.notFound`: nothing was
+    /// - Throws: `.busy`, `.damaged`, `.newer`, `.denied`, `.full`, `.notFound`; nothing was
     ///   changed then.
     package static func open(
         store path: String, name: String? = nil, owner: String? = nil, settings: Settings,
@@ -126,7 +127,7 @@ package final class Volume: Sendable {
         return volume
     }
 
-    /// On a small disk packs are small, so that there is room to rewrite one.
+    /// The size of packs. It is small on a small disk, so that there is room to rewrite a pack.
     private static func packBytesMax(on store: Store) -> UInt64 {
         guard let space = DiskSpace(of: store.directory.raw) else {
             return PackStore.Limits.packBytes
@@ -134,15 +135,15 @@ package final class Volume: Sendable {
         return min(PackStore.Limits.packBytes, max(4 << 20, UInt64(space.total / 64)))
     }
 
-    /// Does what takes so many bytes of the disk. When it is refused for want of space it is tried
-    /// again once old contents have given way, unless nothing can. Blocks then: for a moment where
-    /// the caller serves all requests, else (`mayBlock`) for as long as freeing space may take.
+    /// Runs `body`, which needs this many bytes of disk space. If there is not enough space, frees
+    /// some by removing old contents and tries again, unless nothing can be removed. Blocks
+    /// meanwhile: briefly if the caller's thread serves all requests, longer with `mayBlock`.
     package func withRoom<Result>(
         for bytes: Int64 = 0, mayBlock: Bool, _ body: () throws(Errno) -> Result
     ) throws(Errno) -> Result {
         let patience = mayBlock ? settings.roomSecondsParked : settings.roomSeconds
         let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: patience)
-        // What was freed for it others may have taken.
+        // Other programs may have taken the space that was freed.
         for _ in 0..<Volume.roomTriesMax {
             do throws(Errno) { return try body() } catch {
                 guard error == .noSpace, room.make(bytes, until: deadline) else { throw error }
@@ -153,19 +154,19 @@ package final class Volume: Sendable {
 
     private static let roomTriesMax = 8
 
-    /// Bytes that would give way to a program that needs space, as they were counted last: somewhat
-    /// late, for counting takes reading the journal.
+    /// The bytes that can be removed for programs that need space, as last measured. The number may
+    /// be somewhat old, because measuring requires reading the journal.
     package var freeableBytes: Int64 {
-        // A label or the hub may have changed it.
+        // A label or a confirmation by the hub may have changed it.
         if !recorder.freeable.isCurrent(at: journal.transactionCount) { recorder.wake() }
         return recorder.freeable.bytes
     }
 
-    /// Whether the disk is so full that writes had better pass through the process.
+    /// Whether the disk is so full that writes should pass through the process.
     package var isTight: Bool { room.isTight }
 
-    /// Starts the recorder, which first compares the tree with the journal while requests are
-    /// served already.
+    /// Starts the recorder. It compares the tree with the journal first, while requests are served
+    /// already.
     package func start() {
         recorder.destroyed.set { [weak self] key in
             self?.hydration.pool.run { [weak self] in self?.showLastVersion(ofDestroyed: key) }
@@ -176,8 +177,8 @@ package final class Volume: Sendable {
         room.start()
     }
 
-    /// From now on no question waits for the recorder, and nothing long goes on: `stop` follows
-    /// when those who serve programs have ended.
+    /// From now on no caller waits for the recorder, and long work ends. Call `stop` when the
+    /// threads that serve programs have ended.
     package func prepareToStop() { recorder.prepareToStop() }
 
     /// Records what can be recorded quickly and closes the journal.
@@ -192,7 +193,7 @@ package final class Volume: Sendable {
             _ = try journal.checkpoint()
             try journal.close()
             store.reserve.keepRest()
-            // Where something was wrong, the next opening looks at all of the journal. What is not
+            // After problems, the next opening checks the whole journal. Contents that are not
             // recorded may not be on the disk either.
             let isRecorded = recorder.signal.look {
                 recorder.report.problems.isEmpty && recorder.report.works == 0
@@ -200,7 +201,7 @@ package final class Volume: Sendable {
             let isInOrder = isRecorded && events.waiting.count == 0
             if isInOrder { store.setCleanMark() }
         } catch {
-            log.error("The journal could not be closed in order: \(error)")
+            log.error("The journal cannot be closed properly: \(error)")
         }
     }
 
@@ -214,23 +215,24 @@ package final class Volume: Sendable {
 
     func isKept(_ trace: Trace) -> Bool { kept.contains(trace) }
 
-    /// Whether that name is a package by its extension.
+    /// Whether a directory with this name is a package by its extension.
     package static func isPackage(name: Name) -> Bool {
         packageExtensions.contains(String(decoding: name.fileExtension, as: UTF8.self))
     }
 
-    /// A directory whose files are documents of their own, with versions of their own, while what
-    /// changes in one turn travels together: it is never seen in halves (Rows.md, A12.8).
+    /// Whether a directory with this name is a weak package: its files are documents with versions
+    /// of their own, but changes under one claim are transferred together, so other devices never
+    /// see half of them (Rows.md, A12.8).
     package static func isWeakPackage(name: Name) -> Bool {
         name.fileExtension.elementsEqual("weakpkg".utf8)
     }
 
-    /// The outermost one that something lies in.
+    /// The outermost weak package that contains the path.
     package static func weakPackage(of path: [Name]) -> [Name]? {
         path.dropLast().firstIndex(where: isWeakPackage).map { Array(path[...$0]) }
     }
 
-    /// Directories that programs show as one document.
+    /// Extensions of directories that programs show as one document.
     private static let packageExtensions: Set<String> = [
         "app", "band", "bundle", "concord", "fcpbundle", "framework", "graffle", "key", "logicx",
         "notepkg", "numbers", "oo3", "pages", "photoslibrary", "pkg", "playground", "rtfd",
@@ -239,14 +241,14 @@ package final class Volume: Sendable {
 }
 
 extension Volume {
-    /// This store is another device from now on.
+    /// Gives this store another device id.
     package func become(_ device: Identifier) throws(VolumeError) {
         try perform { t in try t.set("device", to: device.description) }
         ownIdentity.withLock { $0.device = device }
     }
 }
 
-/// Who a volume and this device are.
+/// The identities of a volume and of this device.
 package struct VolumeIdentity: Hashable, Sendable {
     package var volume: Identifier
     package var device: Identifier
@@ -255,7 +257,7 @@ package struct VolumeIdentity: Hashable, Sendable {
     /// The store's path.
     package var store: String
 
-    /// Reads it from the journal, or makes it up for a new one.
+    /// Reads the identities from the journal, or creates them for a new one.
     init(_ journal: Journal, store: String, name: String?) throws(VolumeError) {
         self.store = store
         let host = Volume.hostName

@@ -17,8 +17,7 @@ struct Work {
     /// read.
     var revision: UInt64 = 0
     /// When the document became pending, and when to record it; monotonic nanoseconds. `since` is 0
-    /// if a
-    /// caller waits for the document.
+    /// if a caller waits for the document.
     var since: Int64
     var due: Int64
     var attempts = 0
@@ -51,8 +50,7 @@ struct Former: Hashable {
     /// The conflict version is merged only when a person asks for it (`ApartVersions`).
     var isApart = false
     /// Not a content of the document. Older pre-image logs store only overwritten blocks; the
-    /// remaining
-    /// bytes are read from this file.
+    /// remaining bytes are read from this file.
     var isBase = false
     /// It was found in the stash when the volume was opened, and may have been recorded before.
     var isRecovered = false
@@ -113,8 +111,7 @@ struct Memory {
     /// How many rows of prior contents the journal has, by document.
     var written = RevertibleDictionary<Int64, Int>()
     /// In a copied store, where inode numbers have changed: the document of each inode number that
-    /// the
-    /// stash or the log still refers to.
+    /// the stash or the log still refers to.
     var copies = RevertibleDictionary<UInt64, Int64>()
     /// Where the files of an item are that has ceased to be a package.
     var remains = RevertibleDictionary<Int64, Location>()

@@ -1,11 +1,11 @@
 import CLinux
 
 /// A few threads for work that may wait for the network. They start when there is work, and end
-/// with the pool.
+/// after ten seconds without work or when the pool is closed.
 final class WorkerPool: Sendable {
     private final class Queue: @unchecked Sendable {
         let signal = Signal()
-        // Guarded by `signal`.
+        // The following properties are guarded by `signal`.
         var work: [@Sendable () -> Void] = []
         var threads = 0
         var idle = 0
@@ -23,7 +23,7 @@ final class WorkerPool: Sendable {
 
     deinit { close() }
 
-    /// Nothing is begun any more.
+    /// Discards waiting work; nothing new is started.
     func close() {
         queue.signal.change {
             queue.isClosed = true

@@ -1,6 +1,5 @@
 /// The pending documents, and the indexes of the stash files and inodes that they need. All changes
-/// go
-/// through the subscript, which keeps the indexes in step.
+/// go through the subscript, which keeps the indexes in step.
 struct Works {
     private var documents = RevertibleDictionary<Int64, Work>()
     /// The documents that need a stash file, by its name.
@@ -68,8 +67,7 @@ struct Works {
     }
 
     /// Updates only the part that differs: a document may have thousands of prior contents, and
-    /// usually
-    /// one is added or removed.
+    /// usually one is added or removed.
     private mutating func index(_ key: Int64, _ old: [Former], _ new: [Former]) {
         changed.insert(key)
         let start = zip(old, new).prefix { $0 == $1 }.count

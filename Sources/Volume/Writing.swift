@@ -1,29 +1,30 @@
 import Model
 
-/// One inode's life while programs have it open for writing. The owner (a node of the mount) guards
-/// it with its lock and keeps it until the inode is forgotten or no writer is left.
+/// The state of an inode that programs have open for writing. Its owner, a node of the mount,
+/// guards it with its lock and keeps it until the inode is forgotten or no writer is left.
 package struct Writing: Sendable {
     /// Handles open for writing.
     package internal(set) var writers = 0
-    /// The file as it was when the first of them opened it; nil when that one made it.
+    /// The file when the first writer opened it; nil if that writer created it.
     var baseline: Trace?
-    /// Who opened it for writing last.
+    /// The program that opened it for writing last.
     var actor = Actor(process: 0, uid: 0, program: "")
-    /// Whether its old contents were put in the stash when the first writer came.
+    /// Whether its old contents were put into the stash for the first writer.
     var isSecured = false
-    /// Where handles save what they are about to overwrite, for a large file.
+    /// For a large file, the pre-image log in which handles save what they are about to overwrite.
     package internal(set) var undo: Undo?
-    /// When its present contents began to be written, in eras of `UnrecordedContents`.
+    /// The era of `UnrecordedContents` in which writing of the present contents began.
     var era: UInt64 = 0
     /// A writer has closed it since the file was replaced or removed.
     var isLate = false
-    /// Copies of old contents that nobody has brought to the disk: a program's fsync(2) does so
-    /// before it makes the new contents durable.
+    /// Copies of old contents that are not synced yet. A program's fsync(2) syncs them before it
+    /// makes the new contents durable.
     private(set) var unsynced: [String] = []
     /// The file as the last fsync(2) left it.
     var synced: Trace?
-    /// Saves that may have ended just before a writer opened, in that order; each is settled when
-    /// the writers before it close. Several, when a burst of saves is faster than its closes.
+    /// Saves that may have ended just before another writer opened the file, oldest first. Each is
+    /// settled when the earlier writers close. There are several if saves follow each other faster
+    /// than their closes are reported.
     var boundaries: [Boundary] = []
 
     package init() {}
@@ -33,8 +34,8 @@ package struct Writing: Sendable {
         unsynced.append(stash)
     }
 
-    /// Whether a program has brought these contents to the disk. A rename since then changes
-    /// nothing but the time of change.
+    /// Whether a program has synced these contents. A rename since then changes only the change
+    /// time.
     func isSynced(_ trace: Trace) -> Bool {
         synced.map { $0.size == trace.size && $0.modified == trace.modified } ?? false
     }
@@ -43,26 +44,27 @@ package struct Writing: Sendable {
 
     private static let unsyncedMax = 64
 
-    /// RELEASE is answered after close(2) has returned, so an open can overtake the close before
-    /// it. Requests are numbered in the order in which the kernel queued them: the numbers tell
-    /// which came first.
+    /// A copy of contents that may have been a save. RELEASE is served after close(2) has returned,
+    /// so an open can overtake the close before it. The kernel numbers requests in the order in
+    /// which it queued them, so the numbers tell which came first.
     struct Boundary: Sendable {
         /// The number of the open request.
         var unique: UInt64
         var stash: String
         var actor: Actor
-        /// Writers that were open then and have not been seen to close before it.
+        /// The number of writers that were open then and whose closes before this open are not
+        /// known yet.
         var earlier: Int
     }
 }
 
-/// How a handle that was just opened for writing may write.
+/// How a handle that was opened for writing may write.
 package enum WriteAccess: Sendable {
-    /// Straight to the file (kernel passthrough).
+    /// Directly to the file (kernel passthrough).
     case direct
-    /// Each write must go through `Undo.willWrite` first: the handle's writes (and mapped writes)
-    /// must pass through the process.
+    /// Each write must call `Undo.willWrite` first, so the handle's writes (and mapped writes) must
+    /// pass through the process.
     case guarded(Undo)
-    /// Not without copying much: call again from a thread that may take its time, with `mayBlock`.
+    /// Much must be copied: call again with `mayBlock` on a thread that may wait.
     case slow
 }

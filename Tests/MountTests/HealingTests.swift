@@ -36,7 +36,7 @@ struct HealingTests {
             }
             try Programs.fsctl("wait", "--durable", "disk", volume.path).succeed()
             let status = try Programs.fsctl("status", volume.path).succeed()
-            #expect(status.contains("healed"))
+            #expect(status.contains("has been repaired"))
             let kept = try FileManager.default.contentsOfDirectory(atPath: volume.store)
             #expect(kept.contains { $0.hasPrefix("journal.sqlite.damaged-") })
             #expect(try Programs.fsctl("doctor", volume.path).run().status == 0)

@@ -89,7 +89,7 @@ import Testing
         #expect(tree.contents("letter") == Array("two".utf8))
         #expect(tree.contents("d/inner") == Array("old".utf8))
         #expect(tree.contents("single") == nil)
-        #expect(try problems(tree).contains("made again from the history"))
+        #expect(try problems(tree).contains("rebuilt from the history"))
         #expect(try tree.volume.journal.read { try $0.isTreeRebuilt })
         try tree.remount()
         #expect(try problems(tree) == "")
