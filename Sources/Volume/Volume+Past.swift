@@ -111,7 +111,8 @@ extension Volume {
         return try journal.read { reader in
             guard let item = try self.item(at: path, includesDeleted: true, reader) else {
                 throw VolumeError(
-                    .notFound, "\(path.shown) is not in this volume, and no deleted item there is known.")
+                    .notFound,
+                    "\(path.shown) is not in this volume, and no deleted item there is known.")
             }
             var steps: [RewindStep] = []
             try self.rewind(item, path, to: time, reader, &steps)

@@ -47,7 +47,8 @@ extension Volume {
         }
         guard !items.isEmpty else {
             throw VolumeError(
-                .notFound, "\(path.shown) is not in this volume, and no deleted item there is known.")
+                .notFound,
+                "\(path.shown) is not in this volume, and no deleted item there is known.")
         }
         return items.map { ($0, path) }
     }
