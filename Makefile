@@ -1,4 +1,4 @@
-# Concord's front door. `make run` on a fresh clone mounts a volume; `make test` is what CI runs.
+# `make run` on a fresh clone mounts a volume; `make test` runs what CI runs; `make help` lists all targets.
 
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -20,33 +20,33 @@ BIN = .build/release
 
 .PHONY: help run demo deps test-deps build test bench bench-hostile bench-million soak chaos fuzz check advisories format install uninstall clean
 
-help: ## this list
+help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
 
 run: build ## build, start a hub, and mount a volume that belongs to it at ~/Concord
 	@Packaging/demo $(BIN)/concord "$(BASE)" "$(MOUNTPOINT)"
 
-demo: build ## the same with a second device beside it, at ~/Concord-second
+demo: build ## do the same as run, with a second device at ~/Concord-second
 	@Packaging/demo $(BIN)/concord "$(BASE)" "$(MOUNTPOINT)" "$(SECOND)"
 
-deps: ## install what building needs
+deps: ## install the packages that building needs
 	@Packaging/install-missing $(BUILD_DEPS)
 
-test-deps: deps ## install what the tests drive: editors, rsync, SQLite, …
+test-deps: deps ## install the programs that tests run: editors, rsync, SQLite, …
 	@Packaging/install-missing $(TEST_DEPS)
 
-build: deps ## the release programs, in .build/release
+build: deps ## build the release programs in .build/release
 	$(RELEASE) --product concord
 	$(RELEASE) --product fsctl
 
-test: test-deps ## every test; fails also when one leaves a mount, process or file behind
+test: test-deps ## run every test; fail also when one leaves a mount, process or file behind
 	Tests/run
 
-bench-hostile: build test-deps ## what 1,000 idle and 40 hostile connections cost a hub, and its other accounts
+bench-hostile: build test-deps ## measure what 1,000 idle and 40 hostile connections cost a hub and its other accounts
 	Tests/Bench/hostile.py $(BIN)/concord
 	Tests/Bench/hostile.py $(BIN)/concord --tls
 
-soak: test-deps ## random operations and kill -9 for SOAK_MINUTES (60), a full disk for DISK_MINUTES (3)
+soak: test-deps ## run random operations and kill -9 for SOAK_MINUTES (60), a full disk for DISK_MINUTES (3)
 	CONCORD_SOAK_MINUTES=$(SOAK_MINUTES) CONCORD_DISK_MINUTES=$(DISK_MINUTES) \
 		Tests/run --filter "Soak|RandomTests|TurnTakingTests|AppendingTests|RandomEditTests|ManagedDocumentTests"
 
@@ -54,29 +54,29 @@ chaos: test-deps ## break everything around three devices and a hub for CHAOS_MI
 	swift build
 	.build/debug/chaos run --minutes $(CHAOS_MINUTES) $(if $(CHAOS_SEED),--seed $(CHAOS_SEED)) --shrink 20
 
-fuzz: test-deps ## spoiled messages to a hub and to a mount's socket, FUZZ_MINUTES (60) for each
+fuzz: test-deps ## send damaged messages to a hub and to a mount's socket, FUZZ_MINUTES (60) for each
 	CONCORD_FUZZ_MINUTES=$(FUZZ_MINUTES) Tests/run --filter FuzzTests
 
-bench: build test-deps ## this mount beside the disk, a bare FUSE mirror, and what else keeps two devices equal
+bench: build test-deps ## compare this mount with the disk, a bare FUSE mirror and other ways to synchronize
 	Tests/Bench/bench --concord $(BIN)/concord
 
-bench-million: build test-deps ## the same, with 100,000 and 1,000,000 items, and 10 GiB on demand
+bench-million: build test-deps ## do the same as bench, with 100,000 and 1,000,000 items, and 10 GiB on demand
 	BENCH_MILLION=1 Tests/Bench/bench --concord $(BIN)/concord
 
-check: ## format and house rules, without building the programs' tests
+check: ## check the format and the house rules
 	swift format lint --strict --recursive Package.swift Sources Tests
 	swift test --filter TidyTests
 
-advisories: test-deps ## ask osv.dev what is known about the packages in THIRD-PARTY.md
+advisories: test-deps ## ask osv.dev for known advisories about the packages in THIRD-PARTY.md
 	Packaging/advisories
 
 format: ## put every Swift file into the house format
 	swift format --in-place --recursive Package.swift Sources Tests
 
-install: build ## programs, mount helper, systemd unit, completions and Vim plugin, under PREFIX
+install: build ## install programs, mount helper, systemd unit, completions and Vim plugin under PREFIX
 	Packaging/install $(BIN) "$(DESTDIR)" "$(PREFIX)" "$(SBINDIR)" "$(UNITDIR)"
 
-uninstall: ## remove what install put there; stores and documents stay
+uninstall: ## remove what install has installed; stores and documents stay
 	Packaging/install --remove "$(DESTDIR)" "$(PREFIX)" "$(SBINDIR)" "$(UNITDIR)"
 
 clean: ## remove what was built

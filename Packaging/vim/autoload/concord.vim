@@ -1,6 +1,6 @@
-" Each buffer of a file on a volume has a job, `fsctl present --interactive`, which tells in lines
-" of JSON what others want and takes our answers. All that is told goes through one queue, emptied
-" by a timer: what cannot be done at the moment is tried again, in order.
+" Each buffer whose file is on a volume has a job, `fsctl present --interactive`. The job prints
+" what other programs want, as lines of JSON, and reads our answers. All messages go through one
+" queue that a timer empties; what Vim does not allow at the moment is tried again, in order.
 
 " Buffer number -> what is known of it:
 "   job      of fsctl, or -1 when there is none (any more)
@@ -21,10 +21,10 @@ let s:say_ms = 20
 let s:move_tries_max = 10
 let s:reappear_tries_max = 6
 let s:reappear_ms = 300
-" Not now, says Vim: text is locked, the command-line window is open, ...
+" Errors by which Vim says "not now": text is locked, the command-line window is open, ...
 let s:not_now = '\vE(523|565|11|788|578|1155):|^Concord: not yet'
 
-" A buffer has a file, perhaps another than before.
+" Call it when a buffer has a file, or another file than before.
 function! concord#look(buf) abort
   if !empty(getbufvar(a:buf, '&buftype')) || empty(bufname(a:buf))
     return
@@ -43,7 +43,7 @@ function! concord#look(buf) abort
   endif
 endfunction
 
-" Whether a volume is mounted at all: else no program need be started for each file.
+" Whether any volume is mounted. If not, no program need be started for each file.
 function! s:is_possible() abort
   if !executable(s:fsctl())
     return 0
@@ -90,7 +90,8 @@ function! s:runs(it) abort
   return job_status(a:it.job) ==# 'run'
 endfunction
 
-" Neovim gives what came, cut at newlines: the first piece belongs to the last one of before.
+" Neovim passes the received text cut at newlines: the first piece continues the last piece of the
+" call before.
 function! s:hear_pieces(buf, job, pieces) abort
   if !has_key(s:buffers, a:buf)
     return
@@ -129,11 +130,11 @@ function! s:answer(it, turn, failure) abort
       call ch_sendraw(a:it.job, json_encode(line) . "\n")
     endif
   catch
-    " The job has just ended, and with it whoever waited.
+    " The job has just ended, and so has the program's wait for our answer.
   endtry
 endfunction
 
-" The end of its input ends the job, and with it all that others wait for.
+" Closing its input ends the job. Then no program waits for this buffer any more.
 function! concord#retire(buf) abort
   if !has_key(s:buffers, a:buf)
     return
@@ -150,7 +151,7 @@ function! concord#retire(buf) abort
   endif
 endfunction
 
-" :edit! unloads a buffer too, for a moment.
+" :edit! unloads a buffer, too, but loads it again at once.
 function! concord#unloaded(buf) abort
   call timer_start(0, {-> bufloaded(a:buf) ? 0 : concord#retire(a:buf)})
 endfunction
@@ -195,7 +196,7 @@ function! s:drain(timer) abort
   let s:is_draining = 0
 endfunction
 
-" May throw what `s:not_now` knows, then it is called again.
+" Handles one message. It may throw an error of `s:not_now`; then it is called again later.
 function! s:take(buf, it, message) abort
   let kind = a:message.kind
   let turn = get(a:message, 'turn', 0)
@@ -216,7 +217,7 @@ function! s:take(buf, it, message) abort
     let a:it.stale[kind] = get(a:message, 'to', '')
     call s:refresh(a:buf, a:it)
   elseif kind ==# 'versionGained'
-    call s:tell(a:buf, 'somebody else has saved it at the same time: :ConcordConflict shows both')
+    call s:tell(a:buf, 'it has a version in conflict: :ConcordConflict shows both')
   elseif kind ==# 'versionResolved'
     call s:close_settled(a:buf)
     call s:tell(a:buf, empty(s:others(a:buf)) ? 'its conflict is settled' : 'a version is settled')
@@ -228,7 +229,7 @@ endfunction
 " ------------------------------------------------------------------------------------------------
 " What others do
 
-" Somebody is about to write: our text would be saved over theirs.
+" Another program is about to write. If we saved our text meanwhile, theirs would be overwritten.
 function! s:let_go(buf, it, turn) abort
   if empty(a:it.turns)
     let a:it.readonly = getbufvar(a:buf, '&readonly')
@@ -275,7 +276,7 @@ function! s:save(buf, it, turn) abort
   call s:answer(a:it, a:turn, failure)
 endfunction
 
-" Why the buffer is not to be saved without the user.
+" Returns why the buffer must not be saved without asking the user; empty when it may.
 function! s:objection(buf, it) abort
   let readonly = empty(a:it.turns) ? getbufvar(a:buf, '&readonly') : a:it.readonly
   if readonly
@@ -287,7 +288,8 @@ function! s:objection(buf, it) abort
   return ''
 endfunction
 
-" For `s:within`. The `!`: whether the file is another than we read has been seen to.
+" Called through `s:within`. It uses `!` because `s:objection` has checked that the file is the one
+" that we read.
 function! concord#write_here(is_readonly_for_turns) abort
   if a:is_readonly_for_turns
     setlocal noreadonly
@@ -301,7 +303,7 @@ function! concord#write_here(is_readonly_for_turns) abort
   endtry
 endfunction
 
-" The file changed or moved under us, and nobody has his turn on it any more.
+" Updates the buffer after the file has changed or moved, once no other program's turn is open.
 function! s:refresh(buf, it) abort
   if !empty(a:it.turns) || empty(a:it.stale) || !bufloaded(a:buf)
     return
@@ -309,15 +311,15 @@ function! s:refresh(buf, it) abort
   if has_key(a:it.stale, 'moved')
     let to = a:it.stale.moved
     if type(to) != v:t_string
-      call s:tell(a:buf, 'the file was renamed to what is no text')
+      call s:tell(a:buf, 'the file was renamed to a name that is not UTF-8')
     else
-      " We may hear of it before the kernel has the new name.
+      " The message may come before the kernel knows the new name.
       let a:it.tries = get(a:it, 'tries', 0) + 1
       if !filereadable(to) && a:it.tries < s:move_tries_max
         throw 'Concord: not yet'
       endif
       let a:it.tries = 0
-      " Before, so that the new name is not presented by another job.
+      " The path is set before renaming, so that concord#look starts no second job for the new name.
       let old = a:it.path
       let a:it.path = to
       try
@@ -330,8 +332,8 @@ function! s:refresh(buf, it) abort
     endif
   elseif getbufvar(a:buf, '&modified')
     if s:stamp(a:it.path) != a:it.stamp
-      call s:tell(a:buf, 'changed on the volume, and here: :write! keeps this text, '
-            \ . ':edit! takes the other; both are versions then')
+      call s:tell(a:buf, 'changed on the volume and in this buffer: :write! keeps this text, '
+            \ . ':edit! loads the other; both stay as versions')
     endif
   else
     call s:within(a:buf, 'call concord#reload_here()')
@@ -350,8 +352,9 @@ function! concord#reload_here() abort
   endtry
 endfunction
 
-" The text and what can be undone stay. After :file, Vim takes the file for one it never read, and
-" :write would refuse: reading it is what helps (in Neovim, writing what was read).
+" Renames the buffer and keeps its text and its undo history. After :file, Vim takes the file for
+" one that it never read, and :write would refuse. Reading the file prevents that (in Neovim,
+" writing what was read).
 function! concord#rename_here(to) abort
   let view = winsaveview()
   let text = &modified ? getline(1, '$') : []
@@ -376,14 +379,15 @@ function! concord#rename_here(to) abort
   call winrestview(view)
 endfunction
 
-" The file is about to be deleted, or to be replaced by another. The text stays in the buffer.
+" The file is about to be deleted or replaced by another. The text stays in the buffer.
 function! s:accommodate(buf, it, turn) abort
-  let a:it.last = 'let go, to be deleted or replaced'
+  let a:it.last = 'about to be deleted or replaced'
   let a:it.lost = s:stamp(a:it.path)
   call s:answer(a:it, a:turn, '')
 endfunction
 
-" fsctl has ended: the file is not on a volume, it was let go, or the volume is gone.
+" fsctl has ended because the file is not on a volume, was deleted or replaced, or the volume is
+" gone.
 function! s:ended(buf, it) abort
   call s:let_write(a:buf, a:it)
   let a:it.job = -1
@@ -401,7 +405,7 @@ function! s:look_again(buf, it, timer, try) abort
   endif
   let now = s:stamp(a:it.path)
   if now[0] >= 0 && (now != a:it.lost || a:try >= s:reappear_tries_max)
-    " Replaced, as many programs save; or kept after all.
+    " The file was replaced, as many programs save, or was not deleted after all.
     call remove(a:it, 'lost')
     call s:present(a:buf, a:it.path)
     let s:buffers[a:buf].stamp = a:it.stamp
@@ -411,7 +415,7 @@ function! s:look_again(buf, it, timer, try) abort
   else
     call remove(a:it, 'lost')
     let a:it.last = 'deleted'
-    " So that :quit asks.
+    " The flag makes :quit ask.
     call setbufvar(a:buf, '&modified', 1)
     call s:tell(a:buf, 'deleted by another program; its text is still here, :write brings it back')
   endif
@@ -420,19 +424,19 @@ endfunction
 " ------------------------------------------------------------------------------------------------
 " Conflicts
 
-" The versions of the buffer's file that are in conflict with it.
+" The paths of the versions that are in conflict with the buffer's file.
 function! s:others(buf) abort
   let path = fnamemodify(bufname(a:buf), ':p')
   let directory = fnamemodify(path, ':h') . '/.conflicts/' . fnamemodify(path, ':t')
   return isdirectory(directory) ? map(readdir(directory), {_, name -> directory . '/' . name}) : []
 endfunction
 
-" A tab with the buffer and its other versions side by side, as a diff.
+" Opens a tab with the buffer and its other versions side by side, as a diff.
 function! concord#conflict() abort
   let buf = bufnr('')
   let others = s:others(buf)
   if empty(others)
-    echo 'Concord: ' . bufname(buf) . ' is in no conflict'
+    echo 'Concord: ' . bufname(buf) . ' is not in conflict'
     return
   endif
   tab split
@@ -445,8 +449,8 @@ function! concord#conflict() abort
   wincmd t
 endfunction
 
-" Settles it in favour of what the current window shows. Beside us: we are asked meanwhile to let
-" go of the file.
+" Settles the conflict in favour of what the current window shows. It runs as a job, because fsctl
+" waits for this buffer to relinquish the file meanwhile.
 function! concord#keep() abort
   let buf = get(t:, 'concord_conflict', bufnr(''))
   let which = 'current'
@@ -464,11 +468,11 @@ endfunction
 
 function! s:kept(buf, status) abort
   if a:status != 0
-    call s:tell(a:buf, 'fsctl resolve could not settle it: try it in a shell')
+    call s:tell(a:buf, 'its conflict could not be settled: fsctl resolve says why')
   endif
 endfunction
 
-" Windows of versions that are settled, by us or by somebody else, close by themselves.
+" Closes the windows of versions that are settled, here or elsewhere.
 function! s:close_settled(buf) abort
   let open = s:others(a:buf)
   for tab in range(tabpagenr('$'), 1, -1)
@@ -494,7 +498,7 @@ endfunction
 " ------------------------------------------------------------------------------------------------
 " Windows and words
 
-" Runs a command where the buffer is the current one.
+" Runs a command with the buffer as the current one.
 function! s:within(buf, command) abort
   let windows = win_findbuf(a:buf)
   if a:buf == bufnr('')
@@ -523,7 +527,7 @@ function! s:tell(buf, sentence) abort
     let s:buffers[a:buf].last = a:sentence
   endif
   let text = 'Concord: ' . fnamemodify(bufname(a:buf), ':t') . ': ' . s:plain(a:sentence)
-  " Later: the window is still to be drawn, which would wipe it away.
+  " The message is shown later, because drawing the window would erase it now.
   call timer_start(s:say_ms, {-> s:say(text)})
 endfunction
 
@@ -539,7 +543,7 @@ function! concord#status() abort
     return
   endif
   if empty(s:buffers)
-    echo 'Concord: no buffer is a file on a volume'
+    echo 'Concord: no buffer shows a file on a volume'
     return
   endif
   for [buf, it] in items(s:buffers)

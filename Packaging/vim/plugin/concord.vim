@@ -1,4 +1,4 @@
-" concord.vim: buffers of files on a Concord volume take part in its turns.
+" concord.vim: buffers of files on a Concord volume take turns with other programs.
 " Vim 9 or Neovim 0.7. See doc/concord.txt.
 if exists('g:loaded_concord') || &compatible
   finish
