@@ -165,7 +165,7 @@ package struct LocksReport: Codable, Hashable, Sendable {
     package struct Behind: Codable, Hashable, Sendable {
         package var process: Int32
         package var program: String
-        /// `has its turn`, `is before it`, `was asked to save`, …
+        /// `holds a claim`, `is before it in the queue`, `was asked to relinquish`, …
         package var why: String
 
         package init(process: Int32, program: String, why: String) {

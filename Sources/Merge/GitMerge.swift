@@ -1,30 +1,32 @@
 import Glibc
 import Model
 
-/// What a merge by lines, by key or by a program comes to.
+/// The result of a merge driver.
 enum DriverResult: Hashable {
     case clean([UInt8])
-    /// A sentence's end: what both sides changed.
+    /// What both sides changed: the end of a sentence.
     case conflict(String)
-    /// A sentence's end: why it could not be tried.
+    /// Why the merge could not be tried: the end of a sentence.
     case failed(String)
 }
 
-/// A merge by lines as `git merge` does it: its strategy `ort`, with the histogram difference.
-/// `git merge-file` cannot do that before git 2.44, and gives other results with another one. So a
-/// repository is made for the three contents, in which nothing but them and our settings counts.
+/// A merge by lines with the same result as `git merge`, that is with its strategy `ort` and the
+/// histogram difference. `git merge-file` cannot use the histogram before git 2.44 and has other
+/// results without it. So a temporary repository is made for the three contents. Settings and
+/// attributes of the user and the machine do not affect it.
 struct GitMerge {
     let git: String
     let limits: ProgramLimits
     let directory: Scratch
     var isUnion = false
 
-    /// Longer than what documents have; needed to tell a conflict's ends from text.
+    /// Longer than any line of markers in a document, so that git's conflict markers cannot be
+    /// confused with text.
     private static let markerLength = 61
 
     func merge(base: [UInt8], ours: [UInt8], theirs: [UInt8]) throws(VolumeError) -> DriverResult {
         guard let path = LimitedProgram.path(of: git) else {
-            return .failed("git is not installed (or not in PATH), and it is what merges lines")
+            return .failed("git is not installed (or not in PATH), and it is needed to merge lines")
         }
         try makeRepository()
         try directory.write(stream(base, ours, theirs), to: "stream")
@@ -83,7 +85,7 @@ struct GitMerge {
         try directory.write(Array(attributes.utf8), to: "git/info/attributes")
     }
 
-    /// Three commits of one file, as git-fast-import reads them.
+    /// Makes three commits of one file, in the format that git-fast-import reads.
     private func stream(_ base: [UInt8], _ ours: [UInt8], _ theirs: [UInt8]) -> [UInt8] {
         var stream: [UInt8] = []
         stream.reserveCapacity(base.count + ours.count + theirs.count + 1024)
@@ -97,7 +99,7 @@ struct GitMerge {
         return stream + Array("done\n".utf8)
     }
 
-    /// What both sides changed, from the text with markers that git makes of a conflict.
+    /// Describes what both sides changed, from the text with conflict markers that git has written.
     private func places(in text: [UInt8]) -> String {
         func isMarker(_ line: ArraySlice<UInt8>, _ character: Character) -> Bool {
             let mark = repeatElement(character.asciiValue!, count: GitMerge.markerLength)

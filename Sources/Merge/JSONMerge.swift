@@ -1,32 +1,34 @@
-/// What both sides changed: a sentence's end.
+/// What both sides changed: the end of a sentence.
 struct JSONConflict: Error {
     let what: String
 }
 
-/// Three-way merge by key. The result is ours, as it is written, with theirs' changes put in as
+/// A three-way merge by key. The result is the text of ours, with the changes of theirs inserted as
 /// they are written there.
 ///
-/// - Objects: member by member. A member added on both sides must be equal, or an object on both.
-/// - Arrays whose elements are all objects with an identity (`JSONMerge.identities`): element by
-///   element, wherever it stands.
-/// - Other arrays: as lines are merged, an element a line; but what both insert at the same place
-///   is kept, ours, then those of theirs that ours does not have there.
-/// - Everything else: who changed it wins; both, differently, is a conflict. So is a change of what
-///   the other removed.
+/// - Objects are merged member by member. If both sides added a member, both values must be equal
+///   or both must be objects.
+/// - Arrays whose elements are all objects with an identity (`JSONMerge.identities`) are merged
+///   element by element, at any position.
+/// - Other arrays are merged like the lines of a text, one element per line. If both sides insert
+///   at the same place, both insertions are kept: first those of ours, then those of theirs that
+///   ours does not have there.
+/// - For every other value the side that changed it wins. If both changed it differently, or one
+///   changed what the other removed, that is a conflict.
 ///
-/// What means the same is equal, however it is written (order of members, white space, escapes);
-/// numbers are equal when they are written alike.
+/// Values with the same meaning are equal, however they are written (order of members, white space,
+/// escapes). Numbers are equal only if they are written alike.
 struct JSONMerge {
     let base: JSONText
     let ours: JSONText
     let theirs: JSONText
-    /// Paths, such as `scripts.build` or `list[2]`.
+    /// The paths of conflicts, such as `scripts.build` or `list[2]`.
     private var conflicts: [String] = []
 
     typealias Value = JSONText.Value
     typealias Part = JSONText.Part
 
-    /// Members that tell elements apart, the first that all have.
+    /// Members by which elements are identified: the first one of this list that all elements have.
     static let identities = ["id", "_id", "uuid", "guid", "identifier", "key", "name"]
 
     init(base: JSONText, ours: JSONText, theirs: JSONText) {
@@ -48,7 +50,7 @@ struct JSONMerge {
         let range = ours.root.range
         let result = ours.bytes[..<range.lowerBound] + value + ours.bytes[range.upperBound...]
         guard (try? JSONText(Array(result))) != nil else {
-            throw JSONConflict(what: "what both sides changed gives no JSON together")
+            throw JSONConflict(what: "the changes of both sides together are not valid JSON")
         }
         return Array(result)
     }
@@ -106,7 +108,8 @@ struct JSONMerge {
         }
         var added: [Int: [JSONPiece]] = [:]
         let placed = Dictionary(uniqueKeysWithValues: pieces.enumerated().map { ($1.key, $0) })
-        // Behind which piece: theirs' last that both have, and what ours alone has behind that.
+        // The piece after which new members of theirs are inserted: theirs' last common member
+        // before them, followed by members that only ours has.
         var anchor = -1
         for (number, part) in other.enumerated() {
             if let position = placed[part.key] {
@@ -162,7 +165,7 @@ struct JSONMerge {
         return written(pieces, mine, other, range)
     }
 
-    /// The identities of all elements, a list for each array; nil when they have none.
+    /// The identities of all elements, one list for each array; nil when some element has none.
     private func identity(_ arrays: [(JSONText, [Part])]) -> [[[UInt8]]]? {
         for name in JSONMerge.identities {
             let key = Array(name.utf8)
@@ -180,7 +183,7 @@ struct JSONMerge {
         return nil
     }
 
-    /// - Parameter lists: the identities of `old`, `mine` and `other`.
+    /// - Parameter lists: The identities of `old`, `mine` and `other`.
     private mutating func elements(
         _ old: [Part], _ mine: [Part], _ other: [Part], _ range: Range<Int>, by lists: [[[UInt8]]],
         at path: String
@@ -278,7 +281,7 @@ struct JSONPiece {
     var text: ArraySlice<UInt8>
     var leading: ArraySlice<UInt8>
     var trailing: ArraySlice<UInt8>
-    /// Where it stood.
+    /// The text that the piece comes from, and its position there.
     var isOurs: Bool
     var number: Int
     var isLast: Bool

@@ -1,6 +1,6 @@
-/// JSON (RFC 8259) that remembers how it is written: each value is a range of the bytes.
+/// A parsed JSON text (RFC 8259) that keeps its spelling: each value is a range of the bytes.
 struct JSONText {
-    /// Where reading failed; a sentence's end.
+    /// Where and why the text is not valid JSON. The description is the end of a sentence.
     struct Flaw: Error, CustomStringConvertible {
         let line: Int
         let what: String
@@ -20,14 +20,14 @@ struct JSONText {
         }
     }
 
-    /// An element, or a member with its key.
+    /// An element of an array, or a member of an object with its key.
     struct Part {
-        /// As it means, not as it is written; empty for an element.
+        /// The key without escapes; empty for an element of an array.
         var key: [UInt8] = []
-        /// From the key or element on.
+        /// The offset of the key or element.
         var start: Int
         var value: Value
-        /// White space: before it, and behind it up to the comma or bracket.
+        /// White space: before the part, and after it up to the comma or bracket.
         var leading: Range<Int>
         var trailing: Range<Int>
     }
@@ -35,7 +35,7 @@ struct JSONText {
     let bytes: [UInt8]
     private(set) var root: Value
 
-    /// Containers in containers: deeper ones are refused.
+    /// The deepest nesting of arrays and objects that is accepted.
     static let depthMax = 128
 
     init(_ bytes: [UInt8]) throws(Flaw) {
@@ -45,8 +45,8 @@ struct JSONText {
         root = try reader.document()
     }
 
-    /// The same for values that mean the same: members by key, no white space, strings as they
-    /// mean; numbers as they are written.
+    /// A form that is equal for values with the same meaning: members are sorted by key, there is
+    /// no white space, and strings have no escapes. Numbers stay as they are written.
     func canonical(_ value: Value) -> [UInt8] {
         switch value {
         case .scalar(let range):
@@ -68,7 +68,7 @@ struct JSONText {
     }
 }
 
-/// Reads one document.
+/// Parses one JSON text.
 struct JSONReader {
     private let bytes: [UInt8]
     private var at = 0
@@ -88,7 +88,7 @@ struct JSONReader {
         _ = blank()
         let value = try value()
         _ = blank()
-        guard at == bytes.count else { throw flaw("has something behind the value") }
+        guard at == bytes.count else { throw flaw("has something after the value") }
         return value
     }
 
@@ -138,11 +138,13 @@ struct JSONReader {
             let start = at
             var key: [UInt8] = []
             if end == UInt8(ascii: "}") {
-                guard next == UInt8(ascii: "\"") else { throw flaw("has no key where one must be") }
+                guard next == UInt8(ascii: "\"") else {
+                    throw flaw("has no key where one is expected")
+                }
                 try string()
                 key = JSONReader.meaning(of: bytes[(start + 1)..<(at - 1)])
                 _ = blank()
-                guard next == UInt8(ascii: ":") else { throw flaw("has no colon behind a key") }
+                guard next == UInt8(ascii: ":") else { throw flaw("has no colon after a key") }
                 at += 1
                 _ = blank()
             }
@@ -164,7 +166,7 @@ struct JSONReader {
             at += word.utf8.count
             return
         }
-        throw flaw(next == nil ? "ends too early" : "has no value where one must be")
+        throw flaw(next == nil ? "ends too early" : "has no value where one is expected")
     }
 
     private mutating func digits() throws(JSONText.Flaw) {
@@ -222,8 +224,8 @@ struct JSONReader {
         return result
     }
 
-    /// The UTF-8 of what stands between the quotation marks of a string that was read. A lone half
-    /// of a surrogate pair keeps its escape, behind a byte that no text has.
+    /// The UTF-8 of a string without its escapes; `text` is what is between the quotation marks.
+    /// Half a surrogate pair keeps its escape, after a byte that does not occur in UTF-8.
     static func meaning(of text: ArraySlice<UInt8>) -> [UInt8] {
         guard text.contains(UInt8(ascii: "\\")) else { return Array(text) }
         var result: [UInt8] = []

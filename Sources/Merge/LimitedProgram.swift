@@ -3,11 +3,12 @@ import Glibc
 import Model
 import SystemCalls
 
-/// How much of the machine a merge program gets.
+/// The limits for the resources of a merge program.
 package struct ProgramLimits: Hashable, Sendable {
-    /// Wall clock of the whole run, and processor time of each of its processes: 1 to 3600.
+    /// The elapsed time of the whole run, and the processor time of each of its processes: 1 to
+    /// 3600.
     package var seconds: Int
-    /// Address space of each of its processes: MiB.
+    /// The address space of each of its processes, in MiB.
     package var memory: Int
 
     package init(seconds: Int = 10, memory: Int = 1024) {
@@ -15,30 +16,30 @@ package struct ProgramLimits: Hashable, Sendable {
         self.memory = memory
     }
 
-    /// The largest file it may write: bytes.
+    /// The largest file that it may write, in bytes.
     static let fileMax: UInt64 = 256 << 20
 }
 
-/// A program run in a directory of its own, in a session of its own, with a small environment and
-/// with limits. It is found in PATH before, by `path(of:)`.
+/// A program that runs in its own directory and its own session, with a small environment and with
+/// limits. `path(of:)` finds its path first.
 struct LimitedProgram {
     let path: String
     let directory: Scratch
     let limits: ProgramLimits
-    /// `NAME=VALUE`.
+    /// Additional variables, as `NAME=VALUE`.
     var environment: [String] = []
 
     enum Ending: Equatable {
         case exit(Int32)
-        /// It was ended, or could not start: a sentence's end that says why.
+        /// The program was killed or could not start. The text says why: the end of a sentence.
         case failed(String)
     }
 
-    /// What it wrote goes to the files `output` and `errors` of the directory.
+    /// The files of the directory to which the program's output and errors go.
     static let output = "output"
     static let errors = "errors"
 
-    /// The absolute path of a program, or nil when PATH has none of that name.
+    /// The absolute path of a program; nil when PATH has no program of that name.
     static func path(of program: String) -> String? {
         if program.contains("/") { return access(program, X_OK) == 0 ? program : nil }
         for directory in searchPath.split(separator: ":") where directory.first == "/" {
@@ -56,8 +57,8 @@ struct LimitedProgram {
         getenv("PATH").map { String(cString: $0) } ?? "/usr/local/bin:/usr/bin:/bin"
     }
 
-    /// Runs it to its end, `input` (a file of the directory) as its standard input. `arguments` are
-    /// those behind its name; paths among them need not be UTF-8.
+    /// Runs the program until it ends. Its standard input is `input`, a file of the directory.
+    /// `arguments` does not include the program's name. Paths in it need not be UTF-8.
     func run(_ arguments: [[UInt8]], input: String? = nil) throws(VolumeError) -> Ending {
         let input = try directory.open(input ?? "/dev/null", flags: O_RDONLY)
         let make = O_WRONLY | O_CREAT | O_TRUNC
@@ -87,7 +88,7 @@ struct LimitedProgram {
         }
     }
 
-    /// The first line that it wrote to its standard error, 200 bytes at most.
+    /// The first line that the program wrote to its standard error, at most 200 bytes.
     func complaint() -> String {
         let said = (try? directory.read(LimitedProgram.errors, sizeMax: 4096)) ?? []
         let line = said.split(separator: UInt8(ascii: "\n")).first ?? []

@@ -1,19 +1,19 @@
-/// What makes one content of two.
+/// The way in which two contents are merged.
 package enum MergeDriver: Hashable, Sendable {
-    /// By lines, as `git merge` does it.
+    /// By lines, like `git merge`.
     case text
-    /// By lines, and where both sides changed the same ones, the lines of both: ours, then theirs.
+    /// By lines. Where both sides changed the same lines, both are kept: those of ours first.
     case union
-    /// By lines where that gives JSON, else by key.
+    /// By lines if that gives valid JSON, else by key.
     case json
-    /// Databases row by row.
+    /// A database, row by row.
     case sqlite
     /// Never merged.
     case binary
-    /// A program that this machine's own file defines under that name.
+    /// By a program that a configuration file of this machine defines under that name.
     case program(String)
 
-    /// The word behind `merge=`; nil when it is none.
+    /// Parses the word after `merge=`. Returns nil when it is not a valid name.
     init?(word: String) {
         switch word {
         case "text": self = .text
@@ -27,7 +27,7 @@ package enum MergeDriver: Hashable, Sendable {
         }
     }
 
-    /// 1 to 64 of `A-Z a-z 0-9 . _ -`, the first of them no punctuation.
+    /// A name has 1 to 64 characters of `A-Z a-z 0-9 . _ -` and begins with a letter or digit.
     static func isName(_ word: String) -> Bool {
         let bytes = Array(word.utf8)
         guard let first = bytes.first, bytes.count <= 64, isAlphanumeric(first) else {

@@ -1,14 +1,14 @@
 import Model
 
-/// Why a merge comes out as it does.
+/// Explains the outcome of a merge.
 package struct MergeExplanation: Sendable {
     package let outcome: MergeOutcome
-    /// In order: what the rules say, what happens, what is wrong with the rules and tools.
+    /// In this order: what the rules say, what happens, and what is wrong with the rules and tools.
     package let sentences: [String]
 }
 
 extension Merger {
-    /// Merges, and tells about it.
+    /// Merges and explains the outcome.
     package func explain(_ input: MergeInput) throws(VolumeError) -> MergeExplanation {
         let choice = rules.choice(for: input.path)
         let outcome = try merge(input)
@@ -22,7 +22,7 @@ extension Merger {
         case .clean(let bytes, by: let origin): sentences.append(clean(bytes.count, by: origin))
         case .conflict(let what): sentences += [what, "Both versions stay until one is chosen."]
         case .unmergeable(let why): sentences += [why, "Both versions stay until one is chosen."]
-        case .ask: sentences.append("Nothing is merged until a person says so.")
+        case .ask: sentences.append("Nothing is merged until a user asks for it.")
         }
         sentences += rules.problems.map { "\($0)." } + tools.problems
         return MergeExplanation(outcome: outcome, sentences: sentences)
@@ -32,9 +32,10 @@ extension Merger {
         guard let line = choice.driverLine else {
             let how =
                 choice.driver == .json
-                ? "JSON is merged by lines, else by key"
-                : "text is merged by lines, a database that says it may be by rows"
-            return "No line of \(MergeRules.fileName) names a driver: \(how), other contents never."
+                ? "JSON is merged by lines, or by key if that is not clean"
+                : "text is merged by lines, and databases that allow it are merged by rows"
+            return "No line of \(MergeRules.fileName) names a driver: \(how). "
+                + "Other contents are never merged."
         }
         return "\(Merger.place(line)) says merge=\(choice.driver)."
     }

@@ -1,11 +1,12 @@
 import Model
 
 extension MergeRules {
-    /// Reads the file's bytes. What it cannot read it says in `problems`, and leaves out.
+    /// Parses the file's bytes. Lines that cannot be parsed are left out and reported in
+    /// `problems`.
     package init(file bytes: [UInt8]) {
         self.init()
         guard bytes.count <= MergeRules.sizeMax else {
-            add(1, "the file has more than 1 MiB, so nothing in it holds; shorten it")
+            add(1, "the file has more than 1 MiB, so all of it is ignored; shorten it")
             return
         }
         var macros: [String: [Setting]] = ["binary": [.driver(.binary)]]
@@ -31,7 +32,8 @@ extension MergeRules {
         let isQuoted = first == UInt8(ascii: "\"")
         if isQuoted {
             guard let (text, behind) = unquoted(rest) else {
-                return add(number, "the quotation does not end, or has an escape that C has not")
+                return add(
+                    number, "the quotation does not end, or has an escape that C does not have")
             }
             (pattern, rest) = (text, behind)
         } else {
@@ -52,21 +54,21 @@ extension MergeRules {
         }
         if pattern.first == UInt8(ascii: "!") {
             return add(
-                number, "a pattern cannot begin with '!'; put a later line that says otherwise")
+                number, "a pattern cannot begin with '!'; add a later line with other settings")
         }
         if pattern.starts(with: Array("\\!".utf8)) || pattern.starts(with: Array("\\#".utf8)) {
             pattern.removeFirst()
         }
         if pattern.last == UInt8(ascii: "/") {
             let text = String(decoding: pattern, as: UTF8.self)
-            return add(number, "directories are not merged; for what is in it write \(text)**")
+            return add(number, "directories are not merged; for the files in it write \(text)**")
         }
         guard let pattern = NamePattern(pattern) else {
             return add(number, "the pattern is empty")
         }
         if words.isEmpty {
             return add(
-                number, "nothing is said of what matches; say merge=…, automerge=… or stale=…")
+                number, "nothing is said about the pattern; add merge=…, automerge=… or stale=…")
         }
         if !settings.isEmpty {
             lines.append(Line(number: number, pattern: pattern, settings: settings))
@@ -87,13 +89,13 @@ extension MergeRules {
                 } else {
                     add(
                         number,
-                        "'\(word)': say merge=text, json, sqlite, union, binary or a driver's name")
+                        "'\(word)': use merge=text, json, sqlite, union, binary or a driver's name")
                 }
             case ("automerge", let value?):
                 if let automerge = Automerge(rawValue: value) {
                     result.append(.automerge(automerge))
                 } else {
-                    add(number, "'\(word)': say automerge=on, automerge=off or automerge=ask")
+                    add(number, "'\(word)': use automerge=on, automerge=off or automerge=ask")
                 }
             case ("merge", nil): result.append(.driver(.text))
             case ("-merge", nil): result.append(.driver(.binary))
@@ -105,11 +107,11 @@ extension MergeRules {
                 if let stale = Stale(rawValue: value) {
                     result.append(.stale(stale))
                 } else {
-                    add(number, "'\(word)': say stale=conflict, stale=merge or stale=history")
+                    add(number, "'\(word)': use stale=conflict, stale=merge or stale=history")
                 }
             case ("!stale", nil): result.append(.stale(nil))
             case (let name, nil) where macros[name] != nil: result += macros[name] ?? []
-            default: add(number, "'\(word)' is unknown here: only merge, automerge and stale are")
+            default: add(number, "'\(word)' is unknown: use merge, automerge or stale")
             }
         }
         return result
@@ -118,7 +120,7 @@ extension MergeRules {
 
 private func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x09 || byte == 0x0d }
 
-/// What stands between the quotation marks, and what is behind them.
+/// The text between the quotation marks, and the rest of the line after them.
 private func unquoted(_ text: ArraySlice<UInt8>) -> ([UInt8], ArraySlice<UInt8>)? {
     var rest = text.dropFirst()
     var result: [UInt8] = []

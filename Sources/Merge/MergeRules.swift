@@ -1,44 +1,46 @@
 import Model
 
-/// Which documents are merged, and how: `.concordattributes` at the volume's root, which syncs like
-/// any document, so that every device decides the same.
+/// The rules that say which documents are merged, and how. They are in `.concordattributes` at the
+/// volume's root. That file is synchronized like any document, so that every device decides the
+/// same.
 ///
-/// Lines are gitattributes' (`man gitattributes`): a pattern of gitignore's kind, quoted as C does
-/// it where it holds spaces, then `merge=DRIVER` and `automerge=on|off|ask`; a later line wins,
-/// word by word. The file never names a command: a driver that is not built in is looked up in a
-/// file of this machine (``MergeTools``).
+/// The lines are those of gitattributes (`man gitattributes`): a pattern with gitignore's syntax,
+/// which is quoted as in C if it contains spaces, then `merge=DRIVER`, `automerge=on|off|ask` and
+/// `stale=conflict|merge|history`. A later line wins, setting by setting. The file never contains a
+/// command: a driver that is not built in is defined in a file of this machine (``MergeTools``).
 package struct MergeRules: Sendable {
     package static let fileName = ".concordattributes"
-    /// Bytes: of a longer file nothing holds.
+    /// The largest file in bytes. A larger one is ignored.
     package static let sizeMax = 1 << 20
 
     package enum Automerge: String, Sendable {
         case on
         case off
-        /// Both versions stay until a person says so.
+        /// Both versions stay until a user asks for the merge.
         case ask
     }
 
-    /// What becomes of contents that a program overwrote which had seen older ones only.
+    /// What happens to contents that a program overwrote although it had only seen older ones.
     package enum Stale: String, Sendable {
-        /// They are a conflict version until a person says what is to be.
+        /// They become a conflict version and wait for a user.
         case conflict
-        /// They are merged as any conflict is.
+        /// They become a conflict version that is merged like any other.
         case merge
-        /// They are in the history, as what was seen before it was overwritten.
+        /// They become history, as if the program had seen them.
         case history
     }
 
-    /// A line that does not hold, or not all of it.
+    /// A line that is ignored, completely or partly.
     package struct Problem: Hashable, Sendable, CustomStringConvertible {
-        /// From 1.
+        /// The line number, from 1.
         package let line: Int
         package let message: String
 
         package var description: String { "\(fileName) line \(line): \(message)" }
     }
 
-    /// What holds for a document; the lines are those that said so, nil for what holds by itself.
+    /// The settings for a document. The lines are those that the settings come from; nil for a
+    /// default.
     package struct Choice: Hashable, Sendable {
         package var driver: MergeDriver
         package var driverLine: Int?
@@ -54,7 +56,7 @@ package struct MergeRules: Sendable {
     }
 
     enum Setting: Hashable, Sendable {
-        /// Nil: as if no line had said anything.
+        /// Nil restores the default.
         case driver(MergeDriver?)
         case automerge(Automerge?)
         case stale(Stale?)
@@ -63,10 +65,11 @@ package struct MergeRules: Sendable {
     var lines: [Line] = []
     package internal(set) var problems: [Problem] = []
 
-    /// No file: what holds by itself.
+    /// The rules without a file: only the defaults.
     package init() {}
 
-    /// - Parameter path: from the volume's root; of a file in a package, on into the package.
+    /// - Parameter path: The path from the volume's root. For a file in a package it includes the
+    ///   path in the package.
     package func choice(for path: [Name]) -> Choice {
         var choice = Choice(driver: .text)
         if let last = path.last, isJSON(last) { choice.driver = .json }

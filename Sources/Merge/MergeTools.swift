@@ -3,8 +3,9 @@ import Glibc
 import Model
 import SystemCalls
 
-/// The merge programs of this machine: git, and those that a file of this machine defines. That
-/// file must never sync: who could write it from another device could run anything here.
+/// The merge programs of this machine: git, and those that a configuration file of this machine
+/// defines. That file must never be synchronized: another device that could write it could run any
+/// program here.
 ///
 /// ```
 /// [NAME]
@@ -13,12 +14,12 @@ import SystemCalls
 ///     memory = 2048
 /// ```
 ///
-/// As in git, `%O` is the base, `%A` ours and the place of the result, `%B` theirs, `%P` the
-/// document's path, `%L` the length of markers, `%%` a percent sign. No shell reads the command:
-/// words are split at spaces, quoted by `'` or `"`.
+/// As in git, `%O` is the base, `%A` is ours and receives the result, `%B` is theirs, `%P` is the
+/// document's path, `%L` is the length of conflict markers, and `%%` is a percent sign. The command
+/// is not run by a shell: words are separated by spaces and may be quoted by `'` or `"`.
 package struct MergeTools: Sendable {
     struct Program: Hashable, Sendable {
-        /// Never empty.
+        /// The words of the command. Never empty once the file has been read.
         var words: [String] = []
         var limits = ProgramLimits()
     }
@@ -27,13 +28,14 @@ package struct MergeTools: Sendable {
     package var git: String
     var gitLimits = ProgramLimits()
     private(set) var programs: [String: Program] = [:]
-    /// What does not hold, each a sentence that names the file and the line.
+    /// What is wrong with the file: sentences that name the file and the line.
     package private(set) var problems: [String] = []
 
-    /// Bytes.
+    /// The largest file in bytes.
     private static let sizeMax = 1 << 16
 
-    /// - Parameter file: the file of this machine; nil or not there: none but git.
+    /// - Parameter file: The configuration file of this machine. If it is nil or does not exist,
+    ///   only git is available.
     package init(file: String? = nil, git: String = "git") {
         self.git = git
         guard let file else { return }
@@ -41,8 +43,8 @@ package struct MergeTools: Sendable {
         do throws(Errno) {
             guard let found = try MergeTools.contents(of: file) else {
                 problems = [
-                    "\(file) defines no programs, since others could have written it: it must be"
-                        + " yours, chmod go-w, and on no volume."
+                    "\(file) is ignored, because others could have written it: it must belong to"
+                        + " you, be writable only for you (chmod go-w), and not be on a volume."
                 ]
                 return
             }
@@ -66,7 +68,8 @@ package struct MergeTools: Sendable {
         }
     }
 
-    /// Nil for one that others than this user and root could have written.
+    /// Returns nil when a user other than this one and root could have written the file, or when it
+    /// is on a volume.
     private static func contents(of path: String) throws(Errno) -> [UInt8]? {
         let file = try Descriptor(opening: path, flags: O_RDONLY | O_NONBLOCK)
         let status = try file.status()
@@ -79,7 +82,7 @@ package struct MergeTools: Sendable {
         return Array(bytes[..<count])
     }
 
-    /// What is wrong with the line.
+    /// Parses a line and returns what is wrong with it.
     private mutating func read(_ line: String, in section: inout String?) -> String? {
         let text = trimmed(line[...])
         guard let first = text.first, first != "#", first != ";" else { return nil }
@@ -96,9 +99,9 @@ package struct MergeTools: Sendable {
             programs[name] = programs[name] ?? Program()
             return nil
         }
-        guard let name = section else { return "it stands below no [NAME] that holds" }
+        guard let name = section else { return "it is below no [NAME] that is valid" }
         let parts = text.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-        guard parts.count == 2 else { return "it is no NAME = VALUE" }
+        guard parts.count == 2 else { return "it is not NAME = VALUE" }
         let value = trimmed(parts[1])
         switch trimmed(parts[0]) {
         case "command":
@@ -115,12 +118,13 @@ package struct MergeTools: Sendable {
                 return "memory is a number of MiB from 16 to 1048576"
             }
             programs[name]?.limits.memory = number
-        case let other: return "'\(other)' is unknown: there are command, seconds and memory"
+        case let other: return "'\(other)' is unknown: use command, seconds or memory"
         }
         return nil
     }
 
-    /// A path in the middle of a word would be read by whoever reads the word, a shell for one.
+    /// `%P` must be a word of its own. Inside a longer word the path would be parsed by the program
+    /// that reads the word, for example a shell.
     private func problem(with words: [String]) -> String? {
         guard !words.isEmpty else { return "the command is empty" }
         for word in words where word != "%P" {
@@ -130,7 +134,7 @@ package struct MergeTools: Sendable {
                 guard let letter = rest.popFirst(), "OABL%".utf8.contains(letter) else {
                     return word.contains("%P")
                         ? "%P must be a word of its own"
-                        : "'\(word)': there are %O, %A, %B, %P, %L and %%"
+                        : "'\(word)': use only %O, %A, %B, %P, %L and %%"
                 }
             }
         }
@@ -144,7 +148,7 @@ private func trimmed(_ text: Substring) -> Substring {
     return text
 }
 
-/// Nil when a quotation does not end.
+/// Returns nil when a quotation does not end.
 private func words(of text: Substring) -> [String]? {
     var words: [String] = []
     var word: String?

@@ -1,7 +1,7 @@
 import Model
 
 package enum PackageOutcome<Content: Hashable & Sendable>: Sendable {
-    /// What to do with each path, and the bytes of those whose source is `merged`.
+    /// What to do with each path, and the bytes of the files whose source is `merged`.
     case clean([TreeMerge<Content>.Step], merged: [[Name]: [UInt8]])
     case conflict(String)
     case unmergeable(String)
@@ -9,11 +9,11 @@ package enum PackageOutcome<Content: Hashable & Sendable>: Sendable {
 }
 
 extension Merger {
-    /// Merges a package file by file: clean only when all of it is. Rules for the package's own
-    /// path come first, then those for each file that both sides changed.
+    /// Merges a package file by file. The result is clean only if all of it is. The rules for the
+    /// package's own path apply first, then those for each file that both sides changed.
     /// - Parameters:
-    ///   - source: of theirs.
-    ///   - contents: the bytes of an entry that is a file.
+    ///   - source: Who saved theirs.
+    ///   - contents: Returns the bytes of an entry that is a file.
     package func merge<Content: Hashable & Sendable>(
         package path: [Name], base: [TreeEntry<Content>], ours: [TreeEntry<Content>],
         theirs: [TreeEntry<Content>], isAsked: Bool = false,
@@ -33,7 +33,7 @@ extension Merger {
         if let step = tree.conflicts.first, case .conflict(let what) = step.action {
             let name = step.path.map(\.text).joined(separator: "/")
             let others = tree.conflicts.count - 1
-            let more = others == 0 ? "" : "; so are \(others) more"
+            let more = others == 0 ? "" : "; other entries in conflict: \(others)"
             return .conflict("In the package, “\(name)” \(what)\(more).")
         }
         var merged: [[Name]: [UInt8]] = [:]

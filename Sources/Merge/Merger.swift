@@ -3,32 +3,32 @@ import Glibc
 import Model
 import SystemCalls
 
-/// One of the three contents.
+/// One of the three contents of a merge.
 package enum MergeContent: Hashable, Sendable {
     case bytes([UInt8])
-    /// The absolute path of a regular file that nobody writes meanwhile.
+    /// The absolute path of a regular file, which must not change during the merge.
     case file(String)
-    /// More than `Merger.sizeMax` bytes.
+    /// Contents of more than `Merger.sizeMax` bytes.
     case tooLarge
 }
 
-/// Two versions of a document and what both were made from. Ours is the winner of the conflict,
-/// theirs the loser, whichever device asks: so all devices get equal bytes.
+/// Two versions of a document and the version that both were made from. `ours` is the winner of the
+/// conflict and `theirs` the loser, on every device, so that all devices get equal bytes.
 package struct MergeInput: Sendable {
-    /// From the volume's root.
+    /// The path from the volume's root.
     package var path: [Name]
-    /// Nil when the versions have none in common, or when its bytes are gone.
+    /// Nil when the versions have no base in common, or when its bytes are not available any more.
     package var base: MergeContent?
     package var ours: MergeContent
     package var theirs: MergeContent
-    /// A person wants it now: `automerge=off` and `ask` do not count.
+    /// A user has asked for this merge, so `automerge=off` and `automerge=ask` do not apply.
     package var isAsked: Bool
-    /// Of theirs; nil: not known.
+    /// Who saved theirs; nil when unknown.
     package var source: Source?
 
-    /// Who saved a version, in words that are the same on all devices.
+    /// Who saved a version. The values are the same on all devices.
     package struct Source: Hashable, Sendable {
-        /// By which it is found, as hexadecimal digits.
+        /// The id of the version, in hexadecimal digits.
         package var version: String
         package var device: String
         /// Nanoseconds since 1970.
@@ -56,37 +56,38 @@ package struct MergeInput: Sendable {
 
 package enum MergeOutcome: Hashable, Sendable {
     package enum Origin: Hashable, Sendable {
-        /// Both are equal.
+        /// Both versions are equal.
         case same
-        /// Only this one changed anything.
+        /// Only ours changed anything. `theirs` is the opposite case.
         case ours
         case theirs
         case driver(MergeDriver)
     }
 
     case clean([UInt8], by: Origin)
-    /// Both changed the same: a sentence.
+    /// Both sides changed the same: a sentence.
     case conflict(String)
-    /// Nothing of the kind is ever merged, or it cannot be here and now: a sentence.
+    /// Such contents are never merged, or cannot be merged at present: a sentence.
     case unmergeable(String)
-    /// A line of the rules wants a person asked first.
+    /// A rule wants a user to be asked first.
     case ask
 }
 
-/// Merges versions of documents. It blocks its thread while programs run; many may be at work at
-/// once.
+/// Merges versions of documents. A merge blocks its thread while programs run. Several merges may
+/// run at once.
 package struct Merger: Sendable {
-    /// Bytes of each of the three: by lines and by key, and by a program.
+    /// The largest size in bytes of each of the three contents: `textMax` for merges by lines and
+    /// by key, `sizeMax` for programs and databases.
     package static let textMax = 8 << 20
     package static let sizeMax = 64 << 20
 
-    /// The `application_id` (`CNCD`) by which a database asks to be merged by rows.
+    /// The `application_id` (`CNCD`) of databases that are merged by rows without a rule.
     package static let databaseID: Int32 = 0x434e_4344
 
     package let rules: MergeRules
     package let tools: MergeTools
-    /// The absolute path of a directory for what merges need meanwhile. Only a crash leaves
-    /// anything there, which may go whenever no merge is at work.
+    /// The absolute path of a directory for temporary files. Only a crash leaves files there; they
+    /// may be removed whenever no merge is running.
     package let scratch: String
 
     package init(rules: MergeRules, tools: MergeTools, scratch: String) {
@@ -95,7 +96,8 @@ package struct Merger: Sendable {
         self.scratch = scratch
     }
 
-    /// The same three give the same outcome, on every device that has the same rules and tools.
+    /// Merges. The same three contents have the same outcome on every device with the same rules
+    /// and tools.
     /// - Throws: `full` or `system` when a content or the scratch directory cannot be read or
     ///   written.
     package func merge(_ input: MergeInput) throws(VolumeError) -> MergeOutcome {
@@ -104,7 +106,7 @@ package struct Merger: Sendable {
         }
         if ours == theirs { return .clean(ours, by: .same) }
         guard let content = input.base else {
-            return .unmergeable("The version that both were made from is not known any more.")
+            return .unmergeable("The version that both were made from is not available any more.")
         }
         guard let base = try bytes(of: content) else {
             return .unmergeable("The base has more than \(Merger.sizeMax >> 20) MiB.")
@@ -129,7 +131,7 @@ package struct Merger: Sendable {
         }
     }
 
-    /// What the rules alone decide.
+    /// What the rules decide without looking at the contents; nil when a driver decides.
     static func refusal(_ choice: MergeRules.Choice, isAsked: Bool) -> MergeOutcome? {
         if choice.driver == .binary {
             return .unmergeable("\(place(choice.driverLine)) says that it is never merged.")
@@ -143,10 +145,10 @@ package struct Merger: Sendable {
     }
 
     static func place(_ line: Int?) -> String {
-        line.map { "\(MergeRules.fileName) line \($0)" } ?? "The usual rule"
+        line.map { "\(MergeRules.fileName) line \($0)" } ?? "The default rule"
     }
 
-    /// Nil for one that is too large.
+    /// Returns nil when the content is too large.
     private func bytes(of content: MergeContent) throws(VolumeError) -> [UInt8]? {
         switch content {
         case .bytes(let bytes): return bytes.count <= Merger.sizeMax ? bytes : nil
@@ -161,7 +163,7 @@ package struct Merger: Sendable {
     }
 }
 
-/// Three contents that all differ.
+/// The three contents of a merge. All of them differ.
 struct Three {
     let base: [UInt8]
     let ours: [UInt8]
@@ -201,7 +203,7 @@ struct Three {
         return try git.merge(base: base, ours: ours, theirs: theirs)
     }
 
-    /// By lines, unless that is not clean, or makes of JSON what is none.
+    /// Merges by lines. If that is not clean, or its result is not valid JSON, merges by key.
     private func json(_ merger: Merger) throws(VolumeError) -> DriverResult {
         let byLines = try lines(merger)
         if case .failed = byLines { return byLines }
@@ -209,7 +211,8 @@ struct Three {
         for (name, content) in zip(["the base", "ours", "theirs"], all) {
             do throws(JSONText.Flaw) { values.append(try JSONText(content)) } catch {
                 guard case .conflict(let what) = byLines else { return byLines }
-                return .conflict("\(what), and by key nothing can be done: in \(name), \(error)")
+                return .conflict(
+                    "\(what), and a merge by key is not possible: in \(name), \(error)")
             }
         }
         if case .clean(let bytes) = byLines, (try? JSONText(bytes)) != nil { return byLines }
@@ -221,7 +224,8 @@ struct Three {
         }
     }
 
-    /// Whether a line of it looks like a conflict's marker and is no line of the three.
+    /// Whether a line of the result looks like a conflict marker and is not a line of any of the
+    /// three.
     func addsMarkers(_ result: [UInt8]) -> Bool {
         let found = markers(in: result)
         return !found.isEmpty && !found.isSubset(of: Set(all.flatMap { markers(in: $0) }))

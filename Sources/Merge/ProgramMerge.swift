@@ -1,7 +1,7 @@
 import Glibc
 import Model
 
-/// A merge by a program of this machine, called as git calls its merge drivers.
+/// A merge by a program of this machine, which is called like a merge driver of git.
 struct ProgramMerge {
     let name: String
     let program: MergeTools.Program
@@ -33,7 +33,8 @@ struct ProgramMerge {
         }
     }
 
-    /// Of a plain name's extension, so that programs know the kind.
+    /// The document's extension, if it is a plain one, so that programs recognize the type of the
+    /// file.
     private func ending(of path: [Name]) -> String {
         let bytes = path.last?.fileExtension ?? []
         guard !bytes.isEmpty, bytes.count <= 16, bytes.allSatisfy(isAlphanumeric) else { return "" }

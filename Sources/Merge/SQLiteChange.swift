@@ -1,18 +1,18 @@
 import CSQLite
 
-/// What one side did to a row.
+/// A change of a row on one side.
 enum SQLiteChange {
     case insert([SQLiteCell])
-    /// Nil: a column that it did not touch; but those of the key are there.
+    /// Nil stands for a column that did not change. The columns of the key are always present.
     case update(old: [SQLiteCell?], new: [SQLiteCell?])
     case delete([SQLiteCell])
 }
 
 extension SQLiteConnection {
-    /// What was done to `base`, a file, to make of it the database of this connection.
+    /// The changes that turn the database file `base` into the database of this connection.
     ///
-    /// The session extension compares the two, and `=` in it is a column's collation: by
-    /// `cs_compare_bytes` that is by bytes, so that no change of letters' case is lost.
+    /// SQLite's session extension compares the two with each column's collation. `cs_compare_bytes`
+    /// makes it compare bytes, so that a change of only upper and lower case is not lost.
     func changes(since base: String, in tables: [SQLiteSchema.Table]) throws(SQLiteFailure)
         -> [(SQLiteSchema.Table, [SQLiteChange])]
     {

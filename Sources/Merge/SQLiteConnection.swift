@@ -1,13 +1,13 @@
 import CLinux
 import CSQLite
 
-/// Why a merge by rows does not come about.
+/// Why a merge by rows is not possible.
 enum SQLiteFailure: Error, Equatable {
-    /// What SQLite says: its extended result code and its sentence.
+    /// An error of SQLite: its extended result code and its message.
     case fault(Int32, String)
-    /// A sentence's end: such databases are not merged.
+    /// Databases of this kind are not merged. The text is the end of a sentence.
     case refused(String)
-    /// A sentence's end: these two do not fit together.
+    /// These databases do not fit together. The text is the end of a sentence.
     case conflict(String)
 
     var isConstraint: Bool {
@@ -15,16 +15,16 @@ enum SQLiteFailure: Error, Equatable {
     }
 }
 
-/// A file with a database that somebody has made somewhere: nothing in its schema runs by itself,
-/// nothing takes longer than a deadline, and no value more room than a whole database.
+/// A database file from another device, which may be hostile. Nothing in its schema runs by itself,
+/// no statement runs longer than a deadline, and no value is longer than `Merger.sizeMax`.
 final class SQLiteConnection {
     let raw: OpaquePointer
     private var statements: [String: SQLiteStatement] = [:]
 
-    /// Steps of SQLite's machine between two looks at the clock.
+    /// The number of virtual machine instructions of SQLite between two checks of the deadline.
     private static let steps: Int32 = 100_000
 
-    /// - Parameter deadline: by `cl_clock_monotonic_ns`.
+    /// - Parameter deadline: A time of `cl_clock_monotonic_ns`.
     init(_ path: String, deadline: Int64) throws(SQLiteFailure) {
         var opened: OpaquePointer?
         let code = sqlite3_open_v2(path, &opened, SQLITE_OPEN_READWRITE, nil)
@@ -54,12 +54,12 @@ final class SQLiteConnection {
         .fault(code, String(cString: sqlite3_errmsg(raw)))
     }
 
-    /// Statements without parameters, whose rows do not matter.
+    /// Runs statements that have no parameters, and ignores their rows.
     func run(_ sql: String) throws(SQLiteFailure) {
         try check(sqlite3_exec(raw, sql, nil, nil, nil))
     }
 
-    /// All rows of a statement.
+    /// Runs a statement and returns all of its rows.
     @discardableResult
     func rows(_ sql: String, _ cells: [SQLiteCell] = []) throws(SQLiteFailure) -> [[SQLiteCell]] {
         let statement: SQLiteStatement
@@ -72,7 +72,7 @@ final class SQLiteConnection {
         return try statement.rows(cells)
     }
 
-    /// Of the statement before.
+    /// The number of rows that the last statement changed.
     var changes: Int { Int(sqlite3_changes(raw)) }
 }
 
@@ -117,11 +117,12 @@ final class SQLiteStatement {
     }
 }
 
-/// One value of a row: equal when it is stored alike, whatever a column's collation says.
+/// One value of a row. Values are equal when they are stored alike, whatever the column's collation
+/// is.
 enum SQLiteCell: Hashable, Sendable {
     case null
     case integer(Int64)
-    /// The bits of a `Double`.
+    /// The bit pattern of a `Double`.
     case real(UInt64)
     case text([UInt8])
     case blob([UInt8])
@@ -144,16 +145,16 @@ enum SQLiteCell: Hashable, Sendable {
 
     init(_ text: String) { self = .text(Array(text.utf8)) }
 
-    /// Of a text; empty for anything else.
+    /// The value of a text; empty for any other type.
     var text: String {
         if case .text(let bytes) = self { String(decoding: bytes, as: UTF8.self) } else { "" }
     }
 
-    /// Of an integer; 0 for anything else.
+    /// The value of an integer; 0 for any other type.
     var integer: Int64 { if case .integer(let number) = self { number } else { 0 } }
 }
 
-/// A name as it stands in SQL.
+/// A name, quoted for use in SQL.
 func quoted(_ name: String) -> String {
     "\"" + name.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"")
         + "\""

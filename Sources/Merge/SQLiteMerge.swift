@@ -2,21 +2,24 @@ import CLinux
 import CSQLite
 import Model
 
-/// A merge of databases row by row: what theirs did to the base is done to ours, cell by cell.
+/// A merge of databases row by row: what theirs changed since the base is also changed in ours,
+/// cell by cell.
 ///
-/// Ours is the newer version. Where both changed a cell it keeps its own, and theirs goes into a
-/// table beside (``SQLiteLoss``). An edit wins over a deletion, whoever is newer, for that loses
-/// nothing. What breaks a constraint or a foreign key leaves both versions as they are.
+/// Ours is the newer version. If both changed a cell, ours stays, and the value of theirs goes into
+/// a separate table (``SQLiteLoss``). An edit wins over a deletion, whichever is newer, because
+/// that loses nothing. If the result would violate a constraint or a foreign key, both versions
+/// stay as they are.
 struct SQLiteMerge {
     let directory: Scratch
-    /// Of theirs.
+    /// Who saved theirs.
     let source: MergeInput.Source?
 
     private static let names = ["base", "ours", "theirs"]
     private static let seconds: Int64 = 30
     private static let magic = Array("SQLite format 3\0".utf8)
 
-    /// Whether it says of itself that it may be merged by rows: big-endian, at offset 68.
+    /// Whether the database itself asks to be merged by rows: its `application_id` is big-endian,
+    /// at offset 68.
     static func isManaged(_ file: [UInt8]) -> Bool {
         guard isDatabase(file) else { return false }
         let id = withUnsafeBytes(of: Merger.databaseID.bigEndian) { Array($0) }
@@ -30,7 +33,7 @@ struct SQLiteMerge {
     func merge(_ three: Three) throws(VolumeError) -> DriverResult {
         let contents = [three.base, three.ours, three.theirs]
         guard contents.allSatisfy(SQLiteMerge.isDatabase) else {
-            return .failed("it is no SQLite database")
+            return .failed("it is not an SQLite database")
         }
         for (name, content) in zip(SQLiteMerge.names, contents) {
             try directory.write(content, to: name)
@@ -52,7 +55,7 @@ struct SQLiteMerge {
         return .clean(merged)
     }
 
-    /// False when theirs did nothing that ours has not.
+    /// Returns false when ours already has every change of theirs.
     private func combine() throws(SQLiteFailure) -> Bool {
         let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: SQLiteMerge.seconds)
         var all: [SQLiteConnection] = []
@@ -67,7 +70,7 @@ struct SQLiteMerge {
             schemas.append(try SQLiteSchema(of: connection))
         }
         if let difference = SQLiteSchema.difference(schemas) { throw .refused(difference) }
-        // A file alone, and the same bytes of the same steps.
+        // These settings leave a single file, and equal changes give equal bytes.
         try ours.run("PRAGMA journal_mode = MEMORY; PRAGMA secure_delete = ON; BEGIN")
         var tables = schemas[1].tables
         if schemas[0].hasLosses || schemas[2].hasLosses {
@@ -91,16 +94,16 @@ struct SQLiteMerge {
     private func check(_ merged: SQLiteConnection) throws(SQLiteFailure) {
         if let row = try merged.rows("PRAGMA foreign_key_check").first {
             throw .conflict(
-                "a row of \(row[0].text) would refer to one of \(row[2].text) that is not there")
+                "a row of \(row[0].text) would refer to a missing row of \(row[2].text)")
         }
         let said = try merged.rows("PRAGMA integrity_check(1)").map { $0[0].text }
         guard said == ["ok"] else {
-            throw .refused("what comes of it is not sound: \(said.first ?? "")")
+            throw .refused("the result fails the integrity check: \(said.first ?? "")")
         }
     }
 }
 
-/// A cell that gave way to a newer one, and the table that keeps them.
+/// The value of a cell that a newer one has replaced, and the table that keeps such values.
 struct SQLiteLoss {
     static let table = "_sync_conflicts"
     static let definition = """

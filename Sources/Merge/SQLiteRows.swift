@@ -1,4 +1,4 @@
-/// Ours' rows while theirs' changes come in.
+/// Applies the changes of theirs to the rows of ours.
 struct SQLiteRows {
     let ours: SQLiteConnection
     let theirs: SQLiteConnection
@@ -9,7 +9,8 @@ struct SQLiteRows {
         let cells: [SQLiteCell]
     }
 
-    /// What stood in the way of a constraint may go with what is still to come.
+    /// Steps that violated a constraint. They are tried again, because a later step may remove what
+    /// they collided with.
     private var waiting: [(step: Step, why: String)] = []
     private var losses: [SQLiteLoss] = []
 
@@ -92,14 +93,14 @@ struct SQLiteRows {
         }
     }
 
-    /// What waits, what was lost, and how far numbers were given out.
+    /// Applies the steps that wait, writes the losses, and adjusts the counters of AUTOINCREMENT.
     mutating func finish(_ source: MergeInput.Source?) throws(SQLiteFailure) {
         while !waiting.isEmpty {
             let steps = waiting
             waiting = []
             for (step, _) in steps { try run(step) }
             if waiting.count == steps.count {
-                throw .conflict("together they break what the schema demands: \(waiting[0].why)")
+                throw .conflict("together the changes violate a constraint: \(waiting[0].why)")
             }
         }
         if !losses.isEmpty {
@@ -113,7 +114,7 @@ struct SQLiteRows {
         try takeSequences()
     }
 
-    /// Of tables with AUTOINCREMENT: no number is given twice.
+    /// Raises the counters of tables with AUTOINCREMENT, so that no number is used twice.
     private mutating func takeSequences() throws(SQLiteFailure) {
         let exists = "SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_sequence'"
         guard try !theirs.rows(exists).isEmpty, try !ours.rows(exists).isEmpty else { return }

@@ -3,24 +3,25 @@ import Glibc
 import Model
 import SystemCalls
 
-/// A directory of one merge's own, gone with it.
+/// A temporary directory of one merge. It is removed with this object.
 final class Scratch: Sendable {
     let path: String
 
-    /// - Parameter parent: a directory, made (0700) when it is not there.
+    /// - Parameter parent: A directory. It is created (0700) if it does not exist.
     init(in parent: String) throws(VolumeError) {
         _ = mkdir(parent, 0o700)
         var template = Array("\(parent)/merge-XXXXXX".utf8CString)
         guard mkdtemp(&template) != nil else {
             throw VolumeError(
-                .system, "No merge can be tried: \(parent) takes no directory: \(Errno(errno)).")
+                .system,
+                "No merge is possible: no directory can be created in \(parent): \(Errno(errno)).")
         }
         path = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
     }
 
     deinit { remove(Array(path.utf8CString)) }
 
-    /// A name in it, or an absolute path.
+    /// Opens a file by its name in the directory or by an absolute path.
     func open(_ name: String, flags: Int32) throws(VolumeError) -> Descriptor {
         let place = name.first == "/" ? name : "\(path)/\(name)"
         do throws(Errno) {
@@ -32,7 +33,7 @@ final class Scratch: Sendable {
 
     func makeDirectory(_ name: String) throws(VolumeError) {
         if mkdir("\(path)/\(name)", 0o700) != 0 {
-            throw VolumeError(.system, "\(path)/\(name) cannot be made: \(Errno(errno)).")
+            throw VolumeError(.system, "\(path)/\(name) cannot be created: \(Errno(errno)).")
         }
     }
 
@@ -46,13 +47,14 @@ final class Scratch: Sendable {
         }
     }
 
-    /// Nil when it is no regular file, or a larger one.
+    /// Returns nil when it is not a regular file, or when it is larger than `sizeMax`.
     func read(_ name: String, sizeMax: Int) throws(VolumeError) -> [UInt8]? {
         let file = try open(name, flags: O_RDONLY | O_NOFOLLOW | O_NONBLOCK)
         return try bytes(of: file, named: name, sizeMax: sizeMax)
     }
 
-    /// A program may have left names that are not UTF-8: bytes, ended by NUL.
+    /// Removes a file or directory, given as bytes that end with NUL, because a program may have
+    /// left names that are not UTF-8.
     private func remove(_ place: [CChar]) {
         var status = stat()
         guard lstat(place, &status) == 0 else { return }
@@ -75,7 +77,7 @@ final class Scratch: Sendable {
     }
 }
 
-/// All bytes of a regular file; nil when it is none, or larger.
+/// All bytes of a regular file; nil when it is not one, or when it is larger than `sizeMax`.
 func bytes(of file: borrowing Descriptor, named name: String, sizeMax: Int) throws(VolumeError)
     -> [UInt8]?
 {
@@ -90,7 +92,7 @@ func bytes(of file: borrowing Descriptor, named name: String, sizeMax: Int) thro
     }
 }
 
-/// Fewer bytes than there is room for only at the end of the file.
+/// Returns fewer bytes than `bytes` has room for only at the end of the file.
 func read(_ file: borrowing Descriptor, into bytes: inout [UInt8]) throws(Errno) -> Int {
     let raw = file.raw
     return try bytes.withUnsafeMutableBytes { all in

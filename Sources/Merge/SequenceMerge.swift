@@ -1,6 +1,7 @@
-/// Three-way merge of lists: what neither side touched stands between what one of them changed.
+/// A three-way merge of lists, like diff3: elements that both sides have kept separate the blocks
+/// that one side or both changed.
 struct SequenceMerge {
-    /// Equal elements have equal numbers.
+    /// The lists with each element replaced by a number. Equal elements have equal numbers.
     private let base: [Int]
     private let ours: [Int]
     private let theirs: [Int]
@@ -22,10 +23,11 @@ struct SequenceMerge {
         case theirs(Int)
     }
 
-    /// Cells of the table of common subsequences: beyond, what differs counts as one change.
+    /// The largest table for the longest common subsequence, in cells. Beyond it, everything that
+    /// differs counts as one change.
     private static let cellsMax = 4_000_000
 
-    /// Nil when both sides changed the same place.
+    /// The merged list; nil when both sides changed the same place.
     func merged() -> [Element]? {
         let toOurs = SequenceMerge.matches(base, ours)
         let toTheirs = SequenceMerge.matches(base, theirs)
@@ -52,8 +54,8 @@ struct SequenceMerge {
         return mine + t.filter { !has.contains(theirs[$0]) }.map { .theirs($0) }
     }
 
-    /// For each element of the first list, its partner in a longest common subsequence; of several
-    /// the one that matches first things first.
+    /// For each element of the first list, its partner in a longest common subsequence. Of several
+    /// such sequences, the one that matches early elements first.
     static func matches(_ a: [Int], _ b: [Int]) -> [Int?] {
         var result = [Int?](repeating: nil, count: a.count)
         var start = 0
@@ -68,7 +70,7 @@ struct SequenceMerge {
         }
         let (rows, columns) = (endA - start, endB - start)
         guard rows > 0, columns > 0, rows <= cellsMax / columns else { return result }
-        // The length of the longest common subsequence of what begins at row and column.
+        // The length of the longest common subsequence of the parts that begin at row and column.
         let width = columns + 1
         var lengths = [Int32](repeating: 0, count: (rows + 1) * width)
         for row in stride(from: rows - 1, through: 0, by: -1) {

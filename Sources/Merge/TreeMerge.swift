@@ -1,7 +1,7 @@
 import Model
 
-/// A file, directory or symlink of a package. `Content` is what tells contents apart: a digest, or
-/// a list of chunks.
+/// A file, directory or symlink of a package. `Content` identifies a content, for example a digest
+/// or a list of chunks.
 package struct TreeEntry<Content: Hashable & Sendable>: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         case file(Content)
@@ -9,10 +9,11 @@ package struct TreeEntry<Content: Hashable & Sendable>: Hashable, Sendable {
         case symlink(target: [UInt8])
     }
 
-    /// Components below the package.
+    /// The path below the package.
     package var path: [Name]
     package var kind: Kind
-    /// Permission bits and extended attributes in a form that is equal when they are.
+    /// Permission bits and extended attributes, in a form in which equal attributes have equal
+    /// bytes.
     package var attributes: [UInt8]
 
     package init(path: [Name], kind: Kind, attributes: [UInt8] = []) {
@@ -27,24 +28,24 @@ package enum MergeSide: Hashable, Sendable {
     case theirs
 }
 
-/// Three-way merge of packages, entry by entry: a pure function of three lists. A rename is a
-/// removal and a new entry. One conflict makes the whole package one.
+/// A three-way merge of packages, entry by entry. It is a pure function of three lists. A rename
+/// counts as a removal and a new entry. If one entry is in conflict, the whole package is.
 package struct TreeMerge<Content: Hashable & Sendable>: Sendable {
     package typealias Entry = TreeEntry<Content>
 
     package enum Source: Hashable, Sendable {
         case side(MergeSide)
-        /// To be made of the three files.
+        /// The file must be merged from the three files.
         case merged(base: Entry, ours: Entry, theirs: Entry)
     }
 
     package enum Action: Hashable, Sendable {
-        /// The whole entry of that side.
+        /// Takes the whole entry of that side.
         case place(MergeSide)
         case remove
-        /// A file or symlink with its content from here and its attributes from there.
+        /// Takes a file or symlink with the content of one source and the attributes of one side.
         case combine(content: Source, attributes: MergeSide)
-        /// A sentence's end.
+        /// The text is the end of a sentence.
         case conflict(String)
     }
 
@@ -53,20 +54,21 @@ package struct TreeMerge<Content: Hashable & Sendable>: Sendable {
         package var action: Action
     }
 
-    /// One for each path that any of the three has, sorted.
+    /// One step for each path that any of the three has, sorted by path.
     package private(set) var steps: [Step] = []
 
     package init(base: [Entry], ours: [Entry], theirs: [Entry]) {
         let (before, here, there) = (index(base), index(ours), index(theirs))
         let paths = Set(before.keys).union(here.keys).union(there.keys)
-        // Whether what is there in the end may have anything in it; a conflict counts once.
+        // Whether an entry may contain others after the merge. An entry in conflict may, so that
+        // each conflict is reported once.
         var holds: [[Name]: Bool] = [:]
         for path in paths.sorted(by: { $0.lexicographicallyPrecedes($1) }) {
             var action = TreeMerge.action(before[path], here[path], there[path])
             let above = (1..<max(1, path.count)).first { holds[Array(path[..<$0])] == false }
             if action != .remove, let above {
                 let parent = path[..<above].map(\.text).joined(separator: "/")
-                action = .conflict("lies in “\(parent)”, which is a directory on one side only")
+                action = .conflict("is in “\(parent)”, which is a directory on one side only")
             }
             holds[path] = TreeMerge.mayHold(action, here[path], there[path])
             steps.append(Step(path: path, action: action))
@@ -89,7 +91,9 @@ package struct TreeMerge<Content: Hashable & Sendable>: Sendable {
     private static func action(_ old: Entry?, _ mine: Entry?, _ other: Entry?) -> Action {
         if mine == other || other == old { return mine == nil ? .remove : .place(.ours) }
         if mine == old { return other == nil ? .remove : .place(.theirs) }
-        guard let mine, let other else { return .conflict("was removed here and changed there") }
+        guard let mine, let other else {
+            return .conflict("was removed on one side and changed on the other")
+        }
         guard let old else {
             let areDirectories = mine.kind == .directory && other.kind == .directory
             return areDirectories ? .place(.ours) : .conflict("was added on both sides")
@@ -109,7 +113,7 @@ package struct TreeMerge<Content: Hashable & Sendable>: Sendable {
             return .combine(content: .side(.theirs), attributes: attributes)
         }
         guard case .file = old.kind, case .file = mine.kind, case .file = other.kind else {
-            return .conflict("is of another kind, or leads elsewhere, on each side")
+            return .conflict("has another kind or symlink target on each side")
         }
         return .combine(
             content: .merged(base: old, ours: mine, theirs: other), attributes: attributes)

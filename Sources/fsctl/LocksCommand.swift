@@ -72,8 +72,8 @@ package func who(_ program: String, _ process: Int32) -> String {
 }
 
 extension LocksReport.Turn {
-    /// `vim (4711) was asked to save; cp (4712) has its turn`; empty for a program that does not
-    /// wait.
+    /// `vim (4711) was asked to relinquish; cp (4712) holds a claim`; empty for a program that does
+    /// not wait.
     package var reason: String {
         behind.map { "\(who($0.program, $0.process)) \($0.why)" }.joined(separator: "; ")
     }
