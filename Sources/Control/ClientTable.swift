@@ -4,23 +4,25 @@ import Logging
 import Model
 import SystemCalls
 
-/// The clients of a server, and the loop that serves them. Used by the polling thread alone.
+/// The clients of a server, and the loop that serves them. Only the polling thread uses it.
 struct ClientTable {
     private let server: ControlServer
     private var clients: [Int32: Client] = [:]
-    /// No more is accepted before this time (monotonic nanoseconds): the process is out of
-    /// descriptors.
+    /// No connection is accepted before this time (monotonic nanoseconds), because the process has
+    /// no free file descriptors.
     private var acceptAfter: Int64 = 0
 
     private struct Client {
         let connection: Connection
         var line = LineBuffer()
-        /// Monotonic nanoseconds: the last answer, or the first byte of an unfinished line.
+        /// Monotonic nanoseconds: the time of the last answer, or of the first byte of an
+        /// unfinished line.
         var since: Int64
         var isBusy = false
-        /// It has claims or presents something, perhaps, so silence means nothing.
+        /// Whether it may have claims or presenters, so that it must not be dropped for being
+        /// silent.
         var hasTurns = false
-        /// The client will send nothing more.
+        /// Whether the client has closed its sending side.
         var ended = false
     }
 
@@ -31,7 +33,7 @@ struct ClientTable {
         finish()
     }
 
-    /// One poll(2), which ends by itself only where a limit of time has to be kept.
+    /// Waits for events with one poll(2), with a timeout only if a time limit is pending.
     private mutating func step() {
         let now = cl_clock_monotonic_ns()
         dropHalfLines(now)
@@ -44,7 +46,7 @@ struct ClientTable {
             [idle, idle]
             + order.map { socket in
                 let client = clients[socket]!
-                // A busy one is written to by the thread that answers it.
+                // The thread that answers a busy client also writes to it.
                 if client.isBusy { return 0 }
                 return client.connection.hasMoreToSend ? idle | Int16(POLLOUT) : idle
             }
@@ -56,13 +58,13 @@ struct ClientTable {
             hangUp(socket)
         }
         for (index, socket) in order.enumerated() where ready[index + 2] != 0 {
-            // One that was just evicted or closed is not there any more.
+            // An earlier event in this loop may have closed this client.
             if clients[socket] != nil { hear(socket, ready[index + 2]) }
         }
         if ready[1] != 0 { accept() }
     }
 
-    /// Milliseconds until something has to be done that no client tells of; -1: for ever.
+    /// Returns the milliseconds until the next time limit; -1 if there is none.
     private func patience(_ now: Int64) -> Int32 {
         let limit = Timestamp.span(seconds: server.limits.halfLineSeconds)
         let halfLines = clients.values.lazy.filter { !$0.isBusy && !$0.line.isEmpty }
@@ -95,7 +97,7 @@ struct ClientTable {
         proceed(socket)
     }
 
-    /// Starts on the client's next lines, as far as they are whole and take no thread.
+    /// Handles the client's next complete lines, as long as they need no thread.
     private mutating func proceed(_ socket: Int32) {
         guard let client = clients[socket], !client.isBusy else { return }
         var line = clients[socket]!.line.next()
@@ -138,11 +140,11 @@ struct ClientTable {
         _ = cl_close(socket)
     }
 
-    /// Says why, if the client can take it at once, and closes.
+    /// Sends the reason if the client can take it at once, and closes the connection.
     private mutating func dismiss(_ socket: Int32, _ code: VolumeError.Code, _ message: String) {
         let line = ControlServer.refusal(VolumeError(code, message), id: nil)
         _ = line.withUnsafeBytes { cl_send(socket, $0.baseAddress!, $0.count) }
-        // Unread input would turn the close into a reset that takes our sentence with it.
+        // Unread input would turn the close into a reset, which discards the message.
         var rest = [UInt8](repeating: 0, count: 1 << 16)
         for _ in 0..<16 where cl_receive(socket, &rest, rest.count) <= 0 { break }
         hangUp(socket)
@@ -153,20 +155,20 @@ struct ClientTable {
         for (socket, client) in clients where !client.isBusy && !client.line.isEmpty {
             guard now - client.since > limit else { continue }
             dismiss(
-                socket, .timeout, "half a line came and then nothing; a request ends with a newline"
+                socket, .timeout, "the request did not end in time; a request ends with a newline"
             )
         }
     }
 }
 
-// Accepting.
+// Accepting connections.
 extension ClientTable {
     private mutating func accept() {
         let socket = cl_accept(server.descriptors.listener)
         if socket == -EMFILE || socket == -ENFILE || socket == -ENOMEM {
             acceptAfter = cl_clock_monotonic_ns() + 500_000_000
             server.log.warning(
-                "cannot take another client of the control socket: \(Errno(-socket))")
+                "cannot accept another client of the control socket: \(Errno(-socket))")
         }
         guard socket >= 0 else { return }
         guard let peer = Peer(socket: socket) else {
@@ -177,13 +179,14 @@ extension ClientTable {
         clients[socket] = Client(connection: connection, since: cl_clock_monotonic_ns())
         let theirs = clients.values.count { $0.connection.peer.uid == peer.uid }
         if !server.isOwner(peer), theirs > server.limits.clientsPerUserMax {
-            dismiss(socket, .busy, "you have too many connections to this volume; close some")
+            dismiss(socket, .busy, "you have too many connections to this volume: close some")
         } else if clients.count > server.limits.clientsMax, !evict(for: peer, except: socket) {
-            dismiss(socket, .busy, "the volume answers as many clients as it can; try again")
+            dismiss(socket, .busy, "the volume has too many clients: try again later")
         }
     }
 
-    /// Makes room by dropping the client that has been silent the longest.
+    /// Drops the client that has been silent longest. Returns false if no client has been silent
+    /// for long enough.
     private mutating func evict(for peer: Peer, except newcomer: Int32) -> Bool {
         let oldest = clients.filter {
             $0.key != newcomer && !$0.value.isBusy && !$0.value.hasTurns
@@ -196,8 +199,8 @@ extension ClientTable {
         return true
     }
 
-    /// The server stops: waits for the answers being made; who asked for more than takes a second
-    /// counts as gone.
+    /// Waits until the answers in progress are complete. After a second, the clients that still
+    /// wait count as gone, so that their work stops.
     private mutating func finish() {
         let patience = cl_clock_monotonic_ns() + 1_000_000_000
         while clients.values.contains(where: \.isBusy) {

@@ -1,6 +1,7 @@
 import Model
 
-/// `conflicts`: the documents at or below a path that have unsettled versions, sorted by path.
+/// The result of `conflicts`: the documents at or below a path that have conflict versions, sorted
+/// by path.
 package struct ConflictsReport: Codable, Hashable, Sendable {
     package var documents: [Document]
 
@@ -8,9 +9,9 @@ package struct ConflictsReport: Codable, Hashable, Sendable {
         package var path: RawText
         package var id: String
         package var package: Bool
-        /// What the name shows; left out while that is not recorded.
+        /// The version that the name shows; left out if it has not been recorded yet.
         package var current: VersionReport?
-        /// Oldest first.
+        /// The conflict versions, oldest first.
         package var conflicts: [Conflict]
 
         package init(
@@ -27,8 +28,8 @@ package struct ConflictsReport: Codable, Hashable, Sendable {
 
     package struct Conflict: Codable, Hashable, Sendable {
         package var version: VersionReport
-        /// The number of the version that it and the current one come from; left out where this
-        /// device does not know.
+        /// The number of the common ancestor of this version and the current one; left out if this
+        /// device does not know it.
         package var base: Int?
 
         package init(_ version: VersionReport, base: Int?) {
@@ -40,11 +41,11 @@ package struct ConflictsReport: Codable, Hashable, Sendable {
     package init(documents: [Document]) { self.documents = documents }
 }
 
-/// `resolve`: what was decided.
+/// The result of `resolve`.
 package struct ResolutionReport: Codable, Hashable, Sendable {
-    /// The number of the version that is current now.
+    /// The number of the version that is now current.
     package var current: Int?
-    /// The numbers of the versions that are settled, or of those that are open again.
+    /// The numbers of the settled versions; after `undo`, of those that are in conflict again.
     package var settled: [Int]
 
     package init(current: Int?, settled: [Int]) {
@@ -53,24 +54,24 @@ package struct ResolutionReport: Codable, Hashable, Sendable {
     }
 }
 
-/// `add`: the version that was added.
+/// The result of `add`: the id of the added version.
 package struct AdditionReport: Codable, Hashable, Sendable {
     package var id: String
 
     package init(id: String) { self.id = id }
 }
 
-/// `merge`: what came of merging, or would.
+/// The result of `merge`: what was merged, or with `explain` what would be.
 package struct MergeReport: Codable, Hashable, Sendable {
-    /// With `explain`: clean, conflict, unmergeable, ask. Left out else.
+    /// With `explain`: clean, conflict, unmergeable or ask; otherwise left out.
     package var outcome: String?
-    /// Why it comes out as it does; of what is left, why.
+    /// Why the result is as it is, and why versions were not merged.
     package var sentences: [String]
-    /// The merged text of one that is clean, with `explain`: base64, of at most 64 KiB.
+    /// With `explain`: the merged text if it is clean and has at most 64 KiB, in base64.
     package var text: String?
-    /// The number of the version that is current now.
+    /// The number of the version that is now current.
     package var current: Int?
-    /// The numbers of the versions that are settled by it.
+    /// The numbers of the versions that the merge settled.
     package var settled: [Int]
 
     package init(

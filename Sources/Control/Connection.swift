@@ -2,9 +2,10 @@ import CLinux
 import Glibc
 import Synchronization
 
-/// One client of the server: its socket and who it is. Closed by the polling thread alone.
+/// One client of the server: its socket, and the process behind it. Only the polling thread closes
+/// it.
 package final class Connection: Sendable {
-    /// Never given twice.
+    /// A number that is never used for another connection.
     package let number: UInt64
     package let peer: Peer
     let socket: Int32
@@ -13,7 +14,7 @@ package final class Connection: Sendable {
     private let gone = Atomic(false)
     private let outgoing = Mutex(Outgoing())
 
-    /// What the kernel has not taken yet.
+    /// Bytes that the kernel has not accepted yet.
     private struct Outgoing {
         var bytes: [UInt8] = []
         var start = 0
@@ -22,7 +23,7 @@ package final class Connection: Sendable {
         var count: Int { bytes.count - start }
     }
 
-    /// `wake`: the polling thread is to look whether something can be written.
+    /// - Parameter wake: Tells the polling thread to check whether something can be written.
     init(
         number: UInt64, socket: Int32, peer: Peer, limits: Limits,
         wake: @escaping @Sendable () -> Void
@@ -34,7 +35,8 @@ package final class Connection: Sendable {
         self.wake = wake
     }
 
-    /// It hung up, or does not take what it asked for: nothing is worth doing for it any more.
+    /// Whether the client has closed the connection or does not read its answers, so that work for
+    /// it can stop.
     var isGone: Bool {
         get { gone.load(ordering: .relaxed) }
         set { gone.store(newValue, ordering: .relaxed) }
@@ -42,8 +44,8 @@ package final class Connection: Sendable {
 
     var hasMoreToSend: Bool { outgoing.withLock { $0.count > 0 } }
 
-    /// Sends a line as soon as the client takes it, and never waits. Who lets too much pile up is
-    /// gone.
+    /// Sends a line when the client can take it, and never blocks. A client that lets too many
+    /// bytes accumulate counts as gone.
     package func push(_ line: [UInt8]) {
         let isLeft = outgoing.withLock { outgoing -> Bool in
             guard !outgoing.isClosed else { return false }
@@ -55,7 +57,8 @@ package final class Connection: Sendable {
         if isLeft { wake() }
     }
 
-    /// Writes all of it, waiting for a slow reader; who takes nothing for `stallSeconds` is gone.
+    /// Writes all bytes, and blocks while the client reads slowly. A client that reads nothing for
+    /// `stallSeconds` counts as gone.
     func send(_ bytes: [UInt8]) {
         var left = append(bytes)
         while left > 0, !isGone {
@@ -66,7 +69,7 @@ package final class Connection: Sendable {
 
     func flush() { _ = append([]) }
 
-    /// The socket may be closed after this.
+    /// Marks the connection as closed, after which its socket may be closed.
     func close() {
         isGone = true
         outgoing.withLock { $0.isClosed = true }

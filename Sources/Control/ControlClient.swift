@@ -3,10 +3,10 @@ import Glibc
 import Model
 import SystemCalls
 
-/// A program's end of the control socket: one request at a time.
+/// A client of the control socket that sends one request at a time.
 package final class ControlClient {
     private let socket: Descriptor
-    /// For who wants to end the connection from another place.
+    /// The socket's descriptor, by which another thread can end the connection.
     package var descriptor: Int32 { socket.raw }
     private let path: String
     private var lines = LineBuffer()
@@ -23,21 +23,20 @@ package final class ControlClient {
         case ECONNREFUSED, ENOENT:
             throw VolumeError(
                 .notFound,
-                "nobody answers at \(path): the volume's daemon has ended; mount the volume again")
+                "the volume's daemon at \(path) is not running: mount the volume again")
         case EACCES, EPERM:
             throw VolumeError(
-                .denied, "the volume belongs to another user: \(path) may not be connected to")
+                .denied, "the volume belongs to another user: you may not connect to \(path)")
         default: throw VolumeError(.system, "cannot connect to \(path): \(Errno(-result))")
         }
     }
 
-    /// The daemon's process id; nil when it lives where this process cannot see it.
+    /// The daemon's process id; nil if it runs in another PID namespace.
     package var process: Int32? {
         Peer(socket: socket.raw).flatMap { $0.process > 0 ? $0.process : nil }
     }
 
-    /// Sends, and waits for the end of the answer. The time counts from the last sign of life:
-    /// progress starts it anew.
+    /// Sends a request and waits for its answer. The timeout restarts with each line of progress.
     package func ask<Value: Codable & Sendable>(
         _ request: Request, as type: Value.Type, timeoutSeconds: Double = 60,
         progress: (Progress) -> Void = { _ in }
@@ -49,7 +48,7 @@ package final class ControlClient {
         while true {
             let line = try nextLine(timeoutSeconds)
             let reply = try value(Reply<Value>.self, from: line)
-            // A line without an id is the server's word on the whole connection.
+            // A line without an id concerns the whole connection.
             guard reply.id == nil || reply.id == lastID else { continue }
             if let step = reply.progress { progress(step) }
             if let failure = reply.error { throw failure.error }
@@ -64,7 +63,8 @@ package final class ControlClient {
                 cl_send(socket.raw, $0.baseAddress! + done, $0.count - done)
             }
             if count == -Int(EINTR) { continue }
-            // The server may have said why before it closed; that line is still to be read.
+            // The server may have sent the reason before it closed the connection, so that line is
+            // still read.
             guard count > 0 else { return }
             done += count
         }
@@ -76,7 +76,7 @@ package final class ControlClient {
         while true {
             if let line = lines.next() { return line }
             guard lines.count <= Limits.replyBytesMax else {
-                throw VolumeError(.invalid, "the answer from \(path) is too long to be one")
+                throw VolumeError(.invalid, "the answer from \(path) is too long")
             }
             try waitUntilReadable(deadline, timeoutSeconds)
             let count = cl_receive(socket.raw, &piece, piece.count)
@@ -84,7 +84,7 @@ package final class ControlClient {
             guard count > 0 else {
                 throw VolumeError(
                     .system,
-                    "the volume's daemon ended before it answered; see the file log in its store")
+                    "the volume's daemon stopped before it answered: see the file log in its store")
             }
             lines.append(piece[..<count])
         }

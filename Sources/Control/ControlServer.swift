@@ -5,14 +5,15 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// The daemon's end of the control socket.
+/// The server of the control socket.
 ///
-/// One thread polls: it accepts, gathers lines and drops who breaks a limit. A whole line is
-/// answered on a thread of its own, one at a time for each client, whose next lines stay in the
-/// kernel's buffer meanwhile; so memory, threads and descriptors are bounded by `Limits` whatever
-/// the clients do.
+/// One thread polls: it accepts connections, collects lines, and drops clients that exceed a limit.
+/// A complete line is answered on its own thread, one at a time for each client. The client's next
+/// lines stay in the kernel's buffer in the meantime, so `Limits` bounds memory, threads and
+/// descriptors whatever the clients do.
 package final class ControlServer: Sendable {
-    /// The peer and whether it may read (or, `true`, write) the document at a path of the volume.
+    /// Returns whether the peer may read (or write, if `write` is true) the document at a path of
+    /// the volume.
     package typealias MayAccess = @Sendable (Peer, [Name], _ write: Bool) -> Bool
 
     package let path: String
@@ -22,7 +23,7 @@ package final class ControlServer: Sendable {
     private let service: any ControlService
     private let mayAccess: MayAccess
     private let listener: Int32
-    /// A byte written here wakes the polling thread.
+    /// Writing a byte to this pipe wakes the polling thread.
     private let wakeRead: Int32
     private let wakeWrite: Int32
     private let state = Mutex(State())
@@ -31,7 +32,7 @@ package final class ControlServer: Sendable {
         var thread: ThreadHandle?
         var isStopping = false
         var lastClient: UInt64 = 0
-        /// Clients whose answer has been written.
+        /// The sockets of clients whose answers are complete.
         var answered: [Int32] = []
     }
 
@@ -41,7 +42,7 @@ package final class ControlServer: Sendable {
     ) throws(VolumeError) {
         var ends: [Int32] = [0, 0]
         do throws(Errno) { try check(cl_pipe(&ends)) } catch {
-            throw VolumeError(.system, "cannot make a pipe for the control socket: \(error)")
+            throw VolumeError(.system, "cannot create a pipe for the control socket: \(error)")
         }
         (wakeRead, wakeWrite) = (ends[0], ends[1])
         do throws(VolumeError) { listener = try socket.listen().release() } catch {
@@ -63,12 +64,12 @@ package final class ControlServer: Sendable {
     package func start() {
         let thread = ThreadHandle("control") { ClientTable(self).run() }
         if thread == nil {
-            log.error("no thread for the control socket: fsctl will not be answered")
+            log.error("cannot create a thread for the control socket: fsctl will not be answered")
         }
         state.withLock { $0.thread = thread }
     }
 
-    /// Takes no more requests, and returns when those being answered have ended.
+    /// Stops accepting requests, and returns when all answers in progress are complete.
     package func stop() {
         let thread = state.withLock { state in
             state.isStopping = true
@@ -80,7 +81,7 @@ package final class ControlServer: Sendable {
     }
 }
 
-// What the polling thread needs.
+// What the polling thread uses.
 extension ControlServer {
     var descriptors: (listener: Int32, wake: Int32) { (listener, wakeRead) }
     var isStopping: Bool { state.withLock { $0.isStopping } }
@@ -90,7 +91,8 @@ extension ControlServer {
         _ = write(wakeWrite, &byte, 1)
     }
 
-    /// Empties the wake pipe, which has been told readable.
+    /// Empties the wake pipe, which poll(2) has reported as readable, and returns the completed
+    /// clients.
     func takeAnswered() -> [Int32] {
         var bytes = [UInt8](repeating: 0, count: 256)
         _ = read(wakeRead, &bytes, bytes.count)
@@ -100,13 +102,14 @@ extension ControlServer {
         }
     }
 
-    /// What a short line asks; nil for a long one, or one that asks nothing: that takes a thread.
+    /// Decodes the request of a short line. Returns nil for a long or invalid line, which is
+    /// handled on its own thread.
     func request(in line: [UInt8]) -> Request? {
         guard line.count <= Limits.shortLineBytesMax else { return nil }
         return try? value(Request.self, from: line)
     }
 
-    /// A request about turns is answered here and now, or later.
+    /// Handles a request about claims and presenters, which is answered at once or later.
     func hear(_ request: Request, from connection: Connection) {
         do throws(VolumeError) {
             try judge(request, from: connection.peer)
@@ -128,8 +131,8 @@ extension ControlServer {
         }
     }
 
-    /// Answers on another thread; the socket is that thread's until `takeAnswered` names it.
-    /// `request` is what the line asks, where that is known already.
+    /// Answers on another thread, which uses the socket alone until `takeAnswered` returns it.
+    /// `request` is the decoded line if it is already known.
     func answer(_ line: [UInt8], _ request: Request?, to connection: Connection) {
         let body: @Sendable () -> Void = { [self] in
             if let reply = reply(to: line, request, from: connection) { connection.send(reply) }
@@ -145,7 +148,7 @@ extension ControlServer {
         }
     }
 
-    /// Nil: it comes later.
+    /// Returns nil if the answer is sent later.
     private func reply(
         to line: [UInt8], _ known: Request?, from connection: Connection
     ) -> [UInt8]? {
@@ -188,7 +191,7 @@ extension ControlServer {
         case .everyone: return
         case .owner:
             throw VolumeError(
-                .denied, "\"\(request.verb)\" is for the one who mounted the volume and for root")
+                .denied, "only the volume's owner and root may use \"\(request.verb)\"")
         case .reader, .writer:
             let write = verb.reach(of: request) == .writer
             try judge(peer, request.components(), write: write)
@@ -204,7 +207,7 @@ extension ControlServer {
             throw VolumeError(
                 .denied,
                 "you may not \(write ? "write" : "read") \"\(RawText(path: path).text)\" "
-                    + "on this volume; ask its owner"
+                    + "on this volume: ask its owner"
             )
         }
     }

@@ -1,29 +1,30 @@
 import CLinux
 import Model
 
-/// What stands behind the socket: the volume and its mount, in the program that serves them.
+/// The operations behind the socket, which the daemon implements with the volume and its mount.
 package protocol ControlService: Sendable {
-    /// Called on a thread that may block. `progress` tells whether the asker is still there: long
-    /// work ends when it is not.
+    /// Answers a request, on a thread that may block. `progress` returns false if the client is
+    /// gone; long work then stops.
     func answer(_ request: Request, from peer: Peer, progress: @escaping (Progress) -> Bool)
         throws(VolumeError) -> Answer
 
-    /// A request about turns: its answer goes to the client when it is known. Must be quick.
+    /// Handles a request about claims and presenters, whose answer is sent when it is known. It
+    /// must not block.
     func hear(_ request: Request, from client: Connection) throws(VolumeError)
 
-    /// The client is gone, and with it all that it had.
+    /// Ends all claims, presenters and requests of a client that is gone.
     func left(_ client: Connection)
 }
 
 extension ControlService {
     package func hear(_ request: Request, from client: Connection) throws(VolumeError) {
-        throw VolumeError(.invalid, "nobody takes turns here")
+        throw VolumeError(.invalid, "this volume has no file coordination")
     }
 
     package func left(_ client: Connection) {}
 }
 
-/// A result of one of the verbs.
+/// The result of a verb.
 package enum Answer: Sendable {
     case done
     case volume(VolumeReport)
@@ -46,7 +47,7 @@ package enum Answer: Sendable {
     case rewind(RewindReport)
     case merge(MergeReport)
 
-    /// The whole line of the reply, its end included.
+    /// Returns the whole line of the reply, with its newline.
     func line(id: Int?) -> [UInt8] {
         func line(_ value: some Codable & Sendable) -> [UInt8] {
             json(Reply(id: id, result: value)) + [UInt8(ascii: "\n")]
@@ -76,7 +77,7 @@ package enum Answer: Sendable {
     }
 }
 
-/// The process at the other end of a socket, as the kernel saw it when it connected.
+/// The process at the other end of a socket, as the kernel recorded it when it connected.
 package struct Peer: Hashable, Sendable {
     package var process: Int32
     package var uid: UInt32
@@ -90,7 +91,7 @@ package struct Peer: Hashable, Sendable {
         self.groups = groups
     }
 
-    /// Nil when the kernel does not tell.
+    /// Returns nil if the kernel does not tell.
     init?(socket: Int32) {
         var (uid, gid, process) = (uid_t(0), gid_t(0), pid_t(0))
         guard cl_peer(socket, &uid, &gid, &process) >= 0 else { return nil }

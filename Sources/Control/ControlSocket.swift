@@ -3,24 +3,24 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Who may connect.
+/// Which users may connect to the socket.
 package enum Audience: Sendable {
-    /// Only the one who mounted, and root.
+    /// Only the user who mounted the volume, and root.
     case owner
-    /// Every user of the machine (root serves all): each request is then judged by who asks.
+    /// Each user of the machine. The server checks each request by its sender.
     case everyone
 }
 
-/// The path a daemon listens on. It lies in a directory that only its owner can write, made before
-/// the socket, so that nobody else can be there first.
+/// The path at which a daemon listens. It is in a directory that only the daemon's user can write
+/// and that is created before the socket, so that nobody else can put a socket there.
 package struct ControlSocket: Sendable {
     package let path: String
     let directory: String
     let audience: Audience
 
-    /// RUNTIME/concord/VOLUME/control.sock; RUNTIME is /run for root, $XDG_RUNTIME_DIR for others,
-    /// else /tmp/concord-UID. (Not in the store: a path of a socket has 107 bytes at most, that of
-    /// a store 4,095.)
+    /// The path is RUNTIME/concord/VOLUME/control.sock. RUNTIME is /run for root, and
+    /// $XDG_RUNTIME_DIR or /tmp/concord-UID for others. It is not in the store, because the path of
+    /// a socket has at most 107 bytes.
     package init(volume: Identifier, audience: Audience) throws(VolumeError) {
         let uid = geteuid()
         let base: String
@@ -37,7 +37,7 @@ package struct ControlSocket: Sendable {
         try self.init(directory: "\(base)/\(volume)", audience: audience)
     }
 
-    /// In a directory that is made if need be; its parent must be there.
+    /// Uses this directory, which is created if it does not exist; its parent must exist.
     package init(directory: String, audience: Audience) throws(VolumeError) {
         self.directory = directory
         self.audience = audience
@@ -50,7 +50,7 @@ package struct ControlSocket: Sendable {
         guard made >= 0 || made == -EEXIST else {
             throw VolumeError(
                 .system,
-                "cannot make the directory \(directory) for the control socket: \(Errno(-made))")
+                "cannot create the directory \(directory) of the control socket: \(Errno(-made))")
         }
         var status = stat()
         guard lstat(directory, &status) == 0, status.st_mode & S_IFMT == S_IFDIR,
@@ -58,21 +58,22 @@ package struct ControlSocket: Sendable {
         else {
             throw VolumeError(
                 .denied,
-                "\(directory), where the control socket goes, is not a directory that only you "
-                    + "can write; remove it or correct its owner and mode"
+                "the directory \(directory) of the control socket must belong to you and must not "
+                    + "be writable by others: remove it, or correct its owner and mode"
             )
         }
         chmod(directory, mode)
     }
 
-    /// Listens. A socket that a dead daemon left is removed; one that answers is somebody's.
+    /// Listens at the path. A socket that a stopped daemon left is removed; a socket that answers
+    /// belongs to another process.
     func listen(backlog: Int32 = 64) throws(VolumeError) -> Descriptor {
         let probe = cl_unix_connect(path)
         if probe >= 0 {
             _ = cl_close(probe)
             throw VolumeError(
                 .busy,
-                "another process serves this volume already: it answers at \(path); unmount "
+                "another process already serves this volume at \(path): unmount the volume "
                     + "there first"
             )
         }

@@ -1,11 +1,11 @@
 import Model
 
-/// What `concord` and `fsctl` end with. Scripts rely on these numbers.
+/// The exit codes of `concord` and `fsctl`. Scripts rely on these numbers.
 package enum ExitCode: Int32, Sendable, CaseIterable {
     case good = 0
-    /// It was done, and the answer is no: contents differ, a store is not sound.
+    /// The command succeeded, and its answer is negative: contents differ, or a store is damaged.
     case notGood = 1
-    /// The command line makes no sense.
+    /// The command line is invalid.
     case usage = 2
     case notFound = 3
     case busy = 4
@@ -18,7 +18,7 @@ package enum ExitCode: Int32, Sendable, CaseIterable {
     case system = 11
     case cancelled = 12
     case refused = 13
-    /// Bytes that are not here, and no hub to ask.
+    /// The contents are not on this device, and the hub cannot be asked.
     case offline = 14
 
     package init(_ code: VolumeError.Code) {

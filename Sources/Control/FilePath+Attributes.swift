@@ -2,19 +2,20 @@ import CLinux
 import Glibc
 import SystemCalls
 
-// Extended attributes, and what else of a file a new one in its place should have.
+// Extended attributes, and how a file that replaces another gets its attributes.
 extension FilePath {
-    /// The value of an extended attribute, links followed; nil when it cannot be had.
+    /// Returns the value of an extended attribute, following symbolic links; nil if it cannot be
+    /// read.
     package func attribute(_ name: String) -> [UInt8]? {
         var value = [UInt8](repeating: 0, count: 1 << 12)
         let count = withCString { cl_path_getxattr($0, name, &value, value.count) }
         return count >= 0 ? Array(value[..<count]) : nil
     }
 
-    /// Whether nothing has this name any more. The file system itself is asked: right after an
-    /// unlink the kernel may still know the name.
+    /// Whether the file no longer has a name. The request forces the file system to answer, because
+    /// right after an unlink the kernel may have the old state in its cache.
     package var isUnlinked: Bool {
-        // struct statx, of which the link count is at byte 16.
+        // This is a struct statx; its link count is at byte 16.
         var status = [UInt32](repeating: 0, count: 64)
         let (forcesSync, links): (Int32, UInt32) = (0x2000, 4)
         let result = withCString {
@@ -23,7 +24,7 @@ extension FilePath {
         return result < 0 || status[4] == 0
     }
 
-    /// Sets an extended attribute, links followed, as far as the file system takes it.
+    /// Sets an extended attribute, following symbolic links. Errors of the file system are ignored.
     package func setAttribute(_ name: String, _ value: [UInt8]) {
         let file = withCString { open($0, O_RDONLY | O_CLOEXEC) }
         guard file >= 0 else { return }
@@ -31,8 +32,8 @@ extension FilePath {
         _ = cl_setxattr_fd(file, name, value, value.count, 0)
     }
 
-    /// Gives this file or directory the permissions and the extended attributes of another, as far
-    /// as the file system takes them.
+    /// Gives this file or directory the permissions and extended attributes of another one, as far
+    /// as the file system allows.
     package func takeAttributes(of other: FilePath) {
         guard let status = try? other.status(), FileKind(status) != .symlink else { return }
         let source = other.withCString { open($0, O_RDONLY | O_CLOEXEC) }
@@ -47,11 +48,11 @@ extension FilePath {
             let length = cl_getxattr_fd(source, text, &value, value.count)
             if length >= 0 { _ = cl_setxattr_fd(target, text, value, length, 0) }
         }
-        // After the attributes: setting an ACL may change the mode.
+        // The mode is set last, because setting an ACL may change it.
         fchmod(target, status.st_mode & 0o7777)
     }
 
-    /// Puts each in the place of the other, in one step. 0, or the error's number.
+    /// Swaps the two files atomically. Returns 0, or the errno value.
     package func exchange(with other: FilePath) -> Int32 {
         let result = withCString { here in
             other.withCString { cl_renameat2(AT_FDCWD, here, AT_FDCWD, $0, 2) }

@@ -3,7 +3,7 @@ import Glibc
 import Model
 import SystemCalls
 
-/// A path of the machine, as the bytes it is.
+/// A path on this machine, as bytes, because POSIX paths need not be UTF-8.
 package struct FilePath: Hashable, Sendable, CustomStringConvertible {
     package var bytes: [UInt8]
 
@@ -11,13 +11,14 @@ package struct FilePath: Hashable, Sendable, CustomStringConvertible {
     package init(_ text: String) { bytes = Array(text.utf8) }
     package init(cString: UnsafePointer<CChar>) { bytes = Name(cString: cString).bytes }
 
-    /// For people.
+    /// The path for people; invalid UTF-8 is replaced.
     package var description: String { String(decoding: bytes, as: UTF8.self) }
 
     package var isAbsolute: Bool { bytes.first == UInt8(ascii: "/") }
     package var name: Name { Name(bytes: Array(bytes[(lastSlash + 1)...])) }
 
-    /// `/` for what lies in the root, and for the root itself; `.` for a lone name.
+    /// The directory part: `/` for a name in the root and for the root itself, `.` for a name
+    /// without a slash.
     package var parent: FilePath {
         switch lastSlash {
         case -1: FilePath(".")
@@ -42,9 +43,9 @@ package struct FilePath: Hashable, Sendable, CustomStringConvertible {
     private var lastSlash: Int { bytes.lastIndex(of: UInt8(ascii: "/")) ?? -1 }
 }
 
-// Asking the file system.
+// Queries of the file system.
 extension FilePath {
-    /// Absolute, by the working directory of now; symlinks stay.
+    /// The absolute path by the present working directory; symbolic links are not resolved.
     package var absolute: FilePath {
         if isAbsolute { return self }
         guard let here = getcwd(nil, 0) else { return self }
@@ -52,7 +53,7 @@ extension FilePath {
         return FilePath(cString: here).appending(Name(bytes: bytes))
     }
 
-    /// realpath(3).
+    /// Resolves all symbolic links, as realpath(3).
     package func resolved() throws(Errno) -> FilePath {
         let pointer = withCString { realpath($0, nil) }
         guard let pointer else { throw Errno(errno) }
@@ -60,7 +61,8 @@ extension FilePath {
         return FilePath(cString: pointer)
     }
 
-    /// Of the thing itself (lstat) or, for a symlink when `following`, of what it points to.
+    /// Returns the status of the path itself (lstat), or of a symbolic link's target if `following`
+    /// is true.
     package func status(following: Bool = false) throws(Errno) -> stat {
         var status = stat()
         let result = withCString { following ? stat($0, &status) : lstat($0, &status) }
@@ -68,11 +70,11 @@ extension FilePath {
         return status
     }
 
-    /// Nil when there is nothing, or it cannot be looked at.
+    /// Nil if nothing exists at the path, or if its status cannot be read.
     package var kind: FileKind? { (try? status()).map(FileKind.init) }
 
-    /// Everything up to the last component resolved, the last as it is, so that a symlink stays
-    /// one. The thing itself need not exist.
+    /// Resolves the path except its last component, so that a symbolic link stays one. The last
+    /// component need not exist.
     package func resolvedParent() throws(Errno) -> FilePath {
         var trimmed = self
         while trimmed.bytes.count > 1, trimmed.bytes.last == UInt8(ascii: "/") {
@@ -84,7 +86,7 @@ extension FilePath {
     }
 }
 
-/// What a status says that something is.
+/// The kind of a file by its status.
 package enum FileKind: Sendable {
     case file, directory, symlink, other
 

@@ -1,12 +1,13 @@
 import Model
 
-// What the verbs of the hub and of contents answer.
+// The results of the verbs about the hub and about contents.
 
-/// `identity`: everything but `name` left out when signed out.
+/// The result of `identity`. If the volume is signed out, all fields except `name` are left out.
 package struct IdentityReport: Codable, Hashable, Sendable {
-    /// The volume's.
+    /// The volume's name.
     package var name: String
-    /// Opaque; the same on all devices of the person for this volume, also while offline.
+    /// An opaque token that is the same on all devices of the person for this volume, also while
+    /// offline.
     package var token: String?
     package var hub: String?
     package var user: String?
@@ -24,7 +25,7 @@ package struct DevicesReport: Codable, Hashable, Sendable {
         package var enrolled: Int64
         package var seen: Int64
         package var revoked: Bool
-        /// The one that was asked.
+        /// Whether this is the device that was asked.
         package var here: Bool
 
         package init(
@@ -40,45 +41,47 @@ package struct DevicesReport: Codable, Hashable, Sendable {
     package init(devices: [Device]) { self.devices = devices }
 }
 
-/// In `status` of a volume that belongs to a hub.
+/// The part of `status` about the hub, if the volume belongs to one.
 package struct HubReport: Codable, Hashable, Sendable {
     package var address: String
     package var user: String
     package var volume: String
-    /// connecting, up, offline, down, signed out.
+    /// One of: connecting, up, offline, down, signed out.
     package var state: String
-    /// What is wrong, and what to do; empty when nothing is.
+    /// What is wrong and what to do; empty if nothing is wrong.
     package var reason: String
-    /// The hub's journal, and how far this device knows it.
+    /// The head of the hub's journal, and the position up to which this device has read it.
     package var head: UInt64
     package var cursor: UInt64
-    /// Changes of this device that are not at the hub, and those that are on their way there.
+    /// The numbers of this device's changes that are not at the hub, and of those that are being
+    /// sent.
     package var unsent: Int
     package var sending: Int
-    /// Changes of others that are not in the tree yet, and those that cannot be.
+    /// The numbers of others' changes that are not in the tree yet, and of those that cannot be put
+    /// there.
     package var due: Int
     package var stuck: Int
     package var refused: Int
-    /// Documents whose bytes are at the hub only.
+    /// The number of documents whose contents are only at the hub.
     package var dataless: Int
-    /// Deletions that are held until somebody says that they are meant.
+    /// The number of deletions that are held back until a person confirms them.
     package var held: Int
-    /// Bytes since the daemon started.
+    /// The bytes since the daemon started.
     package var bytesUp: Int64
     package var bytesDown: Int64
-    /// Bytes a second, now.
+    /// The present rates in bytes per second.
     package var rateUp: Int64
     package var rateDown: Int64
-    /// A few paths of what is on this device only, and why.
+    /// A few paths that exist only on this device, with the reasons.
     package var waiting: [Waiting]
-    /// What is on its way.
+    /// The transfers in progress.
     package var moving: [ActivityReport.Line]
-    /// Paths, and why they are not in step.
+    /// The paths that are not synchronised, with the reasons.
     package var problems: [String: String]
 
     package struct Waiting: Codable, Hashable, Sendable {
         package var path: RawText
-        /// A few words.
+        /// The reason in a few words.
         package var reason: String
 
         package init(path: RawText, reason: String) { (self.path, self.reason) = (path, reason) }
@@ -111,7 +114,7 @@ package struct ActivityReport: Codable, Hashable, Sendable {
     }
 
     package var lines: [Line]
-    /// Bytes and requests since the daemon started.
+    /// The bytes and requests since the daemon started.
     package var bytesUp: Int64
     package var bytesDown: Int64
     package var requests: Int64
@@ -122,7 +125,7 @@ package struct ActivityReport: Codable, Hashable, Sendable {
     }
 }
 
-/// `brake`: a mass deletion that is held; 0 when none is.
+/// The result of `brake`: a mass deletion that is held back; zeros if there is none.
 package struct BrakeReport: Codable, Hashable, Sendable {
     package var deletions: Int
     package var items: Int

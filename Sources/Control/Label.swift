@@ -1,8 +1,9 @@
 import Model
 
-/// A person's name for a version.
+/// A label that a person gives a version.
 package enum Label {
-    /// It must not look like another way of telling a version: a number, an offset.
+    /// Checks a label. It must not look like another way to name a version, such as a number or an
+    /// offset.
     package static func check(_ label: String) throws(VolumeError) {
         let scalars = label.unicodeScalars
         guard !label.isEmpty, label.utf8.count <= 255,
@@ -13,7 +14,7 @@ package enum Label {
         guard Int(label) == nil, !label.hasPrefix("-") else {
             throw VolumeError(
                 .invalid,
-                "\"\(label)\" looks like a number or an option; choose a label that begins "
+                "\"\(label)\" looks like a number or an option: choose a label that begins "
                     + "with a letter"
             )
         }

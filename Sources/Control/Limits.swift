@@ -1,29 +1,31 @@
-/// What one client, and all of them together, may cost the daemon.
+/// The limits on what one client, and all clients together, may cost the daemon.
 package struct Limits: Sendable {
-    /// Bytes of a request.
+    /// The maximum bytes of a request.
     package var lineBytesMax = 1 << 20
     package var clientsMax = 512
-    /// Of one user who does not own the volume, so that nobody can shut the owner out.
+    /// The connections of one user who does not own the volume, so that nobody can shut the owner
+    /// out.
     package var clientsPerUserMax = 64
-    /// Between the first byte of a request and its end.
+    /// The maximum time between the first byte of a request and its end.
     package var halfLineSeconds = 10.0
-    /// For a reader that does not take its answer.
+    /// The time after which a client that does not read its answer is dropped.
     package var stallSeconds = 10.0
-    /// A silent client is dropped after so long when another one wants its place.
+    /// The time after which a silent client may be dropped to make room for another one.
     package var idleSeconds = 30.0
-    /// Bytes that wait for a client that presents or watches and does not read.
+    /// The maximum number of bytes that wait for a presenter or watcher that does not read.
     package var pushBytesMax = 4 << 20
-    /// Requests longer than this are understood on a thread of their own.
+    /// Longer requests are decoded on their own threads.
     package static let shortLineBytesMax = 64 << 10
-    /// Of one connection: claims that it has and that wait, presenters; items in one claim.
+    /// For each connection: the claims that are granted or wait, and the presenters; and the items
+    /// in one claim.
     package static let claimsMax = 20_000
     package static let presentersMax = 20_000
     package static let accessesMax = 1_000
-    /// Bytes in the answer to `extract`.
+    /// The maximum bytes in the answer to `extract`.
     package static let pieceBytesMax = 512 << 10
-    /// Entries in the answer to `contents`.
+    /// The maximum number of entries in the answer to `contents`.
     package static let entriesMax = 1000
-    /// Bytes of an answer that a client of ours takes: a history of 200,000 versions fits.
+    /// The maximum bytes of an answer that our client accepts; a history of 200,000 versions fits.
     package static let replyBytesMax = 128 << 20
 
     package init() {}

@@ -1,10 +1,10 @@
-/// Bytes as they come, lines as they go. Each byte is looked at and moved a bounded number of
-/// times, however small the pieces and the lines are.
+/// Splits bytes into lines as they arrive. Each byte is examined and moved a bounded number of
+/// times, however small the pieces and lines are.
 package struct LineBuffer {
     private var bytes: [UInt8] = []
-    /// What lies before it has been taken.
+    /// The bytes before this index have been taken.
     private var start = 0
-    /// No newline between `start` and this index.
+    /// There is no newline between `start` and this index.
     private var scanned = 0
 
     package init() {}
@@ -21,7 +21,8 @@ package struct LineBuffer {
         bytes.append(contentsOf: piece)
     }
 
-    /// The first whole line without its end; empty lines are passed over.
+    /// Returns the first complete line without its end, and skips empty lines; nil if there is
+    /// none.
     package mutating func next() -> [UInt8]? {
         while let end = bytes[scanned...].firstIndex(of: UInt8(ascii: "\n")) {
             var line = bytes[start..<end]

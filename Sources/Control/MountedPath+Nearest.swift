@@ -3,8 +3,8 @@ import Model
 import SystemCalls
 
 extension MountedPath {
-    /// Where a path lies that need not exist, nor the directories it would be in; nil when that is
-    /// on no volume. `standIns` are mount points that there are not, and their sockets, for tests.
+    /// Finds the position of a path that need not exist, nor its parent directories; nil if it is
+    /// on no volume. `standIns` are simulated mount points with their sockets, for tests.
     package static func nearest(
         _ given: FilePath, standIns: [FilePath: String] = [:]
     ) throws(VolumeError) -> MountedPath? {
@@ -22,17 +22,17 @@ extension MountedPath {
         }
     }
 
-    /// What has that name in the directory that this is.
+    /// Returns the child with this name.
     package func appending(_ name: Name) -> MountedPath { moved(to: components + [name]) }
 
-    /// Another place on the same volume.
+    /// Returns another position on the same volume.
     package func moved(to components: [Name]) -> MountedPath {
         MountedPath(
             mountPoint: mountPoint, full: mountPoint.appending(components), socket: socket)
     }
 
-    /// The part of the path that is there, resolved but for a symlink at the end, and the names
-    /// behind it.
+    /// Returns the existing part of the path, with all symbolic links resolved except one at the
+    /// end, and the remaining names.
     private static func resolved(_ path: FilePath) throws(Errno) -> (FilePath, [Name]) {
         var (path, missing) = (path, [Name]())
         while true {
@@ -51,7 +51,8 @@ extension MountedPath {
         }
     }
 
-    /// Without `.` and `..`: between directories that do not exist there are no symlinks.
+    /// Removes `.` and `..`. This is safe without the file system, because directories that do not
+    /// exist contain no symbolic links.
     private static func ordinary(_ names: [Name]) -> [Name] {
         names.reduce(into: []) { names, name in
             if name == Name("..") {
@@ -64,13 +65,13 @@ extension MountedPath {
 }
 
 extension FilePath {
-    /// Whether it starts with the other and goes on.
+    /// Whether this path is inside the other one.
     package func isBelow(_ other: FilePath) -> Bool {
         let root = other.bytes.last == UInt8(ascii: "/") ? other.bytes : other.bytes + [0x2F]
         return bytes.count > root.count && bytes.starts(with: root)
     }
 
-    /// The same place below `to` as it has below `from`, or in its stead; itself elsewhere.
+    /// Replaces the prefix `from` by `to`; a path that is not at or below `from` stays the same.
     package func replacing(_ from: FilePath, with to: FilePath) -> FilePath {
         guard self == from || isBelow(from) else { return self }
         return FilePath(bytes: to.bytes + bytes.dropFirst(from.bytes.count))

@@ -3,17 +3,18 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Where a path of the machine lies on a mounted volume.
+/// The position of a path of this machine on a mounted volume.
 package struct MountedPath: Sendable {
     package let mountPoint: FilePath
-    /// From the volume's root.
+    /// The path from the volume's root.
     package let components: [Name]
-    /// Of the daemon.
+    /// The path of the daemon's socket.
     package let socket: String
 
     package var path: FilePath { mountPoint.appending(components) }
 
-    /// The extended attribute of a volume's root that names its daemon's socket.
+    /// The extended attribute of a volume's root directory that contains the path of its daemon's
+    /// socket.
     package static let attribute = "user.concord.socket"
 
     init(mountPoint: FilePath, full: FilePath, socket: String) {
@@ -23,28 +24,29 @@ package struct MountedPath: Sendable {
         components = RawText(bytes: Array(full.bytes.dropFirst(prefix))).path ?? []
     }
 
-    /// Finds the volume that a path is on. The last component may be a symlink, which is meant
-    /// itself, or missing.
+    /// Finds the volume of a path. The last component may be missing, or a symbolic link, which is
+    /// not followed.
     package init(_ given: FilePath) throws(VolumeError) {
         let (root, full, socket) = try MountedPath.find(given)
         guard let socket else {
             throw VolumeError(
                 .notFound,
-                "\(given) is not on a Concord volume (the file system at \(root) is another one); "
-                    + "concord mount makes one"
+                "\(given) is not on a Concord volume, but on the file system at \(root): "
+                    + "concord mount creates a volume"
             )
         }
         self.init(mountPoint: root, full: full, socket: socket)
     }
 
-    /// Nil when the path is on a file system of another kind.
+    /// Returns nil if the path is on another file system.
     package init?(ifOnVolume given: FilePath) throws(VolumeError) {
         let (root, full, socket) = try MountedPath.find(given)
         guard let socket else { return nil }
         self.init(mountPoint: root, full: full, socket: socket)
     }
 
-    /// The root of the file system, the whole path, and the daemon's socket if it is a volume's.
+    /// Returns the root of the file system, the resolved path, and the daemon's socket if it is a
+    /// volume.
     private static func find(_ given: FilePath) throws(VolumeError)
         -> (FilePath, FilePath, String?)
     {
@@ -57,7 +59,7 @@ package struct MountedPath: Sendable {
         }
     }
 
-    /// False for what is not there; a mount whose daemon has died is no answer.
+    /// Returns false if nothing exists there. A mount whose daemon has died is an error.
     static func isDirectory(_ path: FilePath) throws(Errno) -> Bool {
         do throws(Errno) { return FileKind(try path.status()) == .directory } catch {
             if error == Errno(ENOTCONN) { throw error }
@@ -65,7 +67,7 @@ package struct MountedPath: Sendable {
         }
     }
 
-    /// Up, until the device changes.
+    /// Walks up to the directory where the device number changes.
     static func root(above start: FilePath) throws(Errno) -> FilePath {
         var here = start
         let device = try here.status().st_dev
@@ -76,7 +78,7 @@ package struct MountedPath: Sendable {
         return here
     }
 
-    /// Nil for the root of another file system.
+    /// Returns nil if this is the root of another file system.
     static func socket(of root: FilePath) throws(Errno) -> String? {
         var value = [UInt8](repeating: 0, count: 256)
         let count = root.withCString { cl_path_getxattr($0, attribute, &value, value.count) }
@@ -89,13 +91,13 @@ package struct MountedPath: Sendable {
         case Errno(ENOTCONN):
             VolumeError(
                 .notFound,
-                "the volume that \(given) is on has lost its daemon; concord mount on the same "
-                    + "mount point brings it back"
+                "the daemon of the volume with \(given) has stopped: concord mount on the same "
+                    + "mount point starts it again"
             )
         case .notFound:
-            VolumeError(.notFound, "\(given) does not exist, nor does the directory it would be in")
+            VolumeError(.notFound, "\(given) and its directory do not exist")
         case .denied: VolumeError(.denied, "\(given) cannot be reached: \(error)")
-        default: VolumeError(.system, "\(given) cannot be looked at: \(error)")
+        default: VolumeError(.system, "\(given) cannot be examined: \(error)")
         }
     }
 }

@@ -1,5 +1,5 @@
-/// The bytes behind an argument: where a path on the command line is not UTF-8, Swift's strings
-/// hold replacement characters.
+/// Returns the bytes of a command-line argument. If an argument is not UTF-8, Swift's string has
+/// replacement characters instead.
 package enum RawArgument {
     package static func path(_ text: String) -> FilePath {
         guard text.unicodeScalars.contains("\u{FFFD}") else { return FilePath(text) }

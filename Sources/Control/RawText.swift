@@ -1,7 +1,7 @@
 import Model
 
-/// A name or a path on the wire. POSIX names are bytes: what is UTF-8 travels as a JSON string,
-/// anything else as `{"hex": "…"}`, so that no name is ever unreachable.
+/// A name or a path in the protocol. POSIX names are bytes: UTF-8 is sent as a JSON string, other
+/// names as `{"hex": "…"}`, so that each name can be used.
 package struct RawText: Hashable, Sendable {
     package var bytes: [UInt8]
 
@@ -9,12 +9,12 @@ package struct RawText: Hashable, Sendable {
     package init(_ name: Name) { bytes = name.bytes }
     package init(_ text: String) { bytes = Array(text.utf8) }
 
-    /// A path inside the volume; the root is empty.
+    /// Creates a path inside the volume; the root's is empty.
     package init(path: [Name]) {
         bytes = Array(path.map(\.bytes).joined(separator: [UInt8(ascii: "/")]))
     }
 
-    /// The components; nil when one is empty, `.`, `..`, too long or holds a NUL.
+    /// The path's components; nil if one is empty, `.`, `..` or too long, or contains a NUL.
     package var path: [Name]? {
         if bytes.isEmpty { return [] }
         let names = bytes.split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false)
@@ -22,7 +22,7 @@ package struct RawText: Hashable, Sendable {
         return names.allSatisfy(\.isOrdinary) ? names : nil
     }
 
-    /// For people: bytes that are not UTF-8 become replacement characters.
+    /// The text for people; invalid UTF-8 is replaced.
     package var text: String { String(decoding: bytes, as: UTF8.self) }
 }
 

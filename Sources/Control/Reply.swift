@@ -1,9 +1,8 @@
 import Model
 
-/// One line from the daemon: the end of an answer (`ok` with a result or an error), or, before it,
-/// progress.
+/// One line from the daemon: an answer (`ok` with a result or an error), or progress before it.
 package struct Reply<Value: Codable & Sendable>: Codable, Sendable {
-    /// The request's; left out when its line could not be understood.
+    /// The request's id; left out if its line could not be decoded.
     package var id: Int?
     package var ok: Bool?
     package var result: Value?
@@ -42,13 +41,13 @@ package struct Reply<Value: Codable & Sendable>: Codable, Sendable {
     }
 }
 
-/// How far long work is.
+/// The progress of long work.
 package struct Progress: Codable, Hashable, Sendable {
-    /// What is being done, a few words.
+    /// A few words about the present step.
     package var text: String
-    /// 0 to 1.
+    /// From 0 to 1.
     package var fraction: Double
-    /// What keeps it from going on, and what to do: a sentence. Left out while nothing does.
+    /// A sentence about what blocks the work and what to do; left out if nothing does.
     package var notice: String?
 
     package init(_ text: String, fraction: Double, notice: String? = nil) {
@@ -58,7 +57,7 @@ package struct Progress: Codable, Hashable, Sendable {
     }
 }
 
-/// The result of what has nothing to tell: `{}`.
+/// The result of a verb that returns nothing: `{}`.
 package struct Nothing: Codable, Hashable, Sendable {
     package init() {}
 }

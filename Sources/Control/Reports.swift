@@ -1,9 +1,9 @@
 import Model
 
-// What the verbs answer. `fsctl --json` prints the same, so these keys are a promise: add, never
-// change. Times are nanoseconds since 1970, sizes bytes.
+// The results of verbs. `fsctl --json` prints them, too, so keys may be added but never changed.
+// Times are nanoseconds since 1970, and sizes are bytes.
 
-/// `status` without a path.
+/// The result of `status` without a path.
 package struct VolumeReport: Codable, Hashable, Sendable {
     package var volume: String
     package var device: String
@@ -14,31 +14,31 @@ package struct VolumeReport: Codable, Hashable, Sendable {
     /// The daemon's process id.
     package var process: Int32
     package var passthrough: Bool
-    /// Why there is no passthrough; empty when there is.
+    /// Why there is no passthrough; empty if there is.
     package var passthroughReason: String
-    /// The working tree is still being compared with the journal.
+    /// Whether the working tree is still being compared with the journal.
     package var scanning: Bool
     package var scanned: Int
     package var items: Int
     package var documents: Int
     package var versions: Int
-    /// What programs did that the recorder has not understood yet.
+    /// The number of file system events that the recorder has not processed.
     package var pendingEvents: Int
-    /// Displaced contents not yet cut into chunks.
+    /// The number of replaced or deleted contents that are not cut into chunks yet.
     package var waitingToBeCut: Int
-    /// Of the store without the tree.
+    /// The store's size without the tree.
     package var storeBytes: Int64
-    /// Of these, the journal's, and what is set aside for it on a full disk.
+    /// The journal's part of it, and the part that is reserved for the journal on a full disk.
     package var journalBytes: Int64?
     package var reserveBytes: Int64?
-    /// What would give way to programs that need space.
+    /// The bytes that can be freed if programs need space.
     package var freeableBytes: Int64?
     package var problems: [String]
-    /// What a person may want to know though nothing is wrong; left out when there is none.
+    /// Facts worth knowing although nothing is wrong; left out if there are none.
     package var notices: [String]?
-    /// Documents that have versions in conflict.
+    /// The number of documents with conflict versions.
     package var conflicts: Int?
-    /// Left out while the volume belongs to no hub.
+    /// Left out if the volume belongs to no hub.
     package var hub: HubReport?
 
     package init(volume: String, device: String, name: String, store: RawText, tree: RawText) {
@@ -55,25 +55,26 @@ package struct VolumeReport: Codable, Hashable, Sendable {
     }
 }
 
-/// `status` with a path.
+/// The result of `status` with a path.
 package struct DocumentReport: Codable, Hashable, Sendable {
     package var id: String
-    /// Where it is; left out unless it was asked for by its id.
+    /// The document's path; left out unless it was named by its id.
     package var path: RawText?
-    /// file, package, directory, symlink.
+    /// One of: file, package, directory, symlink.
     package var kind: String
-    /// current; writing: open for writing, or saved and not yet recorded; uploading: something is
-    /// not confirmed by the hub; downloaded: the hub has something newer; dataless, downloading.
+    /// One of: current; writing (open for writing, or saved and not recorded yet); uploading
+    /// (something is not confirmed by the hub); downloaded (the hub has something newer); dataless;
+    /// downloading.
     package var state: String
-    /// memory, disk or hub; of a directory, what holds for all below it.
+    /// One of: memory, disk, hub. For a directory, the lowest level of all items below it.
     package var durability: String
-    /// On how many devices the current version is; left out where the hub has not told.
+    /// The number of devices that have the current version; left out if the hub has not told.
     package var devices: Int?
-    /// Left out while there are none.
+    /// The number of conflict versions; left out if there are none.
     package var conflicts: Int?
     package var versions: Int
     package var size: UInt64
-    /// The current version's number; left out while there is none.
+    /// The current version's number; left out if there is none.
     package var current: Int?
 
     package init(
@@ -90,13 +91,13 @@ package struct DocumentReport: Codable, Hashable, Sendable {
     }
 }
 
-/// `versions`: a document and its versions, oldest first.
+/// The result of `versions`: a document and its versions, oldest first.
 package struct HistoryReport: Codable, Hashable, Sendable {
     package var id: String
     package var package: Bool
     package var state: String
     package var versions: [VersionReport]
-    /// Deleted documents that once had the name; left out unless it was asked.
+    /// Deleted documents that once had the name; left out unless requested.
     package var earlier: [DeletedReport.Document]?
 
     package init(id: String, package: Bool, state: String, versions: [VersionReport]) {
@@ -111,13 +112,13 @@ package struct VersionReport: Codable, Hashable, Sendable {
     package var number: Int
     package var id: String
     package var parents: [String]
-    /// current, history, conflict.
+    /// One of: current, history, conflict.
     package var kind: String
     package var device: String
     package var deviceName: String
     package var person: String
     package var program: String
-    /// The document's name at the time.
+    /// The document's name when the version was saved.
     package var name: RawText
     package var size: UInt64
     package var modified: Int64
@@ -125,9 +126,9 @@ package struct VersionReport: Codable, Hashable, Sendable {
     package var content: String
     package var durability: String
     package var label: String?
-    /// Whether all its bytes are on this device; left out unless it was asked.
+    /// Whether all of its contents are on this device; left out unless requested.
     package var local: Bool?
-    /// Its name in `.versions/NAME/`.
+    /// Its file name in `.versions/NAME/`.
     package var fileName: RawText
 
     package init(_ version: Version, fileName: Name) {
@@ -150,7 +151,7 @@ package struct VersionReport: Codable, Hashable, Sendable {
     }
 }
 
-/// `versions` with `deleted`: what the directory used to have.
+/// The result of `versions` with `deleted`: the deleted documents of a directory.
 package struct DeletedReport: Codable, Hashable, Sendable {
     package var documents: [Document]
 
@@ -173,22 +174,23 @@ package struct DeletedReport: Codable, Hashable, Sendable {
     package init(documents: [Document]) { self.documents = documents }
 }
 
-/// `contents`: what a version is made of; a file document has one entry with an empty path.
+/// The result of `contents`: the entries of a version. An ordinary file has one entry with an empty
+/// path.
 package struct ContentsReport: Codable, Hashable, Sendable {
     package var package: Bool
     package var entries: [Entry]
-    /// The entry to ask for next; left out at the end.
+    /// The number of the next entry to request; left out on the last page.
     package var next: Int?
 
     package struct Entry: Codable, Hashable, Sendable {
         package var path: RawText
-        /// file, directory, symlink.
+        /// One of: file, directory, symlink.
         package var kind: String
-        /// Permission bits.
+        /// The permission bits.
         package var mode: UInt16
         package var modified: Int64
         package var size: UInt64
-        /// Of a symlink.
+        /// The target of a symbolic link.
         package var target: RawText?
 
         package init(_ entry: Manifest.Entry) {
@@ -208,22 +210,22 @@ package struct ContentsReport: Codable, Hashable, Sendable {
     }
 }
 
-/// `extract`: a piece of one entry's bytes.
+/// The result of `extract`: a piece of one entry's contents.
 package struct PieceReport: Codable, Hashable, Sendable {
-    /// Base64.
+    /// The bytes in base64.
     package var data: String
 
     package init(data: String) { self.data = data }
 }
 
-/// `doctor`.
+/// The result of `doctor`.
 package struct DoctorReport: Codable, Hashable, Sendable {
-    /// No damage is left.
+    /// Whether no damage is left.
     package var sound: Bool
     package var findings: [Finding]
 
     package struct Finding: Codable, Hashable, Sendable {
-        /// note, damage, repaired.
+        /// One of: note, damage, repaired.
         package var severity: String
         package var subject: String
         package var message: String
@@ -241,10 +243,10 @@ package struct DoctorReport: Codable, Hashable, Sendable {
     }
 }
 
-/// `purge`.
+/// The result of `purge`.
 package struct PurgedReport: Codable, Hashable, Sendable {
     package var versions: Int
-    /// Replaced or deleted contents that had not been recorded yet.
+    /// The number of replaced or deleted contents that had not been recorded yet.
     package var contents: Int
     package var bytes: Int64
     package var kept: [Kept]
@@ -262,11 +264,11 @@ package struct PurgedReport: Codable, Hashable, Sendable {
     }
 }
 
-/// `statistics`: counts since the mount.
+/// The result of `statistics`: counts since the mount.
 package struct StatisticsReport: Codable, Hashable, Sendable {
-    /// Of FUSE, by operation.
+    /// The FUSE requests, by operation.
     package var requests: [String: Int]
-    /// Transactions, chunk reads, … of the volume.
+    /// Transactions, chunk reads and other operations of the volume, by name.
     package var volume: [String: Int]
 
     package init(requests: [String: Int], volume: [String: Int]) {

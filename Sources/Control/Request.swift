@@ -1,20 +1,20 @@
 import Model
 
-/// What can be asked on the control socket. Protocol.md says which fields each takes and what it
-/// answers.
+/// The verbs of the control socket. `Protocol.md` describes their fields and results.
 package enum Verb: String, Sendable, CaseIterable {
     case status, versions, contents, extract, name, forget, purge, add
     case wait, doctor, statistics, stop
-    // Of the hub.
+    // MARK: The hub
     case signin, signout, identity, devices, revoke, offline, online, brake, activity, limit
-    // Of conflicts.
+    // MARK: Conflicts
     case conflicts, resolve, merge, past
-    // Of contents.
+    // MARK: Contents
     case download, evict, pin, unpin
-    // Of turns.
+    // MARK: Claims and presenters
     case claim, release, cancel, prepare, moved, present, retire, answer, locks, watch
 
-    /// Whether it is about turns: answered when the answer is known, not in order.
+    /// Whether the verb is about claims and presenters. Such requests are answered when the answer
+    /// is known, not in order.
     package var isOfTurns: Bool {
         switch self {
         case .claim, .release, .cancel, .prepare, .moved, .present, .retire, .answer, .locks,
@@ -24,12 +24,12 @@ package enum Verb: String, Sendable, CaseIterable {
         }
     }
 
-    /// Whose business a verb is, where the socket is open to all users.
+    /// Which users may use a verb if all users may connect to the socket.
     package enum Reach: Sendable { case everyone, reader, writer, owner }
 
     package func reach(of request: Request) -> Reach {
         switch self {
-        // A document known by its id alone may be one that the asker could not read.
+        // A document that is named by its id may be in a place that the client may not read.
         case .status where request.document != nil: .owner
         case .status where request.path == nil: .everyone
         case .versions where request.document != nil, .contents where request.document != nil:
@@ -42,7 +42,8 @@ package enum Verb: String, Sendable, CaseIterable {
         case .signin, .signout, .devices, .revoke, .offline, .online, .brake, .activity, .limit:
             .owner
         case .extract, .doctor, .statistics, .stop: .owner
-        // What is named in a claim is judged access by access; the others name what was judged.
+        // Each access of a claim is checked separately; the other verbs name claims and presenters
+        // that were checked before.
         case .claim, .release, .cancel, .prepare, .retire, .answer: .everyone
         case .moved: .writer
         case .present: .reader
@@ -53,90 +54,91 @@ package enum Verb: String, Sendable, CaseIterable {
 
 /// One line from a program to the daemon.
 package struct Request: Codable, Hashable, Sendable {
-    /// Chosen by the asker; every line of the answer carries it.
+    /// A number that the client chooses; each line of the answer contains it.
     package var id: Int
-    /// A `Verb`; text, because a newer program may know more of them.
+    /// The name of a `Verb`. It is text, because a newer client may send an unknown verb.
     package var verb: String
-    /// From the volume's root, no `/` in front; the root itself is the empty text.
+    /// The path from the volume's root, without a leading `/`; the root's path is empty.
     package var path: RawText?
-    /// A document's id, where it has no path any more.
+    /// The id of a document that may have no path any more.
     package var document: String?
-    /// Where the contents of a new version lie.
+    /// The path of the contents of a new version.
     package var from: RawText?
-    /// Of a version.
+    /// The number of a version.
     package var number: Int?
     package var label: String?
     package var durability: String?
     package var timeoutSeconds: Double?
-    /// Ask for the deleted documents of the directory at `path`.
+    /// Requests the deleted documents of the directory at `path`.
     package var deleted: Bool?
-    /// Of `versions`: tell also of deleted documents that once had the name.
+    /// For `versions`: also requests deleted documents that once had the name.
     package var earlier: Bool?
     package var repair: Bool?
-    /// Conflict versions to be settled; left out: all.
+    /// The conflict versions to settle; all if it is left out.
     package var numbers: [Int]?
-    /// Of `versions`: tell of each whether all its bytes are on this device. Of `status`: what is
-    /// known here is enough, the hub is not asked.
+    /// For `versions`: requests for each version whether all of its contents are on this device.
+    /// For `status`: answers without asking the hub.
     package var local: Bool?
     /// Nanoseconds since 1970.
     package var time: Int64?
-    /// How many are to be freed.
+    /// The number of bytes to free.
     package var bytes: Int64?
-    /// Only say what would come of it.
+    /// Only reports what would happen.
     package var explain: Bool?
-    /// Take the last settling back.
+    /// Undoes the last settlement.
     package var undo: Bool?
-    /// Who decides, as versions are to tell it.
+    /// The program's name, as versions show it.
     package var program: String?
-    /// An entry of a version's contents, counted from 0; for `contents`, the first one wanted.
+    /// The index of an entry in a version's contents, from 0; for `contents`, the first entry to
+    /// return.
     package var entry: Int?
-    /// Bytes.
+    /// The offset in bytes.
     package var offset: Int64?
-    /// Bytes; an answer holds at most `Limits.pieceBytesMax`.
+    /// The length in bytes; an answer has at most `Limits.pieceBytesMax`.
     package var length: Int?
 
-    // Of the hub.
+    // MARK: The hub
 
-    /// `http://…` or `https://…`.
+    /// The hub's address, `http://…` or `https://…`.
     package var address: String?
-    /// Of `concord hub invite`.
+    /// The code of `concord hub invite`.
     package var code: String?
     package var deviceName: String?
     package var volumeName: String?
-    /// A file of certificates to trust.
+    /// The path of a file with trusted certificates.
     package var certificate: String?
-    /// That the hub's certificate must have.
+    /// The fingerprint that the hub's certificate must have.
     package var fingerprint: String?
-    /// Sign in also where all can be read on the way.
+    /// Allows an unencrypted connection over a network.
     package var insecure: Bool?
     package var device: String?
-    /// Although something is on this device only; although it is pinned.
+    /// Proceeds although something exists only on this device, or although the document is pinned.
     package var force: Bool?
-    /// A held mass deletion is meant.
+    /// Confirms a mass deletion that is held back.
     package var release: Bool?
-    /// Bytes a second; 0: as fast as it goes.
+    /// The limits in bytes per second; 0 means no limit.
     package var upload: Int?
     package var download: Int?
 
-    // Of turns.
+    // MARK: Claims and presenters
 
-    /// Chosen by the asker, for its connection.
+    /// The claim's number, which the client chooses for its connection.
     package var claim: Int?
     package var access: [AccessField]?
     package var purposes: [String]?
     package var presenters: [Int]?
     package var `try`: Bool?
-    /// On whose behalf: an ancestor of the asker.
+    /// The process on whose behalf the request is made, which must be an ancestor of the client.
     package var process: Int32?
-    /// Chosen by the asker, for its connection.
+    /// The presenter's number, which the client chooses for its connection.
     package var presenter: Int?
-    /// The kinds of messages that a presenter implements.
+    /// The kinds of messages that a presenter handles.
     package var hears: [String]?
-    /// Somebody's turn that a presenter was asked to make room for.
+    /// The number of another program's claim for which a presenter was asked to make room.
     package var turn: Int?
     /// Why a presenter could not do what it was asked.
     package var failure: String?
-    /// Where an item was moved.
+    /// The new path of a moved item.
     package var to: RawText?
 
     package init(_ verb: Verb, id: Int = 0, path: [Name]? = nil, document: Identifier? = nil) {
@@ -147,7 +149,7 @@ package struct Request: Codable, Hashable, Sendable {
     }
 }
 
-// What a verb needs, or the sentence that says what is missing.
+// The checked values of a request's fields. The errors say which field is missing or invalid.
 extension Request {
     package func known() throws(VolumeError) -> Verb {
         if let verb = Verb(rawValue: verb) { return verb }
@@ -166,19 +168,19 @@ extension Request {
         guard let names = path.path else {
             throw VolumeError(
                 .invalid,
-                "\"\(path.text)\" is not a path inside a volume: it starts without /, and has "
+                "\"\(path.text)\" is not a path inside a volume: it must start without / and have "
                     + "no empty, . or .. component"
             )
         }
         return names
     }
 
-    /// The document named by its id; nil when it is named by its path.
+    /// Returns the id of the document; nil if the request names it by its path.
     package func identifier() throws(VolumeError) -> Identifier? {
         guard let document else { return nil }
         guard let id = Identifier(document) else {
             throw VolumeError(
-                .invalid, "\"\(document)\" is not a document's id: 32 hexadecimal digits")
+                .invalid, "\"\(document)\" is not a document's id, which has 32 hexadecimal digits")
         }
         return id
     }

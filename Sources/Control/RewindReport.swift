@@ -1,16 +1,17 @@
 import Model
 
-/// `past`: what would make the documents at or below a path what they were at a time.
+/// The result of `past`: the steps that would restore the documents at or below a path to their
+/// state at a time.
 package struct RewindReport: Codable, Hashable, Sendable {
     package var steps: [Step]
 
     package struct Step: Codable, Hashable, Sendable {
         package var path: RawText
         package var id: String
-        /// changed: it shows other contents now; deleted: it has been deleted since; newer: it was
-        /// not there.
+        /// One of: changed (the document now has other contents), deleted (it was deleted since),
+        /// newer (it did not exist).
         package var kind: String
-        /// What it showed; left out for a newer one.
+        /// The version that it had; left out for a newer document.
         package var version: VersionReport?
 
         package init(path: RawText, id: String, kind: String, version: VersionReport?) {

@@ -1,7 +1,7 @@
 import CLinux
 import Glibc
 
-/// A plain thread: control work blocks, and must not hold up anything of Swift's own pool.
+/// An operating system thread. Requests block, so they must not run on threads of Swift's pool.
 package struct ThreadHandle: Sendable {
     private let thread: pthread_t
 
@@ -14,7 +14,7 @@ package struct ThreadHandle: Sendable {
         }
     }
 
-    /// Nil when the system has no more threads to give.
+    /// Returns nil if the system cannot create another thread.
     package init?(_ name: String, _ run: @escaping @Sendable () -> Void) {
         let body = Unmanaged.passRetained(Body(name: name, run: run))
         var thread = pthread_t()

@@ -4,8 +4,8 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// A program's end of the control socket, for turns: any number of requests under way, answers in
-/// any order, and what the daemon says of its own accord.
+/// A client of the control socket for claims and presenters. Any number of requests may be in
+/// progress, answers arrive in any order, and the daemon may send messages at any time.
 package final class TurnClient: Sendable {
     package typealias Answered = @Sendable (Result<[UInt8], VolumeError>) -> Void
 
@@ -21,15 +21,15 @@ package final class TurnClient: Sendable {
         var hasEnded = false
     }
 
-    /// The last reference closes it.
+    /// A socket that is closed with its last reference.
     private final class SharedSocket: Sendable {
         let raw: Int32
         init(_ raw: Int32) { self.raw = raw }
         deinit { _ = cl_close(raw) }
     }
 
-    /// `pushed` and `ended` are called on a thread of this connection, as are the answers; while
-    /// one of them runs, nothing more is heard.
+    /// `pushed`, `ended` and the handlers of answers are called on the connection's thread. While
+    /// one of them runs, no other line is processed.
     package init(
         socket path: String, pushed: @escaping @Sendable (Push) -> Void,
         ended: @escaping @Sendable () -> Void
@@ -38,7 +38,7 @@ package final class TurnClient: Sendable {
         guard result >= 0 else {
             throw VolumeError(
                 -result == EACCES ? .denied : .notFound,
-                "nobody answers at \(path) (\(Errno(-result))): is the volume mounted, and yours?")
+                "no daemon is at \(path) (\(Errno(-result))): is the volume mounted and yours?")
         }
         socket = SharedSocket(result)
         self.pushed = pushed
@@ -56,16 +56,16 @@ package final class TurnClient: Sendable {
             }
             self?.end()
         }
-        guard let thread else { throw VolumeError(.system, "no thread for the control socket") }
+        guard let thread else { throw VolumeError(.system, "cannot create a thread") }
         thread.detach()
     }
 
     deinit { close() }
 
-    /// Ends the connection, and with it all that was claimed and presented on it.
+    /// Closes the connection, which ends all of its claims and presenters.
     package func close() { shutdown(socket.raw, Int32(SHUT_RDWR)) }
 
-    /// `answered` gets the whole line.
+    /// Sends a request. `answered` gets the whole line of the answer.
     package func ask(_ request: Request, _ answered: @escaping Answered) {
         let id: Int? = state.withLock { state in
             guard !state.hasEnded else { return nil }
@@ -79,7 +79,7 @@ package final class TurnClient: Sendable {
         if !send(json(request) + [UInt8(ascii: "\n")]) { close() }
     }
 
-    /// Waits for the answer; not to be called from `pushed`.
+    /// Sends a request and waits for the answer. It must not be called from `pushed`.
     package func ask<Value: Codable & Sendable>(_ request: Request, as type: Value.Type)
         throws(VolumeError) -> Value
     {
@@ -105,11 +105,11 @@ package final class TurnClient: Sendable {
     }
 
     private var gone: VolumeError {
-        VolumeError(.system, "the volume's daemon has ended: mount the volume again")
+        VolumeError(.system, "the volume's daemon has stopped: mount the volume again")
     }
 
-    /// In one piece, whoever else sends; a request is smaller than what the kernel keeps for a
-    /// reader that is slow.
+    /// Sends a line in one piece, even if several threads send. A request is smaller than the
+    /// kernel's socket buffer, so a daemon that reads slowly does not block the sender for long.
     private func send(_ bytes: [UInt8]) -> Bool {
         sending.withLock { _ in
             var done = 0
@@ -145,7 +145,7 @@ package final class TurnClient: Sendable {
     }
 }
 
-/// A gate that opens once.
+/// A latch: threads wait until it is opened, once.
 package final class WaitingPoint: @unchecked Sendable {
     private let mutex: UnsafeMutablePointer<pthread_mutex_t>
     private let condition: UnsafeMutablePointer<pthread_cond_t>

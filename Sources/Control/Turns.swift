@@ -1,13 +1,13 @@
 import Model
 
-// What a request and an event say of turns. Turns.md has the whole conversation.
+// The fields of requests and events about claims and presenters. `Turns.md` describes the protocol.
 
-/// One item that a claim is about.
+/// One item of a claim, and how it is accessed.
 package struct AccessField: Codable, Hashable, Sendable {
     package var path: RawText
-    /// For reading, with these options; left out for writing.
+    /// The options of a read access; left out for a write access.
     package var read: [ReadingOption]?
-    /// For writing, in this way; left out for reading.
+    /// The kind of a write access; left out for a read access.
     package var write: WritingOption?
 
     package enum ReadingOption: String, Codable, Hashable, Sendable, CaseIterable {
@@ -29,13 +29,13 @@ package struct AccessField: Codable, Hashable, Sendable {
     }
 }
 
-/// The result of `claim`: the items have their turns, and are here.
+/// The result of `claim`: the claim is granted, and the contents of its items are on this device.
 package struct GrantReport: Codable, Hashable, Sendable {
     package var paths: [RawText]
     package init(paths: [RawText]) { self.paths = paths }
 }
 
-/// A line that the daemon sends of its own accord; it has no `id`.
+/// A line that the daemon sends without a request; it has no `id`.
 package struct Push: Codable, Hashable, Sendable {
     package var message: PresenterMessage?
     package var event: WatchEvent?
@@ -44,7 +44,7 @@ package struct Push: Codable, Hashable, Sendable {
     package init(event: WatchEvent) { self.event = event }
 }
 
-/// What a presenter is told.
+/// A message to a presenter.
 package struct PresenterMessage: Codable, Hashable, Sendable {
     package enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
         case relinquishToReader, relinquishToWriter, save, accommodateDeletion,
@@ -53,7 +53,7 @@ package struct PresenterMessage: Codable, Hashable, Sendable {
         case versionGained, versionLost, versionResolved
         case subitemVersionGained, subitemVersionLost, subitemVersionResolved
 
-        /// Whether somebody waits for an `answer`.
+        /// Whether the daemon waits for an `answer`.
         package var isAsking: Bool {
             switch self {
             case .relinquishToReader, .relinquishToWriter, .save, .accommodateDeletion,
@@ -64,19 +64,20 @@ package struct PresenterMessage: Codable, Hashable, Sendable {
         }
     }
 
-    /// As it was registered on this connection.
+    /// The presenter's number on this connection.
     package var presenter: Int
     package var kind: Kind
-    /// Which of others' turns it is about: in all that asks, and in `reacquire`.
+    /// The number of the claim that caused the message. All messages that ask have it, and
+    /// `reacquire`.
     package var turn: Int?
-    /// Of the item it is about, where that is not the presented one; where a moved one was.
+    /// The path of the item, if it is not the presented one; for a moved item, its old path.
     package var path: RawText?
-    /// Where the item is now, in `moved` and `subitemMoved`.
+    /// The item's new path, for `moved` and `subitemMoved`.
     package var to: RawText?
     /// A version's id.
     package var version: String?
-    /// Of `accommodateDeletion`: a system call deletes it, during which nothing can be done to the
-    /// directory. What is unsaved can be kept afterwards (`add`).
+    /// For `accommodateDeletion`: a system call is deleting the item, and nothing can be done in
+    /// its directory until the presenter answers. Unsaved changes can be kept afterwards (`add`).
     package var plain: Bool?
 
     package init(presenter: Int, kind: Kind) {
@@ -85,24 +86,25 @@ package struct PresenterMessage: Codable, Hashable, Sendable {
     }
 }
 
-/// Something that happened to a document, for `watch`.
+/// An event of a document, for `watch`.
 package struct WatchEvent: Codable, Hashable, Sendable {
     package enum Kind: String, Codable, Hashable, Sendable, CaseIterable {
         case appeared, changed, moved, removed, claimed, waiting, released, presented, retired
-        /// A version of the document is in conflict with the current one.
+        /// The document has a conflict version.
         case conflict
-        /// The volume was signed in to a hub or out of it: `token` is its identity now.
+        /// The volume was signed in to a hub or out of it. `token` is its present identity.
         case identity
     }
 
     package var kind: Kind
     package var path: RawText
     package var to: RawText?
-    /// Of `identity`, as the verb `identity` answers it; left out when signed out.
+    /// For `identity`: the token, as the verb `identity` returns it; left out if the volume is
+    /// signed out.
     package var token: String?
     /// Nanoseconds since 1970.
     package var time: Int64
-    /// Whose doing it was; 0 where nobody knows.
+    /// The process that caused the event; 0 if it is not known.
     package var process: Int32
     package var program: String
 
@@ -119,32 +121,33 @@ package struct WatchEvent: Codable, Hashable, Sendable {
 package struct LocksReport: Codable, Hashable, Sendable {
     package struct Turn: Codable, Hashable, Sendable {
         package enum State: String, Codable, Hashable, Sendable {
-            /// Behind others.
+            /// The claim waits for other claims.
             case waiting
-            /// For presenters to answer.
+            /// The claim waits for answers of presenters.
             case asking
             case granted
         }
 
         package enum Kind: String, Codable, Hashable, Sendable {
-            /// By the library or `fsctl coordinate`.
+            /// A claim by the library or by `fsctl coordinate`.
             case claim
-            /// A program that knows of no turns has the file open, or wants it.
+            /// An implicit lease: a program that uses no claims has the file open, or waits to open
+            /// it.
             case plain
-            /// Shows the item, and is told of others' accesses.
+            /// A presenter of the item.
             case presenter
         }
 
         package var kind: Kind
         package var state: State
-        /// `read`, or the way of writing; for a presenter, nothing.
+        /// `read`, or the kind of write access; empty for a presenter.
         package var access: String
         package var path: RawText
         package var process: Int32
         package var program: String
         /// Nanoseconds since 1970.
         package var since: Int64
-        /// What it waits for: processes, and a word on each.
+        /// The processes for which it waits, each with the reason.
         package var behind: [Behind]
 
         package init(
@@ -165,7 +168,7 @@ package struct LocksReport: Codable, Hashable, Sendable {
     package struct Behind: Codable, Hashable, Sendable {
         package var process: Int32
         package var program: String
-        /// `holds a claim`, `is before it in the queue`, `was asked to relinquish`, …
+        /// The reason, such as `holds a claim`, `is before it in the queue`, `was asked to relinquish`.
         package var why: String
 
         package init(process: Int32, program: String, why: String) {

@@ -1,15 +1,15 @@
 import FoundationEssentials
 import Model
 
-/// A value as JSON, keys sorted, in one line without its end.
+/// Encodes a value as JSON with sorted keys, in one line without a newline.
 package func json(_ value: some Encodable) -> [UInt8] {
     let encoder = JSONEncoder()
     encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
-    // Only a number that is not finite can fail here, and our values have none.
+    // Only a number that is not finite could fail to be encoded, and these types have none.
     return (try? encoder.encode(value)).map(Array.init) ?? Array("{}".utf8)
 }
 
-/// Throws the sentence that tells the other end what was wrong with its line.
+/// Decodes a line. The error says what is wrong with the line.
 package func value<Value: Decodable>(_ type: Value.Type, from line: [UInt8]) throws(VolumeError)
     -> Value
 {
@@ -21,13 +21,13 @@ package func value<Value: Decodable>(_ type: Value.Type, from line: [UInt8]) thr
     {
         let field = context.codingPath.map(\.stringValue).joined(separator: ".")
         let subject = field.isEmpty ? "the line" : "the field \"\(field)\""
-        throw VolumeError(.invalid, "\(subject) has a value of another type than expected")
+        throw VolumeError(.invalid, "\(subject) has a value of the wrong type")
     } catch {
         throw VolumeError(.invalid, "the line is not one JSON object")
     }
 }
 
-/// Base64, as `extract` answers it.
+/// Encodes bytes in base64, for the answer to `extract`.
 package func base64(_ bytes: [UInt8]) -> String { Data(bytes).base64EncodedString() }
 
 package func bytes(base64 text: String) -> [UInt8]? { Data(base64Encoded: text).map(Array.init) }

@@ -29,7 +29,7 @@ import Testing
         let error = #expect(throws: VolumeError.self) {
             try ControlClient(socket: scratch("control.sock"))
         }
-        #expect(error?.code == .notFound && error?.message.contains("has ended") == true)
+        #expect(error?.code == .notFound && error?.message.contains("is not running") == true)
         #expect(throws: VolumeError.self) {
             try ControlClient(socket: "/" + String(repeating: "x", count: 200))
         }
@@ -59,7 +59,7 @@ import Testing
             let error = #expect(throws: VolumeError.self) {
                 try client.ask(Request(.status), as: VolumeReport.self)
             }
-            #expect(error?.message.contains("ended before it answered") == true)
+            #expect(error?.message.contains("stopped before it answered") == true)
         }
     }
 

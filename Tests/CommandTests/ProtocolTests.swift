@@ -89,9 +89,9 @@ import Testing
         (#"{"id":1}"#, "the line has no field \"verb\""),
         (
             #"{"id":"x","verb":"status"}"#,
-            "the field \"id\" has a value of another type than expected"
+            "the field \"id\" has a value of the wrong type"
         ),
-        ("[1]", "the line has a value of another type than expected"),
+        ("[1]", "the line has a value of the wrong type"),
     ])
     func aBadLineIsExplained(line: String, sentence: String) {
         #expect(throws: VolumeError(.invalid, sentence)) {

@@ -61,7 +61,7 @@ import Testing
         let client = try FakeDaemonClient(limits)
         client.raw.send(ask + #"{"id":2,"#)
         let lines = client.raw.receive().split(separator: "\n")
-        #expect(lines.count == 2 && lines.last?.contains("half a line came") == true)
+        #expect(lines.count == 2 && lines.last?.contains("the request did not end in time") == true)
     }
 
     @Test func aReaderThatStallsIsDropped() throws {
@@ -103,7 +103,7 @@ import Testing
             if kept.count < room {
                 kept.append(client)
             } else {
-                turnedAway += client.receive().contains("as many clients as it can") ? 1 : 0
+                turnedAway += client.receive().contains("the volume has too many clients") ? 1 : 0
             }
         }
         #expect(turnedAway == 10_000 - room)
