@@ -2,11 +2,12 @@ import CLinux
 import Glibc
 import SystemCalls
 
-/// What can be seen from outside of what a program does with an open file. Only looked up while
-/// somebody waits for it: reads and writes themselves pass us by.
+/// Signs of what a program does with an open file, as they can be seen from outside. They are
+/// looked up only while another program waits for the file, because reads and writes do not pass
+/// through this process.
 enum Activity {
-    /// Changes whenever the process has read or written: the positions of its descriptors of the
-    /// file, and the file's size and time of change.
+    /// A value that changes whenever the process has read or written: the positions of its
+    /// descriptors of the file, and the file's size and change time.
     static func trail(of thread: Int32, _ file: SharedDescriptor, _ path: String) -> [UInt64] {
         var trail: [UInt64] = []
         if let status = try? file.status() {
@@ -41,14 +42,14 @@ enum Activity {
         return found
     }
 
-    /// Whether its programs take turns by themselves: they lock parts of it (SQLite does), or it is
-    /// one of those files beside a database.
+    /// Whether programs that use the file coordinate themselves: the file is a database or one of
+    /// the files beside it, or has record locks.
     static func coordinatesItself(_ file: SharedDescriptor, _ name: [UInt8]) -> Bool {
         needsNoTurns(name) || isDatabase(file) || isLocked(file)
     }
 
-    /// Logs are appended to and read at the same time; a database's helpers are guarded by its
-    /// locks.
+    /// Logs are appended to and read at the same time; the files beside a database are guarded by
+    /// its locks.
     static func needsNoTurns(_ name: [UInt8]) -> Bool {
         let endings: [StaticString] = [".log", ".lock", "-wal", "-shm", "-journal"]
         return endings.contains { ending in

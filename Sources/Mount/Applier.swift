@@ -7,9 +7,9 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// Brings the hub's changes into the tree: a process of our own does ordinary system calls in the
-/// mount, one step after the other, so that programs that watch it hear of them. The daemon cannot:
-/// it would wait for its own answers.
+/// Puts changes from the hub into the tree. A separate process does ordinary system calls in the
+/// mount, one step after the other, so that programs that watch the tree are notified. The daemon
+/// cannot do this itself, because it would wait for its own answers.
 package final class Applier: Applying {
     private let session: MountSession
     private let volume: Volume
@@ -26,8 +26,8 @@ package final class Applier: Applying {
         var output: Int32
     }
 
-    /// `program` with `arguments`, the mount point and the control socket behind them, is the
-    /// process; it is started when first needed.
+    /// The process is `program` with `arguments`, followed by the mount point and the control
+    /// socket. It is started when it is first needed.
     package init(
         session: MountSession, volume: Volume, socketPath: String,
         program: String = "/proc/self/exe", arguments: [String] = ["concord", "applier"],
@@ -38,7 +38,7 @@ package final class Applier: Applying {
         self.program = program
         self.arguments = arguments + [session.mountPoint, socketPath]
         self.log = log
-        // A thread of its own: the process ends with the thread that started it.
+        // The process ends when the thread that started it ends, so that thread must last.
         thread.withLock {
             $0 = Thread("applier") { [jobs] in while let job = jobs.take() { job() } }
         }
@@ -47,7 +47,7 @@ package final class Applier: Applying {
 
     deinit { jobs.close() }
 
-    /// Ends the process; steps fail from now on.
+    /// Ends the process. Steps fail from now on.
     package func stop() {
         jobs.close()
         thread.withLock { thread in
@@ -57,7 +57,7 @@ package final class Applier: Applying {
         end()
     }
 
-    /// Of the process; nil while there is none.
+    /// The id of the applier process; nil while it is not running.
     package var process: Int32? { child.withLock { $0?.process } }
 
     package func apply(_ steps: [ApplierStep], together: [Name]? = nil) -> [ApplierResult] {
@@ -89,10 +89,10 @@ package final class Applier: Applying {
         return ask(order) == 0
     }
 
-    /// Whether what is to be replaced, moved or removed is still what was expected, so that all of
-    /// it is done or nothing.
+    /// Whether everything that is to be replaced, moved or removed is still as expected, so that
+    /// either all steps are done or none.
     private func isEachPossible(_ steps: [ApplierStep]) -> Bool {
-        // What an earlier step brings or moves is not there yet.
+        // Items that an earlier step creates or moves are not in place yet.
         var brought: Set<[Name]> = []
         for step in steps {
             let places = step.places.map(\.path)
@@ -113,7 +113,7 @@ package final class Applier: Applying {
 
     private func perform(_ step: ApplierStep, isHeld: Bool) -> ApplierResult {
         guard step.places.allSatisfy({ !$0.path.isEmpty && $0.path.allSatisfy(\.isSafe) }) else {
-            return .failed("A name from the hub is none.")
+            return .failed("The hub sent an invalid file name; the change was not applied.")
         }
         let result: ApplierResult
         do throws(VolumeError) { result = try carryOut(step, isHeld: isHeld) } catch {
@@ -140,10 +140,10 @@ package final class Applier: Applying {
         }
         if !isHeld, session.driver.arbiter.concerns(plain) { order.accesses = accesses }
         var result = attempt(step, order)
-        // Its process has died over it, and nothing has happened.
+        // The process died before the step was done, so it is tried again.
         if result == nil { result = attempt(step, order) }
         guard let result else {
-            return .failed("The process that applies the hub's changes ends again and again.")
+            return .failed("The process that applies changes from the hub keeps ending.")
         }
         guard result == .done else { return result }
         switch step {
@@ -155,7 +155,7 @@ package final class Applier: Applying {
         }
     }
 
-    /// Nil: the process died before the step happened.
+    /// Returns nil if the process died before the step was done.
     private func attempt(_ step: ApplierStep, _ order: ApplierOrder) -> ApplierResult? {
         let gate = session.driver.gate
         gate.begin(step)
@@ -178,7 +178,8 @@ package final class Applier: Applying {
 
     // MARK: Packages
 
-    /// A package is compared before and, where nothing can write to it unseen any more, after.
+    /// Compares a package before its step. It is compared again afterwards, when no program can
+    /// reach it any more.
     private func look(_ place: TreePlace, _ inode: UInt64, _ changed: Int64) -> ApplierResult? {
         guard let found = volume.packageState(at: place.path) else { return .gone }
         if found.inode != inode || found.changed > changed { return .changed }
@@ -196,7 +197,7 @@ package final class Applier: Applying {
             _ = ask(ApplierOrder(action: .clear(incoming)))
             return .done
         }
-        // A program has written to it at the last moment: it comes back.
+        // A program has written to it at the last moment, so it is put back.
         let back = "back." + incoming
         let aside = ApplierOrder.Action.rename(
             incoming: incoming, from: [], to: [Name(Gate.name), Name(back)], flags: 0)
@@ -215,8 +216,8 @@ package final class Applier: Applying {
         return .changed
     }
 
-    /// What was put aside goes to the stash, unless a program has written to it at the last moment:
-    /// then it comes back, if its name is still free.
+    /// Moves the files of a removed package to the stash. If a program has written to it at the
+    /// last moment, it is put back instead, if its name is still free.
     private func finishRemoval(
         _ aside: String, _ place: TreePlace, _ changed: Int64, _ order: ApplierOrder
     ) -> ApplierResult {
@@ -248,7 +249,8 @@ package final class Applier: Applying {
 
     // MARK: The process
 
-    /// On the applier's thread. Nil: it died.
+    /// Sends an order on the applier's thread and waits for the answer. Returns nil if the process
+    /// died.
     private func ask(_ order: ApplierOrder) -> Int32? {
         guard let child = started() else { return ApplierOrder.Refusal.broken }
         var frame: [UInt8] = []
@@ -259,7 +261,7 @@ package final class Applier: Applying {
         guard send(frame, to: child.input),
             withUnsafeMutableBytes(of: &answer, { receive($0, from: child.output) })
         else {
-            log.error("the applier (process \(child.process)) has ended; it is started again")
+            log.error("The applier (process \(child.process)) has ended and is started again.")
             end()
             return nil
         }
@@ -280,7 +282,7 @@ package final class Applier: Applying {
         _ = cl_close(toChild[0])
         _ = cl_close(fromChild[1])
         guard process > 0 else {
-            log.error("the applier cannot be started: \(Errno(-process))")
+            log.error("The applier cannot be started: \(Errno(-process)).")
             _ = cl_close(toChild[1])
             _ = cl_close(fromChild[0])
             return nil
@@ -332,7 +334,7 @@ package final class Applier: Applying {
 // MARK: Steps as orders
 
 extension ApplierStep {
-    /// Whether what stands in its place (nil: nothing) is what it expects there.
+    /// Whether the item in the tree (nil if there is none) is the one that the step expects.
     fileprivate func expects(_ found: Trace?) -> Bool {
         switch self {
         case .make: true
@@ -390,7 +392,8 @@ extension ApplierStep {
         switch self {
         case .make(_, let place): [.init(claim: .replacing, path: place.path)]
         case .replace(_, let place, _), .replacePackage(_, let place, _, _):
-            // Who has unsaved changes saves first; then what is there is not what was expected.
+            // A presenter with unsaved changes saves first; the contents are then not the expected
+            // ones.
             [.init(claim: .merging, path: place.path)]
         case .move(let from, _, let to):
             [.init(claim: .moving, path: from.path), .init(claim: .replacing, path: to.path)]

@@ -1,19 +1,21 @@
 import Model
 import Volume
 
-/// What the daemon tells its applier to do: system calls in the mount, and the claim to have
-/// meanwhile. One frame on its standard input, its length (4 bytes, little endian) in front.
+/// An order of the daemon to its applier: a system call in the mount, and the claims to hold
+/// meanwhile. It is one frame on the applier's standard input, preceded by its length (4 bytes,
+/// little endian).
 package struct ApplierOrder: Hashable, Sendable {
     package enum Action: Hashable, Sendable {
-        /// `from` is a name in the hidden directory when it comes from there.
+        /// Renames. If `incoming` is set, the source is this name in the hidden directory, and
+        /// `from` is not used.
         case rename(incoming: String?, from: [Name], to: [Name], flags: UInt32)
         case remove([Name], isDirectory: Bool)
         case change([Name], TreeChange)
-        /// A name in the hidden directory, with all that is below it.
+        /// Removes a name in the hidden directory with everything below it.
         case clear(String)
-        /// Close everything in the mount.
+        /// Closes everything in the mount.
         case rest
-        /// Keep what `accesses` claims until `letGo`.
+        /// Keeps the claims in `accesses` until `letGo`.
         case hold
         case letGo
     }
@@ -32,14 +34,14 @@ package struct ApplierOrder: Hashable, Sendable {
     }
 
     package var action: Action
-    /// Empty: nobody has to do with it.
+    /// The claims to hold; empty if no claim or presenter concerns the places.
     package var accesses: [Access] = []
 
-    /// What the applier answers instead of an errno (0: done).
+    /// Answers of the applier that are not an errno (0 means done).
     package enum Refusal {
-        /// The turn did not come in time.
+        /// The claim was not granted in time.
         package static let notYet: Int32 = -1
-        /// The document is somewhere else by now.
+        /// The document has moved in the meantime.
         package static let moved: Int32 = -2
         package static let broken: Int32 = -3
     }

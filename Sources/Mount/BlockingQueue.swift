@@ -1,10 +1,10 @@
 import Glibc
 
-/// First in, first out, between threads; the taker sleeps while it is empty.
+/// A first-in, first-out queue between threads; `take` blocks while it is empty.
 final class BlockingQueue<Element>: @unchecked Sendable {
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let filled = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
-    // Guarded by the mutex.
+    // The following properties are guarded by the mutex.
     private var elements = ElementQueue<Element>()
     private var isClosed = false
 
@@ -22,7 +22,7 @@ final class BlockingQueue<Element>: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// False once it is closed.
+    /// Returns false if the queue is closed.
     @discardableResult
     func put(_ element: Element) -> Bool {
         pthread_mutex_lock(mutex)
@@ -33,7 +33,7 @@ final class BlockingQueue<Element>: @unchecked Sendable {
         return true
     }
 
-    /// The oldest element; nil when the queue is closed and empty.
+    /// Removes the oldest element; nil when the queue is closed and empty.
     func take() -> Element? {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
@@ -52,7 +52,7 @@ final class BlockingQueue<Element>: @unchecked Sendable {
     }
 }
 
-/// First in, first out. Removing the first element does not move the others each time.
+/// A first-in, first-out queue. Removing the first element does not move the others each time.
 struct ElementQueue<Element> {
     private var elements: [Element] = []
     /// The index of the first element that was not removed.
@@ -62,7 +62,7 @@ struct ElementQueue<Element> {
 
     mutating func append(_ element: Element) { elements.append(element) }
 
-    /// Nil when it is empty.
+    /// Returns nil if the queue is empty.
     mutating func removeFirst() -> Element? {
         guard next < elements.count else { return nil }
         defer {

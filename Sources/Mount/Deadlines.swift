@@ -3,13 +3,13 @@ import Glibc
 import Model
 import Synchronization
 
-/// Things to be done later, on one thread of its own.
+/// A timer queue: runs closures later, on one thread of its own.
 final class Deadlines: @unchecked Sendable {
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
     private let changed = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
-    // Guarded by the mutex.
+    // The following properties are guarded by the mutex.
     private var entries: [UInt64: @Sendable () -> Void] = [:]
-    /// The soonest first, from `head` on; those cancelled are passed over.
+    /// Sorted by time, beginning at `head`; cancelled entries are skipped.
     private var order: [(due: Int64, number: UInt64)] = []
     private var head = 0
     private var last: UInt64 = 0
@@ -33,7 +33,8 @@ final class Deadlines: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// Runs `body` after so long, unless it is cancelled before. It must be quick.
+    /// Runs `body` after this time, unless it is cancelled first. `body` must be quick, because all
+    /// entries share one thread.
     @discardableResult
     func after(seconds: Double, _ body: @escaping @Sendable () -> Void) -> UInt64 {
         pthread_mutex_lock(mutex)
@@ -41,7 +42,7 @@ final class Deadlines: @unchecked Sendable {
         last += 1
         let due = cl_clock_monotonic_ns() + Timestamp.span(seconds: seconds)
         entries[last] = body
-        // Most come in the order in which they are due.
+        // Most entries are added in the order in which they are due.
         var index = order.count
         while index > head, order[index - 1].due > due { index -= 1 }
         order.insert((due, last), at: index)
@@ -62,7 +63,7 @@ final class Deadlines: @unchecked Sendable {
         pthread_mutex_unlock(mutex)
     }
 
-    /// Until `close`.
+    /// Runs due entries until `close`.
     func run() {
         while let body = next() { body() }
     }

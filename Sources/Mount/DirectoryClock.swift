@@ -1,5 +1,5 @@
-/// Which directories keep a descriptor: a bounded ring with a hand that takes one from those not
-/// used for a round.
+/// The clock algorithm that decides which directories keep a descriptor: a bounded ring with a hand
+/// that takes the descriptor of a directory that was not used for one round.
 struct DirectoryClock {
     private var ring: ContiguousArray<Node> = []
     private var hand = 0
@@ -7,7 +7,7 @@ struct DirectoryClock {
 
     init(capacity: Int) { self.capacity = capacity }
 
-    /// Adds a directory that has just got a descriptor; gives back the descriptor that another one
+    /// Adds a directory that has just got a descriptor. Returns the descriptor that another one has
     /// lost.
     mutating func insert(_ node: Node) -> SharedDescriptor? {
         guard ring.count >= capacity else {
@@ -22,8 +22,8 @@ struct DirectoryClock {
                 ring[place] = node
                 return nil
             }
-            // An orphan is found by its descriptor only, and a directory in use has been passed
-            // over once.
+            // An orphan can be found only by its descriptor, and a directory in use is skipped
+            // once.
             if candidate.flags.contains(.orphan) || candidate.flags.remove(.used) != nil {
                 continue
             }

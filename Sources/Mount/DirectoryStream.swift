@@ -4,13 +4,13 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// One open of a directory. Offsets are the file system's own, handed through unchanged: they stay
-/// right while names come and go.
+/// An open directory. Offsets are those of the file system below, passed on unchanged, so they stay
+/// valid while names are added and removed.
 final class DirectoryStream: Sendable {
     private static let bufferSize = 1 << 15
 
     private struct Window: ~Copyable {
-        /// Entries that were read ahead, allocated when first needed.
+        /// Entries that were read ahead; allocated when it is first needed.
         var buffer = UnsafeMutableRawBufferPointer(start: nil, count: 0)
         var next = 0
         var end = 0
@@ -22,7 +22,7 @@ final class DirectoryStream: Sendable {
 
     struct Entry {
         var inode: UInt64
-        /// Of the entry behind this one.
+        /// The offset of the next entry.
         var offset: Int64
         var kind: UInt8
         var name: UnsafePointer<CChar>
@@ -32,9 +32,9 @@ final class DirectoryStream: Sendable {
         }
     }
 
-    /// Nil for a virtual directory.
+    /// The directory; nil for a virtual one.
     let node: Node?
-    /// The names in a virtual one, when it was opened.
+    /// The names in a virtual directory at the time of opening.
     let names: [Name]?
     let descriptor: Int32
     private let window = Mutex(Window())
@@ -53,12 +53,12 @@ final class DirectoryStream: Sendable {
 
     deinit { if descriptor >= 0 { _ = cl_close(descriptor) } }
 
-    /// Calls `take` with the entries from `offset` on until it declines one, which then comes first
-    /// next time.
+    /// Calls `take` with the entries from `offset` on until it returns false. That entry comes
+    /// first next time.
     func forEach(from offset: Int64, _ take: (Entry) -> Bool) throws(Errno) {
         try window.withLock { (window) throws(Errno) in
-            // Seeks to the beginning even if the stream is there already: btrfs shows entries that
-            // were made since the directory was opened only after a seek.
+            // Seeks to the beginning even if the stream is there already, because btrfs shows
+            // entries that were made since the directory was opened only after a seek.
             if window.offset != offset || offset == 0 {
                 try check(cl_lseek(descriptor, offset, SEEK_SET))
                 (window.next, window.end, window.offset) = (0, 0, offset)
@@ -66,7 +66,7 @@ final class DirectoryStream: Sendable {
             while true {
                 if window.next == window.end, try !fill(&window) { return }
                 let base = UnsafeRawPointer(window.buffer.baseAddress! + window.next)
-                // struct linux_dirent64: inode, offset, length of the record, kind, name.
+                // The layout of struct linux_dirent64: inode, offset, record length, kind, name.
                 let entry = Entry(
                     inode: base.loadUnaligned(as: UInt64.self),
                     offset: base.loadUnaligned(fromByteOffset: 8, as: Int64.self),

@@ -3,10 +3,10 @@ import Glibc
 import Model
 import SystemCalls
 
-// Acting for the program that asked.
+// Acting with the identity of the calling program.
 extension Driver {
-    /// Makes something in the tree with the caller's identity and umask, so that the file system
-    /// itself gives it its owner, its group and what its directory's default ACL says.
+    /// Creates something in the tree with the caller's identity and umask, so that the file system
+    /// itself sets owner, group and what the directory's default ACL says.
     func create(for caller: Caller, _ body: () -> Int32) throws(Errno) -> Int32 {
         try volume.withRoom(mayBlock: false) { () throws(Errno) in
             try createNow(for: caller, body)
@@ -25,13 +25,14 @@ extension Driver {
         try check(became)
         let result = body()
         guard result == -EACCES else { return try check(result) }
-        // The kernel has allowed it by a group of the caller that we do not know.
+        // The kernel has allowed it because of a supplementary group of the caller that is unknown
+        // here.
         try check(cl_thread_override())
         return try check(body())
     }
 
-    /// Changes a file with the caller's rights, so that set-id bits are cleared as a write of his
-    /// own would. `mayBlock`: on a thread that may wait for space as long as that takes.
+    /// Changes a file with the caller's rights, so that set-ID bits are cleared as by a write of
+    /// the caller's own. With `mayBlock` the thread may wait for disk space as long as that takes.
     func change(
         for caller: Caller, writing bytes: Int = 0, mayBlock: Bool = false, _ body: () -> Int64
     ) throws(Errno) -> Int64 {
@@ -40,7 +41,7 @@ extension Driver {
         }
     }
 
-    /// The same, once: the caller does not wait here for space.
+    /// As `change`, but tries once and does not wait for disk space.
     func changeNow(for caller: Caller, _ body: () -> Int64) throws(Errno) -> Int64 {
         guard actsAsCaller, caller.uid != 0 else { return try check(body()) }
         cl_thread_fsids(caller.uid, caller.gid)

@@ -6,10 +6,10 @@ import Synchronization
 import SystemCalls
 import Volume
 
-// Contents on demand: requests that wait for bytes from the hub. They cost no thread; a signal ends
-// them (EINTR), and so does time (ETIMEDOUT).
+// Contents on demand: requests that wait for bytes from the hub. A waiting request holds no thread;
+// it ends by a signal (EINTR) or when its time is over (ETIMEDOUT).
 extension Driver {
-    /// What ends with the waiting.
+    /// The state of one wait, which is released when the wait ends.
     private final class ContentsWait: Sendable {
         struct State {
             var want: UInt64?
@@ -23,8 +23,8 @@ extension Driver {
         init(_ file: AbsentFile) { self.file = file }
     }
 
-    /// Calls `go` when the bytes are here, perhaps at once. Else the request is refused, and `fail`
-    /// called.
+    /// Calls `go` when the bytes are present, perhaps at once. Otherwise answers the request with
+    /// an error and calls `fail`.
     func awaitContents(
         _ request: Request, _ need: AbsentFile.Need, of file: AbsentFile,
         else fail: @escaping @Sendable () -> Void = {}, _ go: @escaping @Sendable (Request) -> Void
@@ -67,7 +67,7 @@ extension Driver {
         if let deadline = state.deadline { turns.deadlines.cancel(deadline) }
     }
 
-    /// Calls `go` a moment later.
+    /// Calls `go` a moment later, unless the request is interrupted.
     func retry(
         _ request: Request, else fail: @escaping @Sendable () -> Void,
         _ go: @escaping @Sendable (Request) -> Void
@@ -76,13 +76,14 @@ extension Driver {
         soon(after: 0.005) { if hold.end() { go(request) } }
     }
 
-    /// Calls `body` later, on a parking thread; no signal interrupts that.
+    /// Calls `body` later on a parking thread. A signal does not interrupt this.
     func soon(after seconds: Double, _ body: @escaping @Sendable () -> Void) {
         let parking = parking
         turns.deadlines.after(seconds: seconds) { parking.soon(body) }
     }
 
-    /// Whether all of a file is here and it is no placeholder; else `again` is called when it is.
+    /// Whether the file is no placeholder. If it is one, returns false, and calls `again` when it
+    /// is complete.
     func haveWhole(
         _ request: Request, _ file: SharedDescriptor,
         _ again: @escaping @Sendable (Request) -> Void
@@ -100,8 +101,8 @@ extension Driver {
         return false
     }
 
-    /// Runs `body` on a parking thread, which must not wait for the network; where that turns out
-    /// necessary, again on a thread that may.
+    /// Runs `body` on a parking thread, where it must not wait for the network. If that is not
+    /// sufficient, runs it again on a thread that may wait.
     func parkReaching<Result: Sendable>(
         _ request: Request, inLine line: Line? = nil,
         _ body: @escaping @Sendable (_ locally: Bool) throws(Errno) -> Result,
@@ -146,7 +147,7 @@ extension Driver {
 
     // MARK: Attributes
 
-    /// What stands at a name, as programs are to see it.
+    /// Adjusts the attributes of the item with this name to what programs are shown.
     func present(_ status: inout stat, in directory: Int32, _ name: UnsafePointer<CChar>) {
         var file: SharedDescriptor?
         volume.present(&status) {
@@ -168,7 +169,7 @@ extension Driver {
 }
 
 extension Handle {
-    /// The part of what is read that may not be here.
+    /// The part of a read that may not be present on this device.
     func absentRange(_ offset: Int64, _ length: Int) -> Range<Int64>? {
         guard let contents, !contents.isComplete, offset >= 0, offset < contents.size, length > 0
         else { return nil }

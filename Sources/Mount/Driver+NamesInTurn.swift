@@ -5,12 +5,12 @@ import Model
 import SystemCalls
 import Volume
 
-// What changes names, while somebody has claims or presents something. The requests' own strings
-// are gone when their turn comes.
+// Requests that change names while there are claims or presenters. A request's own strings are no
+// longer valid when its turn comes, so they are copied.
 extension Driver {
     func unlinkInTurn(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         let (names, copy) = (names(in: parent, name), terminated(name))
-        // Before its turn, so that the turn ends with the unlinking.
+        // Waits before the claim is requested, so that the claim ends with the unlink.
         awaitRelease(request, in: parent, name) { [self] request in
             inTurn(request, [Wish(.write(.deleting), names)]) { [self] in
                 copy.asCString { unlink(request, in: parent, $0, mayWait: false) }
@@ -46,7 +46,7 @@ extension Driver {
         }
     }
 
-    /// Changes attributes by `body`.
+    /// Changes attributes by calling `body`.
     func changeInTurn(
         _ request: Request, _ id: UInt64, size: Bool, _ body: @escaping @Sendable () -> Void
     ) {
@@ -79,7 +79,8 @@ extension Driver {
         let isDraft = volume.isLocal(from.name)
         let isBackup =
             volume.isLocal(to.name) || new[new.count - 1].isBackup(of: old[old.count - 1])
-        // What is put over a document is that document's next version; nobody has to close it.
+        // What is renamed over a document is that document's next version, without anything being
+        // closed.
         let wishes =
             isExchange
             ? [Wish(.write(.update), old), Wish(.write(.update), new)]
@@ -100,8 +101,8 @@ extension Driver {
                     }
                 }
                 guard isDone else { return }
-                // Told before the program goes on: what it does next, such as ending its turn,
-                // must find everybody at the new place.
+                // Presenters are notified before the program continues: its next step, such as the
+                // end of its claim, must find them at the new path.
                 if isExchange {
                     tell(process, [.changed(old), .changed(new)])
                 } else if isDraft {
@@ -117,8 +118,8 @@ extension Driver {
         }
     }
 
-    /// What was prepared beside the tree comes into it; or, where what is to be replaced is not as
-    /// expected, or the like, does not: `failed` is called then.
+    /// Moves a prepared item into the tree. `failed` is called if that fails, for example because
+    /// the replaced item is not as expected.
     private func arriveInTurn(
         _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
         _ to: (parent: UInt64, name: UnsafePointer<CChar>), _ new: [Name], flags: UInt32,
@@ -133,7 +134,7 @@ extension Driver {
                 do throws(Errno) {
                     try oldName.asCString { from throws(Errno) in
                         try newName.asCString { to throws(Errno) in
-                            // What comes from beside the tree has all its bytes.
+                            // A prepared item is never a placeholder whose bytes are needed first.
                             _ = try carryOut(
                                 request, (oldParent, from), (newParent, to), flags: flags,
                                 expected: expected)
@@ -153,8 +154,9 @@ extension Driver {
         }
     }
 
-    /// A version of the document that was made ready, by a program's rename onto it. The kernel has
-    /// the name of a node then that is no file of the tree, and asks anew before it is used.
+    /// Puts a prepared version in place, because a program has renamed a version onto the document.
+    /// The kernel then gives the name to a node that is no file of the tree, and looks it up again
+    /// before it is used.
     func replaceInTurn(
         _ request: Request, _ ready: ReadyReplacement, _ parent: UInt64, _ path: [Name]
     ) {
@@ -168,7 +170,7 @@ extension Driver {
         }
     }
 
-    /// What the hub has removed goes out of the tree.
+    /// Moves an item that the hub has removed out of the tree.
     private func leaveInTurn(
         _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
         _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32
@@ -188,8 +190,8 @@ extension Driver {
         }
     }
 
-    /// Editors rename a document to its backup and then write a new one: only if none comes has it
-    /// moved.
+    /// Reports a move only if no new file gets the old name soon, because editors rename a document
+    /// to a backup and then write a new one.
     private func awaitReturn(_ process: Int32, _ old: [Name], _ new: [Name]) {
         turns.deadlines.after(seconds: 1) { [self] in
             if !exists(old), exists(new) { tell(process, [.moved(old, new)]) }

@@ -5,19 +5,19 @@ import Model
 import SystemCalls
 import Volume
 
-// Renames, links and attributes that make a placeholder's bytes another document's, or a part of a
-// package. Its mark says whose bytes are missing, and zeros are nobody's contents: so the bytes are
-// fetched first, as for an open, and the call fails when they cannot be had. A placeholder that
-// only gets another name goes on without its bytes.
+// Renames, links and attributes that would make a placeholder's bytes a part of another document or
+// of a package. The placeholder's mark says whose bytes are missing, and the zeros in it are no
+// contents. So the bytes are fetched first, as for an open, and the call fails if they cannot be
+// fetched. A placeholder that only gets another name keeps waiting for its bytes.
 extension Driver {
-    /// What has to be here before a rename is carried out.
+    /// What must be fetched before a rename.
     enum Needed {
         case file(SharedDescriptor)
-        /// All that lies below a directory.
+        /// Everything below a directory.
         case directory(SharedDescriptor)
     }
 
-    /// One of the two names of a rename.
+    /// One of the two ends of a rename.
     struct End {
         let parent: Node
         let directory: SharedDescriptor
@@ -42,7 +42,7 @@ extension Driver {
         makeInTurn(request, in: parent, name) { self.link(request, id, in: parent, $0) }
     }
 
-    /// What a rename needs; nil: nothing. Called with the namespace locked.
+    /// What must be fetched before a rename; nil if nothing. Called with the namespace locked.
     func needed(
         _ moved: Victim, _ from: End, _ to: End, over replaced: Victim?, flags: UInt32,
         isFetched: Bool
@@ -50,7 +50,7 @@ extension Driver {
         guard let replaced, replaced.status.st_ino != moved.status.st_ino else {
             return try needed(moved, from, to, isOverFile: false, isFetched: isFetched)
         }
-        // It is about to be refused.
+        // The rename will fail.
         if flags & Flag.renameNoReplace != 0 { return nil }
         let files = (Trace(moved.status).isFile, Trace(replaced.status).isFile)
         let first = try needed(moved, from, to, isOverFile: files.1, isFetched: isFetched)
@@ -77,7 +77,8 @@ extension Driver {
         return isAnother ? .file(file) : nil
     }
 
-    /// Nobody gives their bytes up until `endKeepingHere`. False: of one of them they just are.
+    /// Keeps the files from being evicted until `endKeepingHere`. Returns false if one of them is
+    /// being evicted.
     func keepHere(_ files: [Victim?]) -> Bool {
         for (index, file) in files.enumerated() {
             guard let file, !volume.keepHere(UInt64(file.status.st_ino)) else { continue }
@@ -93,7 +94,7 @@ extension Driver {
         }
     }
 
-    /// Whether a second name makes a placeholder's bytes another document's too.
+    /// Whether a second name would make a placeholder's bytes a part of another document too.
     func isNeeded(_ file: SharedDescriptor, under name: UnsafePointer<CChar>, in parent: Node)
         throws(Errno) -> Bool
     {
@@ -103,7 +104,7 @@ extension Driver {
         return isInPackage(path) || isDocument(path)
     }
 
-    /// Nil: one of them is no name of the tree.
+    /// Returns nil if one of them is not in the tree.
     private func paths(_ from: End, _ to: End) -> (old: [Name], new: [Name])? {
         guard let old = nodes.path(of: from.parent), let new = nodes.path(of: to.parent) else {
             return nil
@@ -150,7 +151,7 @@ extension Driver {
         }
     }
 
-    /// Fetches what is absent below a directory that becomes a package, and then goes on.
+    /// Fetches the placeholders below a directory that becomes a package, and then calls `go`.
     func fetchAll(
         below directory: SharedDescriptor, for request: Request,
         _ go: @escaping @Sendable (Request) -> Void
@@ -161,7 +162,7 @@ extension Driver {
             answer: { self.fetch($1[...], below: directory, for: $0, go) })
     }
 
-    /// One file after the other.
+    /// Fetches one file after the other.
     private func fetch(
         _ paths: ArraySlice<[Name]>, below directory: SharedDescriptor, for request: Request,
         _ go: @escaping @Sendable (Request) -> Void

@@ -3,16 +3,16 @@ import CLinux
 import Glibc
 import SystemCalls
 
-// How a node is found in the tree again: by its descriptor, or by its name in its parent, and the
-// inode verified.
+// Finding a node in the tree again: by its descriptor, or by its name in its parent with the inode
+// verified.
 extension Driver {
-    /// A directory's descriptor, opened along its parents where the clock has taken it.
+    /// A directory's descriptor, opened again through its parents if the clock has taken it.
     func directory(_ node: Node) throws(Errno) -> SharedDescriptor {
         if let descriptor = nodes.descriptor(of: node) { return descriptor }
         return try settled { () throws(Errno) in try openDirectory(node) }
     }
 
-    /// What stat(2) tells, and for how many seconds the kernel may remember it.
+    /// A node's attributes, and for how many seconds the kernel may cache them.
     func status(of node: Node) throws(Errno) -> (status: stat, seconds: Double) {
         try settled { () throws(Errno) in
             let position = nodes.position(of: node)
@@ -49,7 +49,7 @@ extension Driver {
         }
     }
 
-    /// Tries without locks; when the node was not there, once more while no name can move.
+    /// Tries without locks. If the node was not found, tries again while no name can be moved.
     private func settled<Result>(_ body: () throws(Errno) -> Result) throws(Errno) -> Result {
         do throws(Errno) {
             return try body()

@@ -6,14 +6,14 @@ import Synchronization
 import SystemCalls
 import Volume
 
-// What a session asks of the driver besides the handlers.
+// What the session needs from the driver besides the request handlers.
 extension Driver {
-    /// Called by libfuse while it answers INIT.
+    /// Called by libfuse while it handles INIT.
     func negotiate(_ connection: UnsafeMutablePointer<fuse_conn_info>) {
         var wanted = connection.pointee.want
         let offered = connection.pointee.capable
-        // Splicing gains nothing where the kernel reads and writes by itself; killpriv comes in its
-        // second version.
+        // Splicing gains nothing with passthrough. HANDLE_KILLPRIV is replaced by its second
+        // version.
         wanted &= ~UInt32(
             FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE
                 | FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_HANDLE_KILLPRIV)
@@ -30,7 +30,8 @@ extension Driver {
         }
     }
 
-    /// Serves what libfuse 3.14 does not know. False: it is libfuse's.
+    /// Serves requests that libfuse 3.14 does not know. Returns false for a request that libfuse
+    /// must handle.
     func intercept(_ message: UnsafeRawBufferPointer) -> Bool {
         let header = message.loadUnaligned(as: cf_in_header.self)
         requests.count(header.opcode)
@@ -79,11 +80,11 @@ extension Driver {
         }
     }
 
-    /// The group that the kernel adds to a request that makes something, or -1.
+    /// The group that the kernel adds to a request that creates something; -1 if none.
     private func group(_ header: cf_in_header, _ message: UnsafeRawBufferPointer) -> Int64 {
         let length = Int(header.extlen) * 8
         let start = message.count - length
-        // struct fuse_ext_header, the number of groups, the first group.
+        // The layout: struct fuse_ext_header, the number of groups, the first group.
         guard length >= 16, start >= MemoryLayout<cf_in_header>.size,
             message.loadUnaligned(fromByteOffset: start + 4, as: UInt32.self)
                 == UInt32(CF_EXT_GROUPS),
@@ -92,17 +93,17 @@ extension Driver {
         return Int64(message.loadUnaligned(fromByteOffset: start + 12, as: UInt32.self))
     }
 
-    /// Registers a file for passthrough: an id above 0, or a negative errno. The kernel writes with
-    /// the rights that the thread has now, whoever writes: without the one to leave set-ID bits
-    /// alone, so that the file system below clears them, also where they were set later. On a
-    /// plain file system a write by root would not clear them; here it does.
+    /// Registers a file for passthrough. Returns an id above 0, or a negative errno. The kernel
+    /// writes with the rights that this thread has now, whichever program writes. CAP_FSETID is
+    /// dropped, so that the file system below clears set-ID bits, also those that are set later. On
+    /// a plain file system a write by root would not clear them; here it does.
     func openBacking(_ file: SharedDescriptor) -> Int32 {
         let result = cl_thread_set_fsetid(0)
         guard result >= 0 else { return result }
         defer { _ = cl_thread_set_fsetid(1) }
         guard keepsAccessTimes else { return cf_backing_open(kernel, file.raw) }
-        // The kernel reads with the program's own flags: only the mount below can say that reading
-        // is not to be noted.
+        // The kernel reads with the program's own flags, so only the mount below can keep access
+        // times.
         let clone = cl_clone_without_atime(file.raw)
         guard clone >= 0 else { return cf_backing_open(kernel, file.raw) }
         defer { _ = cl_close(clone) }
@@ -136,7 +137,7 @@ extension Driver {
         _ = withUnsafeBytes(of: &header) { Glibc.write(kernel, $0.baseAddress, $0.count) }
     }
 
-    /// The kernel has no passthrough for us: from now on contents pass through this process.
+    /// Passthrough is not available: from now on contents pass through this process.
     func giveUpPassthrough(_ reason: String) {
         guard passthrough.exchange(false, ordering: .relaxed) else { return }
         whyNotPassthrough.withLock { $0 = reason }

@@ -5,9 +5,10 @@ import Model
 import SystemCalls
 import Volume
 
-// Saves of plain programs that were made from another version than the one that they replace.
+// Stale saves: saves of plain programs that were made from a version other than the one they
+// replace.
 extension Driver {
-    /// What a caller had seen instead of a document that it is about to replace as a whole.
+    /// The content that the caller has seen, if it is about to replace a different one as a whole.
     func seen(
         by caller: Caller, replacing status: stat, _ file: SharedDescriptor, _ node: Node
     ) -> NamedBase? {
@@ -17,14 +18,14 @@ extension Driver {
         return seen.base(of: caller, replacing: status).flatMap { named($0, nodes.path(of: node)) }
     }
 
-    /// By the rules for that document: nil where its history is enough.
+    /// Applies the document's rules; nil if the overwritten content is kept in the history only.
     private func named(_ base: SeenVersions.Content, _ path: [Name]?) -> NamedBase? {
         let rule = path.map { rules.choice(for: $0).stale } ?? .conflict
         guard rule != .history else { return nil }
         return NamedBase(size: base.size, modified: base.modified, isApart: rule == .conflict)
     }
 
-    /// The rules travel with the volume.
+    /// The rules are a file of the volume.
     private var rules: MergeRules {
         guard
             let file = try? openBeneath(
@@ -56,8 +57,8 @@ extension Driver {
         _ = seen.emptied(old, as: status, by: caller, stays: false)
     }
 
-    /// Once for each handle, with the file's content lock held: what the file holds is looked at
-    /// and noted in one step, before it is emptied or opened for writing again.
+    /// Called once for each handle, with the file's content lock held: the contents are read and
+    /// noted in one step, before the file is emptied or opened for writing again.
     func noteWritten(_ handle: Handle) {
         guard handle.sight != .partial, let status = try? handle.file.status() else { return }
         seen.wrote(status, by: handle.caller, handle.sight)
@@ -65,8 +66,8 @@ extension Driver {
 
     // MARK: Names
 
-    /// A file was made. If a document has just left that name, the result is the content of it that
-    /// the caller has seen.
+    /// Notes that a file was created. If a document has just left that name, returns the content of
+    /// it that the caller has seen.
     func noteMade(
         _ status: stat, _ name: UnsafePointer<CChar>, in parent: Node, by caller: Caller
     ) -> NamedBase? {
@@ -83,7 +84,7 @@ extension Driver {
         }
     }
 
-    /// Before a name goes away.
+    /// Called before a name is removed or moved away.
     func noteVacated(
         _ status: stat, _ name: UnsafePointer<CChar>, in parent: Node, isGone: Bool,
         by caller: Caller
@@ -93,10 +94,10 @@ extension Driver {
         seen.vacated(place, status, isGone: isGone, by: caller)
     }
 
-    /// What the caller of a rename had seen of the documents at its two ends.
+    /// The contents that the caller of a rename has seen of the documents at both ends.
     struct Bases {
         var there: NamedBase?
-        /// Of an exchange.
+        /// Only for an exchange.
         var here: NamedBase?
     }
 
@@ -127,7 +128,7 @@ extension Driver {
         return seen(by: caller, replacing: file.status, descriptor, node)
     }
 
-    /// A rename was done; without a caller, by the hub.
+    /// Notes a completed rename. `caller` is nil for a change from the hub.
     func noteRenamed(
         _ moved: Victim, from parent: Node, _ replaced: Victim?, isExchange: Bool,
         by caller: Caller?
@@ -136,7 +137,7 @@ extension Driver {
         guard let replaced, Trace(replaced.status).isFile,
             moved.status.st_ino != replaced.status.st_ino
         else {
-            // What was prepared beside the tree may have another file's number.
+            // A prepared file may have the inode number of an earlier file.
             if parent === gate.incoming, replaced == nil { seen.made(moved.status) }
             return
         }

@@ -7,11 +7,11 @@ import Synchronization
 import SystemCalls
 import Volume
 
-// Where the requests of the kernel meet the turns.
+// Connects the kernel's requests with claims.
 extension Driver {
     // MARK: Places
 
-    /// Where the names lead, and which of the directories on the way are packages.
+    /// The path with these names, with the information which directories in it are packages.
     func path(_ names: [Name]) -> Path {
         var steps: [Path.Step] = []
         for (index, name) in names.enumerated() {
@@ -31,14 +31,14 @@ extension Driver {
             defer { _ = cl_close(directory) }
             return cl_getxattr_fd(directory, "user.concord.package", &value, 1)
         }
-        // More than one byte is something, too.
+        // ERANGE means that the value is longer than one byte.
         if count > 0 || count == -Int(ERANGE) { return value != UInt8(ascii: "0") }
         return Volume.isPackage(name: name) || Volume.isWeakPackage(name: name)
     }
 
     func isDirectory(_ names: [Name]) -> Bool { kind(names[...]) == S_IFDIR }
 
-    /// Nil for what is no symlink.
+    /// The target of a symlink; nil for anything else.
     func linkTarget(_ names: [Name]) -> [UInt8]? {
         guard !names.isEmpty else { return nil }
         var target = [CChar](repeating: 0, count: Int(PATH_MAX))
@@ -52,7 +52,7 @@ extension Driver {
         status(names).map { $0.st_mode & S_IFMT } ?? 0
     }
 
-    /// Of what stands there in the tree.
+    /// The attributes of the item with these names.
     private func status(_ names: ArraySlice<Name>) -> stat? {
         var status = stat()
         let result = relative(names).asCString {
@@ -73,7 +73,7 @@ extension Driver {
 
     // MARK: What changes names
 
-    /// Something a program is about to do to a name.
+    /// An access that a request needs, with the names it concerns.
     struct Wish {
         var access: Access
         var names: [Name]?
@@ -84,15 +84,15 @@ extension Driver {
         }
     }
 
-    /// Carries out what changes names or attributes when it is its turn; after a quarter of a
-    /// second in any case, for the kernel holds the directory meanwhile. `body` answers the
-    /// request, and says what presenters are to be told.
+    /// Runs a request that changes names or attributes when its claim is granted, or after a
+    /// quarter of a second in any case, because the kernel holds the directory meanwhile. `body`
+    /// answers the request and returns what presenters must be told.
     func inTurn(
         _ request: Request, _ wishes: [Wish], _ body: @escaping @Sendable () -> [Happening]
     ) {
         let caller = request.caller
-        // Which of the directories are packages is only looked up where somebody has to do with
-        // the place.
+        // Which directories are packages is looked up only if a claim or presenter concerns the
+        // path.
         let plain = wishes.compactMap { wish in
             wish.names.map { TurnRequest.Target(wish.access, Path(plain: $0)) }
         }
@@ -118,8 +118,8 @@ extension Driver {
 
     var arbiter: Arbiter { turns.arbiter }
 
-    /// A process and those that its turns are also for. The applier acts for nobody, whoever has
-    /// started the daemon.
+    /// The process ancestry for which a claim counts. The applier acts for no other process, not
+    /// even for the one that has started the daemon.
     private func line(of process: Int32) -> [Int32] {
         gate.isApplier(process) ? [process] : Family.line(of: process)
     }
@@ -133,7 +133,8 @@ extension Driver {
         case moved([Name], [Name])
     }
 
-    /// `process` is a thread's, whose own presenters know; 0 for nobody's.
+    /// Notifies presenters. `process` is the thread that has caused the change, whose own
+    /// presenters are not notified; 0 if there is none.
     func tell(_ process: Int32, _ happenings: [Happening]) {
         guard !turns.isQuiet, !happenings.isEmpty else { return }
         var own: Set<PresenterID>?
@@ -155,7 +156,7 @@ extension Driver {
         }
     }
 
-    /// A handle that could write was closed.
+    /// Notifies presenters that a handle which was open for writing was closed.
     func tellClosed(_ handle: Handle) {
         guard !turns.isQuiet, let names = nodes.path(of: handle.node),
             let now = try? handle.file.status(), handle.before != Mark(now),
@@ -166,14 +167,14 @@ extension Driver {
 
     func mark(_ names: [Name]) -> Mark? {
         guard var status = status(names[...]) else { return nil }
-        // Bytes that come or go are no change.
+        // Filling and eviction are no changes.
         relative(names[...]).asCString { present(&status, in: volume.root, $0) }
         return Mark(status)
     }
     func exists(_ names: [Name]) -> Bool { status(names[...]) != nil }
 }
 
-/// What changes whenever a file's contents or attributes do.
+/// A change stamp: it differs whenever a file's contents or attributes have changed.
 struct Mark: Hashable, Sendable {
     var inode: UInt64
     var size: Int64
@@ -186,12 +187,12 @@ struct Mark: Hashable, Sendable {
     }
 }
 
-/// What presenters were last told of, so that they hear of each change once: the end of a claim
-/// comes before the kernel's word that the file was closed.
+/// The changes that presenters were told last, so that each change is reported once. The end of a
+/// claim comes before the kernel reports that the file was closed.
 final class Marks: Sendable {
     private let known = Mutex<[[Name]: Mark?]>([:])
 
-    /// True: nobody was told of that yet.
+    /// Notes a change. Returns true if it was not reported yet.
     func change(_ names: [Name], to mark: Mark?) -> Bool {
         known.withLock { known in
             if known.count >= 4096 { known.removeAll() }

@@ -7,29 +7,29 @@ import Synchronization
 import SystemCalls
 import Volume
 
-// Opens that wait: for claims and presenters, then for other programs that have the file open. They
-// cost no thread.
+// Opens that wait: first for claims and presenters, then for other programs that have the file
+// open. A waiting open holds no thread.
 extension Driver {
-    /// An open on its way to its turn.
+    /// A waiting open.
     private final class Waiting: @unchecked Sendable {
         let request: Request
         let opening: Opening
         let node: Node
         let line: [Int32]
-        /// Where the file was when it was asked for.
+        /// The file's path when the open was requested.
         let names: [Name]?
         let state = Mutex(State())
 
         struct State {
-            /// It had its turn before, and comes again for what stands there now.
+            /// The open was granted before, and is repeated for the file that has the name now.
             var isBack = false
             var hold: Parking.Hold?
-            /// Of what ends it with the mount, and when its time is over.
+            /// The numbers of the entries that end the wait: at unmount, and when its time is over.
             var number: UInt64?
             var deadline: UInt64?
-            /// What stands for it while it waits for others' claims and for presenters.
+            /// Its request in the arbiter while it waits for claims and presenters.
             var claim: ClaimID?
-            /// It was answered: nothing may begin for it any more.
+            /// The request was answered, so nothing more may be started for it.
             var isOver = false
         }
 
@@ -61,7 +61,7 @@ extension Driver {
             guard let claim = waiting.state.withLock({ $0.claim }) else {
                 return waiting.opening.takeSeatAnyway()
             }
-            // A claim of a program that coordinates refuses the open; a presenter that does not
+            // A claim of a program that coordinates makes the open fail; a presenter that does not
             // answer does not.
             turns.arbiter.step(.overdue(claim))
             turns.deadlines.after(seconds: turns.settings.writerTime) { [self] in
@@ -78,7 +78,7 @@ extension Driver {
         if isOver { settle(waiting) } else { askThose(waiting) }
     }
 
-    /// Nobody who coordinates has to do with it.
+    /// Whether no claim or presenter concerns this node, so that the open needs no arbitration.
     func isFree(_ node: Node, _ access: Access) -> Bool {
         turns.isQuiet || target(node, access) == nil
     }
@@ -90,7 +90,7 @@ extension Driver {
         return TurnRequest.Target(access, path(names))
     }
 
-    /// First those who coordinate.
+    /// Step 1: waits for claims and presenters.
     private func askThose(_ waiting: Waiting) {
         if let claim = turns.takeKept(for: visit(waiting)) {
             waiting.state.withLock { $0.isBack = true }
@@ -115,7 +115,7 @@ extension Driver {
     private func hear(_ waiting: Waiting, _ id: ClaimID, _ outcome: Arbiter.Outcome) {
         if case .refused(let refusal) = outcome {
             guard case .failed = refusal else { return end(waiting, with: refusal.errno) }
-            // A presenter could not save what it holds. The program gets what is on disk.
+            // A presenter could not save its changes. The program gets the contents on the disk.
             waiting.state.withLock { $0.claim = nil }
             return takeSeat(waiting)
         }
@@ -127,7 +127,7 @@ extension Driver {
         if isOver { arbiter.step(.released(id)) } else { takeSeat(waiting) }
     }
 
-    /// Then those who have it open.
+    /// Step 2: waits for programs that have the file open.
     private func takeSeat(_ waiting: Waiting) {
         waiting.state.withLock { state in
             guard !state.isOver else { return }
@@ -137,7 +137,8 @@ extension Driver {
         }
     }
 
-    /// True, once: it is the caller's to answer, and nothing may begin for it any more.
+    /// Returns true only once: to the caller that must answer the request. Nothing more may be
+    /// started then.
     private func take(_ waiting: Waiting) -> Bool {
         let hold = waiting.state.withLock { state in
             defer { state.hold = nil }
@@ -150,9 +151,10 @@ extension Driver {
 
     private func proceed(_ waiting: Waiting) {
         guard take(waiting) else { return }
-        // Saved meanwhile by putting another file in its place: the kernel looks again, but only
-        // once. So then it has its turn: asked again, who edits would save again. Who reads would
-        // rather have what was there a moment ago than nothing.
+        // The document was saved in the meantime by replacing the file, so the kernel must look up
+        // the name again, which it does only once. The claim is kept for that second open, or the
+        // presenter would be asked again and would save again. A repeated open for reading gets the
+        // previous contents instead of an error.
         let isBack = waiting.state.withLock { $0.isBack }
         if let names = waiting.names, let now = mark(names), now.inode != waiting.node.inode,
             !isBack || waiting.opening.access.isWriting
@@ -162,7 +164,7 @@ extension Driver {
             return waiting.opening.abandon()
         }
         if let claim = waiting.opening.held {
-            // Presenters get it back when it is closed, or has had its time.
+            // Presenters get the document back when it is closed or its time is over.
             let seconds =
                 waiting.opening.access.isWriting
                 ? turns.settings.writerTime : turns.settings.readerTime
@@ -181,7 +183,8 @@ extension Driver {
             isWriting: waiting.opening.access.isWriting)
     }
 
-    /// Nobody waits any more: interrupted (nil, and answered), out of patience, or unmounted.
+    /// Ends a wait that was interrupted (nil; the request is answered already), timed out or ended
+    /// by an unmount.
     private func end(_ waiting: Waiting, with error: Errno?) {
         if let error {
             guard take(waiting) else { return }
@@ -203,7 +206,7 @@ extension Driver {
         if let deadline { turns.deadlines.cancel(deadline) }
     }
 
-    /// What was written in a coordinated turn is saved, though the file is open still.
+    /// Records what was written in a coordinated write as a save, although the file is still open.
     func endTurn(inode: UInt64) {
         guard let node = nodes.known(inode), let state = nodes.locked({ node.opened }),
             let file = nodes.descriptor(of: node), let status = try? file.status()
@@ -214,11 +217,11 @@ extension Driver {
                     &content.writing, file: file.raw, status: status, traits: self.traits(node))
             }
         } catch {
-            log.error("The end of a turn was not recorded as a save: \(error).")
+            log.error("The end of a coordinated write cannot be recorded as a save: \(error).")
         }
     }
 
-    /// Ends the turn of a handle, or of an open that came to nothing.
+    /// Releases the implicit lease and the claim of a handle, or of an open that has failed.
     func leave(_ state: OpenState, seat: UInt64?, claim: ClaimID?) {
         if let seat {
             let now = cl_clock_monotonic_ns()
@@ -229,7 +232,7 @@ extension Driver {
 }
 
 extension Refusal {
-    /// What a program is told.
+    /// The error that a program gets.
     fileprivate var errno: Errno {
         switch self {
         case .busy, .failed: Errno(EBUSY)

@@ -7,9 +7,9 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// Everything that answers the kernel's requests. The handlers are in `Operations+*.swift`, a file
-/// a family; each runs on a worker thread, answers exactly once, and never waits: what must wait is
-/// parked (`Parking`).
+/// Answers the kernel's requests. The handlers are in `Operations+*.swift`, one file for each
+/// group. Each runs on a worker thread, answers exactly once, and never waits; a request that must
+/// wait is parked (`Parking`).
 final class Driver: @unchecked Sendable {
     let volume: Volume
     let log: Logger
@@ -26,23 +26,24 @@ final class Driver: @unchecked Sendable {
     let turns: Turns
     let numbers = FileNumbers()
     let requests = RequestCounters()
-    /// The file system the tree is on; nothing below it may be on another.
+    /// The device of the tree's file system; nothing below it may be on another one.
     let device: dev_t
-    /// What `user.concord.socket` of the root tells.
+    /// The value of the root's attribute `user.concord.socket`.
     let socketPath: String
     /// Whether this process may act as other users (root).
     let actsAsCaller: Bool
-    /// The mount option noatime: the files and directories below keep their access times when
-    /// programs read.
+    /// The mount option noatime: reading does not change the access times of files and directories
+    /// in the tree.
     let keepsAccessTimes: Bool
 
-    /// Kernel passthrough: wished by the options, settled by INIT before the first other request,
-    /// and given up for files that the kernel refuses.
+    /// Whether kernel passthrough is used: requested by the options, decided by INIT before any
+    /// other request, and given up if the kernel refuses a file.
     let passthrough: Atomic<Bool>
-    /// Why not, if not.
+    /// The reason why passthrough is not used; nil if it is.
     let whyNotPassthrough: Mutex<String?>
     let negotiation = Negotiation()
-    /// /dev/fuse, for replies that libfuse does not know. Set once, before workers start.
+    /// The descriptor of /dev/fuse, for replies that libfuse does not know. Set once, before
+    /// workers start.
     var kernel: Int32 = -1
 
     init(
@@ -73,19 +74,19 @@ final class Driver: @unchecked Sendable {
         }
     }
 
-    /// Names and attributes change only through us, and then the kernel knows: seconds it may
-    /// remember them.
+    /// How many seconds the kernel may cache names and attributes. They change only through this
+    /// process, which then notifies the kernel.
     static let cacheSeconds = 86400.0
 
-    /// How long the kernel may remember attributes. The mode of a set-ID program it may not: the
-    /// file below loses the bits when somebody else writes, and the kernel would go on to run the
-    /// program by the mode that it remembers.
+    /// How long the kernel may cache attributes. It may not cache the mode of a set-ID program: the
+    /// file below loses these bits when another user writes to it, and the kernel would go on using
+    /// the cached mode.
     static func cacheSeconds(_ mode: mode_t, isVolatile: Bool) -> Double {
         let isSetID = mode & S_IFMT == S_IFREG && mode & (S_ISUID | S_ISGID) != 0
         return isVolatile || isSetID ? 0 : cacheSeconds
     }
 
-    /// A node by the kernel's number.
+    /// The node with this number.
     func node(_ id: UInt64) throws(Errno) -> Node {
         guard let node = nodes[id] else {
             throw VersionNodes.isVirtual(id) ? Errno.readOnly : Errno.stale

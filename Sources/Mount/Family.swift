@@ -2,9 +2,9 @@ import CLinux
 import Glibc
 import SystemCalls
 
-/// Processes and where they come from, as /proc tells at this moment.
+/// Process ancestry, as read from /proc at the moment of the call.
 enum Family {
-    /// The process of a thread, then its parent, and so on, without init. Empty when it is gone.
+    /// The process of a thread, its parent, and so on, without init; empty if the thread has ended.
     static func line(of thread: Int32) -> [Int32] {
         var line: [Int32] = []
         var next = thread
@@ -15,15 +15,15 @@ enum Family {
         return line
     }
 
-    /// Whether one of the two processes is the other, or descends from it.
+    /// Whether the two processes are the same or one descends from the other.
     static func areKin(_ a: [Int32], _ b: [Int32]) -> Bool {
         guard let first = a.first, let second = b.first else { return false }
         return a.contains(second) || b.contains(first)
     }
 
-    /// Whether two processes are one program's, which shares its files out among them by itself:
-    /// one descends from the other, or a third has forked both and none of the three has executed
-    /// anything since.
+    /// Whether two processes belong to one program, which coordinates its own files: one descends
+    /// from the other, or a third has forked both and none of the three has executed another file
+    /// since.
     static func share(_ a: [Int32], _ b: [Int32]) -> Bool {
         if areKin(a, b) { return true }
         guard a.count > 1, b.count > 1, a[1] == b[1], let program = program(of: a[1]) else {
@@ -32,14 +32,14 @@ enum Family {
         return self.program(of: a[0]) == program && self.program(of: b[0]) == program
     }
 
-    /// The file that a process executes; nil when it is not ours to see.
+    /// The device and inode of the file that a process executes; nil if this may not be read.
     private static func program(of process: Int32) -> [UInt64]? {
         var status = stat()
         guard stat("/proc/\(process)/exe", &status) == 0 else { return nil }
         return [UInt64(status.st_dev), UInt64(status.st_ino)]
     }
 
-    /// The process that a thread is of; nil when it is gone or not ours to see.
+    /// The process of a thread; nil if it has ended or may not be read.
     static func process(of thread: Int32) -> Int32? { relatives(of: thread)?.process }
 
     private static func relatives(of thread: Int32) -> (process: Int32, parent: Int32)? {
@@ -57,7 +57,7 @@ enum Family {
         Int32(text.drop { $0 == "\t" || $0 == " " })
     }
 
-    /// The beginning of one of the kernel's files; nothing when it cannot be read.
+    /// The first bytes of a file in /proc; empty if it cannot be read.
     static func text(_ path: String, bytesMax: Int = 4096) -> String {
         let raw = cl_openat(AT_FDCWD, path, O_RDONLY, 0)
         guard raw >= 0 else { return "" }

@@ -3,18 +3,18 @@ import Glibc
 import Synchronization
 import SystemCalls
 
-/// The inode numbers that programs see where they are not the tree's own.
+/// Inode numbers that programs are shown instead of the tree's own.
 ///
-/// A program that looks at a document and then opens it (cp(1), install(1)) compares the numbers,
-/// and gives up where they differ. A document that is open elsewhere saves when it is opened, and
-/// a safe save puts another file in its place: so that file goes on under the old one's number.
-/// Nobody has to find it again after the next mount.
+/// A program that calls stat(2) and then open(2) (cp(1), install(1)) compares the inode numbers and
+/// gives up if they differ. But a presenter may save the document because it is opened, and a safe
+/// save replaces the file. So the new file is shown under the number of the old one. Nothing
+/// depends on this after the next mount.
 final class FileNumbers: Sendable {
     private struct Shown {
         var number: UInt64
-        /// The file whose number it was: while it is kept, no other file gets that number.
+        /// The file with that number. While it is kept open, no other file can get the number.
         var file: SharedDescriptor
-        /// The kernel's number, to make it forget.
+        /// The node's number, to invalidate it in the kernel.
         var node: UInt64
         var order: UInt64
     }
@@ -22,13 +22,13 @@ final class FileNumbers: Sendable {
     private struct State {
         var shown: [UInt64: Shown] = [:]
         var order: UInt64 = 0
-        /// Nodes that programs wait to open, and how many do.
+        /// Nodes with waiting opens, and the number of these.
         var awaited: [UInt64: Int] = [:]
     }
 
     private let state = Mutex(State())
     private let isUsed = Atomic(false)
-    /// Each costs a descriptor, and the room that the replaced file takes.
+    /// Each entry costs a descriptor and the disk space of the replaced file.
     private static let countMax = 256
 
     // MARK: What is shown
@@ -40,8 +40,8 @@ final class FileNumbers: Sendable {
 
     func show(_ status: inout stat) { status.st_ino = ino_t(shown(UInt64(status.st_ino))) }
 
-    /// A file has taken another's place, and is shown as that was. Gives back the node of one that
-    /// is shown as what it is from now on, so that the kernel can be told.
+    /// A file has replaced another one and is shown under its number. Returns the node of an older
+    /// entry that was dropped, so that the kernel can be notified.
     func replace(_ old: Node, _ file: SharedDescriptor, with new: Node) -> UInt64? {
         state.withLock { state in
             isUsed.store(true, ordering: .releasing)
@@ -58,7 +58,7 @@ final class FileNumbers: Sendable {
         }
     }
 
-    /// A file has lost its last name.
+    /// Called when a file has lost its last name.
     func forget(_ inode: UInt64) {
         guard isUsed.load(ordering: .acquiring) else { return }
         let gone = state.withLock { $0.shown.removeValue(forKey: inode) }

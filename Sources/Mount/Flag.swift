@@ -1,6 +1,6 @@
 import Glibc
 
-/// Open flags and bits as numbers: several are macros that Swift does not see.
+/// Open flags and bits as numbers, because several are macros that Swift cannot import.
 enum Flag {
     static let path: Int32 = 0o10000000 | O_NOFOLLOW  // O_PATH
     static let direct: Int32 = 0o40000  // O_DIRECT
@@ -14,9 +14,10 @@ enum Flag {
     static let appendOnly: UInt64 = 0x20  // STATX_ATTR_APPEND
     static let punchHole: Int32 = 2  // FALLOC_FL_PUNCH_HOLE
 
-    /// What a descriptor of ours must not inherit from a program's open: our buffers are not
-    /// aligned, the file was found and made already, and truncation has its own step. Each write
-    /// says whether it appends: the kernel brings the pages of a mapping by the same handle.
+    /// Flags of a program's open that our own descriptor must not have. O_DIRECT: our buffers are
+    /// not aligned. O_CREAT, O_EXCL and O_NOFOLLOW: the file was found or created already. O_TRUNC:
+    /// truncation is a separate step. O_APPEND: each write says whether it appends, because the
+    /// kernel writes back pages of a mapping by the same handle.
     static let notOurs =
         direct | O_NOFOLLOW | O_CREAT | O_EXCL | O_TRUNC | O_NOCTTY | O_APPEND
 }

@@ -6,24 +6,24 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// Where the applier's system calls pass: the one process that sees what was prepared, and that may
-/// change only what its present step says, while it is as the step expects.
+/// Checks the applier's system calls. Only that process sees prepared items, and it may change only
+/// what its present step names, and only while that is as the step expects.
 package final class Gate: Sendable {
-    /// In the root, for the applier alone; to anybody else it is not there.
+    /// The name of the hidden directory in the root, which exists only for the applier.
     package static let name = ".concord-incoming"
 
     struct State {
         var step: ApplierStep?
-        /// Why the driver refused it.
+        /// Why the driver has refused the step.
         var refusal: ApplierResult?
-        /// It was carried out.
+        /// The step was carried out.
         var isDone = false
     }
 
-    /// The applier's process, 0 while there is none.
+    /// The applier's process id; 0 while it is not running.
     private let process = Atomic<Int32>(0)
     private let state = Mutex(State())
-    /// STORE/incoming.
+    /// The node of STORE/incoming.
     let incoming: Node
 
     init(incoming: Node) { self.incoming = incoming }
@@ -53,16 +53,16 @@ package final class Gate: Sendable {
 
     func carriedOut() { state.withLock { $0.isDone = true } }
 
-    /// What a refused call of the applier ends with; why is known here.
+    /// Notes why a call of the applier is refused, and returns the error for it.
     func refuse(_ reason: ApplierResult) -> Errno {
         state.withLock { $0.refusal = reason }
         return Errno(ECANCELED)
     }
 }
 
-// What the applier's calls are compared with, at the moment of acting.
+// The checks of the applier's calls, made at the moment of the change.
 extension Driver {
-    /// The names from the root to what a call is about; nil in `Gate.incoming`.
+    /// The path of the item that a call concerns; nil in `Gate.incoming`.
     private func place(_ parent: Node, _ name: UnsafePointer<CChar>) -> [Name]? {
         nodes.path(of: parent).map { $0 + [Name(cString: name)] }
     }
@@ -72,7 +72,7 @@ extension Driver {
             && self.place(parent, name) == place.path
     }
 
-    /// Called with the namespace locked for writing. True: two items change places.
+    /// Called with the namespace locked for writing. Returns true if two items are exchanged.
     func admitRename(
         _ from: (parent: Node, name: UnsafePointer<CChar>), _ moved: Victim,
         _ to: (parent: Node, name: UnsafePointer<CChar>), _ replaced: Victim?, flags: UInt32
@@ -128,7 +128,7 @@ extension Driver {
 
     /// Called with the namespace locked for writing.
     func admitRemoval(_ parent: Node, _ name: UnsafePointer<CChar>, _ found: Victim) throws(Errno) {
-        // What was put aside, or not needed.
+        // Items in the hidden directory may always be removed.
         guard place(parent, name) != nil else { return }
         guard case .remove(let place, let expected) = gate.step,
             isThere(place, parent, name)
@@ -143,12 +143,12 @@ extension Driver {
 
     func admitChange(of node: Node) throws(Errno) {
         guard case .change(let place, let inode, _) = gate.step, node.inode == inode,
-            // A node with several names is known by the last one that was used.
+            // A node with several names has the path that was used last.
             nodes.path(of: node) == place.path || volume.inode(at: place.path) == node.inode
         else { throw gate.refuse(.changed) }
     }
 
-    /// What stands there is what was expected, and nobody writes to it.
+    /// Checks that the file is the expected one and that no program writes to it.
     private func admit(_ found: Victim, _ expected: Trace) throws(Errno) {
         guard !Trace(found.status).differs(from: expected) else { throw gate.refuse(.changed) }
         guard let node = found.node else { return }
@@ -163,7 +163,8 @@ extension Driver {
         }
     }
 
-    /// A log beside a database belongs to these contents under this name, and to no others.
+    /// Checks that there is no hot log beside the name. Such a log belongs to these contents under
+    /// this name, and to no others.
     private func admitBesideLogs(_ parent: Node, _ name: UnsafePointer<CChar>) throws(Errno) {
         let directory = try directory(parent)
         let main = cl_openat(
@@ -179,7 +180,7 @@ extension Driver {
 
     func lookupIncoming(_ request: Request) {
         request.answer { () throws(Errno) in
-            // Never remembered by the kernel: the next who asks may be somebody else.
+            // The kernel must not cache this entry, because the next caller may be another program.
             guard gate.isApplier(request.caller.process) else { throw .notFound }
             let status = try gate.incoming.descriptor!.status()
             nodes.countLookup(of: gate.incoming)

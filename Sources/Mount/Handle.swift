@@ -5,35 +5,36 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// One open of a file.
+/// An open file.
 final class Handle: Sendable {
     let node: Node
     let state: OpenState
     /// The file, opened with O_PATH.
     let file: SharedDescriptor
-    /// As open(2) was called.
+    /// The flags of open(2).
     let flags: Int32
     let caller: Caller
-    /// Counted as a writer by the volume.
+    /// Whether the volume counts it as a writer.
     let writes: Bool
-    /// What its process has seen of the contents that it does not overwrite.
+    /// How much its process has seen of contents that it does not overwrite.
     let sight: SeenVersions.Sight
-    /// Reads and writes through the kernel.
+    /// Whether it reads and writes through the kernel (passthrough).
     let isShared: Bool
-    /// It made the file.
+    /// Whether this open created the file.
     let isCreator: Bool
-    /// Old blocks are saved there before each write.
+    /// The pre-image log in which old blocks are saved before each write.
     let undo: Undo?
-    /// Its turn among the plain programs.
+    /// Its implicit lease.
     let seat: UInt64?
-    /// Presenters let go for it until it is closed, or has had its time.
+    /// The claim for which presenters have relinquished the document, until it is closed or its
+    /// time is over.
     let claim: ClaimID?
-    /// What the file was when it was opened for writing, while anybody wants to hear of changes.
+    /// The file's change stamp when it was opened for writing; nil if no claim or presenter
+    /// existed.
     let before: Mark?
-    /// While its document was not here when it was opened: what tells which bytes are.
+    /// Set if the document was a placeholder when it was opened; it tells which bytes are present.
     let contents: AbsentFile?
-    /// A descriptor for reading and writing, opened when first needed; -1 before, and after the
-    /// release.
+    /// A descriptor for reading and writing; -1 until it is first needed, and after the release.
     private let real: Mutex<Int32>
 
     init(
@@ -63,7 +64,7 @@ final class Handle: Sendable {
     var isReader: Bool { flags & O_ACCMODE != O_WRONLY }
     var isSharedWriter: Bool { isShared && flags & O_ACCMODE == O_RDWR }
 
-    /// The descriptor that the program's calls are carried out on.
+    /// The descriptor for the program's reads and writes.
     func descriptor() throws(Errno) -> Int32 {
         try real.withLock { (real) throws(Errno) in
             if real < 0 { real = try Handle.reopen(file, flags, isGuarded: undo != nil) }
@@ -71,7 +72,8 @@ final class Handle: Sendable {
         }
     }
 
-    /// Before the volume looks whether somebody still writes.
+    /// Closes the descriptor. This must happen before the volume checks whether a program still
+    /// writes.
     func close() {
         real.withLock { real in
             if real >= 0 { _ = cl_close(real) }
@@ -79,14 +81,14 @@ final class Handle: Sendable {
         }
     }
 
-    /// Opens what `file` refers to as a program did. Old blocks can only be saved by who can read
-    /// them.
+    /// Opens the file with the program's flags. With `isGuarded` also for reading, to save old
+    /// blocks.
     static func reopen(_ file: SharedDescriptor, _ flags: Int32, isGuarded: Bool) throws(Errno)
         -> Int32
     {
         var ours = flags & ~Flag.notOurs
         if isGuarded { ours = ours & ~O_ACCMODE | O_RDWR }
-        // What may only grow is opened in no other way than for appending.
+        // An append-only file can be opened for writing only with O_APPEND.
         let appending = flags & O_APPEND
         var result: Int32 = -EPERM
         for how in [ours, ours | appending, ours & ~Flag.noAccessTime | appending]

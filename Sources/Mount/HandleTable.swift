@@ -1,7 +1,7 @@
 import Synchronization
 import SystemCalls
 
-/// Open files or directory streams by the number that the kernel was given.
+/// Open files or directory streams by the handle number that the kernel uses.
 final class HandleTable<Element: AnyObject & Sendable>: Sendable {
     private let slab = Mutex(Slab<Element>())
 

@@ -1,5 +1,5 @@
-/// From inode numbers to node numbers: open addressing with linear probing, 16 bytes a slot, at
-/// most 3/4 full. A Dictionary costs twice as much memory for a million entries. Inode 0 does not
+/// Maps inode numbers to node numbers: open addressing with linear probing, 16 bytes a slot, at
+/// most 3/4 full. A Dictionary takes twice as much memory for a million entries. Inode 0 does not
 /// occur.
 struct InodeIndex {
     private var keys: ContiguousArray<UInt64>
@@ -26,7 +26,7 @@ struct InodeIndex {
         values[slot] = number
     }
 
-    /// Forgets an inode, and moves up what stood behind it, so that no tombstones gather.
+    /// Removes an inode and moves following entries up, so that no tombstones remain.
     mutating func remove(_ inode: UInt64) {
         var hole = slot(of: inode)
         guard keys[hole] == inode else { return }
@@ -49,7 +49,7 @@ struct InodeIndex {
         Int(truncatingIfNeeded: (inode &* 0x9e37_79b9_7f4a_7c15) >> 20) & (keys.count - 1)
     }
 
-    /// Where an inode stands, or the empty slot where it would.
+    /// The slot of an inode, or the empty slot for it.
     private func slot(of inode: UInt64) -> Int {
         let mask = keys.count - 1
         var slot = home(of: inode)

@@ -1,15 +1,16 @@
 import Model
 
-/// What `-o` says.
+/// The mount options (`-o`).
 package struct MountOptions: Sendable {
-    /// Other users than the one who mounts may enter (the kernel checks permissions).
+    /// Whether users other than the one who mounts may access the mount; the kernel checks
+    /// permissions.
     package var allowOther = false
-    /// Reads and writes go from the kernel straight to the files, where the kernel and our
-    /// privileges allow it.
+    /// Whether the kernel reads and writes the files directly, where the kernel and our privileges
+    /// allow it.
     package var passthrough = true
-    /// How long programs wait for their turns.
+    /// How long programs wait for claims and for each other.
     package var turns = TurnSettings()
-    /// Options of the mount that the kernel keeps: ro, noexec, nosuid, …
+    /// Mount options that the kernel handles: ro, noexec, nosuid, …
     package var kernel: [String] = []
 
     package init() {}
@@ -26,7 +27,8 @@ package struct MountOptions: Sendable {
             default:
                 throw VolumeError(
                     .invalid,
-                    "Unknown mount option '\(option)'. Known are allow_other, nopassthrough and "
+                    "Unknown mount option '\(option)'. Known options are allow_other, "
+                        + "passthrough, nopassthrough and "
                         + Self.kernelOptions.sorted().joined(separator: ", ") + ".")
             }
         }
@@ -37,7 +39,7 @@ package struct MountOptions: Sendable {
         "sync", "async", "dirsync",
     ]
 
-    /// Words of fstab that mount(8) and systemd understand and hand on.
+    /// Options in fstab that are meant for mount(8) or systemd, which pass them on.
     private static func isForMountItself(_ option: String) -> Bool {
         [
             "defaults", "auto", "noauto", "user", "users", "nouser", "owner", "group", "nofail",

@@ -4,15 +4,15 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Whether something can be mounted at a place, and why it failed if it did.
+/// Checks a mount point, and finds the reason for a failed mount.
 enum MountPoint {
-    /// The absolute path of a directory that is fit to be mounted on.
+    /// Checks that a directory can be mounted on, and returns its absolute path.
     static func check(_ path: String, tree: Int32) throws(VolumeError) -> String {
         clearDead(path)
         guard let resolved = realpath(path, nil) else {
             throw errno == ENOENT
                 ? VolumeError(
-                    .notFound, "There is no mount point \(path). Make it with: mkdir -p \(path)")
+                    .notFound, "The mount point \(path) does not exist; run: mkdir -p \(path)")
                 : VolumeError(.system, "Cannot use the mount point \(path): \(Errno(errno)).")
         }
         defer { free(resolved) }
@@ -35,10 +35,9 @@ enum MountPoint {
         return absolute
     }
 
-    /// A daemon that was killed leaves a mount that answers ENOTCONN to everything; ours is taken
-    /// away.
+    /// Removes a mount of ours that a killed daemon has left; it answers ENOTCONN to everything.
     private static func clearDead(_ path: String) {
-        // Its attributes may still be remembered: what fails for sure is opening it.
+        // Its attributes may still be cached, so it is opened, which fails reliably.
         let probe = cl_openat(AT_FDCWD, path, O_RDONLY | O_DIRECTORY, 0)
         if probe >= 0 { _ = cl_close(probe) }
         guard probe == -ENOTCONN else { return }
@@ -60,7 +59,7 @@ enum MountPoint {
         return names <= 2
     }
 
-    /// Whether a path is the tree or below it: climbs to the root and compares.
+    /// Whether a path is the tree or below it; compares all its ancestors.
     private static func isInside(_ path: String, _ tree: Int32) -> Bool {
         var root = stat()
         guard cl_fstat(tree, &root) == 0 else { return false }
@@ -77,13 +76,13 @@ enum MountPoint {
         return false
     }
 
-    /// The reason for a mount that libfuse refused; it has printed its own line by then.
+    /// The reason why libfuse refused to mount. libfuse has printed its own message already.
     static func failure(_ path: String, _ options: MountOptions) -> VolumeError {
         let device = cl_openat(AT_FDCWD, "/dev/fuse", O_RDWR, 0)
         if device >= 0 { _ = cl_close(device) }
         if device == -ENOENT || device == -ENODEV {
             return VolumeError(
-                .notFound, "There is no /dev/fuse: load the module with 'modprobe fuse'.")
+                .notFound, "There is no /dev/fuse; load the module with 'modprobe fuse'.")
         }
         if device == -EACCES || device == -EPERM {
             return VolumeError(.denied, "This user may not open /dev/fuse.")
@@ -94,7 +93,8 @@ enum MountPoint {
         return VolumeError(.denied, "Cannot mount on \(path).\(hint)")
     }
 
-    /// umount(2), or fusermount3 for who may not. True when it is unmounted.
+    /// Unmounts by umount(2), or by fusermount3 if this user may not. Returns true if it is
+    /// unmounted.
     @discardableResult
     static func unmount(_ path: String, lazily: Bool) -> Bool {
         let result = cl_umount(path, lazily ? 1 : 0)

@@ -5,21 +5,23 @@ import Model
 import SystemCalls
 import Volume
 
-// What those who give turns to the clients of the control socket ask of a mount.
+// The mount's part in claims of clients of the control socket.
 extension MountSession {
-    /// Where the names lead, and which of the directories on the way are packages.
+    /// The path with these names, with the information which directories in it are packages.
     package func path(_ names: [Name]) -> Path { driver.path(names) }
 
     package func isDirectory(_ names: [Name]) -> Bool { driver.isDirectory(names) }
 
-    /// Whether a process applies what the hub brings.
+    /// Whether a process is the applier.
     package func isApplier(_ process: Int32) -> Bool { driver.gate.isApplier(process) }
 
-    /// A claim that waits is not to wait for readers without the right to write longer than for any
-    /// program that has the document open for reading.
+    /// Limits how long a waiting claim waits for readers that may not write the document: no longer
+    /// than for a program that merely has it open for reading.
     package func outwait(_ claim: ClaimID) { driver.turns.outwait(claim) }
 
-    /// Where a symlink at the end leads, over as many as there are; it stays in the volume.
+    /// Follows symlinks at the end of a path.
+    ///
+    /// - Throws: `.invalid` if a symlink leads out of the volume, or there are too many.
     package func resolve(_ names: [Name]) throws(VolumeError) -> [Name] {
         var names = names
         for _ in 0..<40 {
@@ -28,7 +30,7 @@ extension MountSession {
             if target.first == UInt8(ascii: "/") {
                 let inside = mountPoint.utf8 + [UInt8(ascii: "/")]
                 guard target.starts(with: inside) else {
-                    throw VolumeError(.invalid, "the symlink leads out of the volume")
+                    throw VolumeError(.invalid, "The symlink leads out of the volume.")
                 }
                 base = []
             }
@@ -44,20 +46,21 @@ extension MountSession {
             }
             names = base
         }
-        throw VolumeError(.invalid, "too many symlinks, one after the other (ELOOP)")
+        throw VolumeError(.invalid, "There are too many symlinks, one after the other (ELOOP).")
     }
 
-    /// A turn to write these begins.
+    /// Called when a coordinated write of these paths begins.
     package func willChange(_ paths: [Path]) {
         for path in paths { _ = driver.turns.marks.change(path.names, to: driver.mark(path.names)) }
     }
 
-    /// Called when a turn to write these paths ends. Records the packages among them as they are
-    /// now, before others may write to them, and then calls `done`; at once where there are none.
+    /// Called when a coordinated write of these paths ends. Records the packages among them as they
+    /// are now, before other programs may write to them, and then calls `done`; at once if there
+    /// are none.
     package func record(packagesOf paths: [Path], _ done: @escaping @Sendable () -> Void) {
         var packages: Set<[Name]> = []
         for path in paths {
-            // One that the turn has made was none when it began.
+            // A package that was created under the claim did not exist when it began.
             let steps = driver.path(path.names).steps
             let index = steps.firstIndex { $0.isPackage && !Volume.isWeakPackage(name: $0.name) }
             if let index { packages.insert(steps[...index].map(\.name)) }
@@ -69,7 +72,8 @@ extension MountSession {
         }
     }
 
-    /// A turn to write these ends: presenters are told what has changed.
+    /// Called when a coordinated write of these paths ends: notifies presenters of what has
+    /// changed.
     package func didChange(_ paths: [Path], by own: Set<PresenterID>, process: Int32) {
         for path in paths where !path.steps.isEmpty {
             let mark = driver.mark(path.names)
@@ -87,8 +91,8 @@ extension MountSession {
         Family.line(of: other).contains(process)
     }
 
-    /// Programs that have files open which others wait for, and those; at a path, all that have it
-    /// open.
+    /// The programs that have files open which others wait for, and the waiting ones. With a path,
+    /// all that have the file open.
     package func openTurns(at names: [Name]?) -> [OpenTurn] {
         var found = driver.turns.waited.map { ($0.state, $0.names) }
         if let names, let mark = driver.mark(names), let node = driver.nodes.known(mark.inode),

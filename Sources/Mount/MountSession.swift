@@ -8,24 +8,24 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// A volume at a mount point: from `init`, when programs see it, to the end of `run`.
+/// A mounted volume: from `init`, when it becomes visible to programs, to the end of `run`.
 package final class MountSession: @unchecked Sendable {
-    /// As the kernel names it: absolute, without symlinks.
+    /// The absolute path, without symlinks.
     package let mountPoint: String
     let driver: Driver
     private let session: OpaquePointer
     private let workerCount: Int
     private let log: Logger
-    /// Set when the session was told to end; workers leave.
+    /// Set when the session is to end; workers then return.
     private let isStopping = Atomic(false)
     private let running = Mutex<[Thread]>([])
-    /// libfuse's session is gone: who stops it may come late.
+    /// Set when libfuse's session was destroyed, because `stop` may be called later.
     private let isOver = Mutex(false)
-    /// What must not be in the mount when it is unmounted.
+    /// Closures to run before unmounting, which end everything of ours that uses the mount.
     private let ends = Mutex<[@Sendable () -> Void]>([])
 
-    /// Mounts. `source` is what mount(8) shows as the device: the store. `socketPath` is told by an
-    /// attribute of the root.
+    /// Mounts the volume. `source` is the store, which mount(8) shows as the device. `socketPath`
+    /// is the value of an attribute of the root.
     package init(
         volume: Volume, source: String, mountPoint: String, options: MountOptions,
         arbiter: Arbiter = Arbiter(), socketPath: String = "", workers: Int = 4,
@@ -55,7 +55,7 @@ package final class MountSession: @unchecked Sendable {
         guard fuse_session_custom_io(session, &hooks, driver.kernel) == 0 else {
             fuse_session_unmount(session)
             fuse_session_destroy(session)
-            throw VolumeError(.system, "libfuse refuses our input and output on /dev/fuse.")
+            throw VolumeError(.system, "libfuse does not accept custom I/O on /dev/fuse.")
         }
     }
 
@@ -66,8 +66,8 @@ package final class MountSession: @unchecked Sendable {
             "default_permissions", "fsname=\(source.filter { $0 != "," })", "subtype=concord",
         ]
         if options.allowOther { words.append("allow_other") }
-        // libfuse mounts with nosuid and nodev unless told otherwise: a set-id program that another
-        // device has sent must not run with rights that it has nowhere else.
+        // libfuse mounts with nosuid and nodev by default: a set-ID program sent by another device
+        // must not get rights that it has nowhere else.
         words += options.kernel
         var arguments = fuse_args()
         for word in ["concord", "-o", words.joined(separator: ",")] {
@@ -80,12 +80,12 @@ package final class MountSession: @unchecked Sendable {
             let session = fuse_session_new(
                 &arguments, &table, MemoryLayout<fuse_lowlevel_ops>.size, owner)
         else {
-            throw VolumeError(.invalid, "libfuse does not take the mount options \(words).")
+            throw VolumeError(.invalid, "libfuse does not accept the mount options \(words).")
         }
         return session
     }
 
-    /// Everything between libfuse and the kernel passes here, and INIT is completed on the way.
+    /// All data between libfuse and the kernel passes here; INIT is completed on the way.
     private static var hooks: fuse_custom_io {
         var hooks = fuse_custom_io()
         hooks.read = { descriptor, buffer, size, owner in
@@ -110,7 +110,7 @@ package final class MountSession: @unchecked Sendable {
 
     // MARK: Serving
 
-    /// Serves until the volume is unmounted, by anybody, or `stop` was called. Call it once.
+    /// Serves requests until the volume is unmounted or `stop` was called. Call it once.
     package func run() {
         let notifier = Thread("notifier") { self.driver.notifier.run(self.session) }
         let deadlines = Thread("turns") { self.driver.turns.deadlines.run() }
@@ -129,7 +129,7 @@ package final class MountSession: @unchecked Sendable {
         driver.notifier.stop()
         notifier.join()
         isOver.withLock { $0 = true }
-        // Closes /dev/fuse: who still waits for an answer gets ECONNABORTED.
+        // Closes /dev/fuse: programs that still wait for an answer get ECONNABORTED.
         fuse_session_unmount(session)
         fuse_session_destroy(session)
     }
@@ -137,7 +137,8 @@ package final class MountSession: @unchecked Sendable {
     private func serve() {
         let result = cl_thread_unshare()
         guard result >= 0 else {
-            log.critical("No umask of a thread's own: \(Errno(-result)). Nothing is served.")
+            log.critical(
+                "A thread cannot get its own umask: \(Errno(-result)). It serves no requests.")
             return
         }
         var buffer = fuse_buf()
@@ -160,11 +161,11 @@ package final class MountSession: @unchecked Sendable {
         driver.volume.prepareToStop()
         for end in ends.withLock({ $0 }) { end() }
         driver.turns.endWaiting()
-        // While it is still served, so that mapped pages are written back.
+        // Unmounts while requests are still served, so that mapped pages are written back.
         let isUnmounted = MountPoint.unmount(mountPoint, lazily: false)
         if !isUnmounted { MountPoint.unmount(mountPoint, lazily: true) }
-        // A busy one is gone from the tree of names; programs that write through us get a moment to
-        // end.
+        // A busy mount was detached from the namespace. Programs that write through this process
+        // get a moment to end.
         if isUnmounted || !isPassthrough { awaitEnd(milliseconds: 2000) }
         isOver.withLock { isOver in
             if !isOver { fuse_session_exit(session) }
@@ -179,22 +180,22 @@ package final class MountSession: @unchecked Sendable {
 
     // MARK: Changes that do not come through the mount
 
-    /// What stands at these names was changed in the tree: programs are to see it from now on.
-    /// Never call it while a request waits for the caller. Returns at once; the kernel hears of it
-    /// a little later. Directories that it does not know cost nothing.
+    /// Invalidates these entries, which were changed in the tree without the mount. Must not be
+    /// called while a request waits for the caller. Returns at once; the kernel is notified a
+    /// little later. Directories that the kernel does not know cost nothing.
     package func changed(_ spots: [Spot]) {
         var listings: Set<UInt64> = []
         for spot in spots {
             guard let directory = driver.nodes.known(spot.directory) else { continue }
             driver.notifier.tell(.name(spot.name.bytes + [0], in: directory.id))
-            // What it remembers of the listing.
+            // This invalidates the cached listing.
             if listings.insert(directory.id).inserted {
                 driver.notifier.tell(.contents(directory.id))
             }
         }
     }
 
-    /// Calls `body` when the session is told to end, before it unmounts.
+    /// Adds a closure that is called when the session is to end, before it unmounts.
     package func beforeEnd(_ body: @escaping @Sendable () -> Void) {
         ends.withLock { $0.append(body) }
     }
@@ -205,27 +206,28 @@ package final class MountSession: @unchecked Sendable {
 
     // MARK: Facts
 
-    /// Whether reads and writes go from the kernel straight to the files.
+    /// Whether the kernel reads and writes files directly.
     package var isPassthrough: Bool {
         driver.passthrough.load(ordering: .relaxed) && driver.negotiation.has(CF_PASSTHROUGH)
     }
 
-    /// The same, and why not; no reason before the kernel has sent its first request.
+    /// The same with the reason why not; the reason is empty before the kernel has sent its first
+    /// request.
     package var facts: (passthrough: Bool, reason: String) {
         guard driver.negotiation.isDone else { return (false, "") }
         if isPassthrough { return (true, "") }
-        return (false, whyNotPassthrough ?? "the kernel has none")
+        return (false, whyNotPassthrough ?? "the kernel does not offer it")
     }
-    /// Why they do not, in a few words; nil when they do.
+    /// Why passthrough is not used, in a few words; nil if it is used.
     package var whyNotPassthrough: String? { driver.whyNotPassthrough.withLock { $0 } }
 
-    /// Requests of the kernel since the mount, by name.
+    /// The number of kernel requests since the mount, by name.
     package var requestCounts: [String: Int] { driver.requests.byName }
 
-    /// Files and directories that the kernel knows.
+    /// The number of files and directories that the kernel knows.
     package var nodeCount: Int { driver.nodes.count }
 
-    /// Descriptors held for nodes and open files.
+    /// The number of descriptors held for nodes and open files.
     package var descriptorCount: Int {
         driver.nodes.descriptorCount + driver.handles.count + driver.streams.count
     }

@@ -1,8 +1,9 @@
 import Glibc
 import SystemCalls
 
-/// Held for writing while a name goes away or moves, system call and nodes together; for reading by
-/// who could not find a node where the table said it was, and looks once more.
+/// Held for writing while a name is removed or moved, during both the system call and the change of
+/// the nodes. Held for reading by a request that did not find a node at its known place and tries
+/// again.
 final class NamespaceLock: @unchecked Sendable {
     private let lock = UnsafeMutablePointer<pthread_rwlock_t>.allocate(capacity: 1)
 

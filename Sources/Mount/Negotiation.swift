@@ -2,8 +2,8 @@ import CFuse
 import Glibc
 import Synchronization
 
-/// Completes the reply to INIT, the first request, with what libfuse 3.14 cannot say: passthrough
-/// above all. Everything else passes as it is.
+/// Completes the reply to INIT, the first request, with flags that libfuse 3.14 does not know,
+/// mainly passthrough. Everything else is passed on unchanged.
 final class Negotiation: Sendable {
     private enum Stage: UInt8, AtomicRepresentable {
         case before, seen, done
@@ -18,7 +18,7 @@ final class Negotiation: Sendable {
     func isOffered(_ flag: UInt64) -> Bool { offered.load(ordering: .acquiring) & flag != 0 }
     var isDone: Bool { stage.load(ordering: .acquiring) == .done }
 
-    /// Looks at what the kernel has sent.
+    /// Reads the INIT request.
     func received(_ buffer: UnsafeRawPointer, count: Int) {
         guard stage.load(ordering: .relaxed) == .before,
             count >= MemoryLayout<cf_in_header>.size + MemoryLayout<cf_init_in>.size
@@ -33,7 +33,7 @@ final class Negotiation: Sendable {
         stage.store(.seen, ordering: .releasing)
     }
 
-    /// Completes the reply when it is INIT's.
+    /// Completes the reply to INIT.
     func sending(_ pieces: UnsafePointer<iovec>, count: Int32, passthrough: Bool) {
         guard stage.load(ordering: .acquiring) == .seen, count == 2, let base = pieces[0].iov_base,
             pieces[1].iov_len >= MemoryLayout<cf_init_out>.size, let body = pieces[1].iov_base
@@ -46,7 +46,7 @@ final class Negotiation: Sendable {
         flags |= CF_NO_EXPORT_SUPPORT | CF_CREATE_SUPP_GROUP
         if passthrough { flags |= CF_PASSTHROUGH | CF_DIRECT_IO_ALLOW_MMAP }
         flags &= offered.load(ordering: .relaxed) & ~CF_WRITEBACK_CACHE
-        // One file system may be stacked on the mount, overlayfs for example.
+        // One more file system, for example overlayfs, may be stacked on the mount.
         if flags & CF_PASSTHROUGH != 0 { message.max_stack_depth = 1 }
         message.flags = UInt32(truncatingIfNeeded: flags)
         message.flags2 = UInt32(truncatingIfNeeded: flags >> 32)

@@ -1,36 +1,38 @@
-/// A file, directory or symlink that the kernel knows, by number. Where it is in the tree, not a
-/// descriptor, is what it costs to know it: about 200 bytes, so that a million are cheap. All
-/// variables are guarded by the lock of `NodeTable`.
+/// A file, directory or symlink that the kernel knows. It stores its place in the tree instead of a
+/// descriptor, so it takes about 200 bytes, and a million nodes are affordable. All variables are
+/// guarded by the lock of `NodeTable`.
 final class Node: @unchecked Sendable {
     struct Flags: OptionSet {
         let rawValue: UInt8
         static let directory = Flags(rawValue: 1)
-        /// Its last name is gone; it lives by its descriptor alone.
+        /// Its last name was removed; it is reached only by its descriptor.
         static let orphan = Flags(rawValue: 2)
-        /// Its bytes were moved to the stash: what programs are told is 0 links.
+        /// It was moved to the stash; programs are shown a link count of 0.
         static let stashed = Flags(rawValue: 4)
-        /// Made through us under a temporary or lock file's name and never renamed to another.
+        /// Created through the mount under the name of a temporary or lock file and never renamed
+        /// to another.
         static let local = Flags(rawValue: 8)
-        /// Made by a program that has not closed it yet.
+        /// Created by a program that has not closed it yet.
         static let unsaved = Flags(rawValue: 16)
         /// A directory whose descriptor was used since the clock's hand last passed.
         static let used = Flags(rawValue: 32)
-        /// A mapping may still change it although every handle was released.
+        /// A mapping may still change it although all handles were released.
         static let mapped = Flags(rawValue: 64)
     }
 
     let id: UInt64
     let inode: UInt64
-    /// Nil for the root, an orphan, and a hard-linked file whose known name went away.
+    /// Nil for the root, for an orphan, and for a hard-linked file whose known name was removed.
     var parent: Node?
-    /// Ended by NUL, to be handed to system calls as it is.
+    /// Ends with NUL, so that it can be passed to system calls.
     var name: [UInt8]
-    /// What the kernel will forget one day.
+    /// The kernel's lookup count, which FORGET decreases.
     var lookups: UInt64 = 0
-    /// Nodes whose parent this is; they keep it known, because they are found through it.
+    /// The number of nodes whose parent this is. They keep this node alive, because they are found
+    /// through it.
     var children: UInt32 = 0
     var flags: Flags
-    /// Of a file while it is open or has no name; of a directory while the clock keeps it.
+    /// A file's while it is open or has no name; a directory's while the clock keeps it.
     var descriptor: SharedDescriptor?
     var opened: OpenState?
 
@@ -42,8 +44,8 @@ final class Node: @unchecked Sendable {
         self.flags = flags
     }
 
-    /// Its attributes may change without the kernel's FUSE side noticing, so it must not remember
-    /// them.
+    /// Whether its attributes may change without the FUSE part of the kernel noticing, so that they
+    /// must not be cached.
     var isVolatile: Bool { (opened?.sharedWriters ?? 0) > 0 || flags.contains(.mapped) }
 
     func isNamed(_ other: UnsafePointer<CChar>) -> Bool {
@@ -67,7 +69,7 @@ func terminated(_ name: UnsafePointer<CChar>) -> [UInt8] {
 }
 
 extension [UInt8] {
-    /// Calls `body` with a name that ends with NUL as C wants it.
+    /// Calls `body` with these bytes, which end with NUL, as a C string.
     func asCString<Result, Failure: Error>(
         _ body: (UnsafePointer<CChar>) throws(Failure) -> Result
     ) throws(Failure) -> Result {

@@ -1,18 +1,18 @@
 import Glibc
 import Synchronization
 
-// What a changed name means for nodes. Called with the namespace locked for writing, after the
+// Updates nodes after a name was changed. Called with the namespace locked for writing, after the
 // system call.
 extension NodeTable {
     /// The node of an inode, if the kernel knows it.
     func known(_ inode: UInt64) -> Node? { find(inode) }
 
-    /// Gives a node whose name is about to go away a descriptor to live by.
+    /// Gives a descriptor to a node that is about to lose its name.
     func pin(_ node: Node, _ descriptor: SharedDescriptor) {
         locked { if node.descriptor == nil { node.descriptor = descriptor } }
     }
 
-    /// A name of the node went away: `isGone` when it was the last one, or its bytes went to the
+    /// A name of the node was removed. `isGone`: it was the last one, or the file was moved to the
     /// stash.
     func unnamed(
         _ node: Node, _ name: UnsafePointer<CChar>, in parent: Node, isGone: Bool, isStashed: Bool
@@ -32,8 +32,7 @@ extension NodeTable {
         if let old { collecting(old) { _ in } }
     }
 
-    /// The node stands at another name now. `isLocal`: whether that name is a temporary or lock
-    /// file's.
+    /// The node has another name now. `isLocal`: the name is that of a temporary or lock file.
     func renamed(
         _ node: Node, to name: UnsafePointer<CChar>, in parent: Node, isLocal: Bool
     ) {
@@ -43,13 +42,14 @@ extension NodeTable {
             node.parent?.children -= 1
             node.parent = parent
             node.name = terminated(name)
-            // A draft that gets its final name is saved, although its maker has it open still.
+            // A draft that gets its final name counts as saved, although its creator may still have
+            // it open.
             if !isLocal { node.flags.subtract([.local, .unsaved]) }
         }
         if let old { collecting(old) { _ in } }
     }
 
-    /// The node got another name, or its first (O_TMPFILE); counts a lookup.
+    /// The node has got another name, or its first one (O_TMPFILE). Counts a lookup.
     func linked(
         _ node: Node, _ name: UnsafePointer<CChar>, in parent: Node, isLocal: Bool
     ) {

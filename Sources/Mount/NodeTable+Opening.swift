@@ -2,7 +2,7 @@ import Synchronization
 
 // Nodes in use: open, or being truncated.
 extension NodeTable {
-    /// Begins a use of a node, which keeps `descriptor` (unless it has one) and its open state
+    /// Begins a use of a node. The node keeps `descriptor` (unless it has one) and its open state
     /// until the last use ends.
     func use(_ node: Node, _ descriptor: SharedDescriptor) -> (OpenState, SharedDescriptor) {
         locked {
@@ -15,19 +15,19 @@ extension NodeTable {
         }
     }
 
-    /// A request is about to replace or to remove a file. That its writers have closed it before is
-    /// perhaps heard after that.
+    /// Notes the request that is about to replace or remove a file. Earlier closes by its writers
+    /// may be reported after it.
     func displacing(_ node: Node?, unique: UInt64) {
         guard let node else { return }
         locked { node.opened?.displaced.store(unique, ordering: .relaxed) }
     }
 
-    /// A handle that reads and writes through the kernel was opened, or released.
+    /// Called when a handle that reads and writes through the kernel was opened or released.
     func countSharedWriter(_ state: OpenState, by change: Int) {
         locked { state.sharedWriters += change }
     }
 
-    /// Ends a use. A file that has a name is found by it again, and needs no descriptor.
+    /// Ends a use. A file with a name is found by that again, so it needs no descriptor.
     func endUse(of node: Node, _ state: OpenState) {
         let spare = collecting(node) { _ -> SharedDescriptor? in
             state.users -= 1

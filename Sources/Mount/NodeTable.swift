@@ -8,10 +8,10 @@ import SystemCalls
 /// All nodes that the kernel knows, by number and by inode.
 ///
 /// Locks are taken in this order: the namespace (`Driver.namespace`), an `OpenState.life`, the
-/// table. No system call is made under the table's lock; descriptors that nobody needs any more are
-/// handed out and closed after it.
+/// table. No system call is made under the table's lock; descriptors that are no longer needed are
+/// passed out and closed after it is released.
 final class NodeTable: Sendable {
-    /// A class only because nodes and descriptors are handed in and out of the lock; nobody else
+    /// A class only because nodes and descriptors are passed into and out of the lock. Nothing else
     /// refers to it.
     private final class Contents: @unchecked Sendable {
         var nodes: Slab<Node>
@@ -50,13 +50,13 @@ final class NodeTable: Sendable {
 
     struct Entered: Sendable {
         let node: Node
-        /// Its attributes must not be cached.
+        /// The kernel must not cache its attributes.
         let isVolatile: Bool
         let isStashed: Bool
     }
 
-    /// A name was found: counts a lookup of its node, which is made when the inode is new. `fresh`:
-    /// a program has just made it, and these are its flags.
+    /// Counts a lookup of a name's node, which is created if the inode is new. `fresh` has the
+    /// flags of a file that a program has just created.
     func enter(
         _ name: UnsafePointer<CChar>, in parent: Node, status: stat, fresh: Node.Flags? = nil
     ) -> Entered {
@@ -72,7 +72,8 @@ final class NodeTable: Sendable {
                         node: node, isVolatile: node.isVolatile,
                         isStashed: node.flags.contains(.stashed))
                 }
-                // The tree was changed behind our back and the number given to something else.
+                // The tree was changed without the mount, and the inode number belongs to something
+                // else now.
                 contents.index.remove(inode)
                 node.flags.insert(.orphan)
             }
@@ -90,7 +91,7 @@ final class NodeTable: Sendable {
         return entered
     }
 
-    /// A file without any name (O_TMPFILE).
+    /// Adds a file without a name (O_TMPFILE).
     func enterOrphan(_ descriptor: SharedDescriptor, status: stat, fresh: Node.Flags) -> Node {
         contents.withLock { contents in
             let node = contents.nodes.insert {
@@ -104,7 +105,7 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// A directory beside the tree; it is never forgotten.
+    /// Adds a directory beside the tree, which is never removed.
     func enterBeside(_ descriptor: SharedDescriptor, inode: UInt64) -> Node {
         contents.withLock { contents in
             let node = contents.nodes.insert {
@@ -119,8 +120,8 @@ final class NodeTable: Sendable {
 
     func countLookup(of node: Node) { contents.withLock { _ in node.lookups += 1 } }
 
-    /// Says where a node is now. A descriptor that it no longer needs is given back, to be closed
-    /// outside the lock.
+    /// Updates a node's place. Returns a descriptor that it no longer needs, which the caller
+    /// closes after releasing the lock.
     private func relocate(_ node: Node, to parent: Node, _ name: UnsafePointer<CChar>)
         -> SharedDescriptor?
     {
@@ -138,7 +139,7 @@ final class NodeTable: Sendable {
         return node.descriptor.take()
     }
 
-    /// The kernel forgets nodes it looked up.
+    /// Handles FORGET.
     func forget(_ forgotten: UnsafeBufferPointer<(id: UInt64, count: UInt64)>) {
         var gone: [AnyObject] = []
         contents.withLock { contents in
@@ -156,7 +157,7 @@ final class NodeTable: Sendable {
         withUnsafePointer(to: &one) { forget(UnsafeBufferPointer(start: $0, count: 1)) }
     }
 
-    /// Removes a node that nobody needs, and ancestors that were known for its sake alone.
+    /// Removes a node that is no longer needed, and then ancestors that were needed only for it.
     private static func collect(
         _ start: Node, from contents: Contents, into gone: inout [AnyObject]
     ) {
@@ -166,7 +167,7 @@ final class NodeTable: Sendable {
         {
             if contents.index[node.inode] == node.id { contents.index.remove(node.inode) }
             gone.append(node)
-            // The clock may still hold the node, but must not hold its descriptor.
+            // The clock may still refer to the node, which must not keep its descriptor open.
             if let descriptor = node.descriptor.take() { gone.append(descriptor) }
             next = node.parent
             next?.children -= 1
@@ -184,7 +185,7 @@ final class NodeTable: Sendable {
         contents.withLock { contents in contents.index[inode].flatMap { contents.nodes[$0] } }
     }
 
-    /// Does something to a node under the lock, and removes it if nobody needs it after that.
+    /// Runs `body` under the lock, and removes the node if it is not needed any more.
     func collecting<Result: Sendable>(_ node: Node, _ body: (inout InodeIndex) -> Result) -> Result
     {
         var gone: [AnyObject] = []
@@ -220,7 +221,7 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// A descriptor the node has already.
+    /// The descriptor that the node has, if any.
     func descriptor(of node: Node) -> SharedDescriptor? {
         contents.withLock { _ in
             node.flags.insert(.used)
@@ -228,8 +229,8 @@ final class NodeTable: Sendable {
         }
     }
 
-    /// Keeps a directory's descriptor until the clock's hand takes it; gives back the one that is
-    /// kept.
+    /// Keeps a directory's descriptor until the clock takes it. Returns the descriptor to use,
+    /// which may be an earlier one.
     func keep(_ descriptor: SharedDescriptor, ofDirectory node: Node) -> SharedDescriptor {
         var spare: SharedDescriptor?
         let kept = contents.withLock { contents in
@@ -243,7 +244,7 @@ final class NodeTable: Sendable {
         return kept
     }
 
-    /// The names from the root to a node; nil for one without a name.
+    /// The path from the root to a node; nil if it has no name.
     func path(of node: Node) -> [Name]? {
         contents.withLock { _ in
             var path: [Name] = []
@@ -267,7 +268,7 @@ final class NodeTable: Sendable {
         contents.withLock { _ in node.flags.subtract(flag) }
     }
 
-    /// Descriptors that nodes hold.
+    /// The number of descriptors that nodes hold.
     var descriptorCount: Int {
         contents.withLock { contents in
             contents.nodes.reduce(0) { $0 + ($1.descriptor == nil ? 0 : 1) }

@@ -1,9 +1,9 @@
 import CFuse
 import Glibc
 
-/// Tells the kernel what it must forget. One thread of its own that holds no lock and that nobody
-/// waits for: the kernel may hold a directory while it waits for an answer of ours, and a
-/// notification waits for that directory.
+/// Invalidates cached entries in the kernel, on a thread that holds no lock and that nothing waits
+/// for: the kernel may hold a directory while it waits for an answer of ours, and a notification
+/// waits for that directory.
 final class Notifier: Sendable {
     enum Notice: Sendable {
         /// The attributes of a node.
@@ -12,20 +12,21 @@ final class Notifier: Sendable {
         case contents(UInt64)
         /// A name in a directory.
         case name([UInt8], in: UInt64)
-        /// Tells the kernel nothing; runs the closure after all earlier notices were sent.
+        /// Runs the closure after all earlier notices were sent, without notifying the kernel.
         case then(@Sendable () -> Void)
     }
 
     private let queue = BlockingQueue<Notice>()
 
-    /// Once the notifier has ended, the closure of `.then` runs at once.
+    /// Queues a notice. When the notifier has ended, the closure of `.then` runs at once.
     func tell(_ notice: Notice) {
         if !queue.put(notice), case .then(let body) = notice { body() }
     }
 
     func stop() { queue.close() }
 
-    /// Until `stop`. The kernel not knowing the node (ENOENT) is as good as having forgotten it.
+    /// Sends notices until `stop`. If the kernel does not know the node (ENOENT), nothing is
+    /// cached.
     func run(_ session: OpaquePointer) {
         while let notice = queue.take() {
             switch notice {

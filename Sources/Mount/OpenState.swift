@@ -2,17 +2,18 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// What a node has only while it is open (or being truncated): how its contents are read and
-/// written, and how they came to be.
+/// The state of a node while it is open or being truncated: how its contents are read and written,
+/// and how they were made.
 final class OpenState: @unchecked Sendable {
-    /// Handles, and requests in progress. Guarded by the lock of `NodeTable`.
+    /// The number of handles and requests in progress. Guarded by the lock of `NodeTable`.
     var users = 0
-    /// Handles that read and write through the kernel: a mapping may change the times behind our
-    /// back, so attributes are not cached while there are any. Guarded by the lock of `NodeTable`.
+    /// The number of handles that read and write through the kernel. A mapping may change the times
+    /// unseen, so attributes are not cached while there are any. Guarded by the lock of
+    /// `NodeTable`.
     var sharedWriters = 0
 
-    /// How the kernel reads and writes an inode; one way for all its handles while any is open, or
-    /// the kernel refuses (EIO).
+    /// How the kernel reads and writes an inode. All open handles must use the same mode, or the
+    /// kernel fails with EIO.
     enum Mode {
         case closed
         case passthrough(backing: UInt32)
@@ -24,31 +25,30 @@ final class OpenState: @unchecked Sendable {
         var handles = 0
     }
 
-    /// Never held for long.
+    /// Held for moments only.
     let life = Mutex(Life())
 
     struct Content {
         var writing = Writing()
-        /// Writes and truncations must save old blocks there first.
+        /// The pre-image log in which writes and truncations must save old blocks first.
         var undo: Undo?
     }
 
-    /// Held for as long as the volume takes: threads that serve requests only try. Taken before
+    /// May be held for long, so threads that serve requests only try to lock it. Taken before
     /// `life`.
     let content = Mutex(Content())
 
-    /// The kernel's number of the request that replaced or removed the file last.
+    /// The kernel's number of the last request that has replaced or removed the file.
     let displaced = Atomic<UInt64>(0)
 
-    /// Who has it open, and who waits to.
+    /// The implicit leases: the programs that have the file open, and those that wait to open it.
     let seats = Mutex(Seats())
 
-    /// Parked requests that want `content` take turns, so that one file's cannot keep every parking
-    /// thread waiting.
+    /// Parked requests that need `content` run one after the other, so that those of one file
+    /// cannot occupy all parking threads.
     let line = Line()
 
-    /// Runs `body` with the content locked. Nil: somebody holds it who may take his time, and we
-    /// may not.
+    /// Runs `body` with the content locked. Returns nil if it is locked and `mayBlock` is false.
     func withContent<Result: Sendable>(
         mayBlock: Bool, _ body: (inout Content) throws(Errno) -> Result
     ) throws(Errno) -> Result? {

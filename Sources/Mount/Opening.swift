@@ -7,10 +7,10 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// One open in progress, from the descriptor to the reply. It may need a second try on a parking
+/// An open in progress, from the descriptor to the reply. It may need a second attempt on a parking
 /// thread.
 final class Opening: @unchecked Sendable {
-    /// What an open has become.
+    /// The result of an open.
     struct Opened: Sendable {
         let handle: Handle
         let number: UInt64
@@ -24,19 +24,19 @@ final class Opening: @unchecked Sendable {
     private let flags: Int32
     private let caller: Caller
     private let isNew: Bool
-    /// Of a file that was just made: nobody else has it yet.
+    /// The attributes of a file that was just created, which no other program has open yet.
     private let known: stat?
-    /// A descriptor that the making of the file has left, or -1.
+    /// A descriptor left from the creation of the file, or -1.
     private var real: Int32
-    /// A handle has taken over, or it was given up.
+    /// A handle has been made of it, or it was abandoned.
     private var isSettled = false
-    /// What the file was when it was its turn.
+    /// The file's attributes when the open was granted.
     private var looked: stat?
-    /// Its turn, once it has one.
+    /// Its implicit lease, once it has one.
     private var seat: UInt64?
     private var claim: ClaimID?
     private var before: Mark?
-    /// A placeholder's, in use until this comes to nothing or the handle is closed.
+    /// Set for a placeholder, which is in use until the open is abandoned or the handle is closed.
     private var contents: AbsentFile?
 
     init(
@@ -56,7 +56,7 @@ final class Opening: @unchecked Sendable {
     private var truncates: Bool { flags & O_TRUNC != 0 && !isNew }
     private var writes: Bool { flags & O_ACCMODE != O_RDONLY || truncates }
 
-    /// Ends an open that has come to nothing; nothing happens when it has become a handle.
+    /// Ends an open that has failed. Does nothing if it has become a handle.
     func abandon() {
         guard !isSettled else { return }
         isSettled = true
@@ -74,10 +74,11 @@ final class Opening: @unchecked Sendable {
         return flags & O_APPEND != 0 && flags & O_TRUNC == 0 ? .appender : .writer
     }
 
-    /// What it does to the document, for those who coordinate.
+    /// The access that it needs, for arbitration with claims.
     var access: Access { kind == .reader ? .read([]) : .write(.update) }
 
-    /// Nobody is in the way: true, and it has its turn. `anyway`: of a file that was just made.
+    /// Takes an implicit lease at once, if no other program is in the way. `anyway` is for a file
+    /// that was just created.
     func takeSeat(anyway: Bool = false) -> Bool {
         guard driver.turns.settings.isOn else { return true }
         seat = state.seats.withLock {
@@ -88,7 +89,7 @@ final class Opening: @unchecked Sendable {
         return seat != nil
     }
 
-    /// Has `go` called when it has its turn, perhaps before this returns.
+    /// Calls `go` when the implicit lease is granted, perhaps before this returns.
     func waitForSeat(_ line: [Int32], _ go: @escaping @Sendable () -> Void) {
         let (seat, ready) = state.seats.withLock {
             $0.wait(kind, process: caller.process, line: line, now: cl_clock_monotonic_ns(), go)
@@ -99,8 +100,8 @@ final class Opening: @unchecked Sendable {
         driver.turns.watch(state, file: file, names: driver.nodes.path(of: node) ?? [])
     }
 
-    /// Goes ahead although others have the file open, if it waits for them: plain programs do not
-    /// expect open(2) to fail with EBUSY.
+    /// Grants a waiting open although other programs have the file open, because plain programs do
+    /// not expect open(2) to fail with EBUSY.
     func takeSeatAnyway() {
         guard let seat else { return }
         let now = cl_clock_monotonic_ns()
@@ -109,17 +110,18 @@ final class Opening: @unchecked Sendable {
 
     func hold(_ claim: ClaimID) { self.claim = claim }
     var held: ClaimID? { claim }
-    /// It is not this one's to end any more.
+    /// Takes the claim away; the caller must release it.
     func takeHeld() -> ClaimID? {
         defer { claim = nil }
         return claim
     }
 
-    /// For a file that was just made, which nothing has to be saved of.
+    /// Finishes the open of a file that was just created, of which nothing must be saved first.
     func finish() throws(Errno) -> Opened {
         _ = takeSeat(anyway: true)
         do throws(Errno) {
-            // Found after all, and not here: the kernel looks again, and opens it.
+            // The file exists already and is a placeholder: the kernel looks it up again and opens
+            // it.
             if !isNew, case .ready = try lookAtContents() {} else if !isNew { throw Errno.stale }
             return try proceedPatiently()
         } catch {
@@ -128,11 +130,11 @@ final class Opening: @unchecked Sendable {
         }
     }
 
-    /// Parked opens of one file take turns.
+    /// Parked opens of one file run one after the other.
     var line: Line { state.line }
 
-    /// Nil: to be called again from a parking thread, with `mayBlock`; then again, when others have
-    /// opened the file meanwhile.
+    /// Returns nil if it must be called again with `mayBlock` on a parking thread, and there again
+    /// if other programs have opened the file in the meantime.
     func proceed(mayBlock: Bool) throws(Errno) -> Opened? {
         guard writes else { return try open(nil) }
         try refuseProtected()
@@ -169,16 +171,16 @@ final class Opening: @unchecked Sendable {
         return opened ?? nil
     }
 
-    /// Until it is open or refused, on a parking thread.
+    /// Repeats until the file is open or refused, on a parking thread.
     func proceedPatiently() throws(Errno) -> Opened {
         while true {
             if let opened = try proceed(mayBlock: true) { return opened }
         }
     }
 
-    /// What chattr(1) has made immutable is not opened for writing, and what may only grow is
-    /// opened for appending only. The kernel looks at these bits of the file below only when a
-    /// descriptor for writing is opened there.
+    /// Fails for files that chattr(1) has made immutable, and for append-only files unless they are
+    /// opened for appending. The kernel checks these bits of the file below only when a descriptor
+    /// for writing is opened there.
     private func refuseProtected() throws(Errno) {
         guard !isNew else { return }
         var status = cl_statx()
@@ -194,14 +196,14 @@ final class Opening: @unchecked Sendable {
         return try file.status()
     }
 
-    /// Whether a program may write by a mapping that goes straight to the file, past us: where the
-    /// kernel reads and writes the inode by itself, whatever this open says.
+    /// Whether a program may write through a mapping of the file below, without passing through
+    /// this process. It can if the inode is in passthrough mode.
     private func mayMap(in mode: OpenState.Mode) -> Bool {
         if case .passthrough = mode { return flags & O_ACCMODE == O_RDWR && !isNew }
         return false
     }
 
-    /// The volume was told of an open that has come to nothing.
+    /// Tells the volume that an open it knows has failed.
     private func takeBack(_ content: inout OpenState.Content) {
         driver.volume.closeWriter(
             &content.writing, file: file.raw, traits: driver.traits(node), unique: caller.unique)
@@ -209,10 +211,10 @@ final class Opening: @unchecked Sendable {
 
     // MARK: Contents on demand
 
-    /// What an open needs of a document that is not here.
+    /// What an open needs of a placeholder.
     enum Contents {
         case ready
-        /// Its bytes are just being given up: ask again.
+        /// It is being evicted; ask again.
         case moment
         case need(AbsentFile.Need, AbsentFile)
     }
@@ -226,7 +228,7 @@ final class Opening: @unchecked Sendable {
         case .evicting: return .moment
         case .absent(let found): contents = found
         }
-        // What is replaced as a whole need not come.
+        // Contents that are replaced as a whole need not be fetched.
         guard let contents, !truncates else { return .ready }
         let settings = driver.volume.settings
         if !contents.isComplete,
@@ -235,7 +237,7 @@ final class Opening: @unchecked Sendable {
             throw .denied
         }
         if writes { return .need(.finish, contents) }
-        // A small one comes whole; a large one as it is read, through us.
+        // A small file is fetched completely first; a large one as it is read through this process.
         if contents.isComplete || contents.size > settings.wholeSizeMax { return .ready }
         return .need(.all, contents)
     }
@@ -244,8 +246,8 @@ final class Opening: @unchecked Sendable {
         try state.life.withLock { (life) throws(Errno) in try open(&life, undo) }
     }
 
-    /// Nil: others have opened the file since, so that a mapping would escape `undo`, which does
-    /// not hold everything.
+    /// Returns nil if other programs have opened the file since, so that a mapping could bypass
+    /// `undo`, which does not have all old blocks.
     private func open(_ undo: Undo, isSecured: Bool) throws(Errno) -> Opened? {
         try state.life.withLock { (life) throws(Errno) -> Opened? in
             if mayMap(in: life.mode), !isSecured { return nil }
@@ -265,11 +267,12 @@ final class Opening: @unchecked Sendable {
             reply.open_flags = how
             reply.backing_id = Int32(bitPattern: backing)
         default:
-            // Without passthrough all that changes a file passes through the kernel's cache.
+            // Without passthrough all changes of a file pass through the kernel's cache, so the
+            // cache is right.
             let isCacheTrue = !driver.passthrough.load(ordering: .relaxed)
             reply.open_flags = isCacheTrue ? UInt32(CF_FOPEN_KEEP_CACHE) : 0
-            // Nobody can map what can only be written, and the kernel's cache of what passes
-            // through us costs more than the passing.
+            // A write-only file cannot be mapped, and for writes that pass through this process the
+            // kernel's cache costs more than it gains.
             if undo != nil, flags & O_ACCMODE == O_WRONLY {
                 reply.open_flags |= UInt32(CF_FOPEN_DIRECT_IO)
             }
@@ -311,7 +314,7 @@ final class Opening: @unchecked Sendable {
         return Opened(handle: handle, number: number, reply: reply)
     }
 
-    /// Says which contents its process sees by it.
+    /// Notes which contents its process sees.
     private func noteSeen() -> SeenVersions.Sight {
         if isNew { return writes ? driver.seen.created(node.inode, by: caller) : .full }
         guard var status = looked else { return .full }
@@ -321,12 +324,12 @@ final class Opening: @unchecked Sendable {
             writes: writes, truncates: truncates)
     }
 
-    /// The first open decides how all handles read and write, until the last is closed.
+    /// The first open decides the mode of all handles until the last is closed.
     private func mode(_ current: OpenState.Mode, _ undo: Undo?) -> OpenState.Mode {
         guard case .closed = current else { return current }
         guard undo == nil, contents?.isComplete ?? true,
             driver.passthrough.load(ordering: .relaxed),
-            // Only what passes through us can wait for old versions to give way.
+            // Only writes that pass through this process can wait for space to be freed.
             !(writes && driver.volume.isTight)
         else { return .daemon }
         let backing = driver.openBacking(file)
@@ -337,7 +340,7 @@ final class Opening: @unchecked Sendable {
         return .daemon
     }
 
-    /// After a failure: a backing file that was registered for this open alone.
+    /// After a failure, unregisters a backing file that was registered for this open only.
     private func release(_ mode: OpenState.Mode, _ life: OpenState.Life) {
         guard case .closed = life.mode, case .passthrough(let backing) = mode else { return }
         cf_backing_close(driver.kernel, backing)
@@ -352,9 +355,10 @@ final class Opening: @unchecked Sendable {
         if contents != nil { try driver.volume.didEmpty(file.raw) }
     }
 
-    /// Set-id bits and capabilities must be cleared by a write, and the kernel leaves that to us.
-    /// It says of each write whether to: root's leaves the bits. What the kernel writes by itself
-    /// it writes with our rights, and then they always go.
+    /// Whether writes must pass through this process so that set-ID bits and capabilities are
+    /// handled. The kernel leaves clearing them to us and says for each write whether to; root's
+    /// writes keep the bits. What the kernel writes by itself it writes with our rights, and then
+    /// they are always cleared.
     private func isPrivileged() throws(Errno) -> Bool {
         guard driver.negotiation.has(CF_HANDLE_KILLPRIV_V2) else { return false }
         if try status().st_mode & (S_ISUID | S_ISGID) != 0 { return true }
