@@ -168,7 +168,7 @@ package struct LocksReport: Codable, Hashable, Sendable {
     package struct Behind: Codable, Hashable, Sendable {
         package var process: Int32
         package var program: String
-        /// The reason, such as `holds a claim`, `is before it in the queue`, `was asked to relinquish`.
+        /// The reason, such as `holds a claim` or `was asked to relinquish`.
         package var why: String
 
         package init(process: Int32, program: String, why: String) {
