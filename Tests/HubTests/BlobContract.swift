@@ -5,11 +5,11 @@ import Model
 import Support
 import Testing
 
-/// What must hold of any blob store; a new kind adds its maker to `kinds`.
+/// The contract of each blob store. A new implementation adds itself to `kinds`.
 struct BlobContract {
     struct Kind: Sendable, CustomTestStringConvertible {
         let testDescription: String
-        /// Twice with one place: the same store, after its owner has ended.
+        /// Opening the same place twice returns the same store, as after a restart of its owner.
         let open: @Sendable (_ place: String) throws -> any BlobStore
     }
 
@@ -23,7 +23,7 @@ struct BlobContract {
         var random = SeededRandom(seed: seed)
         return (0..<count).map { index in
             let bytes = (0..<(index * 97 % 5000)).map { _ in
-                // Some compress, some do not.
+                // Half of the chunks are compressible.
                 index.isMultiple(of: 2) ? UInt8(7) : UInt8(truncatingIfNeeded: random.next())
             }
             return PlainChunk(plain: .sha256(bytes), bytes: bytes)

@@ -6,9 +6,9 @@ import Reconcile
 import Support
 import Testing
 
-/// The hub bounds what anybody can make it do.
+/// The hub bounds what each client can make it do.
 struct BoundTests {
-    // MARK: Unknown callers
+    // MARK: Clients without a token
 
     @Test func whoIsUnknownSendsLittle() async throws {
         try await RunningHub.with { hub in
@@ -17,14 +17,14 @@ struct BoundTests {
             let reply = try await Wire.send(
                 hub.url + Routes.enrol, long, token: nil, type: ContentType.json)
             #expect(reply.status == 413)
-            // Without a token the body is not looked at.
+            // Without a token the body is not read.
             let none = try await Wire.send(
                 device.path(.commit), long, token: nil, type: ContentType.json)
             #expect(none.status == 401)
         }
     }
 
-    /// A proxy says for whom it asks; somebody from elsewhere is not believed.
+    /// A proxy on the hub's machine names its clients; the header of any other sender is ignored.
     @Test func behindAProxyEachGuesserWaitsAlone() async throws {
         try await RunningHub.with { hub in
             let request = EnrolRequest(code: "nothing", deviceName: "d", device: .random())
@@ -75,11 +75,11 @@ struct BoundTests {
                 }
             }
             #expect(refused > 0 && taken > 8)
-            // All of a group, too.
+            // A group is refused as a whole.
             let group = (0..<32).map { device.entry(id, attribute(100 + $0), group: 1) }
             let answer = try await device.commit(group)
             #expect(answer.results.allSatisfy { $0.verdict == nil })
-            // What is there can be changed, and removed.
+            // An existing attribute can be changed and removed.
             #expect(try await device.commit([device.entry(id, attribute(0))]).results[0].isDone)
             let less = device.entry(id, .attribute("x:user.0", nil))
             #expect(try await device.commit([less]).results[0].isDone)
@@ -96,7 +96,7 @@ struct BoundTests {
         }
     }
 
-    /// A decoder has many times the bytes in memory.
+    /// A decoded body needs many times its bytes in memory.
     @Test func aBodyHasSoManyValues() async throws {
         try await RunningHub.with { hub in
             let device = try await hub.device()
@@ -144,7 +144,7 @@ struct BoundTests {
         }
     }
 
-    // MARK: Positions that nobody was told
+    // MARK: Positions that the hub has not given
 
     @Test func onlyAnotherJournalBeginsAnEpoch() async throws {
         try await RunningHub.with { hub in
@@ -153,11 +153,11 @@ struct BoundTests {
             let first = try await failure { [device] in
                 try await device.changes(after: 999_999_999)
             }
-            // The hub may have been rolled back while nobody looked: once.
+            // The ledger may have been rolled back before this start, so this is accepted once.
             #expect(first.code == .volumeEpoch)
             let epoch = try #require(first.epoch)
             device.volume.epoch = epoch
-            // This epoch began in this process: nobody was told more of it than there is.
+            // This epoch began in this run, so no device can have read more of it than there is.
             for after in [UInt64(999_999_999), 2, UInt64(Int64.max)] {
                 let lie = try await failure { [device] in try await device.changes(after: after) }
                 #expect(lie.code == .copied)
@@ -174,7 +174,7 @@ struct BoundTests {
         }
     }
 
-    // MARK: Turns
+    // MARK: Fairness
 
     @Test func muchWorkIsSeveralTransactions() async throws {
         try await RunningHub.with { hub in
@@ -192,7 +192,8 @@ struct BoundTests {
             }
             let before = hub.hub.metrics.transactions.count
             let head = try await other.changes().head
-            // It has seen nothing of it: each of these tells it of all that is there again.
+            // The device has seen nothing of the directory, so each deletion announces all of its
+            // items again.
             let deletes = (0..<40).map { _ in other.entry(directory, .delete(current: nil)) }
             let answer = try await other.commit(deletes)
             #expect(answer.results.map(\.number) == deletes.map(\.number))
@@ -201,7 +202,7 @@ struct BoundTests {
             let told = try await other.changes(after: head + 39)
             #expect(told.head == head + 40 && told.changes.count == 1501)
             for case .item(let item) in told.changes { #expect(item.sequence == told.head) }
-            // As one: nothing is done twice.
+            // Sending the commit again returns the same results, because nothing is done twice.
             #expect(try await other.commit(deletes).results == answer.results)
             #expect(try await hub.administration().check().faults == [])
         }

@@ -54,7 +54,7 @@ struct ChunkTests {
             var bad = [ChunkFrame(id: other.id, codec: .plain, bytes: bytes("evil"))]
             bad.append(ChunkFrame(id: other.id, codec: .zstd, bytes: bytes("no zstd")))
             bad.append(ChunkFrame(id: other.id, codec: .absent, bytes: []))
-            // Tells of 2^62 bytes.
+            // The frame claims to have 2^62 bytes.
             bad.append(
                 ChunkFrame(
                     id: other.id, codec: .zstd,
@@ -71,7 +71,7 @@ struct ChunkTests {
             let chunks = (0..<40).map { Self.noise(50_000, seed: UInt64(100 + $0)) }
             let all = chunks.flatMap { device.frame($0).encoded }
             let cut = Array(all.prefix(all.count * 3 / 4 + 100))
-            // A body that ends in the middle of a frame.
+            // The body ends in the middle of a frame.
             let reply = try await Wire.send(device.path(.chunks), cut, token: device.token)
             #expect(reply.failure?.code == .malformed)
             let present = try await device.have(chunks.map { device.id(of: $0) }).present

@@ -38,7 +38,7 @@ struct CommitTests {
                 device.creation("one", bytes("one")), device.creation("two", bytes("two")),
             ]
             let first = try await device.commit(batch)
-            // The answer was lost; meanwhile there is something new.
+            // The answer was lost, and the device has a new operation in the meantime.
             var again = batch
             again.append(device.directory("three"))
             for index in again.indices { again[index].time += 5 }
@@ -78,7 +78,7 @@ struct CommitTests {
                 hub.url + Routes.selfSplit, request, token: copy.token)
             (copy.token, copy.id, copy.epoch) = (answer.token, answer.device, answer.epoch)
             try await copy.commit([copy.directory("yours")])
-            // The original goes on undisturbed.
+            // The original device is not affected.
             try await one.commit([one.directory("more")])
             #expect(try await one.changes().changes.count == 3)
         }
@@ -163,7 +163,7 @@ struct CommitTests {
             #expect(answer.results.dropLast().allSatisfy { $0.refusal?.code == .malformed })
             #expect(answer.results.last?.verdict == .applied)
             #expect(answer.head == 1)
-            // Counted as done: they do not come back.
+            // The refused operations are complete and are not sent again.
             #expect(try await device.changes().acknowledged == UInt64(batch.count + 1))
             #expect(try await hub.administration().check().faults == [])
         }
@@ -196,7 +196,7 @@ struct CommitTests {
                 device.directory("d"),
             ])
             #expect(answer.results.map { $0.refusal?.code } == [nil, .quota, nil])
-            // With a manifest and an id of a chunk each.
+            // The usage includes a manifest and a chunk id for each version.
             try await hub.administration().setQuota(of: "berta", 91)
             #expect(try await device.save("3", bytes("abc")).verdict == .applied)
             #expect(try await hub.administration().accounts().first?.used == 91)

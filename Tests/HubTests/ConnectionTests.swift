@@ -5,9 +5,10 @@ import HubProtocol
 import Support
 import Testing
 
-/// Who sends slowly, or from many connections, costs the hub little and keeps nobody out for long.
+/// Clients that send slowly, or open many connections, cost the hub little and do not block others
+/// for long.
 struct ConnectionTests {
-    /// A connection on which bytes are sent as they are.
+    /// A connection that sends raw bytes.
     private final class Line {
         private let connection: Int32
 
@@ -33,10 +34,10 @@ struct ConnectionTests {
             _ = Glibc.send(connection, bytes, bytes.count, Int32(MSG_NOSIGNAL))
         }
 
-        /// Nothing more is sent.
+        /// Closes the sending side.
         func end() { shutdown(connection, Int32(SHUT_WR)) }
 
-        /// What comes until the hub closes the connection, or until that has come.
+        /// Returns what arrives until the hub closes the connection, or until `end` has arrived.
         func rest(upTo end: Character? = nil) throws -> String {
             var (all, piece) = ([UInt8](), [UInt8](repeating: 0, count: 4096))
             while true {
@@ -68,14 +69,14 @@ struct ConnectionTests {
                 "POST /v1/volumes HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer x\r\n"
                     + "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{")
             for line in lines[..<4] { #expect(try line.rest() == "") }
-            // Refused at once; what it goes on sending is not waited for.
+            // The request is refused at once, without waiting for the rest of it.
             #expect(try lines[4].rest().contains("401"))
-            // Who is known has more time, and a feed stays.
+            // A client with a token has more time, and a feed stays open.
             #expect(try await device.changes().changes.count == 0)
         }
     }
 
-    /// The line was cut: no fault of the hub's, which would be logged and counted as one.
+    /// A broken connection is not a fault of the hub, so it must not be logged and counted as one.
     @Test func aBodyThatBreaksOffIsItsSendersFault() async throws {
         try await RunningHub.with { hub in
             let device = try await hub.device()
@@ -110,7 +111,7 @@ struct ConnectionTests {
             let asked = "GET /healthz HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"
             lines[0].send(asked)
             #expect(try lines[0].rest().contains("200"))
-            // As one goes, another one may come.
+            // When a connection is closed, another one is accepted.
             lines.removeAll()
             try wait(seconds: 20, for: "room") { () -> Bool? in
                 let line = try Line(hub.url)
@@ -131,7 +132,7 @@ struct ConnectionTests {
                     device.path(.durability), long, token: device.token, type: ContentType.json)
                 #expect(reply.failure?.code == .busy)
             }
-            // A chunk of a mebibyte of which some has come.
+            // A part of a chunk of one mebibyte.
             let line = try Line(hub.url)
             line.send(
                 "POST \(one.path(.chunks).dropFirst(hub.url.count)) HTTP/1.1\r\nHost: h\r\n"
@@ -139,7 +140,7 @@ struct ConnectionTests {
                     + "Content-Type: \(ContentType.binary)\r\nContent-Length: 1048613\r\n\r\n"
                     + "\0\u{10}\0\0" + String(repeating: "\0", count: 20_000))
             #expect(try line.rest(upTo: "}").contains("503"))
-            // What is done is given back.
+            // The memory of completed requests is available again.
             for _ in 0..<10 {
                 let reply = try await Wire.send(
                     one.path(.durability), [UInt8](repeating: 0x20, count: 9000),

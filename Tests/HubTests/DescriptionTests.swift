@@ -5,8 +5,8 @@ import Model
 import Support
 import Testing
 
-/// The description tells of what the hub does; a schema fuzzer (schemathesis) has looked whether
-/// the hub does it.
+/// The API description is complete. A schema fuzzer (schemathesis) has checked that the hub follows
+/// it.
 struct DescriptionTests {
     private func description(_ hub: RunningHub) async throws -> [String: Any] {
         let reply = try await Wire.send(

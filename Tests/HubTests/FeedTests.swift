@@ -9,7 +9,7 @@ import Synchronization
 import Testing
 
 struct FeedTests {
-    /// The lines of a feed, until `body` has had enough.
+    /// Reads the lines of a feed until `body` returns.
     private func listen(
         _ device: TestDevice, _ body: (Lines) async throws -> Void
     ) async throws {
@@ -36,7 +36,7 @@ struct FeedTests {
         try await body(lines)
     }
 
-    /// Hints in the order in which they came; nil at the end.
+    /// The hints in the order of their arrival; nil marks the end.
     final class Lines: Sendable {
         private let come = Mutex<[Hint?]>([])
 

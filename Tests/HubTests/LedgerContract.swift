@@ -6,11 +6,11 @@ import Reconcile
 import Support
 import Testing
 
-/// What must hold of any ledger; a new kind adds its maker to `kinds`.
+/// The contract of each ledger. A new implementation adds itself to `kinds`.
 struct LedgerContract {
     struct Kind: Sendable, CustomTestStringConvertible {
         let testDescription: String
-        /// Twice with one place: the same ledger.
+        /// Opening the same place twice returns the same ledger.
         let open: @Sendable (_ place: String) throws -> any Ledger
     }
 
@@ -144,12 +144,12 @@ struct LedgerContract {
                 #expect(try transaction.condemnChunks(cameBefore: 10, in: volume, at: 20) == 1)
                 #expect(try transaction.useChunk(id, in: volume) == nil)
                 #expect(try !transaction.isThere(id, in: volume))
-                // It comes again.
+                // The chunk is uploaded again.
                 try transaction.putChunk(id, plain: id, at: place, in: volume, time: 30)
                 #expect(try transaction.useChunk(id, in: volume) != nil)
                 #expect(try transaction.condemnChunks(cameBefore: 99, in: volume, at: 99) == 0)
                 #expect(try transaction.sweepChunks(condemnedBefore: 99, in: volume) == 0)
-                // Nor does another volume have it.
+                // Another volume does not have the chunk.
                 #expect(try transaction.useChunk(id, in: .random()) == nil)
                 try transaction.leaveChunk(id, in: volume)
                 #expect(try transaction.condemnChunks(cameBefore: 99, in: volume, at: 99) == 1)

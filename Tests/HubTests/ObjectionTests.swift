@@ -3,7 +3,7 @@ import Model
 import Reconcile
 import Testing
 
-/// What a hub says is looked at before anything counts with it.
+/// Answers of a hub are validated before they are used.
 struct ObjectionTests {
     private static let moment = Moment(time: 1, device: .random())
 
@@ -110,7 +110,7 @@ struct ObjectionTests {
             #expect(Self.page(lie).objection(after: 0) != nil, "\(index)")
         }
         var page = Self.page()
-        // It would be asked for without end.
+        // The device would request the same page without end.
         #expect(page.objection(after: page.next) != nil)
         #expect(last(next: 2, head: 2).objection(after: 3) != nil)
         for time in [Int64.min, -1, .max] {

@@ -5,12 +5,12 @@ import Model
 import Support
 import Testing
 
-/// Ledger and blobs know that they belong together: what is missing is refused, and what a ledger
-/// does not know is never erased.
+/// The ledger and the blobs record that they belong together. A missing part is refused, and packs
+/// that a ledger does not know are never removed.
 struct PartsTests {
     private let files = FileManager.default
 
-    /// A hub that was stopped, with one document, and the device that saved it.
+    /// Returns the data directory of a stopped hub with one document, and the device that saved it.
     private func stoppedHub(_ scratch: TemporaryDirectory) async throws -> (String, TestDevice) {
         let hub = try await RunningHub(in: scratch)
         var device = try await hub.device()
@@ -93,7 +93,8 @@ struct PartsTests {
         _ = try await second.hub.collect(grace: 0)
         try await writer.save("b", bytes("contents of b"))
         try await second.stop()
-        // The witness alone does not tell: whoever puts one file back may put back the other.
+        // The file `heads` alone is not enough, because an operator who restores one file may
+        // restore both.
         try files.removeItem(atPath: data + "/heads")
         try move(data + "/ledger.sqlite", scratch.path + "/newer")
         try move(scratch.path + "/older", data + "/ledger.sqlite")
@@ -117,7 +118,7 @@ struct PartsTests {
         let (data, device) = try await stoppedHub(scratch)
         try move(data + "/blobs", scratch.path + "/away")
         #expect(try await refusal(scratch).contains("blobs lacks 1 packs"))
-        // Looking made the directory: that is no reason to be content the next time.
+        // The first check has created the directory, which must not satisfy the second check.
         #expect(try await refusal(scratch).contains("blobs lacks 1 packs"))
         try move(scratch.path + "/away", data + "/blobs")
         try await RunningHub(in: scratch).stop()
@@ -164,7 +165,7 @@ struct PartsTests {
         try await check(data)
     }
 
-    /// Faults 6: the command must not wait for a hub that is gone.
+    /// Faults 6: the command must not wait for a hub that has stopped.
     @Test func aCollectionIsDoneByItsCommandWhenTheHubEndsOverIt() async throws {
         let scratch = try TemporaryDirectory("hub")
         let hub = try HubProcess(data: scratch.path + "/data")

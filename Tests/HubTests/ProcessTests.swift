@@ -43,7 +43,7 @@ final class HubProcess {
         _ = try child.waitForEnd(seconds: 20)
     }
 
-    /// The exit status.
+    /// Stops the hub and returns its exit status.
     func stop() throws -> Int32 {
         child.send(SIGTERM)
         return try child.waitForEnd(seconds: 20)
@@ -174,7 +174,7 @@ struct ProcessTests {
         #expect(try hub.stop() == 0)
     }
 
-    /// What was acknowledged is there after each kill, and nothing is there twice.
+    /// After each kill, everything acknowledged is there, and nothing is there twice.
     @Test func killsLoseNothingThatWasAcknowledged() async throws {
         let scratch = try TemporaryDirectory("hub")
         let data = scratch.path + "/data"
@@ -213,7 +213,7 @@ struct ProcessTests {
     }
 }
 
-/// Saves until the hub is gone; goes on with what was not acknowledged.
+/// Saves until the hub is gone, and continues with what was not acknowledged.
 private struct KillWriter: Sendable {
     let number: Int
     var device: TestDevice

@@ -4,7 +4,7 @@ import Model
 import Support
 import Testing
 
-/// What an account is charged for, and what that lets it do.
+/// What counts against an account's quota.
 struct QuotaTests {
     private func ledger(of hub: RunningHub) throws -> SQLiteLedger {
         try SQLiteLedger(path: hub.directory.path + "/ledger.sqlite", mayCreate: false)
@@ -20,7 +20,7 @@ struct QuotaTests {
             #expect(try await device.save("b", bytes("6")).verdict == .applied)
             let administration = try hub.administration()
             #expect(try await administration.accounts().first?.used == UInt64(Int64.max))
-            // Counted anew, it is what is there.
+            // The check calculates the real usage.
             #expect(try await administration.check().faults.count == 1)
             #expect(try await administration.check().faults == [])
             let used = try #require(try await administration.accounts().first).used
@@ -29,7 +29,7 @@ struct QuotaTests {
         }
     }
 
-    /// One says that his documents have no bytes, the next one that he has no documents.
+    /// One device claims that its documents are empty, the next one that they are huge.
     @Test func whatIsKeptCountsAndNotWhatIsSaid() async throws {
         try await RunningHub.with { hub in
             var device = try await hub.device(quota: 100_000)
@@ -49,12 +49,12 @@ struct QuotaTests {
                 }
             ).results.map { $0.refusal?.code }
             #expect(codes == [nil, nil, .quota, .quota])
-            // With a manifest and the id of a chunk each.
+            // The usage includes a manifest and a chunk id for each version.
             #expect(try await used() == 80_080)
-            // The same bytes once more cost little.
+            // Equal contents cost only a manifest and a list.
             #expect(try await device.save("again", contents[0]).verdict == .applied)
             #expect(try await used() == 80_120)
-            // A list of chunks counts like chunks.
+            // Lists of chunks and manifests count like chunks.
             var list = device.creation("list", contents[0])
             list.content = RevisionContent(
                 manifest: [UInt8](repeating: 1, count: 30_000), chunks: [device.id(of: contents[0])]
@@ -78,7 +78,7 @@ struct QuotaTests {
             }
             #expect(last?.code == .quota && last?.status == 507)
             #expect(taken <= 8 && taken > 0)
-            // What is collected makes room.
+            // A collection frees the quota.
             hub.advance(seconds: 3 * 86_400)
             _ = try await hub.hub.collect(grace: 0)
             hub.advance(seconds: 1)
@@ -97,7 +97,7 @@ struct QuotaTests {
                 _ = try $0.execute("UPDATE revisions SET size = $1", [.integer(.max)])
             }
             let administration = try hub.administration()
-            // What documents say of their sizes is charged to nobody.
+            // The sizes that documents claim do not count.
             #expect(try await administration.check().faults == [])
             #expect(try await device.save("c", bytes("c")).verdict == .applied)
             try ledger.close()

@@ -7,8 +7,8 @@ import NIOCore
 import Support
 import Testing
 
-/// Whatever is sent, the answer is a `Failure` in the 400s that says what is wrong, and nothing of
-/// it is in the data.
+/// Whatever is sent, the answer is a `Failure` with a status from 400 to 499 that says what is
+/// wrong, and the data do not change.
 struct RefusalTests {
     private func withDevice(_ body: (RunningHub, TestDevice) async throws -> Void) async throws {
         try await RunningHub.with { hub in
@@ -171,13 +171,13 @@ struct RefusalTests {
         }
     }
 
-    /// A body that does not say how long it is.
+    /// Sends a body without announcing its length.
     private func streamed(_ device: TestDevice, chunks: Int) async throws -> UInt {
         var request = HTTPClientRequest(url: device.path(.chunks))
         request.method = .POST
         request.headers.add(name: "Authorization", value: "Bearer \(device.token)")
         request.headers.add(name: "Content-Type", value: ContentType.binary)
-        // One frame that is promised to be 16 MiB, and its bytes for ever.
+        // One frame that announces 16 MiB, followed by endless bytes.
         let head = ChunkFrame(id: device.id(of: []), codec: .plain, bytes: []).encoded
         var first = ByteBuffer(bytes: [0x01, 0, 0, 0] + head.dropFirst(4))
         first.writeRepeatingByte(0, count: 1000)

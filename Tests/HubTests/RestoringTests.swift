@@ -33,11 +33,11 @@ struct RestoringTests {
         #expect(lost.code == .volumeEpoch)
         here.volume.epoch = try #require(gone.epoch)
         #expect(try await here.changes().changes.count == 1)
-        // Its chunks are there.
+        // The chunks of the backup are there.
         #expect(try await here.have([here.id(of: bytes("yesterday"))]).present == [true])
         try await restored.stop()
 
-        // Once only.
+        // The epochs change only at the first start.
         let again = try await RunningHub(in: scratch, data: backup)
         #expect(try await here.moved(to: again.url).changes().changes.count == 1)
         try await again.stop()
@@ -69,7 +69,7 @@ struct RestoringTests {
         try await RunningHub.with { hub in
             var device = try await hub.device()
             try await device.commit([device.directory("a")])
-            // As after the whole directory was put back.
+            // This is the situation after the whole data directory was rolled back.
             let gone = try await failure { [device] in try await device.changes(after: 5) }
             #expect(gone.code == .volumeEpoch)
             let still = try await failure { [device] in try await device.changes(after: 1) }
@@ -77,7 +77,7 @@ struct RestoringTests {
         }
     }
 
-    /// As after the whole directory was put back, `heads` and all, and others went on in it.
+    /// The whole data directory, with `heads`, was rolled back, and other devices continued.
     @Test(arguments: [false, true])
     func aPositionOfAnotherHistoryIsNoticed(byItsCommit: Bool) async throws {
         let scratch = try TemporaryDirectory("hub")
@@ -102,7 +102,7 @@ struct RestoringTests {
         device = device.moved(to: third.url)
         device.number = 2
         try await device.commit([device.directory("b"), device.directory("c")])
-        // A position before that is of this history, too.
+        // An earlier position exists in this history, too.
         #expect(try await device.changes(after: 1, run: early).changes.count == 2)
         let gone = try await failure { [device] in
             var device = device
@@ -145,7 +145,7 @@ struct RestoringTests {
         let first = try await RunningHub(in: scratch)
         let device = try await first.device()
         try await first.stop()
-        // Its disk was not mounted: a device is not told that all is gone.
+        // The hub's disk was not mounted. The device must not conclude that everything was deleted.
         let empty = try await RunningHub(in: scratch, data: scratch.path + "/empty")
         let refused = try await failure { try await device.moved(to: empty.url).changes() }
         #expect(refused.code == .unauthenticated)
@@ -154,7 +154,7 @@ struct RestoringTests {
 }
 
 extension TestDevice {
-    /// The same device at another address.
+    /// Returns the same device at another address.
     func moved(to url: String) -> TestDevice { TestDevice(self, url: url) }
 
     private init(_ other: TestDevice, url: String) {

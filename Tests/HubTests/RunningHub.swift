@@ -6,7 +6,7 @@ import Model
 import Support
 import Synchronization
 
-/// A hub in this process, on a port of its own, with a clock that can be moved.
+/// A hub in this process, on its own port, with a clock that tests can move.
 final class RunningHub: Sendable {
     let scratch: TemporaryDirectory
     let directory: DataDirectory
@@ -60,7 +60,7 @@ final class RunningHub: Sendable {
 
     func administration() throws -> Administration { try Administration(directory) }
 
-    /// A new user's new device.
+    /// Returns a new device of a user, who is created if necessary.
     func device(
         of user: String = "anna", quota: UInt64? = nil, volume: String = "Documents"
     ) async throws -> TestDevice {
@@ -73,7 +73,7 @@ final class RunningHub: Sendable {
         return try await TestDevice(url: url, code: code, volume: volume)
     }
 
-    /// Runs `body` on a hub of its own, and stops it whatever happens.
+    /// Runs `body` with a new hub, and always stops it.
     static func with(
         limits: CallerLimits = CallerLimits(), _ body: (RunningHub) async throws -> Void
     ) async throws {

@@ -7,14 +7,14 @@ import NIOCore
 import Reconcile
 import Support
 
-/// What a device says to a hub, without a device.
+/// A device's side of the protocol without a device.
 struct TestDevice: Sendable {
     let url: String
     var token: String
     var id: Identifier
     var epoch: UInt32
     var volume: VolumeAnswer
-    /// Of the next operation.
+    /// The number of the next operation.
     var number: UInt64 = 1
 
     init(url: String, code: String, volume name: String) async throws {
@@ -128,7 +128,7 @@ struct TestDevice: Sendable {
         return try await Wire.post(path(.commit), request, token: token)
     }
 
-    /// Uploads the bytes and makes a file of them.
+    /// Uploads the bytes and creates a file with them.
     @discardableResult
     mutating func save(_ name: String, _ bytes: [UInt8]) async throws -> OperationResult {
         try await upload([bytes])
@@ -150,14 +150,14 @@ struct TestDevice: Sendable {
     }
 }
 
-/// HTTP with the hub's bodies.
+/// HTTP requests with the hub's bodies.
 enum Wire {
     struct Reply {
         let status: Int
         let headers: [String: [String]]
         let body: [UInt8]
 
-        /// - Throws: The `Failure` that it is.
+        /// - Throws: The `Failure` in the body, if the request failed.
         func checked() throws -> [UInt8] {
             guard status == 200 else {
                 throw try JSONDecoder().decode(Failure.self, from: Data(body))
@@ -169,7 +169,7 @@ enum Wire {
             try JSONDecoder().decode(Body.self, from: Data(try checked()))
         }
 
-        /// Names of headers have no case.
+        /// The names of headers are case-insensitive.
         func values(of header: String) -> [String] {
             headers.first { $0.key.lowercased() == header.lowercased() }?.value ?? []
         }
@@ -211,7 +211,7 @@ enum Wire {
 
 func bytes(_ text: String) -> [UInt8] { Array(text.utf8) }
 
-/// The failure that `body` ends with.
+/// Returns the failure that `body` throws.
 func failure<Value>(
     _ body: () async throws -> Value
 ) async throws -> Failure {

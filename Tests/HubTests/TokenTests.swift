@@ -3,7 +3,7 @@ import HubProtocol
 import Model
 import Testing
 
-/// How long tokens hold, and what ends with them.
+/// How long tokens are valid, and which tokens a revocation ends.
 @Suite struct TokenTests {
     private let day: Int64 = 86_400
 
@@ -13,7 +13,7 @@ import Testing
         return answer.token
     }
 
-    /// Whether the hub answers who comes with it.
+    /// Returns whether the hub accepts the token.
     private func holds(_ hub: RunningHub, _ token: String) async throws -> Bool {
         try await Wire.send(hub.url + Routes.devices, method: "GET", nil, token: token).status
             == 200
@@ -78,7 +78,8 @@ import Testing
             let device = try await hub.device()
             let first = try await renewed(hub, device.token)
             #expect(try await holds(hub, device.token))
-            // The device was ended before it kept the new one; of two that renew, the last is it.
+            // The device stopped before it stored the new token. If two processes renew, the last
+            // one keeps the device.
             let second = try await renewed(hub, device.token)
             #expect(try await !holds(hub, first))
             #expect(try await holds(hub, second))

@@ -2,7 +2,7 @@ import Hub
 import Support
 import Testing
 
-/// How the hub is spoken to, and how it is not.
+/// Which connections the hub accepts.
 struct TransportTests {
     private func makeCertificate(in scratch: TemporaryDirectory) throws -> [String] {
         let (certificate, key) = (scratch.path + "/c.pem", scratch.path + "/k.pem")

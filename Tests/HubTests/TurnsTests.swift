@@ -20,18 +20,18 @@ struct TurnsTests {
                     order.add(name)
                     await turns.leave()
                 })
-            // In this order.
+            // The tasks must queue in this order.
             while await turns.count < tasks.count { await Task.yield() }
         }
         await turns.leave()
         for task in tasks { await task.value }
         #expect(order.names == ["1", "a", "2", "b", "3"])
-        // Nobody has it now.
+        // Nobody holds the lock now.
         await turns.enter(other)
         await turns.leave()
     }
 
-    /// Of one account; others do not wait for it.
+    /// Hard work is serialized within one account and does not delay others.
     @Test func hardWorkOfAnAccountIsDoneOneByOne() async throws {
         let (work, one, other) = (HardWork(), Identifier(high: 1, low: 1), Identifier.random())
         let busy = Busy()

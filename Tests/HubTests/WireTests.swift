@@ -64,7 +64,7 @@ struct WireTests {
         let packed = answer.packed
         #expect(ChangesAnswer(packed: packed) == answer)
         let ends = packed.indices.filter { ChangesAnswer(packed: Array(packed[..<$0])) != nil }
-        // Between two changes a page may end: it says itself where the next begins.
+        // A page may also end between two changes, because each change has its own length.
         #expect(ends.count == 3)
     }
 
