@@ -6,7 +6,7 @@ import Synchronization
 import SystemCalls
 import Volume
 
-// Attributes. The kernel asks when it has not been told, or when a write or read through it made
+// Attributes. The kernel asks when it has none cached, or when a write or read through it has made
 // them stale.
 extension Driver {
     func getattr(_ request: Request, _ id: UInt64) {
@@ -49,7 +49,7 @@ extension Driver {
             if try truncate(node, state, file, size, handle, caller, mayBlock: false) {
                 return try finishSetattr(request, node, file, values, which)
             }
-            // Counted once more until the parked half is done.
+            // A second use lasts until the parked part is done.
             _ = nodes.use(node, file)
             _ = volume.keepHere(node.inode)
             parking.park(
@@ -73,8 +73,8 @@ extension Driver {
         _ request: Request, _ node: Node, _ file: SharedDescriptor, _ values: stat, _ which: Int32
     ) throws(Errno) {
         let known = which & FUSE_SET_ATTR_MTIME != 0 ? seen.known(try file.status()) : nil
-        // The kernel has checked that the caller may; owner before mode, because a change of owner
-        // clears bits.
+        // The kernel has checked the caller's permission. The owner is set before the mode, because
+        // a change of owner clears bits.
         if which & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) != 0 {
             try check(
                 cl_chown_fd(
@@ -111,8 +111,8 @@ extension Driver {
         return which & set != 0 ? time.tv_nsec : 0x3fff_fffe  // UTIME_OMIT
     }
 
-    /// truncate(2) and ftruncate(2). False: to be called again with `mayBlock` from a parking
-    /// thread.
+    /// Handles truncate(2) and ftruncate(2). Returns false if it must be called again with
+    /// `mayBlock` on a parking thread.
     private func truncate(
         _ node: Node, _ state: OpenState, _ file: SharedDescriptor, _ size: Int64,
         _ handle: UInt64?, _ caller: Caller, mayBlock: Bool
@@ -121,7 +121,7 @@ extension Driver {
             let actor = self.actor(caller)
             let before = try file.status()
             let open = handle.flatMap { try? self.handles.find($0) }
-            // A handle that reads as well changes the document in place.
+            // A handle that can read too changes the document in place.
             let isWhole = size == 0 && open?.isReader != true
             let seen = isWhole ? self.seen(by: caller, replacing: before, file, node) : nil
             let isReady = try self.volume.willTruncate(
@@ -147,8 +147,8 @@ extension Driver {
         } ?? false
     }
 
-    /// A descriptor to truncate by. What a program has opened for writing may be read-only by now,
-    /// and then only its own handle can write (we are root, or we are not).
+    /// A descriptor for truncating. A file that a program has open for writing may be read-only by
+    /// now; unless this process is root, only the program's own handle can then write.
     private func writable(_ file: SharedDescriptor, _ handle: Handle?, isGuarded: Bool)
         throws(Errno) -> SharedDescriptor
     {
@@ -179,7 +179,7 @@ extension Driver {
         request.answer { () throws(Errno) in
             var status = statvfs()
             guard fstatvfs(volume.root, &status) == 0 else { throw Errno(errno) }
-            // What gives way when a program needs it is free to that.
+            // Space that can be freed for programs counts as free.
             let more = fsblkcnt_t(max(0, volume.freeableBytes)) / max(1, status.f_frsize)
             status.f_bfree = min(status.f_blocks, status.f_bfree + more)
             status.f_bavail = min(status.f_bfree, status.f_bavail + more)
@@ -187,8 +187,8 @@ extension Driver {
         }
     }
 
-    /// FUSE_STATX, which libfuse does not know: statx(2) with the time of birth. Replies with the
-    /// wire's structure.
+    /// Handles FUSE_STATX, which libfuse does not know: statx(2) with the birth time. Returns the
+    /// wire structure.
     func statx(_ id: UInt64, _ message: cf_statx_in) throws(Errno) -> cf_statx_out {
         if VersionNodes.isVirtual(id) { return cf_statx_out(try versions.find(id).status) }
         let node = try node(id)
@@ -201,8 +201,8 @@ extension Driver {
         present(&reply.stat, file)
         reply.stat.ino = numbers.shown(reply.stat.ino)
         if position.isStashed { reply.stat.nlink = 0 }
-        // What follows in statx(2) is about mounts and direct I/O of the tree, not of this file
-        // system.
+        // The remaining fields of statx(2) describe mounts and direct I/O of the tree, not of this
+        // file system.
         reply.stat.spare2 = cf_statx().spare2
         reply.attr_valid = UInt64(
             Driver.cacheSeconds(mode_t(reply.stat.mode), isVolatile: position.isVolatile))
@@ -211,7 +211,7 @@ extension Driver {
 }
 
 extension cf_statx_out {
-    /// What stat(2) tells, for long; nobody knows of a birth.
+    /// The fields of stat(2), which may be cached for long; there is no birth time.
     fileprivate init(_ status: stat) {
         self.init()
         attr_valid = UInt64(Driver.cacheSeconds)

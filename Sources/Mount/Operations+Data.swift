@@ -4,8 +4,8 @@ import Glibc
 import SystemCalls
 import Volume
 
-// Contents. With passthrough most reads and writes never come here; the rest of the calls on open
-// files always do.
+// Contents. With passthrough most reads and writes never arrive here; the other calls on open files
+// always do.
 extension Driver {
     func read(
         _ request: Request, _ id: UInt64, _ number: UInt64, size: Int, offset: Int64
@@ -36,10 +36,10 @@ extension Driver {
         request.reply(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
     }
 
-    /// Where a write goes.
+    /// The position of a write.
     enum WritePosition {
         case offset(Int64)
-        /// Where the file ends when it is written, which the kernel may not know yet.
+        /// The end of the file at the moment of the write, which the kernel may not know yet.
         case end
     }
 
@@ -52,7 +52,7 @@ extension Driver {
             let offset = try offset(of: position, handle)
             let (caller, count) = (request.caller, Int64(bytes.count))
             if handle.undo?.mustSync(offset: offset, length: count) == true {
-                // The old blocks have to be on the disk first.
+                // The old blocks must be on the disk first.
                 return park(request, on: .disk, handle, [UInt8](bytes), at: position)
             }
             let written: Int64
@@ -60,7 +60,7 @@ extension Driver {
                 written = try writeNow(handle, bytes, at: position, for: caller)
             } catch {
                 guard error == .noSpace else { throw error }
-                // Others are served while old contents give way.
+                // Other requests are served while space is freed.
                 return park(request, on: .room, handle, [UInt8](bytes), at: position)
             }
             fuse_reply_write(request.raw, Int(written))
@@ -103,7 +103,8 @@ extension Driver {
         }
     }
 
-    /// Where the bytes would come to lie now; only who saves old blocks asks for the end.
+    /// The offset of the bytes as of now. The end of the file is looked up only if old blocks must
+    /// be saved.
     private func offset(of position: WritePosition, _ handle: Handle) throws(Errno) -> Int64 {
         switch position {
         case .offset(let offset): offset
@@ -117,7 +118,7 @@ extension Driver {
             parking.carryOut(
                 request, on: .disk,
                 { () throws(Errno) in
-                    // The old contents have to be on the disk before the new ones.
+                    // The old contents must be on the disk before the new ones.
                     try handle.state.content.withLock { (content) throws(Errno) in
                         try self.volume.syncOldContents(&content.writing)
                     }
@@ -126,7 +127,7 @@ extension Driver {
                     handle.state.content.withLock {
                         self.volume.didSync(&$0.writing, file: descriptor)
                     }
-                    // Who brings a file to the disk means to keep it, open or not.
+                    // A program that syncs a file wants to keep it, even while it is still open.
                     self.nodes.remove(.unsaved, from: handle.node)
                 },
                 answer: { request, _ in request.done() })
@@ -160,7 +161,7 @@ extension Driver {
             if let file = handle.contents, !file.isComplete,
                 whence == SEEK_DATA || whence == SEEK_HOLE
             {
-                // What is not here is no hole.
+                // Contents at the hub are not shown as holes.
                 guard offset >= 0, offset < file.size else { throw Errno(ENXIO) }
                 fuse_reply_lseek(request.raw, off_t(whence == SEEK_DATA ? offset : file.size))
                 return
@@ -175,7 +176,7 @@ extension Driver {
         _ to: (number: UInt64, offset: Int64), length: Int
     ) {
         request.answer { () throws(Errno) in
-            // The reply has 32 bits for the length; the caller comes again for the rest.
+            // The reply has 32 bits for the length; the caller repeats the call for the rest.
             let length = min(length, 0x7fff_f000)
             let source = try handles.find(from.number)
             let target = try handles.find(to.number)
@@ -204,13 +205,14 @@ extension Driver {
         }
     }
 
-    /// Old blocks are put in safety before they are overwritten, where the volume has asked for it.
+    /// Saves old blocks before they are overwritten, if the volume has asked for it.
     private func willWrite(_ handle: Handle, offset: Int64, length: Int) throws(Errno) {
         guard let undo = handle.undo else { return }
         try undo.willWrite(try handle.descriptor(), offset: offset, length: Int64(length))
     }
 
-    /// The attribute bits of chattr(1) and of FS_IOC_FSGETXATTR; nothing else is a file's.
+    /// Handles the ioctls for the attribute bits of chattr(1) and of FS_IOC_FSGETXATTR, and no
+    /// others.
     func ioctl(
         _ request: Request, _ id: UInt64, command: UInt32, _ input: UnsafeRawBufferPointer,
         outCount: Int
@@ -231,8 +233,9 @@ extension Driver {
             }
             let setting: [UInt32] = [0x4008_6602, 0x401c_5820]
             guard setting.contains(command) else { return answer() }
-            // Setting the bits has changed the file's ctime, so the kernel has to forget the old
-            // one before the program goes on. It holds no lock here that this needs.
+            // Setting the bits has changed the file's change time, so the kernel must drop the
+            // cached one before the program goes on. The kernel holds no lock here that the
+            // invalidation needs.
             notifier.tell(.attributes(id))
             notifier.tell(.then(answer))
         }

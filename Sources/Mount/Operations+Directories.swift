@@ -16,9 +16,8 @@ extension Driver {
             let node = try node(id)
             let directory = try directory(node)
             let descriptor = try openListing(directory)
-            // The kernel drops what it remembers of a directory when a name in it changes through
-            // us.
-            // Conflicts come and go without that.
+            // The kernel drops a cached listing when a name in the directory changes through the
+            // mount. Conflicts appear and disappear without that.
             open.pointee.cache_readdir = volume.listsConflicts ? 0 : 1
             open.pointee.keep_cache = 1
             answerOpendir(request, DirectoryStream(node: node, descriptor: descriptor), open)
@@ -28,7 +27,7 @@ extension Driver {
     private func openListing(_ directory: SharedDescriptor) throws(Errno) -> Int32 {
         let flags = O_RDONLY | O_DIRECTORY
         if keepsAccessTimes {
-            // Only who owns it may do so.
+            // Only the owner may use O_NOATIME.
             let listing = cl_openat(directory.raw, ".", flags | Flag.noAccessTime, 0)
             if listing != -EPERM { return try check(listing) }
         }
@@ -42,8 +41,8 @@ extension Driver {
         if fuse_reply_open(request.raw, open) != 0 { _ = streams.remove(open.pointee.fh) }
     }
 
-    /// Fills a buffer of the kernel's with entries; with `plus`, each with its node and attributes,
-    /// as a lookup.
+    /// Fills a buffer with entries for the kernel. With `plus`, each has its node and attributes
+    /// and counts as a lookup.
     func readdir(
         _ request: Request, _ number: UInt64, size: Int, offset: Int64, plus: Bool
     ) {
@@ -80,16 +79,16 @@ extension Driver {
         _ = page.add(".conflicts", parameters, next: Driver.behindAll)
     }
 
-    /// The offset behind `.conflicts`, which comes last; no file system gives it.
+    /// The offset after `.conflicts`, which comes last. No file system uses it.
     private static let behindAll = Int64.max
 
-    /// False: no room left. An entry that vanished meanwhile is passed over; one that cannot be
-    /// told about is told by name alone.
+    /// Adds an entry. Returns false if there is no room. An entry that was removed in the meantime
+    /// is skipped; one whose attributes cannot be read is added with its name only.
     private func add(
         _ entry: DirectoryStream.Entry, of stream: DirectoryStream, to page: inout DirectoryPage
     ) -> Bool {
         guard let parent = stream.node else { return true }
-        // A real file of that name is from before the tree was a volume's; it cannot be reached.
+        // A real file with this name can only be older than the volume; it cannot be reached.
         if VersionNodes.isReserved(entry.name) { return true }
         var parameters = fuse_entry_param()
         parameters.attr.st_ino = ino_t(numbers.shown(entry.inode))
@@ -138,7 +137,7 @@ struct DirectoryPage {
         self.plus = plus
     }
 
-    /// False when it does not fit; nothing was added then.
+    /// Returns false if the entry does not fit; nothing was added then.
     mutating func add(
         _ name: UnsafePointer<CChar>, _ parameters: fuse_entry_param, next offset: Int64
     ) -> Bool {

@@ -5,8 +5,8 @@ import Model
 import SystemCalls
 import Volume
 
-// Looking up, making and removing names. The kernel lets nobody else change a directory while one
-// of these works on it.
+// Looking up and creating names. The kernel keeps others from changing a directory during these
+// requests.
 extension Driver {
     func lookup(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         if VersionNodes.isVirtual(parent) || VersionNodes.isReserved(name) {
@@ -18,7 +18,7 @@ extension Driver {
             let directory = try directory(parent)
             var status = stat()
             let result = cl_fstatat(directory.raw, name, &status, Flag.noFollow)
-            // The kernel may remember that there is nothing, too.
+            // The kernel may also cache that there is no such name.
             guard result != -ENOENT else {
                 _ = request.reply(fuse_entry_param(absentForSeconds: Driver.cacheSeconds))
                 return
@@ -48,8 +48,8 @@ extension Driver {
                 _ = try self.create(for: caller) { cl_mknodat(directory, name, mode, device) }
                 return
             }
-            // Only root may make devices, so this is done as root and given away; in a set-group-id
-            // directory the file system has chosen the group.
+            // Only root may create devices, so it is created as root and then gets the caller as
+            // its owner. In a set-group-ID directory the file system has chosen the group.
             var asRoot = caller
             (asRoot.uid, asRoot.gid) = (0, 0)
             _ = try self.create(for: asRoot) { cl_mknodat(directory, name, mode, device) }
@@ -79,7 +79,7 @@ extension Driver {
         }
     }
 
-    /// Makes a name by `body`, and answers with what stands there then.
+    /// Creates a name by calling `body`, and replies with the new node.
     private func make(
         _ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>,
         _ body: (Int32, Caller) throws(Errno) -> Void
@@ -137,14 +137,14 @@ extension Driver {
 
     // MARK: Answers
 
-    /// Answers with a node; when nobody hears it, the lookup did not happen.
+    /// Replies with a node. If the reply is not delivered, the lookup is not counted.
     func reply(_ request: Request, _ entered: NodeTable.Entered, _ status: stat) {
         var status = status
         numbers.show(&status)
         if !request.reply(fuse_entry_param(entered, status)) { nodes.forget(entered.node.id) }
     }
 
-    /// A name that only version directories have.
+    /// Refuses to create names that are reserved for hidden directories.
     func refuseReserved(_ name: UnsafePointer<CChar>) throws(Errno) {
         if VersionNodes.isReserved(name) || Gate.isName(name) { throw .readOnly }
     }

@@ -6,8 +6,8 @@ import Synchronization
 import SystemCalls
 import Volume
 
-// Opening, creating and closing files. OPEN and CREATE replies are structures of the wire, because
-// libfuse 3.14 has no field for the number of the backing file.
+// Opening, creating and closing files. OPEN and CREATE replies are wire structures, because libfuse
+// 3.14 has no field for the backing id.
 extension Driver {
     func open(_ request: Request, _ id: UInt64, flags: Int32) {
         request.answer { () throws(Errno) in
@@ -22,7 +22,7 @@ extension Driver {
         }
     }
 
-    /// When it is its turn.
+    /// Continues an open that was granted.
     func proceed(_ request: Request, _ opening: Opening) throws(Errno) {
         let contents: Opening.Contents
         do throws(Errno) { contents = try opening.lookAtContents() } catch {
@@ -46,7 +46,7 @@ extension Driver {
         }
     }
 
-    /// When what it needs of the contents is here.
+    /// Continues an open when the contents that it needs are present.
     private func proceedReady(_ request: Request, _ opening: Opening) throws(Errno) {
         do throws(Errno) {
             if let opened = try opening.proceed(mayBlock: false) {
@@ -65,8 +65,7 @@ extension Driver {
 
     private func answerOpen(_ request: Request, _ opened: Opening.Opened) {
         if !request.reply(wire: opened.reply) { return closeHandle(opened.number) }
-        // Attributes that the kernel was told for long must not be believed while a mapping may
-        // change the file.
+        // The kernel must not use cached attributes while a mapping may change the file.
         if opened.handle.isSharedWriter { notifier.tell(.attributes(opened.handle.node.id)) }
     }
 
@@ -83,7 +82,7 @@ extension Driver {
             do throws(Errno) {
                 made = try makeFile(directory, name, mode: mode, flags: flags, caller)
             } catch {
-                // Made by somebody else meanwhile: then it is opened.
+                // Another program has created the file in the meantime, so it is opened.
                 guard error == .exists, flags & O_EXCL == 0 else { throw error }
                 made = Made(file: try SharedDescriptor(pathOf: name, in: directory.raw))
             }
@@ -127,7 +126,7 @@ extension Driver {
         nodes.forget(entered.node.id)
     }
 
-    /// A file that was made, or found.
+    /// A file that was created or found.
     private struct Made {
         var file: SharedDescriptor
         var isNew = false
@@ -138,7 +137,7 @@ extension Driver {
         _ directory: SharedDescriptor, _ name: UnsafePointer<CChar>, mode: mode_t, flags: Int32,
         _ caller: Caller
     ) throws(Errno) -> Made {
-        // With passthrough nobody here needs to read or write it.
+        // With passthrough this process needs no descriptor for reading and writing.
         if passthrough.load(ordering: .relaxed) {
             _ = try create(for: caller) {
                 cl_mknodat(directory.raw, name, mode & 0o7777 | S_IFREG, 0)
@@ -160,8 +159,8 @@ extension Driver {
         volume.isLocal(name) ? [.local, .unsaved] : .unsaved
     }
 
-    /// FUSE_TMPFILE, which libfuse does not know: makes a file without a name. Replies with the
-    /// wire's structure.
+    /// Handles FUSE_TMPFILE, which libfuse does not know: creates a file without a name. Returns
+    /// the wire structure.
     func temporary(_ parent: UInt64, _ message: cf_create_in, _ caller: Caller) throws(Errno)
         -> (reply: cf_create_out, undo: () -> Void)
     {
@@ -205,18 +204,20 @@ extension Driver {
 
     // MARK: Closing
 
-    /// Comes once for each open, some time after the last close(2); nobody waits for the answer.
+    /// Handles RELEASE, which the kernel sends once for each open, some time after the last
+    /// close(2). No program waits for the answer.
     func release(_ request: Request, _ number: UInt64) {
         if VersionNodes.isVirtual(number) { return request.done() }
         closeHandle(number, unique: request.caller.unique)
         request.done()
     }
 
-    /// Ends an open; `unique` is the kernel's number of the release, or of what was to be answered.
+    /// Closes a handle. `unique` is the kernel's number of the release; nil if an open could not be
+    /// answered.
     func closeHandle(_ number: UInt64, unique: UInt64? = nil) {
         guard let handle = handles.remove(number) else { return }
         let unique = unique ?? handle.caller.unique
-        // A descriptor of ours that can write would look like a program that still does.
+        // A descriptor of this process that can write would look like a program that still writes.
         handle.close()
         if let contents = handle.contents { volume.endUse(contents) }
         if handle.isCreator { nodes.remove(.unsaved, from: handle.node) }
@@ -228,14 +229,14 @@ extension Driver {
         }
     }
 
-    /// The kernel drops what it had not delivered when the volume is unmounted, releases too, and
-    /// a save ends with one. Each is taken to have come first: whatever was open or opened since,
-    /// what stood there then may have been a save.
+    /// Closes the remaining handles at unmount. The kernel then drops undelivered requests,
+    /// including releases, and each of those may end a save. Each release counts as earlier than
+    /// every open, so that contents kept at an open become saves.
     func closeRemaining() {
         for number in handles.numbers { closeHandle(number, unique: 0) }
     }
 
-    /// False: nothing was done, because the file's content lock is not free.
+    /// Returns false if nothing was done because the file's content lock is not free.
     private func end(_ handle: Handle, unique: UInt64, mayBlock: Bool) -> Bool {
         if handle.writes {
             let told: Void? = try? handle.state.withContent(mayBlock: mayBlock) {
@@ -264,8 +265,8 @@ extension Driver {
         return true
     }
 
-    /// Whether somebody still writes to a file, perhaps by a mapping that has outlived its handle:
-    /// then no read lease is given.
+    /// Whether a program can still write to the file, perhaps through a mapping that has outlived
+    /// its handle. A read lease is then refused.
     func isMapped(_ file: SharedDescriptor) -> Bool {
         let real = cl_reopen(file.raw, O_RDONLY | O_NONBLOCK)
         guard real >= 0 else { return false }

@@ -5,11 +5,10 @@ import Model
 import SystemCalls
 import Volume
 
-// Names that go away or move. The namespace is locked for writing around the system call and what
-// it means for nodes.
+// Removing and moving names. The namespace is locked for writing during the system call and the
+// update of the nodes.
 extension Driver {
-    /// `mayWait`: whether the release of a file that seems to be written still is waited for
-    /// (`awaitRelease`).
+    /// `mayWait`: waits for the release of a file that seems to be still written (`awaitRelease`).
     func unlink(
         _ request: Request, in id: UInt64, _ name: UnsafePointer<CChar>, mayWait: Bool = true
     ) {
@@ -43,12 +42,12 @@ extension Driver {
         }
     }
 
-    /// Seconds between two looks at whether a file was released.
+    /// Seconds between two checks whether a file was released.
     private static let releaseSeconds = 0.000_2
 
-    /// Calls `go` when the file of that name is not being written any more, or after `patience`
-    /// looks. A program that unlinks a file that it has just closed does not write it any more,
-    /// but the release that tells so may be served a moment after the close was answered.
+    /// Calls `go` when the file with this name is not being written any more, or after `patience`
+    /// checks. A program may unlink a file that it has just closed, and the release may be served a
+    /// moment after close(2) has returned.
     func awaitRelease(
         _ request: Request, in id: UInt64, _ name: UnsafePointer<CChar>, patience: Int = 25,
         _ go: @escaping @Sendable (Request) -> Void
@@ -100,9 +99,12 @@ extension Driver {
         }
     }
 
-    /// The renaming itself, without an answer. Where what is replaced is not as `expected`, EBUSY.
-    /// Where bytes have to be fetched first, nothing is done, and it is said which. `isFetched`:
-    /// all of a directory has been.
+    /// Renames without answering the request. Returns what must be fetched first, with nothing
+    /// done, or nil.
+    ///
+    /// - Parameters:
+    ///   - expected: The replaced file must have these attributes, or the call fails with EBUSY.
+    ///   - isFetched: Everything in the moved directory was fetched already.
     func carryOut(
         _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
         _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32, expected: Trace? = nil,
@@ -160,8 +162,8 @@ extension Driver {
         }
     }
 
-    /// The system call, with what it replaces compared with what its caller had seen; the hub has
-    /// no caller.
+    /// Does the system call, and compares what it replaces with what the caller has seen. `caller`
+    /// is nil for changes from the hub.
     private func move(
         _ moved: Victim, _ here: End, over replaced: Victim?, _ there: End, flags: UInt32,
         isSwap: Bool, by caller: Caller?, _ actor: Actor
@@ -183,8 +185,8 @@ extension Driver {
         return isStashed
     }
 
-    /// Whether a draft is about to take the place of a document that somebody is looking at: it
-    /// says what it was made from, or others wait to open that document.
+    /// Whether this rename is a save over a document that a program is about to open: the draft
+    /// names its base, or other programs wait to open the document.
     private func isSave(
         _ moved: Victim, _ name: UnsafePointer<CChar>, _ directory: SharedDescriptor,
         over replaced: Victim?
@@ -199,7 +201,8 @@ extension Driver {
         return cl_getxattr_fd(draft.raw, NamedBase.attribute, nil, 0) >= 0
     }
 
-    /// Before what was replaced is forgotten.
+    /// Shows the new file under the replaced one's inode number. Must happen before the replaced
+    /// node is forgotten.
     private func keepNumber(of replaced: Victim?, on moved: Victim) {
         guard let old = replaced?.node, let new = moved.node, old !== new,
             let file = nodes.descriptor(of: old)
@@ -207,13 +210,13 @@ extension Driver {
         if let spare = numbers.replace(old, file, with: new) { notifier.tell(.attributes(spare)) }
     }
 
-    /// What a rename that has been done means for nodes.
+    /// Updates the nodes after a rename.
     private func settle(
         _ moved: Victim, _ replaced: Victim?,
         _ from: (parent: Node, name: UnsafePointer<CChar>),
         _ to: (parent: Node, name: UnsafePointer<CChar>), isExchange: Bool, isStashed: Bool
     ) {
-        // Two names of one file: rename(2) does nothing.
+        // Both are names of one file, so rename(2) has done nothing.
         if let replaced, replaced.status.st_ino == moved.status.st_ino { return }
         if let replaced, !isExchange {
             vanished(replaced, to.name, in: to.parent, isStashed: isStashed)
@@ -241,9 +244,8 @@ extension Driver {
         return Victim(status: status, node: nodes.known(UInt64(status.st_ino)))
     }
 
-    /// What is about to lose its name: a node gets a descriptor to live by. It also keeps the file
-    /// system from giving the inode's number to another file before the kernel has forgotten this
-    /// one.
+    /// The item that is about to lose its name. Its node gets a descriptor, which also keeps the
+    /// file system from reusing the inode number before the kernel has forgotten the node.
     private func victim(_ name: UnsafePointer<CChar>, in directory: SharedDescriptor)
         throws(Errno) -> Victim
     {
@@ -264,7 +266,7 @@ extension Driver {
         nodes.unnamed(node, name, in: parent, isGone: isGone, isStashed: isStashed)
     }
 
-    /// What the table knows of a file's past that matters to history.
+    /// The facts about a file for the volume.
     func traits(_ node: Node?) -> Traits {
         guard let node else { return [] }
         let flags = nodes.flags(of: node)

@@ -5,8 +5,8 @@ import Model
 import SystemCalls
 import Volume
 
-// Extended attributes: the file's own, and those that tell about a document. The latter are read by
-// name and never listed, so that no copy carries them along.
+// Extended attributes: the file's own, and those that describe a document. The latter are read by
+// name and never listed, so that copying a file does not copy them.
 extension Driver {
     func getxattr(_ request: Request, _ id: UInt64, _ name: UnsafePointer<CChar>, size: Int) {
         if let attribute = DocumentAttribute(name) {
@@ -22,8 +22,8 @@ extension Driver {
             let file = try descriptor(try node(id))
             try replyXattr(request, size: size) {
                 let count = cl_getxattr_fd(file.raw, name, $0, size)
-                // Where there is no SELinux, `ls -l` asks for each file's label until it hears that
-                // there are none here.
+                // Without SELinux, `ls -l` asks for each file's label until it is told that labels
+                // are not supported.
                 let isLabel = strcmp(name, "security.selinux") == 0
                 return count == -Int(ENODATA) && isLabel ? -Int(EOPNOTSUPP) : count
             }
@@ -54,7 +54,7 @@ extension Driver {
             if !isApplier, strcmp(name, Self.packageAttribute) == 0, try isDirectory(file) {
                 return makePackage(request, node, file, Array(value), flags: flags)
             }
-            // Setting an ACL may clear the set-group-id bit, by the rights of who sets it.
+            // Setting an ACL may clear the set-group-ID bit, depending on the caller's rights.
             let isACL = strcmp(name, Protection.accessListName) == 0
             let set = {
                 Int64(cl_setxattr_fd(file.raw, name, value.baseAddress, value.count, flags))
@@ -77,7 +77,8 @@ extension Driver {
         }
     }
 
-    /// Zeros are no part of a package: the bytes of placeholders come first.
+    /// Turns a directory into a package after its placeholders were fetched, because their zeros
+    /// are no contents.
     private func makePackage(
         _ request: Request, _ node: Node, _ file: SharedDescriptor, _ value: [UInt8], flags: Int32
     ) {
@@ -111,12 +112,13 @@ extension Driver {
         DocumentAttribute(name) == nil && !isOurs(name)
     }
 
-    /// A mark of the tree's files, which programs neither see nor set.
+    /// Whether it is an internal attribute of the tree's files, which programs can neither see nor
+    /// set.
     private func isOurs(_ name: UnsafePointer<CChar>) -> Bool {
         strncmp(name, "user.concord.", 13) == 0 && strcmp(name, "user.concord.package") != 0
     }
 
-    /// The names, each with its NUL.
+    /// The names of a file's attributes, each with its NUL.
     private func listed(_ file: SharedDescriptor) throws(Errno) -> [UInt8] {
         let room = 1 << 16  // XATTR_LIST_MAX
         guard let buffer = cl_thread_buffer(room) else { throw Errno(ENOMEM) }
@@ -132,7 +134,7 @@ extension Driver {
         return listed
     }
 
-    /// A size of 0 asks how long the value is.
+    /// Replies with a value; a size of 0 asks only for its length.
     private func replyXattr(
         _ request: Request, size: Int, _ read: (UnsafeMutableRawPointer?) -> Int
     ) throws(Errno) {
@@ -183,17 +185,17 @@ extension Driver {
         value.withUnsafeBytes { request.reply($0) }
     }
 
-    /// The volume's answer in the kernel's words.
+    /// The history of a document, with errors as errno.
     func history(at path: [Name]) throws(Errno) -> DocumentHistory? {
         do throws(VolumeError) { return try volume.history(at: path) } catch { throw Errno(error) }
     }
 }
 
-/// What is told about a document by name.
+/// The attributes that describe a document.
 enum DocumentAttribute: String, CaseIterable {
     case id, version, state, durability, conflicts, socket
 
-    /// Nil for any other attribute, `user.concord.package` included, which is a real one.
+    /// Returns nil for any other attribute, also for `user.concord.package`, which is a real one.
     init?(_ name: UnsafePointer<CChar>) {
         let prefix = "user.concord."
         guard strncmp(name, prefix, prefix.utf8.count) == 0 else { return nil }
@@ -219,7 +221,7 @@ enum DocumentAttribute: String, CaseIterable {
 }
 
 extension Errno {
-    /// What a program is told of a failure of the volume.
+    /// The errno for an error of the volume.
     init(_ error: VolumeError) {
         switch error.code {
         case .notFound: self = .notFound

@@ -2,9 +2,9 @@ import CFuse
 import Glibc
 import SystemCalls
 
-// libfuse's table of handlers: each line finds the driver and calls the handler of the same name
-// there. Not in it, on purpose: locks and flock (the kernel's own are complete), flush (writes have
-// told their errors), access (the kernel checks permissions), poll, bmap.
+// libfuse's table of handlers. Each finds the driver and calls its method of the same name. Left
+// out on purpose: locks and flock (the kernel's own are complete), flush (writes have reported
+// their errors), access (the kernel checks permissions), poll, bmap.
 func operations() -> fuse_lowlevel_ops {
     var table = fuse_lowlevel_ops()
     addNames(&table)
@@ -207,8 +207,8 @@ private func addData(_ table: inout fuse_lowlevel_ops) {
     }
     table.write = { raw, _, bytes, size, offset, open in
         let request = Request(raw)
-        // As the program's descriptor is now, which fcntl(2) may have changed. What a mapping wrote
-        // stays where it was written.
+        // Uses the present flags of the program's descriptor, which fcntl(2) may have changed. What
+        // a mapping has written stays at its offset.
         let appends = open!.pointee.flags & O_APPEND != 0 && open!.pointee.writepage == 0
         request.driver.write(
             request, open!.pointee.fh, UnsafeRawBufferPointer(start: bytes, count: size),

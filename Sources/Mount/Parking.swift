@@ -3,9 +3,8 @@ import Glibc
 import Synchronization
 import SystemCalls
 
-/// Requests that may take their time: each waits here for one of a few threads, and its answer
-/// comes from there. A worker never waits, or the requests that would end its waiting could not be
-/// served.
+/// Requests that may take long. Each waits here for one of a few threads, which also answers it. A
+/// worker thread must never wait, or it could not serve the request that would end the wait.
 final class Parking: Sendable {
     /// What a parked request may wait for. Each kind has threads of its own, so that many requests
     /// of one kind cannot delay those of another.
@@ -32,11 +31,11 @@ final class Parking: Sendable {
         }
     }
 
-    /// A parked request. Who claims it answers it; an interrupt (EINTR) and the work may both want
-    /// to.
+    /// A parked request. An interrupt (EINTR) and the finished work may both want to answer it; the
+    /// one whose `claim` succeeds does.
     fileprivate final class Ticket: Sendable {
         private enum State: UInt8, AtomicRepresentable {
-            /// libfuse may call back while it holds the request's lock: not the moment to answer.
+            /// libfuse may call back while it holds the request's lock, when it cannot be answered.
             case registering
             case interruptedEarly
             case waiting
@@ -44,7 +43,7 @@ final class Parking: Sendable {
         }
 
         private let state = Atomic(State.registering)
-        /// What an interrupt ends, besides the waiting.
+        /// Called when the request was interrupted.
         let interrupted: (@Sendable () -> Void)?
 
         init(interrupted: (@Sendable () -> Void)? = nil) { self.interrupted = interrupted }
@@ -53,10 +52,10 @@ final class Parking: Sendable {
 
         func claim() -> Bool { move(from: .waiting, to: .answered) }
 
-        /// False: interrupted already, and the caller has to say so.
+        /// Returns false if it was interrupted already; the caller must answer EINTR.
         func registered() -> Bool { move(from: .registering, to: .waiting) }
 
-        /// True: the caller has to say so.
+        /// Returns true if the caller must answer EINTR.
         func interrupt() -> Bool {
             move(from: .registering, to: .interruptedEarly) ? false : claim()
         }
@@ -70,10 +69,10 @@ final class Parking: Sendable {
     private let pools = Lane.allCases.map(\.pool)
     fileprivate let tickets = Mutex(Slab<Ticket>())
 
-    /// Runs `body` on a thread of the lane: what it gives back is the answer, to be sent there;
-    /// what it throws is refused with. Those in one line run one after the other. `finally` runs in
-    /// any case. `undo` takes back a result that nobody waits for any more. An interrupted request
-    /// that has not begun never does.
+    /// Runs `body` on a thread of the lane, and answers the request there with its result or its
+    /// error. Work with the same `line` runs one after the other. `finally` runs in any case.
+    /// `undo` reverts a result that is not needed because the request was interrupted. If it is
+    /// interrupted before `body` begins, `body` does not run.
     func park<Result: Sendable>(
         _ request: Request, on lane: Lane, inLine line: Line? = nil,
         _ body: @escaping @Sendable () throws(Errno) -> Result,
@@ -104,8 +103,8 @@ final class Parking: Sendable {
         }
     }
 
-    /// The same for what no signal interrupts: calls that on a disk never fail with EINTR, and that
-    /// use what is only there until they are answered.
+    /// As `park`, but not interruptible: for calls that never fail with EINTR on a disk, and that
+    /// use data which exists only until they are answered.
     func carryOut<Result: Sendable>(
         _ request: Request, on lane: Lane,
         _ body: @escaping @Sendable () throws(Errno) -> Result,
@@ -116,8 +115,8 @@ final class Parking: Sendable {
         }
     }
 
-    /// The interrupt finds its ticket by number: a callback may come when the request was answered
-    /// long ago.
+    /// Registers for interrupts. An interrupt finds its ticket by number, because it may come long
+    /// after the request was answered.
     private func listen(_ request: Request, _ number: UInt64) {
         fuse_req_interrupt_func(
             request.raw,
@@ -127,7 +126,7 @@ final class Parking: Sendable {
             }, UnsafeMutableRawPointer(bitPattern: UInt(number)))
     }
 
-    /// Runs something nobody waits for.
+    /// Runs `body` for which no request waits.
     func errand(
         on lane: Lane, inLine line: Line? = nil, _ body: @escaping @Sendable () -> Void
     ) {
@@ -143,7 +142,7 @@ final class Parking: Sendable {
         if line.join(inTurn) { start(lane, inTurn) }
     }
 
-    /// Once the session ends there are no threads any more, and nobody to keep waiting.
+    /// When the session has ended there are no threads any more, so the work runs at once.
     private func start(_ lane: Lane, _ work: @escaping @Sendable () -> Void) {
         if !pools[lane.rawValue].run(work) { work() }
     }
@@ -163,18 +162,20 @@ final class Parking: Sendable {
         guard let ticket = tickets.withLock({ $0[number] }), ticket.interrupt() else { return }
         request.refuse(.interrupted)
         guard let interrupted = ticket.interrupted else { return }
-        // libfuse holds a lock of the request here.
+        // libfuse holds a lock of the request here, so the callback runs elsewhere.
         _ = tickets.withLock { $0.remove(number) }
         start(.ready, interrupted)
     }
 
-    /// A request that waits, on no thread, for something to happen.
+    /// A request that waits for an event without holding a thread.
     struct Hold: Sendable {
         fileprivate let parking: Parking
-        /// Not the ticket, which knows what waits, which knows this.
+        /// Holds the ticket's number, not the ticket: ticket → closure → hold would be a retain
+        /// cycle.
         fileprivate let number: UInt64
 
-        /// True, once: it is the caller's to answer. False: it was interrupted.
+        /// Returns true only once; the caller must then answer the request. Returns false if it was
+        /// interrupted.
         func end() -> Bool {
             guard let ticket = parking.tickets.withLock({ $0[number] }), ticket.claim() else {
                 return false
@@ -184,8 +185,8 @@ final class Parking: Sendable {
         }
     }
 
-    /// Nil: it was interrupted already, and has been answered. `interrupted` runs on a parking
-    /// thread, instead of all that `Hold.end` allows.
+    /// Begins a wait. Returns nil if the request was interrupted and answered already.
+    /// `interrupted` runs on a parking thread if it is interrupted before `Hold.end`.
     func hold(_ request: Request, interrupted: @escaping @Sendable () -> Void) -> Hold? {
         let ticket = Ticket(interrupted: interrupted)
         let number = number(ticket)
@@ -198,15 +199,14 @@ final class Parking: Sendable {
         return Hold(parking: self, number: number)
     }
 
-    /// Runs something soon, on a parking thread.
-    /// Not any more once the session ends.
+    /// Runs `body` soon on a parking thread; not at all when the session has ended.
     func soon(_ body: @escaping @Sendable () -> Void) { pools[Lane.ready.rawValue].run(body) }
 
-    /// Returns when all that was parked has been answered.
+    /// Returns when all parked requests were answered.
     func stop() { for pool in pools.reversed() { pool.close() } }
 }
 
-/// Work that is done one after the other, whoever does it.
+/// A serial queue: its work runs one after the other, on whichever threads.
 final class Line: Sendable {
     private struct State {
         var isBusy = false
@@ -215,7 +215,7 @@ final class Line: Sendable {
 
     private let state = Mutex(State())
 
-    /// True: it is the caller's turn at once.
+    /// Adds work. Returns true if the caller must run it at once.
     func join(_ work: @escaping @Sendable () -> Void) -> Bool {
         state.withLock { state in
             if state.isBusy {
@@ -227,7 +227,7 @@ final class Line: Sendable {
         }
     }
 
-    /// Whose turn is next.
+    /// Ends the running work and returns the next.
     func leave() -> (@Sendable () -> Void)? {
         state.withLock { state in
             if state.waiting.isEmpty {

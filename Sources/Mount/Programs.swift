@@ -1,11 +1,11 @@
 import CLinux
 import Synchronization
 
-/// The names of the programs behind requests, remembered for a second each.
+/// The names of programs that make requests, each cached for a second.
 final class Programs: Sendable {
     private struct Known {
         var name: String
-        /// On the monotonic clock, nanoseconds.
+        /// Monotonic nanoseconds.
         var until: Int64
     }
 
@@ -13,8 +13,8 @@ final class Programs: Sendable {
     private static let rememberedNanoseconds: Int64 = 1_000_000_000
     private let known = Mutex<[Int32: Known]>([:])
 
-    /// The command's name of a thread's process, at most 15 bytes; empty when it is gone or not
-    /// ours to see.
+    /// The command name of a thread's process, at most 15 bytes; empty if it has ended or may not
+    /// be read.
     func name(of thread: Int32) -> String {
         guard thread > 0 else { return "" }
         let now = cl_clock_monotonic_ns()
@@ -29,7 +29,7 @@ final class Programs: Sendable {
         return name
     }
 
-    /// Threads of one program have names of their own: what counts is the process's.
+    /// Threads may have names of their own; the process's name is used.
     private static func read(_ thread: Int32) -> String {
         guard let process = Family.process(of: thread) else { return "" }
         let comm = Family.text("/proc/\(process)/comm", bytesMax: 64)

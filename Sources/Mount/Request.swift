@@ -4,11 +4,11 @@ import Glibc
 import Model
 import SystemCalls
 
-/// Who asks, as the kernel says.
+/// The caller of a request, as the kernel reports it.
 struct Caller: Sendable {
     var uid: UInt32
     var gid: UInt32
-    /// A thread's id.
+    /// The id of the calling thread.
     var process: Int32
     var umask: UInt32
     /// The kernel's number of the request.
@@ -17,7 +17,7 @@ struct Caller: Sendable {
     var group: Int64
 }
 
-/// A request of the kernel, to be answered exactly once, on any thread.
+/// A request of the kernel. It must be answered exactly once, on any thread.
 struct Request: @unchecked Sendable {
     let raw: fuse_req_t
 
@@ -27,7 +27,7 @@ struct Request: @unchecked Sendable {
         Unmanaged<Driver>.fromOpaque(fuse_req_userdata(raw)).takeUnretainedValue()
     }
 
-    /// Only on the worker thread that was given the request.
+    /// Must be read on the worker thread that received the request.
     var caller: Caller {
         let context = fuse_req_ctx(raw)!.pointee
         let serving = cl_thread_request()
@@ -36,8 +36,8 @@ struct Request: @unchecked Sendable {
             unique: serving.unique, group: serving.group)
     }
 
-    /// Who asks, with all groups: those of a thread that waits for this request's answer. Only on
-    /// the worker thread that was given the request.
+    /// The caller with all its groups, which are those of the thread that waits for the answer.
+    /// Must be read on the worker thread that received the request.
     var onlooker: Onlooker {
         let caller = caller
         var user = Onlooker(uid: caller.uid, gid: caller.gid)
@@ -48,12 +48,12 @@ struct Request: @unchecked Sendable {
             groups = [gid_t](repeating: 0, count: count)
             count = Int(fuse_req_getgroups(raw, Int32(groups.count), &groups))
         }
-        // Where they are not told, the caller has those of the process alone.
+        // If they cannot be read, only the caller's primary group counts.
         user.groups = Array(groups.prefix(max(0, count)))
         return user
     }
 
-    /// Runs a handler that answers as its last step, or throws before it has.
+    /// Runs a handler, which must answer as its last step or throw before that.
     func answer(_ body: () throws(Errno) -> Void) {
         do throws(Errno) { try body() } catch { refuse(error) }
     }
@@ -61,7 +61,8 @@ struct Request: @unchecked Sendable {
     func refuse(_ error: Errno) { fuse_reply_err(raw, error.code) }
     func done() { fuse_reply_err(raw, 0) }
 
-    /// False: the kernel has dropped the request, and what it would have been told must be undone.
+    /// Returns false if the kernel has dropped the request; what the reply would have granted must
+    /// be undone.
     func reply(_ entry: fuse_entry_param) -> Bool {
         withUnsafePointer(to: entry) { fuse_reply_entry(raw, $0) } == 0
     }
@@ -74,7 +75,8 @@ struct Request: @unchecked Sendable {
         fuse_reply_buf(raw, bytes.baseAddress?.assumingMemoryBound(to: CChar.self), bytes.count)
     }
 
-    /// Replies with a structure of the wire that libfuse does not know.
+    /// Replies with a wire structure that libfuse does not know. Returns false if the kernel has
+    /// dropped the request.
     func reply<Wire: BitwiseCopyable>(wire: Wire) -> Bool {
         withUnsafeBytes(of: wire) {
             fuse_reply_buf(raw, $0.baseAddress!.assumingMemoryBound(to: CChar.self), $0.count)

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// How many requests of each kind the kernel has sent.
+/// Counts the kernel's requests by kind.
 final class RequestCounters: @unchecked Sendable {
     private static let kinds = 64
     private let counts = UnsafeMutablePointer<Atomic<Int>>.allocate(capacity: kinds)
@@ -19,7 +19,7 @@ final class RequestCounters: @unchecked Sendable {
         counts[Int(opcode)].wrappingAdd(1, ordering: .relaxed)
     }
 
-    /// By the kernel's names, those that have occurred.
+    /// The counts by the kernel's names, without kinds that have not occurred.
     var byName: [String: Int] {
         var result: [String: Int] = [:]
         for kind in 0..<Self.kinds {

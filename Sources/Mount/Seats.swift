@@ -1,10 +1,11 @@
-/// The implicit turns on one file: who has it open, and who waits to open it. Readers wait for
-/// those who write in place, and these for all others; but nobody waits for long.
+/// The implicit leases of one file: the programs that have it open, and those that wait to open it.
+/// Readers wait for programs that write in place, and these wait for all others, but never for
+/// long.
 struct Seats: Sendable {
     enum Kind: Sendable {
         case reader, writer, appender
 
-        /// Nothing is torn by appending.
+        /// Appending does not disturb readers.
         func conflicts(with other: Kind) -> Bool {
             switch (self, other) {
             case (.reader, .reader), (.reader, .appender), (.appender, .reader),
@@ -18,14 +19,15 @@ struct Seats: Sendable {
     struct Holder: Sendable {
         let seat: UInt64
         let kind: Kind
-        /// A thread's.
+        /// The id of a thread.
         let process: Int32
         /// Monotonic nanoseconds.
         let since: Int64
-        /// What was seen of its doings, and when that last changed; from when somebody waits.
+        /// The last observed signs of activity, and when they last changed; observed only while a
+        /// program waits.
         var trail: [UInt64] = []
         var active: Int64 = 0
-        /// It had its turn: nobody waits for it any more.
+        /// The lease has lapsed: no program waits for it any more.
         var hasLapsed = false
     }
 
@@ -41,7 +43,7 @@ struct Seats: Sendable {
     private(set) var holders: [Holder] = []
     private(set) var waiters: [Waiter] = []
     private var last: UInt64 = 0
-    /// Its programs coordinate themselves (record locks), or it needs no turns.
+    /// Programs that use the file coordinate themselves (record locks), or it needs no leases.
     private var isFree = false
 
     private mutating func next() -> UInt64 {
@@ -49,10 +51,11 @@ struct Seats: Sendable {
         return last
     }
 
-    /// Takes a seat if nobody is in the way; `anyway`: even then.
+    /// Takes a lease if no other program is in the way, or with `anyway` in any case.
     mutating func take(_ kind: Kind, process: Int32, now: Int64, anyway: Bool = false) -> UInt64? {
         if !anyway, !isFree {
-            // A close that was answered may not have been heard of yet.
+            // A close that has returned may not have been reported yet, so the same process does
+            // not block itself.
             let isBlocked = holders.contains {
                 !$0.hasLapsed && $0.process != process && $0.kind.conflicts(with: kind)
             }
@@ -63,7 +66,8 @@ struct Seats: Sendable {
         return seat
     }
 
-    /// `go` is to be called when the seat is taken; `ready` has those whose turn it is at once.
+    /// Adds a waiter; `go` is called when its lease is granted. The caller must call the closures
+    /// in `ready`, whose leases are granted at once.
     mutating func wait(
         _ kind: Kind, process: Int32, line: [Int32], now: Int64,
         _ go: @escaping @Sendable () -> Void
@@ -74,7 +78,8 @@ struct Seats: Sendable {
         return (seat, admit(now: now))
     }
 
-    /// Gives a seat, or a place in the line, up. Those whose turn it is now are to be called.
+    /// Releases a lease or ends a wait. The caller must call the returned closures, whose leases
+    /// are granted now.
     mutating func leave(_ seat: UInt64, now: Int64) -> [@Sendable () -> Void] {
         if let index = holders.lastIndex(where: { $0.seat == seat }) {
             holders.swapAt(index, holders.count - 1)
@@ -85,7 +90,7 @@ struct Seats: Sendable {
         return waiters.isEmpty ? [] : admit(now: now)
     }
 
-    /// Gives a waiter its seat whoever is in the way; nothing when it does not wait.
+    /// Grants a waiter's lease although others are in the way. Does nothing if it does not wait.
     mutating func admitAnyway(_ seat: UInt64, now: Int64) -> [@Sendable () -> Void] {
         guard let index = waiters.firstIndex(where: { $0.seat == seat }) else { return [] }
         let waiter = waiters.remove(at: index)
@@ -96,15 +101,15 @@ struct Seats: Sendable {
 
     var isWaitedFor: Bool { !waiters.isEmpty }
 
-    /// Those that somebody waits for.
+    /// The holders that a waiter waits for.
     var inTheWay: [Holder] {
         holders.filter { holder in
             !holder.hasLapsed && waiters.contains { $0.kind.conflicts(with: holder.kind) }
         }
     }
 
-    /// Looks whether those in the way still do anything. `trails` say what can be seen of what they
-    /// do, by their seats; `isFree` that the file needs no turns after all.
+    /// Checks whether the holders in the way are still active. `trails` has the observed signs of
+    /// activity by lease; `isFree` says that the file needs no leases after all.
     mutating func look(
         now: Int64, _ limits: TurnLimits, isFree: Bool, trails: [UInt64: [UInt64]]
     ) -> [@Sendable () -> Void] {
@@ -124,13 +129,14 @@ struct Seats: Sendable {
         return admit(now: now)
     }
 
-    /// In the order in which they came; those who are in nobody's way go before others who are.
+    /// Grants leases in the order of arrival. A waiter that conflicts with no other may overtake
+    /// waiters that do.
     private mutating func admit(now: Int64) -> [@Sendable () -> Void] {
         var ready: [@Sendable () -> Void] = []
         var waiting: [Waiter] = []
         var lines: [Int32: [Int32]] = [:]
         for (index, waiter) in waiters.enumerated() {
-            // Relatives of those in the way are seldom far behind.
+            // Related processes are seldom far behind, so only the first 64 waiters are examined.
             guard waiting.count < 64 else {
                 waiting += waiters[index...]
                 break
@@ -163,11 +169,11 @@ struct Seats: Sendable {
     }
 }
 
-/// How long plain programs wait for one another: nanoseconds.
+/// How long plain programs wait for each other, in nanoseconds.
 struct TurnLimits: Sendable {
-    /// A holder that has done nothing for so long is waited for no longer.
+    /// The lease of a holder that was idle this long lapses.
     var idle: Int64 = 1_000_000_000
-    /// However busy it is.
+    /// The lease of a reader lapses after this time even if it is active; likewise `writer`.
     var reader: Int64 = 5_000_000_000
     var writer: Int64 = 10_000_000_000
 }

@@ -1,18 +1,19 @@
-/// Which contents of which documents each process has seen, so that a save that replaces a document
-/// as a whole is known to be stale: made from something else than what it replaces.
+/// Which contents of which documents each process has seen. It tells whether a save that replaces a
+/// document as a whole is stale, which means that it was made from other contents than those that
+/// it replaces.
 ///
-/// A document is followed by the inodes that its name shows, one after the other. A process is
-/// known from its first open for reading on, and has also seen what it saves afterwards. This value
-/// is pure: the caller passes in which process it is and what a file holds.
+/// A document is followed through the inodes that its name refers to, one after the other. A
+/// process is known from its first open for reading on, and has also seen what it saves afterwards.
+/// This value is pure: the caller passes in the process and the contents of files.
 struct SeenVersions: Sendable {
-    /// A process for as long as it lives: its id alone may be another's later.
+    /// A process during its lifetime; its id alone may be reused later.
     struct Process: Hashable, Sendable {
         var id: Int32
-        /// When it began, in the clock ticks of /proc.
+        /// Its start time, in clock ticks of /proc.
         var start: UInt64
     }
 
-    /// What a file holds, as far as its attributes tell.
+    /// A file's contents, as far as its attributes identify them.
     struct Content: Hashable, Sendable {
         var inode: UInt64
         var size: Int64
@@ -20,53 +21,55 @@ struct SeenVersions: Sendable {
         var modified: Int64
     }
 
-    /// How much is remembered; what was seen longest ago goes first, and of processes that have
-    /// ended before others.
+    /// How much is remembered. The oldest entries are dropped first, and those of ended processes
+    /// before others.
     struct Limits: Sendable {
-        /// Of one process: a search through all documents must not push an editor's out.
+        /// Documents of one process, so that a search through all documents does not displace an
+        /// editor's.
         var documentsOfProcess = 1024
         /// Pairs of a process and a document.
         var pairs = 16_384
-        /// Inodes that a document had lately and that have no name any more: an open may refer to
-        /// one that was just replaced.
+        /// Recent inodes of a document that have no name any more, because an open may refer to one
+        /// that was just replaced.
         var inodes = 8
-        /// Names that documents have left.
+        /// Names from which documents were moved away or removed.
         var vacancies = 256
     }
 
-    /// What a process has seen of a document that a new handle of it does not overwrite.
+    /// How much a process has seen of the contents that a new handle of it does not overwrite.
     enum Sight: Hashable, Sendable {
-        /// Not all of it, so that it has not seen what it leaves by this handle either.
+        /// Not all of it, so it has not seen what remains after it has written by this handle
+        /// either.
         case partial
-        /// All of it, or there is nothing to see.
+        /// All of it, or the file was empty.
         case full
-        /// All of it, and what changes until it is closed may be its own doing. A close is heard
-        /// some time after it, when the document may show another file, or this one again: the
-        /// number is that of the occasion on which the document came to show the file.
+        /// All of it, and changes until the close may be its own. The close is reported some time
+        /// after it happens, when the document may have another file, or this one again. The number
+        /// identifies the occasion on which the document got this file.
         case writer(Int)
     }
 
     private struct Seen {
         var content: Content
-        /// Handles by which the process writes the file that the document shows.
+        /// The process's handles that write the document's present file.
         var writers = 0
-        /// Another process has emptied the file since, so closing these handles does not mean that
-        /// the file holds what they wrote.
+        /// Another process has emptied the file since, so a close of these handles does not mean
+        /// that the file holds what they wrote.
         var isOvertaken = false
-        /// The process has seen it again since the last search for what may be forgotten.
+        /// The process has seen it again since the last search for entries to drop.
         var isUsed = false
     }
 
     private struct Document {
         var seen: [Process: Seen] = [:]
-        /// What its name shows.
+        /// The inode that its name refers to.
         var inode: UInt64?
-        /// Since which occasion; each has a number of its own.
+        /// The number of the occasion on which it got this inode; each is unique.
         var occasion = 0
-        /// What it showed before, the newest last.
+        /// Its earlier inodes, the newest last.
         var older: [UInt64] = []
 
-        /// Whether what that file holds may be of that process's own making.
+        /// Whether the file's present contents may have been written by this process.
         func isWritten(_ inode: UInt64, by seen: Seen) -> Bool {
             self.inode == inode && seen.content.inode == inode && seen.writers > 0
                 && !seen.isOvertaken
@@ -76,9 +79,9 @@ struct SeenVersions: Sendable {
     private let limits: Limits
     private var documents: [Int: Document] = [:]
     private var byInode: [UInt64: Int] = [:]
-    /// Documents in the order in which they are to be forgotten.
+    /// The documents of each process, in the order in which they are dropped.
     private var byProcess: [Process: ElementQueue<Int>] = [:]
-    /// Processes in the order in which they are to be looked at when there are too many.
+    /// The processes, in the order in which they are examined when there are too many entries.
     private var line = ElementQueue<Process>()
     private var vacancies: [Vacancy] = []
     private var last = 0
@@ -100,13 +103,13 @@ struct SeenVersions: Sendable {
 
     init(limits: Limits = Limits()) { self.limits = limits }
 
-    /// Whether any process has seen the document that this inode shows.
+    /// Whether any process has seen the document of this inode.
     func isKnown(_ inode: UInt64) -> Bool { byInode[inode] != nil }
 
     // MARK: What processes do with a document
 
-    /// A process opens a file without emptying it. `wrote` is to be called when it is closed, if
-    /// that writes and the process has seen all of it.
+    /// A process opens a file without emptying it. `wrote` must be called when it is closed, if it
+    /// writes and the process has seen all of it.
     mutating func opened(
         _ content: Content, by process: Process, reads: Bool, writes: Bool,
         isAlive: (Process) -> Bool
@@ -120,7 +123,7 @@ struct SeenVersions: Sendable {
                 key = last
             }
             see(content, by: process, in: key!)
-            // Whoever emptied it before, this is what came of it.
+            // If another process emptied the file before, this process sees the result now.
             documents[key!]!.seen[process]!.isOvertaken = false
             makeRoom(for: process, isAlive)
         }
@@ -134,9 +137,9 @@ struct SeenVersions: Sendable {
         return writer(process, key)
     }
 
-    /// Opened and emptied: all that it holds from now on is this process's. `old` is what it held,
-    /// the last that others have seen who were writing it. `content` may be the same where the file
-    /// stays open.
+    /// A process opens and empties a file, so all its contents from now on are its own. `old` are
+    /// the last contents that other writers of the file have seen. `content` may equal `old` if the
+    /// file stays open.
     mutating func emptied(
         _ old: Content, as content: Content, by process: Process, stays isOpen: Bool
     ) -> Sight {
@@ -152,7 +155,7 @@ struct SeenVersions: Sendable {
         return isOpen ? writer(process, key) : .full
     }
 
-    /// A process writes a file that it has made.
+    /// A process writes a file that it has created.
     mutating func created(_ inode: UInt64, by process: Process) -> Sight {
         guard let key = byInode[inode], documents[key]?.seen[process] != nil else { return .full }
         return writer(process, key)
@@ -163,7 +166,7 @@ struct SeenVersions: Sendable {
         return .writer(documents[key]!.occasion)
     }
 
-    /// A handle was closed by which a process wrote what it had seen.
+    /// A process has closed a handle by which it wrote a file that it had seen.
     mutating func wrote(_ content: Content, by process: Process, _ sight: Sight) {
         guard let key = byInode[content.inode], let document = documents[key],
             document.inode == content.inode, let seen = document.seen[process]
@@ -171,7 +174,8 @@ struct SeenVersions: Sendable {
         if case .writer(let occasion) = sight {
             guard occasion == document.occasion else { return }
             documents[key]!.seen[process]!.writers -= 1
-            // Where it is overtaken, perhaps it was closed before, and holds what the other wrote.
+            // If the file was emptied since, this close may have happened before that, and the file
+            // may hold what the other process wrote.
             if seen.isOvertaken { documents[key]!.seen[process]!.isOvertaken = seen.writers > 1 }
         } else if seen.writers > 0 {
             return
@@ -180,8 +184,8 @@ struct SeenVersions: Sendable {
         see(content, by: process, in: key)
     }
 
-    /// A file goes out of a document's place, or is emptied: those who were writing it have seen
-    /// what it holds.
+    /// A document is about to lose its file, or the file is about to be emptied: the processes that
+    /// were writing it have seen its contents.
     private mutating func settle(_ content: Content) {
         guard let key = byInode[content.inode], let document = documents[key] else { return }
         for (process, seen) in document.seen where document.isWritten(content.inode, by: seen) {
@@ -189,8 +193,8 @@ struct SeenVersions: Sendable {
         }
     }
 
-    /// The contents that a process has seen of a document, if it is about to replace others that it
-    /// has not.
+    /// The contents that a process has seen of a document, if they differ from those that it is
+    /// about to replace.
     func base(of process: Process, replacing content: Content) -> Content? {
         guard let key = byInode[content.inode], let document = documents[key],
             document.inode == content.inode, let seen = document.seen[process],
@@ -199,7 +203,7 @@ struct SeenVersions: Sendable {
         return seen.content
     }
 
-    /// Only a file's times were set: nobody has to read it again for that.
+    /// Only a file's times were set, which counts as seen.
     mutating func retimed(_ old: Content, as new: Content) {
         guard let key = byInode[old.inode] else { return }
         for (process, seen) in documents[key]!.seen where seen.content == old {
@@ -207,7 +211,7 @@ struct SeenVersions: Sendable {
         }
     }
 
-    /// A process that has seen a file has changed its length, which it has seen then, too.
+    /// A process that has seen a file has changed its length, and has seen the result too.
     mutating func resized(_ old: Content, as new: Content, by process: Process) {
         guard let key = byInode[old.inode], let seen = documents[key]?.seen[process],
             seen.content == old
@@ -217,11 +221,11 @@ struct SeenVersions: Sendable {
 
     // MARK: Which inode shows which document
 
-    /// A file was made: its number may have been another's.
+    /// A file was created; its inode number may have been used before.
     mutating func made(_ inode: UInt64) { release(inode) }
 
-    /// A rename put a file in a document's place. Who renamed it, if he is known, has seen it.
-    /// `isGone`: the old one has no other name.
+    /// A rename has put a file in a document's place. The renaming process, if known, has seen it.
+    /// `isGone`: the old file has no other name.
     mutating func replaced(
         _ old: Content, isGone: Bool = true, by content: Content, process: Process?
     ) {
@@ -234,14 +238,14 @@ struct SeenVersions: Sendable {
         let readers = draft.flatMap { documents[$0]?.seen } ?? [:]
         release(content.inode)
         show(content.inode, for: key)
-        // Who has looked at the draft has seen what the document holds now.
+        // A process that has read the draft has seen what the document holds now.
         for (reader, seen) in readers where seen.content == content {
             see(content, by: reader, in: key)
         }
         if let process, documents[key]?.seen[process] != nil { see(content, by: process, in: key) }
     }
 
-    /// Two documents show each other's files.
+    /// The files of two documents were exchanged.
     mutating func exchanged(_ a: Content, _ b: Content, process: Process?) {
         let (keyA, keyB) = (byInode[a.inode], byInode[b.inode])
         guard keyA != keyB else { return }
@@ -258,7 +262,7 @@ struct SeenVersions: Sendable {
         }
     }
 
-    /// A document's name was taken away: what this process puts there is that document again.
+    /// A document has lost its name. What this process puts there next is that document again.
     /// `isGone`: the file has no other name.
     mutating func vacated(
         _ place: Place, _ content: Content, isGone: Bool = false, by process: Process
@@ -275,11 +279,11 @@ struct SeenVersions: Sendable {
                 isGone: isGone))
     }
 
-    /// Whether a document has left that name.
+    /// Whether a document was moved away or removed from this name.
     func isVacant(_ place: Place) -> Bool { vacancies.contains { $0.place == place } }
 
-    /// A file came to a name that a document has left. What its process has seen of that document
-    /// is given back, if that is not what had the name last.
+    /// A file has got a name that a document has lost. Returns the content that the process has
+    /// seen of that document, if it differs from the document's last content.
     mutating func filled(_ place: Place, by content: Content, process: Process) -> Content? {
         guard let index = vacancies.firstIndex(where: { $0.place == place }) else { return nil }
         let vacancy = vacancies.remove(at: index)
@@ -331,7 +335,7 @@ struct SeenVersions: Sendable {
     private mutating func makeRoom(for process: Process, _ isAlive: (Process) -> Bool) {
         if byProcess[process]!.count > limits.documentsOfProcess { forgetOldest(of: process) }
         guard pairs > limits.pairs else { return }
-        // Those who have been here longest, a few at a time: most have ended.
+        // Examines the oldest processes, a few at a time; most of them have ended.
         var looked = process
         for _ in 0..<8 {
             guard let oldest = line.removeFirst() else { break }
@@ -346,7 +350,7 @@ struct SeenVersions: Sendable {
         forgetOldest(of: byProcess[process]!.count > 1 ? process : looked)
     }
 
-    /// What it has used again in the meantime has another chance.
+    /// An entry that was used again since the last search is kept for one more round.
     private mutating func forgetOldest(of process: Process) {
         for chance in 0..<8 {
             guard let key = byProcess[process]?.removeFirst() else { return }

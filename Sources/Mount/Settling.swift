@@ -5,11 +5,12 @@ import Model
 import SystemCalls
 import Volume
 
-// What programs do in `.conflicts/NAME/`: removing a version settles it, and moving it onto NAME
-// makes it the current one as well. All else there is EROFS.
+// Resolving conflicts by file operations in `.conflicts/NAME/`: removing a version resolves it, and
+// moving it onto NAME also makes it the current one. Everything else there fails with EROFS.
 extension Driver {
-    /// `rm` of a version of a file, `rmdir` of a package's. `rm -r` begins with what is in the
-    /// package: that goes with the version, and is there again if the version stays.
+    /// Handles `rm` of a file's version and `rmdir` of a package's version. `rm -r` first removes
+    /// the entries in the package: these removals succeed without effect, because the entries go
+    /// with the version.
     func settle(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         request.answer { () throws(Errno) in
             let parent = try versions.find(parent)
@@ -38,7 +39,8 @@ extension Driver {
         }
     }
 
-    /// `rm -r .conflicts/NAME` ends with that: it is gone when nothing is left in it.
+    /// Handles the `rmdir` that ends `rm -r .conflicts/NAME`, which succeeds when no conflict
+    /// version is left.
     func settleDirectory(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         guard let node = try? versions.find(parent), case .directory = node.place,
             node.side == .conflicts
@@ -59,7 +61,7 @@ extension Driver {
             answer: { request, _ in request.done() })
     }
 
-    /// And whether there is no other one.
+    /// The version with this name, and whether it is the only one.
     private func version(_ name: Name, in parent: VersionNode, for user: Onlooker) throws(Errno)
         -> (Version, Bool)
     {
@@ -72,9 +74,10 @@ extension Driver {
         return (history.versions[index], history.versions.count == 1)
     }
 
-    /// Onto its document only: from there to anywhere else is another file system to programs,
-    /// which then copy and remove. So is what would have to be fetched, for the kernel holds the
-    /// directory meanwhile, and a package, which is no one step.
+    /// Handles a rename of a version. Only a rename onto its document is possible. Any other
+    /// target, a version that would have to be fetched (the kernel holds the directory meanwhile),
+    /// and a package (which is not one step) fail with EXDEV, as between file systems; programs
+    /// then copy and remove.
     func renameVersion(
         _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
         _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32

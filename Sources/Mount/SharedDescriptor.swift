@@ -2,14 +2,14 @@ import CFuse
 import CLinux
 import SystemCalls
 
-/// A file descriptor that several threads may use at once: the last one to let go closes it, so its
-/// number is never given to another file while a system call may still name it.
+/// A file descriptor that several threads may use at once. It is closed when the last reference is
+/// released, so its number is never reused while a system call may still use it.
 final class SharedDescriptor: Sendable {
     let raw: Int32
 
     init(owning raw: Int32) { self.raw = raw }
 
-    /// Refers to a name without following a symlink or opening the file (O_PATH).
+    /// Opens a name with O_PATH, without following a symlink or opening the file's contents.
     convenience init(pathOf name: UnsafePointer<CChar>, in directory: Int32, flags: Int32 = 0)
         throws(Errno)
     {

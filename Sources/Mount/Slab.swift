@@ -1,5 +1,5 @@
-/// Objects under numbers that are never given twice: generation << 32 | index + 1. The first one
-/// gets the number 1.
+/// Objects by numbers that are never reused: generation << 32 | index + 1. The first object gets
+/// number 1.
 struct Slab<Element: AnyObject> {
     private var slots: ContiguousArray<Element?> = []
     private var generations: ContiguousArray<UInt32> = []
@@ -7,7 +7,7 @@ struct Slab<Element: AnyObject> {
 
     var count: Int { slots.count - free.count }
 
-    /// Keeps what `make` builds for the number it is given.
+    /// Inserts the object that `make` creates for its number.
     mutating func insert(_ make: (UInt64) -> Element) -> Element {
         let index: Int
         if let vacant = free.popLast() {

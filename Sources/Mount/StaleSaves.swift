@@ -5,9 +5,9 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// Tells `SeenVersions` what processes open and save on this mount. No other lock is taken while
-/// its lock is held. It is held for some comparisons, and where the limits are reached, for reading
-/// whether a few processes still run.
+/// Reports to `SeenVersions` what processes open and save on this mount. No other lock is taken
+/// while its lock is held. It is held for a few comparisons and, when the limits are reached, while
+/// /proc is read to find out whether a few processes still run.
 final class StaleSaves: Sendable {
     private let versions = Mutex(SeenVersions())
     private let processes = ProcessIdentities()
@@ -19,7 +19,7 @@ final class StaleSaves: Sendable {
         versions.withLock { $0.isKnown(UInt64(status.st_ino)) }
     }
 
-    /// The status, if any process has seen that document.
+    /// The status, if any process has seen the document.
     func known(_ status: stat) -> stat? { isKnown(status) ? status : nil }
 
     private func process(_ caller: Caller) -> Process? { processes.identity(of: caller.process) }
@@ -94,8 +94,8 @@ final class StaleSaves: Sendable {
         versions.withLock { $0.vacated(place, Content(status), isGone: isGone, by: process) }
     }
 
-    /// The content that a caller has seen of the document which had this name before. Nil where
-    /// that is the last content that the document had there.
+    /// The content that a caller has seen of the document which had this name before. Nil if that
+    /// is the last content that the document had there.
     func filled(
         _ place: SeenVersions.Place, by status: stat, caller: Caller
     ) -> Content? {
@@ -116,12 +116,12 @@ extension SeenVersions.Content {
     }
 }
 
-/// Which process a thread is of, remembered for some seconds: an id is given again only after all
-/// others were.
+/// Maps threads to their processes, cached for some seconds. This is safe because an id is reused
+/// only after all others were used.
 final class ProcessIdentities: Sendable {
     private struct Known {
         var process: SeenVersions.Process
-        /// On the monotonic clock, nanoseconds.
+        /// Monotonic nanoseconds.
         var until: Int64
     }
 
@@ -129,7 +129,7 @@ final class ProcessIdentities: Sendable {
     private static let rememberedNanoseconds: Int64 = 5_000_000_000
     private let known = Mutex<[Int32: Known]>([:])
 
-    /// Nil when it is gone or not ours to see.
+    /// The process of a thread; nil if it has ended or may not be read.
     func identity(of thread: Int32) -> SeenVersions.Process? {
         guard thread > 0 else { return nil }
         let now = cl_clock_monotonic_ns()
@@ -149,7 +149,8 @@ final class ProcessIdentities: Sendable {
         start(of: process.id) == process.start
     }
 
-    /// The 22nd field of /proc/ID/stat; the second is a name, in which anything may stand.
+    /// The 22nd field of /proc/ID/stat. The second field is a name, which may contain spaces and
+    /// parentheses.
     private static func start(of process: Int32) -> UInt64? {
         let text = Family.text("/proc/\(process)/stat", bytesMax: 1024)
         guard let end = text.lastIndex(of: ")") else { return nil }

@@ -1,12 +1,12 @@
 import CLinux
 import Glibc
 
-/// A thread of ours: credentials and umask are a thread's, so requests are never served by a pool
-/// of somebody else's.
+/// A thread of our own. Credentials and umask belong to a thread, so requests are not served by
+/// other thread pools.
 final class Thread: @unchecked Sendable {
     private var id = pthread_t()
 
-    /// `name` is for ps and gdb, at most 15 bytes.
+    /// Starts the thread. `name` is shown by ps and gdb, at most 15 bytes.
     init(_ name: String, _ body: @escaping @Sendable () -> Void) {
         let start = Unmanaged.passRetained(Start(name: name, body: body))
         let result = pthread_create(
@@ -17,15 +17,16 @@ final class Thread: @unchecked Sendable {
                 start.body()
                 return nil
             }, start.toOpaque())
-        precondition(result == 0, "no thread: \(String(cString: strerror(result)))")
+        precondition(
+            result == 0, "A thread cannot be started: \(String(cString: strerror(result)))")
     }
 
     func join() { pthread_join(id, nil) }
 
-    /// Nobody will join it.
+    /// To be called if the thread will not be joined.
     func detach() { pthread_detach(id) }
 
-    /// Ends the system call that the thread sleeps in.
+    /// Interrupts the system call in which the thread sleeps.
     func wake() { _ = cl_wake(id) }
 
     private final class Start {

@@ -3,24 +3,24 @@ import Glibc
 import Model
 import Volume
 
-/// Runs work on threads of its own, oldest first. A thread is started when work waits and no thread
-/// is idle, up to a limit; it ends when it was idle for a while.
+/// Runs work on its own threads, oldest first. A thread is started when work waits and no thread is
+/// idle, up to a limit, and ends after it was idle for a while.
 final class ThreadPool: @unchecked Sendable {
     private let name: String
     private let limit: Int
     private let idleNanoseconds: Int64
     private let mutex = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-    /// Work was added, or the pool was closed.
+    /// Signalled when work was added or the pool was closed.
     private let filled = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
-    /// A thread has ended.
+    /// Signalled when a thread has ended.
     private let ended = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
-    // Guarded by the mutex.
+    // The following properties are guarded by the mutex.
     private var waiting = ElementQueue<@Sendable () -> Void>()
     private var idle = 0
     private var threads = 0
     private var isClosed = false
 
-    /// `name` is for ps and gdb, at most 15 bytes.
+    /// `name` is shown by ps and gdb, at most 15 bytes.
     init(_ name: String, limit: Int, idleSeconds: Int64 = 5) {
         self.name = name
         self.limit = limit
@@ -46,7 +46,7 @@ final class ThreadPool: @unchecked Sendable {
         mutex.deallocate()
     }
 
-    /// False once the pool is closed: the work was not taken.
+    /// Returns false, without running the work, if the pool is closed.
     @discardableResult
     func run(_ work: @escaping @Sendable () -> Void) -> Bool {
         pthread_mutex_lock(mutex)
@@ -62,7 +62,7 @@ final class ThreadPool: @unchecked Sendable {
         return true
     }
 
-    /// Takes no more work, and returns when all that was taken is done and the threads have ended.
+    /// Accepts no more work, and returns when all accepted work is done and the threads have ended.
     func close() {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }
@@ -76,7 +76,7 @@ final class ThreadPool: @unchecked Sendable {
         while let work = take() { work() }
     }
 
-    /// Nil: the calling thread has to end.
+    /// The next work; nil if the calling thread must end.
     private func take() -> (@Sendable () -> Void)? {
         pthread_mutex_lock(mutex)
         defer { pthread_mutex_unlock(mutex) }

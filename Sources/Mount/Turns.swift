@@ -6,25 +6,26 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// How programs that know of no turns get theirs: what waits for whom, how long (Design.md).
+/// Claims and implicit leases for plain programs, which do not coordinate themselves: what waits
+/// for what, and how long (Design.md).
 final class Turns: Sendable {
     let arbiter: Arbiter
-    /// Of all system calls together.
+    /// The arbiter's session for all system calls together.
     let party: Party
     let deadlines = Deadlines()
     let settings: TurnSettings
     let mountPoint: String
     let marks = Marks()
-    /// Files that somebody waits to open.
+    /// Files that programs wait to open.
     private let waitedFor = Mutex<[ObjectIdentifier: Waited]>([:])
-    /// Ends the opens that wait, when the volume is unmounted.
+    /// Closures that end waiting opens when the volume is unmounted.
     private let waiting = Mutex<(opens: [UInt64: @Sendable () -> Void], isEnding: Bool)>(
         ([:], false))
     private let number = Atomic<UInt64>(0)
-    /// Claims of opens that will come again at once.
+    /// Claims of opens that the kernel will repeat at once.
     private let kept = Mutex<[Visit: ClaimID]>([:])
 
-    /// A system call that opens a name.
+    /// Identifies a repeated open(2) of a name.
     struct Visit: Hashable {
         var process: Int32
         var names: [Name]?
@@ -46,10 +47,11 @@ final class Turns: Sendable {
         party = arbiter.join(process: 0)
     }
 
-    /// Nobody has claims or presents anything.
+    /// Whether there are no claims and no presenters.
     var isQuiet: Bool { arbiter.isQuiet || !settings.isOn }
 
-    /// What a program's line of processes has claimed and presents is not in its way.
+    /// Makes a request for claims. Claims and presenters of the program's process ancestry are not
+    /// in its way.
     func request(_ targets: [TurnRequest.Target], _ line: [Int32], goesAhead: Bool) -> TurnRequest {
         let (purposes, presenters) = arbiter.belongings(of: line)
         var request = TurnRequest(
@@ -59,7 +61,8 @@ final class Turns: Sendable {
         return request
     }
 
-    /// Whoever waits for those who could not write waits as long as for any reader.
+    /// Limits how long a claim waits for readers that may not write the document: as long as for
+    /// any reader.
     func outwait(_ claim: ClaimID) {
         guard arbiter.isWaiting(claim) else { return }
         deadlines.after(seconds: settings.readerTime) { [arbiter] in
@@ -69,7 +72,8 @@ final class Turns: Sendable {
 
     // MARK: Opens that wait
 
-    /// Has `end` called when the volume is unmounted, until `forget`. Nil: it is being unmounted.
+    /// Calls `end` when the volume is unmounted, until `forget`. Returns nil if it is being
+    /// unmounted.
     func remember(_ end: @escaping @Sendable () -> Void) -> UInt64? {
         let id = number.wrappingAdd(1, ordering: .relaxed).newValue
         return waiting.withLock { waiting in
@@ -92,8 +96,8 @@ final class Turns: Sendable {
 
     // MARK: Opens that come again
 
-    /// Keeps a claim for who comes again, which is at once unless the machine is very busy: no
-    /// longer than for a reader that does nothing.
+    /// Keeps a claim for a repeated open, which comes at once unless the machine is very busy; no
+    /// longer than for an idle reader.
     func keep(_ claim: ClaimID, for visit: Visit) {
         let former = kept.withLock { $0.updateValue(claim, forKey: visit) }
         if let former { arbiter.step(.released(former)) }
@@ -113,7 +117,7 @@ final class Turns: Sendable {
 
     // MARK: Seats
 
-    /// Looks at a file's seats again and again while somebody waits for one.
+    /// Checks a file's implicit leases again and again while a program waits for one.
     func watch(_ state: OpenState, file: SharedDescriptor, names: [Name]) {
         let isFirst = waitedFor.withLock { waited in
             let isFirst = waited.isEmpty
@@ -127,7 +131,7 @@ final class Turns: Sendable {
         for waited in waited {
             let path =
                 mountPoint + "/" + waited.names.shown
-            // Nobody who opens the file has to wait while /proc is read.
+            // No lock is held while /proc is read, so opens of the file need not wait.
             let inTheWay = waited.state.seats.withLock { $0.inTheWay }
             var trails: [UInt64: [UInt64]] = [:]
             for holder in inTheWay {
@@ -141,7 +145,7 @@ final class Turns: Sendable {
             }
             for go in ready { go() }
             waitedFor.withLock { all in
-                // Under this lock, or one who comes now would not be looked after.
+                // Checked under this lock, or a new waiter would not be noticed.
                 guard !waited.state.seats.withLock({ $0.isWaitedFor }) else { return }
                 all[ObjectIdentifier(waited.state)] = nil
             }
@@ -151,18 +155,18 @@ final class Turns: Sendable {
     }
 }
 
-/// What the mount options say of turns.
+/// The mount options for claims and implicit leases.
 package struct TurnSettings: Sendable {
-    /// False: nobody waits for anybody, whatever is claimed.
+    /// False disables all waiting, whatever is claimed.
     package var isOn = true
-    /// Seconds that an open waits: then it fails with EBUSY where a claim is in its way, and goes
-    /// ahead where other programs have the file open.
+    /// Seconds that an open waits. Then it fails with EBUSY if a claim is in its way, and goes
+    /// ahead if other programs have the file open.
     package var timeout = 30.0
-    /// Seconds that what changes names waits before it goes ahead.
+    /// Seconds that a request which changes names waits before it goes ahead.
     package var namesTimeout = 0.25
-    /// Seconds after which a handle that does nothing is waited for no longer.
+    /// Seconds after which the lease of an idle handle lapses.
     package var breakTime = 1.0
-    /// Seconds after which a reader, a writer is waited for no longer.
+    /// Seconds after which the lease of a reader or a writer lapses.
     package var readerTime = 5.0
     package var writerTime = 10.0
 

@@ -6,9 +6,10 @@ import Synchronization
 import SystemCalls
 import Volume
 
-// `.versions/NAME/`: the history of NAME as read-only files, and `.conflicts/NAME/`: what of it is
-// unsettled. Lookups below may wait for the recorder, so they are parked. A version is there for
-// those alone who may know of it (`Version.isVisible`), so each caller is judged anew.
+// `.versions/NAME/` has the history of NAME as read-only files, and `.conflicts/NAME/` its
+// unresolved conflict versions. Lookups in them may wait for the recorder, so they are parked. A
+// version exists only for users who may see it (`Version.isVisible`), so each caller is checked
+// anew.
 extension Driver {
     func lookupVersions(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
         request.answer { () throws(Errno) in
@@ -32,7 +33,7 @@ extension Driver {
         }
     }
 
-    /// Names here are asked for anew each time: a new version may have come.
+    /// These names are not cached by the kernel, because a new version may have been added.
     private func answerVersion(_ request: Request, _ node: VersionNode) {
         var parameters = fuse_entry_param()
         parameters.ino = node.id
@@ -69,8 +70,9 @@ extension Driver {
         }
     }
 
-    /// Everybody may list it, and finds there what is visible to him. Its write bits are the
-    /// document's: who may change the document may settle its conflicts.
+    /// The directory of a document's versions. Every user may list it and finds the versions that
+    /// this user may see. Its write bits are the document's: who may change the document may
+    /// resolve its conflicts.
     func document(_ name: Name, in node: VersionNode, for user: Onlooker) throws(Errno)
         -> VersionNode.State
     {
@@ -87,7 +89,7 @@ extension Driver {
             status: readOnly(status, isDirectory: true), facts: VersionNode.Facts(history: history))
     }
 
-    /// `.versions/@TIME`: the directory as it was.
+    /// `.versions/@TIME`: the directory as it was at that time.
     private func past(_ text: String, in parent: VersionNode) throws(Errno) -> VersionNode {
         guard let time = PastTime.parse(text), let path = nodes.path(of: parent.directory) else {
             throw .notFound
@@ -173,7 +175,7 @@ extension Driver {
             let index = content.manifest.entries.firstIndex(where: { $0.path == wanted })
         else { throw .notFound }
         let entry = content.manifest.entries[index]
-        // What is private in a package is private in its past.
+        // An entry that is private in the package is private in its versions.
         var original = parent.status
         original.st_mode &= S_IFMT | 0o222 | mode_t(entry.mode)
         var status = readOnly(original, isDirectory: entry.kind == .directory)
@@ -194,8 +196,8 @@ extension Driver {
         }
     }
 
-    /// Whose something of the past is, and who else may see it: as what stands for it in the tree
-    /// now. What is no more only the owner of its directory sees.
+    /// The owner and the mode of a past directory: those of its present directory in the tree. If
+    /// it does not exist any more, only the owner of its parent is admitted.
     private func protection(of original: stat?, in directory: stat) -> stat {
         if let original, original.st_mode & S_IFMT != S_IFLNK { return original }
         var status = directory
@@ -203,9 +205,9 @@ extension Driver {
         return status
     }
 
-    /// Attributes of something read-only that whoever may read the original may read. Directories
-    /// keep their write bits, so that the kernel lets writers come as far as us, who say EROFS, and
-    /// copies of them can be filled.
+    /// The attributes of a read-only item that can be read by whoever may read the original.
+    /// Directories keep their write bits, so that the kernel passes writers on to us, who answer
+    /// EROFS, and so that copies of them can be filled.
     private func readOnly(_ original: stat, isDirectory: Bool = true) -> stat {
         var status = original
         let readable = original.st_mode & 0o444
@@ -229,7 +231,7 @@ extension Driver {
         let user = request.onlooker
         guard case .document(_, let name) = node.place else {
             if user.isRoot { return answer(request, names(in: node, for: user)) }
-            // What is visible may be known only when the recorder has caught up.
+            // Visibility may be known only when the recorder has caught up.
             return parking.park(
                 request, on: .questions,
                 { () throws(Errno) -> [Name] in self.names(in: node, for: user) },
@@ -264,7 +266,7 @@ extension Driver {
         switch node.place {
         case .directory: conflicted(in: node, for: user)
         case .past: (node.facts?.past ?? []).filter { isVisible($0, to: user) }.map(\.name)
-        // Asked of the journal each time it is opened.
+        // These are read from the journal each time the directory is opened.
         case .document: []
         case .version: children(of: [], in: node)
         case .entry(_, let index):
@@ -272,7 +274,7 @@ extension Driver {
         }
     }
 
-    /// The history of what is not known by name is not listed; conflicts are to be found.
+    /// `.versions` lists no documents; `.conflicts` lists those with conflicts.
     private func conflicted(in node: VersionNode, for user: Onlooker) -> [Name] {
         guard node.side == .conflicts, let path = nodes.path(of: node.directory) else { return [] }
         return (try? volume.conflictedNames(in: path, visibleTo: user)) ?? []
@@ -318,7 +320,8 @@ extension Driver {
             answer: { request, _ in
                 var reply = cf_open_out()
                 reply.fh = VersionNodes.mark
-                // A version never changes, and its number is never another's.
+                // A version never changes, and its node number is never reused, so the cache stays
+                // valid.
                 reply.open_flags = UInt32(CF_FOPEN_KEEP_CACHE) | UInt32(CF_FOPEN_NOFLUSH)
                 _ = request.reply(wire: reply)
             })
@@ -365,7 +368,7 @@ extension Protection {
 }
 
 extension stat {
-    /// Of contents without holes.
+    /// Sets the size of contents without holes.
     fileprivate mutating func setSize(_ size: UInt64) {
         st_size = off_t(clamping: size)
         st_blocks = blkcnt_t(clamping: size / 512 + (size % 512 == 0 ? 0 : 1))

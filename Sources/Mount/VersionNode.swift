@@ -6,43 +6,43 @@ import Synchronization
 import SystemCalls
 import Volume
 
-/// Which of a directory's two hidden directories.
+/// One of the two hidden directories of a directory.
 enum VersionSide: Hashable, Sendable {
-    /// `.versions`: all that were recorded.
+    /// `.versions`: all recorded versions.
     case all
-    /// `.conflicts`: those that are unsettled.
+    /// `.conflicts`: unresolved conflict versions.
     case conflicts
 
     func shows(_ version: Version) -> Bool { self == .all || version.kind == .conflict }
 }
 
-/// Something in a `.versions` or `.conflicts` directory, as the kernel knows it.
+/// A node of a `.versions` or `.conflicts` directory.
 final class VersionNode: @unchecked Sendable {
-    /// What tells one from another; the same thing has the same number as long as the kernel knows
-    /// it.
+    /// What identifies a node. The same item has the same number as long as the kernel knows it.
     enum Place: Hashable, Sendable {
-        /// The hidden directory in the directory with that node number.
+        /// The hidden directory of the directory with this node number.
         case directory(UInt64)
-        /// NAME in it.
+        /// The directory NAME in it.
         case document(UInt64, Name)
         /// A version of a document, a file or a package.
         case version(Identifier)
         /// A part of a package's version, by its index in the manifest.
         case entry(Identifier, Int)
-        /// `.versions/@TIME` and the directories in it: a directory by its key in the journal, at a
-        /// time.
+        /// `.versions/@TIME` and the directories in it: a directory by its key in the journal, and
+        /// a time.
         case past(Int64, Int64)
     }
 
-    /// What was read of the journal for a node.
+    /// What was read from the journal for a node.
     final class Facts: Sendable {
-        /// Of a document.
+        /// Only for a document.
         let history: DocumentHistory?
-        /// Of a version, and of what is in it.
+        /// Only for a version and the entries in it.
         let content: VersionContent?
-        /// What a directory of the past has.
+        /// The entries of a past directory.
         let past: [PastEntry]
-        /// Reads of one version take turns: what one has unpacked the next one finds.
+        /// Reads of one version run one after the other, so that the next finds the chunk that one
+        /// has unpacked.
         let line = Line()
 
         init(
@@ -57,9 +57,10 @@ final class VersionNode: @unchecked Sendable {
     struct State {
         var status: stat
         var facts: Facts?
-        /// That of the version, for the kernel to judge by; empty where the mode says all.
+        /// The version's access control list, which the kernel checks; empty if the mode says
+        /// everything.
         var accessList: [UInt8] = []
-        /// When the last version was taken out of `.conflicts/NAME` (monotonic nanoseconds).
+        /// When the last version was removed from `.conflicts/NAME` (monotonic nanoseconds).
         var emptied: Int64?
     }
 
@@ -71,7 +72,7 @@ final class VersionNode: @unchecked Sendable {
     let state: Mutex<State>
     /// Guarded by the lock of `VersionNodes`.
     var lookups: UInt64 = 0
-    /// It is among those whose facts are kept. Guarded by the lock of `VersionNodes`.
+    /// It is one of the nodes whose facts are kept. Guarded by the lock of `VersionNodes`.
     var isRecent = false
 
     init(id: UInt64, side: VersionSide, place: Place, directory: Node, status: stat) {
@@ -80,7 +81,8 @@ final class VersionNode: @unchecked Sendable {
         self.place = place
         self.directory = directory
         var status = status
-        // A range of their own, so that no program takes one for a file of the tree.
+        // These inode numbers have a range of their own, so that no program takes one for a file of
+        // the tree.
         status.st_ino = ino_t(1 << 62 | id & ~VersionNodes.mark)
         state = Mutex(State(status: status))
     }
@@ -91,7 +93,7 @@ final class VersionNode: @unchecked Sendable {
     var history: DocumentHistory? { facts?.history }
     var content: VersionContent? { facts?.content }
 
-    /// What was found anew.
+    /// Replaces the attributes, and the facts if there are new ones.
     fileprivate func update(_ new: State) {
         state.withLock { state in
             let inode = state.status.st_ino
@@ -102,7 +104,7 @@ final class VersionNode: @unchecked Sendable {
         }
     }
 
-    /// Its facts can be read again whenever they are needed.
+    /// Whether its facts can be read again when they are needed.
     fileprivate var isRenewable: Bool {
         switch place {
         case .document: true
@@ -113,7 +115,8 @@ final class VersionNode: @unchecked Sendable {
 
     fileprivate func drop() { state.withLock { $0.facts = nil } }
 
-    /// Who empties a directory finds it there, to remove it.
+    /// Whether the directory was emptied a moment ago. A program that empties it must still find
+    /// it, to remove it.
     var isJustEmptied: Bool {
         state.withLock { $0.emptied.map { cl_clock_monotonic_ns() - $0 < 2_000_000_000 } ?? false }
     }
@@ -125,7 +128,7 @@ final class VersionNode: @unchecked Sendable {
         }
     }
 
-    /// The access control list with what the mode shows: reading, and what directories need.
+    /// The access control list reduced to what the mode shows: reading, and what directories need.
     var readableAccessList: [UInt8] {
         let (list, isDirectory) = state.withLock {
             ($0.accessList, $0.status.st_mode & S_IFMT == S_IFDIR)
@@ -139,7 +142,7 @@ final class VersionNode: @unchecked Sendable {
         return shown
     }
 
-    /// Which entry of the manifest this is.
+    /// The index of this entry in the manifest.
     var entryIndex: Int {
         if case .entry(_, let index) = place { index } else { 0 }
     }
@@ -156,15 +159,15 @@ final class VersionNode: @unchecked Sendable {
 final class VersionNodes: Sendable {
     private struct Contents {
         var nodes = Slab<VersionNode>()
-        /// A directory has one place, so each side has its own nodes.
+        /// The nodes by side and place.
         var places: [Key: UInt64] = [:]
-        /// Those whose facts are kept, in a ring.
+        /// The nodes whose facts are kept, in a ring.
         var recent: [VersionNode] = []
         var oldest = 0
     }
 
-    /// The kernel may know a million versions that somebody looked at, and tells of none that it
-    /// could do without.
+    /// The kernel may know a million versions that programs have looked at, and does not say which
+    /// it no longer needs, so only this many keep their facts.
     private static let recentMax = 256
 
     private struct Key: Hashable {
@@ -178,10 +181,10 @@ final class VersionNodes: Sendable {
 
     static func isVirtual(_ id: UInt64) -> Bool { id & mark != 0 }
 
-    /// Whether no real file may have that name.
+    /// Whether no real file may have this name.
     static func isReserved(_ name: UnsafePointer<CChar>) -> Bool { side(name) != nil }
 
-    /// Which hidden directory has that name.
+    /// The hidden directory with this name.
     static func side(_ name: UnsafePointer<CChar>) -> VersionSide? {
         guard name[0] == 46 else { return nil }
         switch UInt8(bitPattern: name[1]) {
@@ -202,7 +205,7 @@ final class VersionNodes: Sendable {
         }
     }
 
-    /// Counts a lookup of what stands at a place.
+    /// Counts a lookup of the node at a place, which is created if necessary.
     func enter(
         _ side: VersionSide, _ place: VersionNode.Place, of directory: Node,
         _ state: VersionNode.State
@@ -225,7 +228,7 @@ final class VersionNodes: Sendable {
         return node
     }
 
-    /// A node got what was found anew.
+    /// Updates a node. Drops the facts of an older one if too many are kept.
     func update(_ node: VersionNode, _ state: VersionNode.State) {
         node.update(state)
         guard state.facts != nil, node.isRenewable else { return }
