@@ -3,7 +3,7 @@ import Foundation
 import Glibc
 import Model
 
-/// One item of a call, and what is to be done with it.
+/// One item of a call, and whether it is read or written, with which options.
 struct Access: Sendable {
     enum Kind: Sendable {
         case reading(FileCoordinator.ReadingOptions)
@@ -39,18 +39,18 @@ struct Access: Sendable {
     func validate() throws(FileCoordinationError) {
         guard url.isFileURL else {
             throw FileCoordinationError(
-                .invalid, "\(url.absoluteString) is not the URL of a file: nothing to coordinate")
+                .invalid, "\(url.absoluteString) is not a file URL: there is nothing to coordinate")
         }
         guard case .writing(let options) = kind else { return }
         guard options.rawValue.nonzeroBitCount <= 1, options.rawValue < 32 else {
             throw FileCoordinationError(
                 .invalid,
                 "the options for writing \(FilePath(url)) are more than one: an item is deleted, "
-                    + "moved, merged, replaced, or given metadata, one at a time")
+                    + "moved, merged, replaced or given metadata, one at a time; give one option")
         }
     }
 
-    /// On the wire.
+    /// The access as the control protocol encodes it.
     func field(_ path: [Name]) -> AccessField {
         switch kind {
         case .reading(let options):

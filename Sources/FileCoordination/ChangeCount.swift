@@ -1,16 +1,17 @@
-/// Where a document stands in the history of its changes, and where it was saved last.
+/// Counts a document's changes and knows whether it has unsaved ones.
 ///
-/// Changes are positions on a line: one further with each that is done or done again, one back with
-/// each undone. What is done after something was undone begins another line: positions ahead of it
-/// are not what they were, and if the document was saved in one, it cannot come back there.
+/// A change is a position on a line: one step forward for each change that is done or redone, one
+/// step back for each that is undone. A change after an undo starts a new branch: the positions
+/// ahead of it now mean other contents. If the document was saved at such a position, no undo or
+/// redo can return to the saved contents.
 struct ChangeCount {
     private var position = 0
-    /// As far as the present line goes.
+    /// The last position of the present branch.
     private var end = 0
-    /// Nil: on a line that was left.
+    /// The position that was saved; nil when it lies on a branch that was left.
     private var saved: Int? = 0
     private var serial: UInt64 = 0
-    /// Where lines were left, and when; positions grow.
+    /// Where branches were left, and the serial number of that moment. Positions ascend.
     private var branches: [(position: Int, serial: UInt64)] = []
 
     var isDirty: Bool { saved != position }
@@ -37,7 +38,7 @@ struct ChangeCount {
         end = max(end, position)
     }
 
-    /// What was done last is not what it was any more.
+    /// The last change has been extended, so its position no longer means what was saved there.
     mutating func doneMore() {
         undone()
         done()
@@ -47,7 +48,7 @@ struct ChangeCount {
 
     var token: ChangeCountToken { ChangeCountToken(position: position, serial: serial) }
 
-    /// What was written is the document as it was when the token was taken.
+    /// Records that the contents at the moment of `token` were written.
     mutating func save(_ token: ChangeCountToken) {
         let isLeft = branches.contains {
             $0.position < token.position && $0.serial > token.serial
@@ -57,8 +58,8 @@ struct ChangeCount {
     }
 }
 
-/// The moment in which a document's contents were taken for saving: what was changed afterwards
-/// stays unsaved when they are written.
+/// The moment at which a document's contents were taken for saving. Changes made after it stay
+/// unsaved when these contents are written.
 public struct ChangeCountToken: Hashable, Sendable {
     let position: Int
     let serial: UInt64

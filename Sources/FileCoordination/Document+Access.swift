@@ -1,9 +1,9 @@
 import Control
 import Foundation
 
-// How a document gets at its file.
+// How a document gets access to its file.
 extension Document {
-    /// One after the other, as asked for.
+    /// Runs `body` after all bodies that were passed earlier have ended.
     func inTurn<Value: Sendable>(
         _ body: @escaping @MainActor () async throws -> Value
     ) async throws -> Value {
@@ -16,7 +16,7 @@ extension Document {
         return try await task.value
     }
 
-    /// Returns when nothing is under way.
+    /// Returns when no such body is running or waiting.
     func settle() async {
         var seen: Task<Void, Never>?
         while let task = last, task != seen {
@@ -25,16 +25,16 @@ extension Document {
         }
     }
 
-    /// Runs in the file queue, with all the turns.
+    /// Runs `body` in the file queue while all `intents` are granted.
     ///
-    /// The queue is not blocked by waiting: so others are let in by
-    /// `relinquishPresentedItem` while this document waits for somebody else.
+    /// Waiting does not block the queue, so `relinquishPresentedItem` can let other programs in
+    /// while this document waits.
     @concurrent nonisolated func access<Value: Sendable>(
         _ intents: [FileAccessIntent],
         _ body: @escaping @Sendable (FileCoordinator) throws -> Value
     ) async throws -> Value {
         try await withCheckedThrowingContinuation { done in
-            // Asking looks at paths, which is file access as well.
+            // Asking resolves paths, which is file access, too, so it also runs in the file queue.
             files.addOperation {
                 let coordinator = FileCoordinator(filePresenter: self)
                 coordinator.coordinate(with: intents, queue: self.files) { error in

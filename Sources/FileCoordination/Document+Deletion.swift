@@ -3,17 +3,18 @@ import Foundation
 import Glibc
 import Model
 
-// A deletion by a program that takes no turns: while its system call waits for an answer, the
-// kernel holds the directory, so that nothing can be saved there.
+// A deletion by a program that does not coordinate, such as rm(1). Its system call waits for an
+// answer while the kernel holds the directory, so nothing can be saved there in the meantime.
 extension Document {
     nonisolated func deletionBegins() { place.withLock { $0.isBeingDeleted = true } }
 
-    /// Whether it is seen later what becomes of the file: when the program has had its turn.
+    /// Returns whether such a deletion is under way. Then the document looks at its file only after
+    /// the program's system call has ended.
     func awaitsDeletion() -> Bool {
         guard place.withLock(\.isBeingDeleted), !state.contains(.closed) else { return false }
         autosaving?.cancel()
         autosaving = nil
-        // The removal of the file and of each directory above it may be announced before this
+        // The deletions of the file and of each directory above it may all be announced before this
         // document has looked whether the file is gone.
         if !isAwaitingDeletion {
             isAwaitingDeletion = true
@@ -22,7 +23,8 @@ extension Document {
         return true
     }
 
-    /// Closes the document if its file is gone. Called when nothing else is under way.
+    /// Closes the document if its file is gone, and returns whether it was. It must run when no
+    /// other access is under way.
     func endDeletion() async throws -> Bool {
         defer {
             if isAwaitingDeletion {
@@ -35,7 +37,7 @@ extension Document {
                 place.isBeingDeleted = false
                 return place
             }
-            // Where there is something else by now, it is nothing of this document.
+            // If another item is at the path by now, the document's own file is gone.
             let path = FilePath(known.url)
             return path.isUnlinked || FileStamp(path) != known.stamp
         }
@@ -56,13 +58,14 @@ extension Document {
         return true
     }
 
-    /// What the user has typed last becomes a version of the document that was deleted.
+    /// Keeps the unsaved contents as a version of the deleted document.
     private func keepUnsaved() async throws {
         let snapshot = try contents(forType: fileType)
         try await performAsynchronousFileAccess { [self] in
             let path = FilePath(fileURL)
             guard let place = try path.place() else { return }
-            // Rather not where others may be removing a whole directory.
+            // The draft goes to the volume's root if possible, because another program may be
+            // removing the whole directory of the document.
             let directory =
                 Glibc.access(place.mountPoint.description, W_OK) == 0
                 ? place.mountPoint : path.parent

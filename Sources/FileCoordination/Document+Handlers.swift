@@ -1,30 +1,31 @@
 import Foundation
 
-// For code that is not asynchronous. What happens at once in the calls with `async` (the snapshot
-// of a save) happens before these return; handlers are called on the main actor.
+// Forms of the asynchronous calls for code that is not asynchronous. What those calls do before
+// they wait (taking the snapshot of a save) has happened when these return. Handlers are called on
+// the main actor.
 extension Document {
-    /// As ``open()``; tells whether it succeeded.
+    /// Calls ``open()`` and then the handler, with whether it succeeded.
     public final func open(completionHandler: @escaping @MainActor (Bool) -> Void) {
         begin(completionHandler) { try await $0.open() }
     }
 
-    /// As ``close()``; tells whether it succeeded.
+    /// Calls ``close()`` and then the handler, with whether it succeeded.
     public final func close(completionHandler: @escaping @MainActor (Bool) -> Void) {
         begin(completionHandler) { try await $0.close() }
     }
 
-    /// As ``save(to:for:)``; tells whether it succeeded.
+    /// Calls ``save(to:for:)`` and then the handler, with whether it succeeded.
     public final func save(
         to url: URL, for operation: SaveOperation,
         completionHandler: @escaping @MainActor (Bool) -> Void
     ) { begin(completionHandler) { try await $0.save(to: url, for: operation) } }
 
-    /// As ``autosave()``; tells whether it succeeded.
+    /// Calls ``autosave()`` and then the handler, with whether it succeeded.
     public final func autosave(completionHandler: @escaping @MainActor (Bool) -> Void) {
         begin(completionHandler) { try await $0.autosave() }
     }
 
-    /// As ``revert(toContentsOf:)``; tells whether it succeeded.
+    /// Calls ``revert(toContentsOf:)`` and then the handler, with whether it succeeded.
     public final func revert(
         toContentsOf url: URL, completionHandler: @escaping @MainActor (Bool) -> Void
     ) { begin(completionHandler) { try await $0.revert(toContentsOf: url) } }

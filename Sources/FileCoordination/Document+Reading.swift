@@ -3,7 +3,7 @@ import Foundation
 import Model
 
 extension Document {
-    /// What was found in a turn.
+    /// What a coordinated read has found.
     struct Reading: Sendable {
         let contents: any Sendable
         let stamp: FileStamp?
@@ -21,7 +21,8 @@ extension Document {
                     self.place.withLock { place in
                         (place.url, place.isBeingDeleted) = (intent.url, false)
                     }
-                    // Within the turn: nothing that happens after the reading goes unheard.
+                    // The presenter is added within the coordinated read, so that it misses no
+                    // later change.
                     FileCoordinator.addFilePresenter(self)
                     return try self.reading(at: intent.url)
                 }
@@ -36,7 +37,8 @@ extension Document {
         }
     }
 
-    /// Of a symbolic link, the document is what it leads to: a save must not take its place.
+    /// For a symbolic link, the document is the link's target, because a save would replace the
+    /// link.
     nonisolated private func followLink() throws -> URL {
         let path = FilePath(fileURL)
         guard path.kind == .symlink else { return fileURL }
@@ -56,12 +58,12 @@ extension Document {
         if place.withLock(\.isBeingDeleted) {
             try await inTurn { _ = try await self.endDeletion() }
         }
-        // Saving may be put off by an override of autosave(), but not any longer.
+        // An override of autosave() may have postponed saving. Closing must save now.
         if hasUnsavedChanges { try await save(to: fileURL, for: .overwriting) }
         try await inTurn { [self] in
             guard !state.contains(.closed) else { return }
             autosaving?.cancel()
-            // What is being done with the file is done before it is let go.
+            // This runs in the file queue, so accesses that are under way end first.
             try await performAsynchronousFileAccess { FileCoordinator.removeFilePresenter(self) }
             undoManager.removeAllActions()
             set(.closed)
@@ -74,7 +76,7 @@ extension Document {
         defer { enableEditing() }
         try await inTurn { [self] in
             do {
-                // A move may have been heard of since.
+                // The document may have moved since the caller read `fileURL`.
                 let isOwn = url == fileURL
                 let intent = FileAccessIntent.readingIntent(with: url, options: .withoutChanges)
                 let reading = try await access([intent]) { _ in
@@ -96,13 +98,14 @@ extension Document {
     }
 
     nonisolated private func reading(at url: URL) throws -> Reading {
-        // Before: what is changed while it is read, by a program that takes no turns, is seen.
+        // The stamp is taken before reading, so that a change by a program that does not coordinate
+        // is noticed if it happens while we read.
         let stamp = FileStamp(FilePath(url))
         return Reading(contents: try read(from: url), stamp: stamp)
     }
 
     private func take(_ reading: Reading) throws {
-        // Undoing what was done to other contents makes no sense; and reading is no change.
+        // Undoing changes of the old contents would make no sense, and loading is no change.
         undoManager.disableUndoRegistration()
         isLoading = true
         defer {
@@ -119,7 +122,7 @@ extension Document {
 
     // MARK: Following
 
-    /// Something may have happened to the file; many such messages are one look.
+    /// Looks whether the file has changed. Several such calls lead to one look.
     nonisolated func lookAtFile() {
         Task { @MainActor in
             guard !isFollowing else { return }
@@ -131,7 +134,7 @@ extension Document {
     }
 
     private func follow() async throws {
-        // What happens from now on deserves another look.
+        // Messages that arrive from now on need another look.
         isFollowing = false
         guard !state.contains(.closed) else { return }
         if place.withLock(\.isBeingDeleted), try await endDeletion() { return }
@@ -150,7 +153,8 @@ extension Document {
             let stamp = FileStamp(FilePath(intent.url))
             return stamp == nil || stamp == known ? nil : try self.reading(at: intent.url)
         }
-        // What the user has done all the same is newer; the other is kept as a version.
+        // The user has changed the document meanwhile, and that is newer. The other contents stay
+        // as a version.
         guard let reading, !hasUnsavedChanges else { return }
         try take(reading)
     }
@@ -167,7 +171,8 @@ extension Document {
 
     // MARK: Downloading
 
-    /// Downloads what is not here, telling how far that is; reading would do the same silently.
+    /// Downloads missing contents and publishes the progress. Reading alone would download them
+    /// without showing progress.
     private func showDownload(of url: URL) async throws {
         let place = try await performAsynchronousFileAccess { () -> MountedPath? in
             let path = FilePath(url)
@@ -185,7 +190,7 @@ extension Document {
             self.progress = nil
         }
         try await performAsynchronousFileAccess {
-            // Reading says better than this what does not go well.
+            // Errors are ignored here, because the following read reports them better.
             guard let client = try? ControlClient(socket: place.socket) else { return }
             let request = Request(.download, path: place.components)
             _ = try? client.ask(request, as: Nothing.self, timeoutSeconds: 3600) { step in

@@ -4,29 +4,31 @@ import Glibc
 import Model
 
 extension Document {
-    /// What is to be written, as it was when saving began.
+    /// What a save writes, as it was when the save began.
     private struct Draft: Sendable {
         let contents: any Sendable
         let attributes: FileWrapper.Attributes
         let token: ChangeCountToken
         let operation: SaveOperation
         let url: URL
-        /// It is meant to be where the document is by then.
+        /// Whether `url` is the document's own file, which may move before it is written.
         let isOwn: Bool
-        /// When the type has changed.
+        /// The new extension, if the document's type has changed.
         let fileExtension: String?
     }
 
     func write(to url: URL, for operation: SaveOperation) async throws {
         do {
-            // Now, before anything is waited for: what is done from now on is for the next save.
+            // The snapshot is taken before anything is waited for. Later changes belong to the next
+            // save.
             let draft = try draft(url, operation)
             try await inTurn { try await self.write(draft) }
             failures = 0
             set(.savingError, false)
         } catch {
             if operation == .overwriting, (error as? CocoaError)?.code == .fileNoSuchFile {
-                // Deleted while it was being saved. What was to be saved is kept all the same.
+                // The file was deleted during the save. The contents are kept as a version all the
+                // same.
                 deletionBegins()
                 lookAtFile()
             }
@@ -36,7 +38,7 @@ extension Document {
             scheduleAutosave()
             throw error
         }
-        // What was done meanwhile.
+        // The user may have changed more during the save.
         scheduleAutosave()
     }
 
@@ -59,7 +61,7 @@ extension Document {
 
     private func write(_ draft: Draft) async throws {
         let isNew = draft.operation == .creating
-        // Whether it is gone is seen in a moment; until then nothing may take its name.
+        // It is soon known whether the file is gone. Until then no save may take its name.
         if !isNew, place.withLock(\.isBeingDeleted) { return }
         let url = draft.isOwn ? fileURL : draft.url
         var target = url
@@ -87,7 +89,8 @@ extension Document {
             } else {
                 try write(draft, to)
             }
-            // Of what was written: something else may be there already.
+            // The stamp is of what was written. Another program's contents may be at the path
+            // already.
             let written = place.withLock { $0.written?.base == nil ? nil : $0.written }
             let stamp = written ?? FileStamp(FilePath(to))
             let wasElsewhere = place.withLock { place in
@@ -107,8 +110,9 @@ extension Document {
         set(.closed, false)
     }
 
-    /// On a volume what others wrote is not written over: the save names what it was made from, and
-    /// theirs is merged with it or is in conflict. On other file systems nobody would keep it.
+    /// Checks that the file is still what this document has read or written. On a volume nothing is
+    /// overwritten: the save names its base, and other contents are merged with it or become a
+    /// conflict version. Other file systems keep no versions, so there the save fails.
     nonisolated private func checkUnchanged(_ url: URL) throws {
         let path = FilePath(url)
         let known = place.withLock { $0 }
@@ -116,7 +120,7 @@ extension Document {
         if let hash = known.contentHash, stamp.size == old.size,
             (try? path.readAll())?.contentHash == hash
         {
-            // Its time is another, and nothing else.
+            // Only the file's modification time has changed.
             return place.withLock { $0.stamp = stamp }
         }
         guard try path.place() == nil else { return }
@@ -131,9 +135,9 @@ extension Document {
             draft.contents, andAttributes: draft.attributes, safelyTo: url, for: draft.operation)
     }
 
-    /// Under the name of another type. The item keeps its identity where it can: the new name comes
-    /// first, and the new contents then. A file that becomes a package is another item, and who
-    /// shows it is told where it is.
+    /// Saves under the name of another type. If possible the item keeps its identity: it is renamed
+    /// first and then gets its new contents. A file that becomes a package is another item, and its
+    /// presenters are told the new place.
     nonisolated private func write(
         _ draft: Draft, _ from: URL, _ to: URL, _ coordinator: FileCoordinator
     ) throws {
@@ -156,7 +160,7 @@ extension Document {
         }
     }
 
-    // MARK: By itself
+    // MARK: Saving automatically
 
     func saveChanges() async throws {
         await settle()
@@ -164,7 +168,8 @@ extension Document {
     }
 
     func note(_ change: Change) {
-        // What a subclass's model tells while it is being loaded is no change.
+        // A change that a subclass's model reports while it is being loaded is no change by the
+        // user.
         guard !isLoading else { return }
         switch change {
         case .done: changes.done()
@@ -189,13 +194,13 @@ extension Document {
 
     private func scheduleAutosave() {
         guard autosaving == nil, hasUnsavedChanges else { return }
-        // A disk that is full is not asked all the time.
+        // After failures the delay grows, so that a full disk is not tried all the time.
         let delay = min(autosaveDelay * (1 << min(failures, 5)), max(autosaveDelay, .seconds(30)))
         autosaving = Task { [weak self] in
             try? await Task.sleep(for: delay)
             guard let self, !Task.isCancelled else { return }
             autosaving = nil
-            // A save that fails says so itself.
+            // A failed save has been reported to handleError already.
             try? await autosave()
         }
     }

@@ -1,27 +1,28 @@
 import Foundation
 
 extension Document {
-    /// What a program shows of a document: a set. The numbers are Apple's.
+    /// What a program shows about a document. The raw values are Apple's.
     public struct State: OptionSet, Hashable, Sendable, CustomStringConvertible {
-        /// The bits.
+        /// The bits of the set.
         public let rawValue: UInt
-        /// States by their bits.
+        /// Makes a set of its bits.
         public init(rawValue: UInt) { self.rawValue = rawValue }
 
-        /// Nothing to report: it is open, and no save has failed.
+        /// The document is open, and no save has failed.
         public static let normal: State = []
-        /// It was not opened or created yet, that failed, or it was closed: it is not saved.
+        /// The document was not opened or created yet, or that failed, or it was closed. It is not
+        /// saved.
         public static let closed = State(rawValue: 1)
-        /// There are versions in conflict with it. It may be edited.
+        /// There are versions in conflict with the document. The user may go on editing.
         public static let inConflict = State(rawValue: 2)
-        /// The last save failed. It may be edited; saving is tried again.
+        /// The last save failed. The user may go on editing; saving is tried again.
         public static let savingError = State(rawValue: 4)
-        /// What the user would do now would be lost: the only state in which edits are forbidden.
+        /// Edits would be lost now. This is the only state in which editing must be disabled.
         public static let editingDisabled = State(rawValue: 8)
-        /// Its contents are being downloaded: ``Document/progress`` tells how far that is.
+        /// The contents are being downloaded; ``Document/progress`` says how far.
         public static let progressAvailable = State(rawValue: 16)
 
-        /// The names of the states, for logs.
+        /// The names of the states in the set, for logs.
         public var description: String {
             let names: [(State, String)] = [
                 (.closed, "closed"), (.inConflict, "inConflict"), (.savingError, "savingError"),
@@ -32,45 +33,46 @@ extension Document {
         }
     }
 
-    /// What a save is for.
+    /// Whether a save creates or overwrites a document.
     public enum SaveOperation: Hashable, Sendable {
-        /// A new document, or one in the place of another: presenters of what was there close it.
+        /// It makes a new document, or replaces another one, whose presenters then close it.
         case creating
-        /// The document itself, as it is now.
+        /// It saves the document itself.
         case overwriting
     }
 
-    /// What was done to a document.
+    /// A change of a document.
     public enum Change: Hashable, Sendable {
         /// The user has changed something.
         case done
-        /// What was done last was taken back.
+        /// The last change was undone.
         case undone
-        /// What was taken back last was done again.
+        /// The change that was undone last was redone.
         case redone
-        /// It is what is saved: nothing is unsaved.
+        /// The document is what was saved: nothing is unsaved.
         case cleared
-        /// Something that is worth saving only together with a real change, such as the page that
-        /// is shown. It is no reason to save.
+        /// A change that is worth saving only together with another one, such as the page that is
+        /// shown. It causes no save.
         case discardable
     }
 }
 
-/// Why a document could not be opened or saved, where no system call says why.
+/// Why a document could not be opened or saved, where no system call gives the reason.
 public struct DocumentError: Error, Hashable, Sendable, LocalizedError, CustomStringConvertible {
-    /// What kind of trouble it is.
+    /// The kind of error.
     public enum Code: String, Hashable, Sendable {
-        /// It is not open.
+        /// The document is not open.
         case closed
-        /// Its class does not say how such contents are loaded or written.
+        /// The document's class cannot load or write such contents.
         case unsupported
-        /// Another program has changed the file, outside of any volume, since it was read.
+        /// Another program has changed the file since it was read, on a file system that keeps no
+        /// versions.
         case changedElsewhere
     }
 
-    /// What kind of trouble it is.
+    /// The kind of error.
     public let code: Code
-    /// A whole sentence.
+    /// The reason, as a whole sentence.
     public let message: String
 
     init(_ code: Code, _ message: String) {
@@ -78,8 +80,8 @@ public struct DocumentError: Error, Hashable, Sendable, LocalizedError, CustomSt
         self.message = message
     }
 
-    /// The sentence.
+    /// The message.
     public var errorDescription: String? { message }
-    /// The sentence.
+    /// The message.
     public var description: String { message }
 }

@@ -1,9 +1,9 @@
 import Foundation
 import Synchronization
 
-/// An item that a call with several is to read or to write.
+/// One of several items that a call reads or writes.
 ///
-/// Use ``url`` within the accessor: the item may have been moved while you waited.
+/// Use ``url`` within the accessor, because the item may have been moved while the call waited.
 public final class FileAccessIntent: Sendable {
     private let current: Mutex<URL>
     private let kind: Access.Kind
@@ -13,17 +13,18 @@ public final class FileAccessIntent: Sendable {
         self.kind = kind
     }
 
-    /// To read an item.
+    /// An intent to read an item.
     public static func readingIntent(
         with url: URL, options: FileCoordinator.ReadingOptions = []
     ) -> FileAccessIntent { FileAccessIntent(url, .reading(options)) }
 
-    /// To write an item.
+    /// An intent to write an item.
     public static func writingIntent(
         with url: URL, options: FileCoordinator.WritingOptions = []
     ) -> FileAccessIntent { FileAccessIntent(url, .writing(options)) }
 
-    /// Where the item is: as given, and from when the turn is given, where it is then.
+    /// Where the item is: the given URL and, once the access is granted, the item's place at that
+    /// time.
     public var url: URL { current.withLock { $0 } }
 
     var access: Access { Access(kind: kind, url: url) }

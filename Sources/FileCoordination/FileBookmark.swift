@@ -3,26 +3,29 @@ import Foundation
 import Model
 import Synchronization
 
-/// Finds a file or directory again after the program has ended, wherever it was moved meanwhile:
-/// what a program keeps of the documents that were open.
+/// Finds a file or directory again after the program was restarted, wherever it was moved
+/// meanwhile. A program keeps bookmarks of the documents that were open.
 ///
-/// On a volume it remembers the item, which keeps its identity when it is moved, renamed, saved, or
-/// the volume is mounted again, there or elsewhere. On other file systems it remembers the path.
+/// On a volume it remembers the item, which keeps its identity when it is moved, renamed or saved,
+/// and when the volume is mounted again, there or elsewhere. On other file systems it remembers the
+/// path.
 public struct FileBookmark: Codable, Hashable, Sendable {
     private let path: [UInt8]
     private let item: String?
     private let volume: String?
     private let isDirectory: Bool
 
-    /// Of what is at a URL now. Asks the volume; do not call it on a main thread.
+    /// A bookmark of the item that is at a URL now. It asks the volume's daemon; do not call it on
+    /// a main thread.
     ///
-    /// - Throws: ``FileCoordinationError``: `.unavailable` when nothing is there, or the volume's
+    /// - Throws: ``FileCoordinationError``: `.unavailable` when there is no item, or the volume's
     ///   daemon does not answer.
     public init(of url: URL) throws(FileCoordinationError) {
         let path = FilePath(url).absolute
         self.path = path.bytes
         guard let kind = path.kind else {
-            throw FileCoordinationError(.unavailable, "\(path) is not there: nothing to find again")
+            throw FileCoordinationError(
+                .unavailable, "\(path) does not exist, so it has no bookmark")
         }
         isDirectory = kind == .directory
         guard let place = try path.place() else {
@@ -40,20 +43,20 @@ public struct FileBookmark: Codable, Hashable, Sendable {
         }
     }
 
-    /// Where it is now. Asks the volume; do not call it on a main thread.
+    /// Returns where the item is now. It asks the volume's daemon; do not call it on a main thread.
     ///
-    /// - Throws: ``FileCoordinationError``: `.unavailable` when it was deleted, or its volume is
-    ///   not mounted; `.denied` when it was moved and the volume belongs to another user.
+    /// - Throws: ``FileCoordinationError``: `.unavailable` when the item was deleted or its volume
+    ///   is not mounted; `.denied` when it was moved and the volume belongs to another user.
     public func resolve() throws(FileCoordinationError) -> URL {
         let path = FilePath(bytes: path)
         guard let item else {
             if path.kind != nil { return URL(path, isDirectory: isDirectory) }
-            throw FileCoordinationError(.unavailable, "\(path) is not there any more")
+            throw FileCoordinationError(.unavailable, "\(path) does not exist any more")
         }
         if path.attribute("user.concord.id") == Array(item.utf8) {
             return URL(path, isDirectory: isDirectory)
         }
-        // Where it was is asked first: other volumes' daemons may be slow to answer.
+        // The volume of the old path is asked first, because daemons of other volumes may be slow.
         let own = (try? path.place())?.socket
         do throws(VolumeError) {
             if let own, let url = try find(item, own) { return url }
@@ -66,7 +69,8 @@ public struct FileBookmark: Codable, Hashable, Sendable {
         var failure: VolumeError?
     }
 
-    /// Asks all other mounted volumes at once. One whose daemon is stopped is not waited for.
+    /// Asks all other mounted volumes at once, and waits at most 5 seconds, because a daemon may be
+    /// stopped.
     private func findElsewhere(_ item: String, than own: String?, _ path: FilePath)
         throws(FileCoordinationError) -> URL
     {
@@ -100,7 +104,8 @@ public struct FileBookmark: Codable, Hashable, Sendable {
 
     private final class Answering: Sendable { let state = Mutex(Answers()) }
 
-    /// Without a thread of the cooperative pool: it waits for the volume.
+    /// Resolves the bookmark on a thread outside of the cooperative pool, because it waits for the
+    /// volume.
     @concurrent fileprivate func resolved() async throws -> URL {
         let queue = DispatchQueue(label: "bookmark")
         return try await withCheckedThrowingContinuation { done in
@@ -121,7 +126,7 @@ public struct FileBookmark: Codable, Hashable, Sendable {
 }
 
 extension FilePath {
-    /// Of all volumes that this process sees mounted; the newest first.
+    /// The mount points of all volumes that this process sees, the newest first.
     fileprivate static var mountPoints: [FilePath] {
         let text = (try? FilePath("/proc/self/mounts").readAll()) ?? Data()
         return text.split(separator: 0x0A).reversed().compactMap { line in
@@ -131,7 +136,7 @@ extension FilePath {
         }
     }
 
-    /// Space, tab, newline and backslash are written as a backslash and three octal digits.
+    /// Decodes the octal escapes for space, tab, newline and backslash.
     private static func unescaped(_ field: Data) -> [UInt8] {
         var bytes: [UInt8] = []
         var rest = field[...]
@@ -149,7 +154,7 @@ extension FilePath {
 }
 
 extension Document {
-    /// What to keep, to open this document again when the program is started again.
+    /// Returns what a program keeps in order to open this document again after a restart.
     public final func bookmark() async throws -> FileBookmark {
         try await performAsynchronousFileAccess { try FileBookmark(of: self.fileURL) }
     }

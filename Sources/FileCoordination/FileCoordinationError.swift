@@ -1,37 +1,38 @@
 import Foundation
 import Model
 
-/// Why a turn was not given: a code for programs, a sentence for people.
+/// Why an access was not granted: a code for programs and a sentence for people.
 ///
-/// Compare with a code, or catch one:
+/// Compare its code, or catch one code:
 ///
 ///     do { try coordinator.coordinate(readingItemAt: url) { … } }
 ///     catch FileCoordinationError.cancelled { … }
 public struct FileCoordinationError: Error, Hashable, Sendable {
-    /// What kind of trouble it is.
+    /// The kind of error.
     public enum Code: String, Hashable, Sendable {
-        /// ``FileCoordinator/cancel()`` was called, now or earlier.
+        /// ``FileCoordinator/cancel()`` was called, during this call or earlier.
         case cancelled
-        /// A presenter could not save its changes, or could not let go of the item.
+        /// A presenter could not save its changes or could not close the item.
         case refused
-        /// Somebody else has the turn, and the coordinator does not wait for turns.
+        /// Another program holds a conflicting claim, and the coordinator does not wait.
         case busy
         /// This user may not do that with the item.
         case denied
-        /// Options or a URL that make no sense.
+        /// The options or the URL are invalid.
         case invalid
-        /// The volume's daemon has ended or cannot be reached, or no snapshot could be made.
+        /// The volume's daemon has ended or cannot be reached, contents cannot be downloaded, or no
+        /// snapshot could be made.
         case unavailable
 
-        /// Lets `catch FileCoordinationError.cancelled` mean the code.
+        /// Lets `catch FileCoordinationError.cancelled` match the code.
         public static func ~= (code: Code, error: any Error) -> Bool {
             (error as? FileCoordinationError)?.code == code
         }
     }
 
-    /// What kind of trouble it is.
+    /// The kind of error.
     public let code: Code
-    /// A whole sentence.
+    /// The reason, as a whole sentence.
     public let message: String
 
     init(_ code: Code, _ message: String) {
@@ -54,27 +55,28 @@ public struct FileCoordinationError: Error, Hashable, Sendable {
 }
 
 extension FileCoordinationError {
-    /// Of a call that was waiting when its coordinator was cancelled, or that came after that.
+    /// The code of a call that was waiting when its coordinator was cancelled, or that was made
+    /// later.
     public static let cancelled = Code.cancelled
-    /// Of a call that a presenter's failure ended.
+    /// The code of a call that failed because a presenter could not save or close.
     public static let refused = Code.refused
-    /// Of a coordinator that does not wait.
+    /// The code of a call of a coordinator that does not wait.
     public static let busy = Code.busy
-    /// Of an item that this user may not use so.
+    /// The code of an access that this user may not have.
     public static let denied = Code.denied
-    /// Of options or URLs that make no sense.
+    /// The code of invalid options or URLs.
     public static let invalid = Code.invalid
-    /// Of a volume whose daemon has ended, or contents that cannot be downloaded.
+    /// The code of a volume whose daemon has ended, or of contents that cannot be downloaded.
     public static let unavailable = Code.unavailable
 
     static let wasCancelled = FileCoordinationError(
         .cancelled,
-        "the coordinator was cancelled: it gives no more turns; make another one")
+        "the coordinator was cancelled and cannot be used any more; make another one")
 }
 
 extension FileCoordinationError: LocalizedError, CustomStringConvertible {
-    /// The sentence.
+    /// The message.
     public var errorDescription: String? { message }
-    /// The sentence.
+    /// The message.
     public var description: String { message }
 }

@@ -1,14 +1,15 @@
 import Foundation
 
-// Calls that wait without a thread. Where the task is cancelled while it waits, they throw
-// `CancellationError`, and the coordinator goes on working.
+// Calls that wait without blocking a thread. If the task is cancelled while a call waits, the call
+// throws `CancellationError`, and the coordinator can still be used.
 extension FileCoordinator {
-    /// Reads an item, when nobody writes it.
+    /// Reads an item while no other program writes it.
     ///
     /// - Parameters:
-    ///   - url: A file or directory, also one that does not exist.
+    ///   - url: A file or directory. It need not exist.
     ///   - options: How it is read; by default presenters save their changes first.
-    ///   - accessor: Called once, with the URL where the item is now. The turn ends with it.
+    ///   - accessor: It is called once, with the URL where the item is now. The access ends when it
+    ///     returns.
     @discardableResult
     public func coordinate<Value>(
         readingItemAt url: URL, options: ReadingOptions = [],
@@ -17,12 +18,13 @@ extension FileCoordinator {
         try await within([.reading(url, options)]) { try await accessor($0[0]) }
     }
 
-    /// Writes an item, when nobody reads or writes it.
+    /// Writes an item while no other program reads or writes it.
     ///
     /// - Parameters:
-    ///   - url: A file or directory, also one that does not exist.
+    ///   - url: A file or directory. It need not exist.
     ///   - options: How it is written; by default it is updated.
-    ///   - accessor: Called once, with the URL where the item is now. The turn ends with it.
+    ///   - accessor: It is called once, with the URL where the item is now. The access ends when it
+    ///     returns.
     @discardableResult
     public func coordinate<Value>(
         writingItemAt url: URL, options: WritingOptions = [],
@@ -55,8 +57,8 @@ extension FileCoordinator {
         }
     }
 
-    /// Reads and writes any number of items, with all their turns at once. The accessor finds where
-    /// they are in the intents.
+    /// Reads and writes any number of items, which are all granted together. The accessor gets
+    /// their URLs from the intents.
     @discardableResult
     public func coordinate<Value>(
         with intents: [FileAccessIntent], byAccessor accessor: () async throws -> Value
@@ -67,8 +69,8 @@ extension FileCoordinator {
         }
     }
 
-    /// Asks the presenters of many items, and of all that they contain, beforehand. It holds
-    /// nothing: make your calls in the accessor.
+    /// Asks the presenters of many items, and of all that they contain, before the accesses
+    /// themselves. It claims nothing: make your coordinated calls in the accessor.
     @discardableResult
     public func prepare<Value>(
         forReadingItemsAt readingURLs: [URL], options readingOptions: ReadingOptions = [],
@@ -98,9 +100,9 @@ extension FileCoordinator {
 
 // The call with a queue, for code that was written for it.
 extension FileCoordinator {
-    /// Asks for the turns of all the items at once, and returns. The accessor runs in the queue;
-    /// unlike others, it is called also when there are no turns, with the error. Where the items
-    /// are is in the intents. The turns end when it returns.
+    /// Requests all the items at once and returns. The accessor runs in the queue, and the accesses
+    /// end when it returns. Unlike in other calls, it is also called when the accesses were not
+    /// granted, with the error. It gets the items' URLs from the intents.
     public func coordinate(
         with intents: [FileAccessIntent], queue: OperationQueue,
         byAccessor accessor: @escaping @Sendable ((any Error)?) -> Void
@@ -125,7 +127,7 @@ extension FileCoordinator {
         }
         do throws(FileCoordinationError) {
             let urls = try turn.urls()
-            // Between the grant and the queue there is time for second thoughts.
+            // The coordinator may have been cancelled after the grant, before the queue ran this.
             if isCancelled { throw .wasCancelled }
             for (intent, url) in zip(intents, urls) { intent.move(to: url) }
         } catch {

@@ -1,16 +1,17 @@
 import Foundation
 
-// Calls that wait on the calling thread. The accessor runs on it too; what it returns or throws is
-// returned and thrown. When there is no turn an error is thrown and the accessor is not called.
-// In asynchronous code the calls of the same names that do not block a thread are meant, whatever
-// the accessor is: hence disfavoured.
+// Calls that block the calling thread. The accessor runs on that thread, and its result or error is
+// returned or thrown. If the access is not granted, the call throws and does not call the accessor.
+// These overloads are disfavoured because asynchronous code should use the calls of the same names
+// that block no thread, even if its accessor is synchronous.
 extension FileCoordinator {
-    /// Reads an item, when nobody writes it.
+    /// Reads an item while no other program writes it.
     ///
     /// - Parameters:
-    ///   - url: A file or directory, also one that does not exist.
+    ///   - url: A file or directory. It need not exist.
     ///   - options: How it is read; by default presenters save their changes first.
-    ///   - accessor: Called once, with the URL where the item is now. The turn ends with it.
+    ///   - accessor: It is called once, with the URL where the item is now. The access ends when it
+    ///     returns.
     @_disfavoredOverload @discardableResult
     public func coordinate<Value>(
         readingItemAt url: URL, options: ReadingOptions = [],
@@ -19,12 +20,13 @@ extension FileCoordinator {
         try within([.reading(url, options)]) { try accessor($0[0]) }
     }
 
-    /// Writes an item, when nobody reads or writes it.
+    /// Writes an item while no other program reads or writes it.
     ///
     /// - Parameters:
-    ///   - url: A file or directory, also one that does not exist.
+    ///   - url: A file or directory. It need not exist.
     ///   - options: How it is written; by default it is updated.
-    ///   - accessor: Called once, with the URL where the item is now. The turn ends with it.
+    ///   - accessor: It is called once, with the URL where the item is now. The access ends when it
+    ///     returns.
     @_disfavoredOverload @discardableResult
     public func coordinate<Value>(
         writingItemAt url: URL, options: WritingOptions = [],
@@ -45,8 +47,8 @@ extension FileCoordinator {
         }
     }
 
-    /// Writes two items, as moving does: the one ``WritingOptions/forMoving``, and what may be in
-    /// its new place ``WritingOptions/forReplacing``.
+    /// Writes two items, as moving does: the item with ``WritingOptions/forMoving``, and its new
+    /// place with ``WritingOptions/forReplacing``.
     @_disfavoredOverload @discardableResult
     public func coordinate<Value>(
         writingItemAt url1: URL, options options1: WritingOptions = [],
@@ -58,16 +60,17 @@ extension FileCoordinator {
         }
     }
 
-    /// Asks the presenters of many items, and of all that they contain, beforehand, to save their
-    /// changes or to let go. It holds nothing: make your calls in the accessor, and read with
-    /// ``ReadingOptions/withoutChanges``.
+    /// Asks the presenters of many items, and of all that they contain, to save their changes or to
+    /// close, before the accesses themselves. It claims nothing: make your coordinated calls in the
+    /// accessor, and read with ``ReadingOptions/withoutChanges``.
     ///
     /// - Parameters:
-    ///   - readingURLs: Items that will be read; of a tree only its root.
-    ///   - readingOptions: Not ``ReadingOptions/resolvesSymbolicLink``.
+    ///   - readingURLs: Items that will be read; for a tree, only its root.
+    ///   - readingOptions: Any but ``ReadingOptions/resolvesSymbolicLink``.
     ///   - writingURLs: Items that will be written.
-    ///   - writingOptions: Not ``WritingOptions/forReplacing``.
-    ///   - batchAccessor: Called once, with what it calls, on any thread, when the batch is done.
+    ///   - writingOptions: Any but ``WritingOptions/forReplacing``.
+    ///   - batchAccessor: It is called once. When the batch is done, it calls the handler that it
+    ///     gets, on any thread.
     @_disfavoredOverload @discardableResult
     public func prepare<Value>(
         forReadingItemsAt readingURLs: [URL], options readingOptions: ReadingOptions = [],
@@ -79,7 +82,7 @@ extension FileCoordinator {
             readingURLs, readingOptions, writingURLs, writingOptions)
         let turn = try wait(accesses, isPreparing: true)
         defer { forget(turn) }
-        // Nothing is held, so that nothing ends with the batch.
+        // Preparing claims nothing, so there is nothing to end when the batch is done.
         return try batchAccessor({})
     }
 
@@ -89,11 +92,11 @@ extension FileCoordinator {
     ) throws -> [Access] {
         if readingOptions.contains(.resolvesSymbolicLink) {
             throw FileCoordinationError(
-                .invalid, "resolvesSymbolicLink is for a call that reads, not for preparing some")
+                .invalid, "resolvesSymbolicLink can only be used in a call that reads")
         }
         if writingOptions.contains(.forReplacing) {
             throw FileCoordinationError(
-                .invalid, "forReplacing is for a call that writes, not for preparing some")
+                .invalid, "forReplacing can only be used in a call that writes")
         }
         return readingURLs.map { .reading($0, readingOptions) }
             + writingURLs.map { .writing($0, writingOptions) }

@@ -6,8 +6,8 @@ import Model
 /// machine can see it in the list of processes.
 enum OneTimeCode {
     /// - Parameters:
-    /// - argument: The command line's value; `-` means standard input, nil means to ask for it.
-    /// - file: A file whose first line is the code.
+    ///   - argument: The command line's value; `-` means standard input, nil means to ask for it.
+    ///   - file: A file whose first line is the code.
     static func read(argument: String?, file: String?) throws(VolumeError) -> String {
         switch (argument, file) {
         case (_?, _?):
