@@ -2,19 +2,20 @@ import Control
 import Foundation
 import Synchronization
 
-/// Takes turns with all other programs on files and directories of Concord volumes.
+/// Coordinates reads and writes of files and directories on Concord volumes with all other
+/// programs.
 ///
-/// Make one for each large operation (opening a document, saving it, copying a tree), give it the
-/// presenter that shows the item, if you have one, and do your reading or writing in the accessor,
-/// at the URL that it gets: the item may have been moved while you waited.
+/// Make one for each large operation (opening a document, saving it, copying a tree). If you have a
+/// presenter that shows the item, pass it. Read or write only in the accessor and at the URL that
+/// it gets, because the item may have been moved while the call waited.
 ///
 ///     let text = try FileCoordinator(filePresenter: self)
 ///         .coordinate(readingItemAt: url) { try String(contentsOf: $0, encoding: .utf8) }
 ///
-/// On files of other file systems there is nobody to take turns with: accessors run at once.
+/// On other file systems there is nothing to coordinate with, so accessors run at once.
 ///
-/// Calls of one coordinator, and calls whose ``purposeIdentifier`` is the same, never wait for each
-/// other. See <doc:FileCoordination> for what differs from `NSFileCoordinator`.
+/// Calls of one coordinator, and calls with the same ``purposeIdentifier``, never wait for each
+/// other. See <doc:FileCoordination> for the differences from `NSFileCoordinator`.
 public final class FileCoordinator: Sendable {
     private let presenter: (any FilePresenter)?
     private let waits: Bool
@@ -28,14 +29,14 @@ public final class FileCoordinator: Sendable {
         var turns: [ObjectIdentifier: Turn] = [:]
     }
 
-    /// Of this process.
+    /// Distinguishes the purposes of this process from those of others.
     private static let origin = UUID().uuidString
 
     /// - Parameters:
-    ///   - filePresenter: On whose behalf it is: it is not told of these accesses, and others that
-    ///     wait for its answer let them pass.
-    ///   - waits: False for a coordinator that throws ``FileCoordinationError/busy`` rather than
-    ///     waiting for others' turns. Presenters are asked, and waited for, all the same.
+    ///   - filePresenter: The presenter on whose behalf the coordinator works. It receives no
+    ///     messages about these accesses, and claims that wait for its answer let them pass.
+    ///   - waits: False for a coordinator that throws ``FileCoordinationError/busy`` instead of
+    ///     waiting for other claims. Presenters are asked and waited for all the same.
     public init(filePresenter: (any FilePresenter)? = nil, waits: Bool = true) {
         self.waits = waits
         presenter = filePresenter
@@ -46,11 +47,11 @@ public final class FileCoordinator: Sendable {
                 mayName: filePresenter == nil))
     }
 
-    /// Claims with the same purpose are never in each other's way, also across processes.
+    /// Claims with the same purpose never conflict, also across processes.
     ///
-    /// Every coordinator has one of its own; those of one presenter share theirs. Set it once, to
-    /// a text that is not empty, and not on a coordinator with a presenter: anything else is a
-    /// mistake that ends the program.
+    /// Every coordinator has a purpose of its own; the coordinators of one presenter share theirs.
+    /// Set it at most once, to a text that is not empty, and only on a coordinator without a
+    /// presenter. Anything else is a programming error and ends the program.
     public var purposeIdentifier: String {
         get { state.withLock { $0.purpose } }
         set {
@@ -67,27 +68,28 @@ public final class FileCoordinator: Sendable {
 
     // MARK: Presenters
 
-    /// Registers a presenter; when it returns, no access goes by unheard. One that is registered
-    /// already stays so.
+    /// Registers a presenter. When it returns, the presenter receives messages about every access.
+    /// Registering a presenter twice has no effect.
     public static func addFilePresenter(_ filePresenter: any FilePresenter) {
         PresenterTable.add(filePresenter)
     }
 
-    /// Ends it: nothing is told to the presenter any more, and nobody waits for it. What it gave
-    /// up until others are done is its own at once: its reacquirers are called.
+    /// Ends a registration: the presenter receives no more messages, and no program waits for it.
+    /// Reacquirers of accesses that still run are called at once.
     public static func removeFilePresenter(_ filePresenter: any FilePresenter) {
         PresenterTable.remove(filePresenter)
     }
 
-    /// Those of this process, in the order in which they were added.
+    /// The presenters of this process, in the order in which they were added.
     public static var filePresenters: [any FilePresenter] { PresenterTable.all }
 
     // MARK: Ending
 
-    /// Ends all waiting, for good: calls that wait throw ``FileCoordinationError/cancelled``, and
-    /// so does every later one. An accessor that runs is not interrupted.
+    /// Cancels the coordinator for good: calls that wait throw ``FileCoordinationError/cancelled``,
+    /// and so do later calls. An accessor that runs is not interrupted.
     ///
-    /// What presenters were asked they were asked; nobody waits for their answers any more.
+    /// Presenters that have been asked already still get to answer, but nothing waits for their
+    /// answers.
     public func cancel() {
         let requests = state.withLock { state in
             state.isCancelled = true
@@ -100,13 +102,14 @@ public final class FileCoordinator: Sendable {
 
     // MARK: Moving
 
-    /// Does nothing: there is no sandbox to prepare for the move.
+    /// Does nothing, because there is no sandbox to prepare for the move.
     public func item(at oldURL: URL, willMoveTo newURL: URL) {}
 
-    /// Says, within an accessor that writes `oldURL`, that the item is at `newURL` now.
+    /// Reports, within an accessor that writes `oldURL`, that the item is now at `newURL`.
     ///
-    /// A rename is seen by itself. This is for a move that nobody can see, such as copying and
-    /// deleting, or saving `letter.rtf` as `letter.rtfd`. Elsewhere it does nothing.
+    /// The volume sees a rename by itself. This is for moves that it cannot see, such as copying
+    /// and deleting, or saving `letter.rtf` as `letter.rtfd`. On other file systems it does
+    /// nothing.
     public func item(at oldURL: URL, didMoveTo newURL: URL) {
         guard let from = try? FilePath(oldURL).place(), let to = try? FilePath(newURL).place()
         else { return }
@@ -114,9 +117,9 @@ public final class FileCoordinator: Sendable {
     }
 }
 
-// What the calls have in common.
+// What all calls have in common.
 extension FileCoordinator {
-    /// Asks for turns; `done` is called once, perhaps before this returns, on any thread.
+    /// Requests accesses. `done` is called once, on any thread, perhaps before this returns.
     @discardableResult
     func request(
         _ accesses: [Access], isPreparing: Bool = false,
@@ -142,7 +145,7 @@ extension FileCoordinator {
         return request
     }
 
-    /// Waits on this thread.
+    /// Requests accesses and blocks this thread until they are granted.
     func wait(_ accesses: [Access], isPreparing: Bool = false) throws -> Turn {
         let answer = Mutex<TurnRequest.Outcome?>(nil)
         let done = WaitingPoint()
@@ -154,8 +157,8 @@ extension FileCoordinator {
         return try answer.withLock { $0! }.get()
     }
 
-    /// The outcome, for the caller to look at: a function that ended with a `try await` would lose
-    /// its caller's actor where that throws (<doc:Threads>).
+    /// Returns the outcome instead of throwing, because a function that ends with a `try await`
+    /// would lose its caller's actor where that throws (<doc:Threads>).
     @concurrent func outcome(
         of accesses: [Access], isPreparing: Bool = false
     ) async -> Result<Turn, any Error> {
@@ -186,7 +189,8 @@ extension FileCoordinator {
 
     func forget(_ turn: Turn) {
         state.withLock { $0.turns[ObjectIdentifier(turn)] = nil }
-        // A presenter of what did not exist may have something to present now.
+        // The item of a presenter may exist only since this access, so its presenter can be
+        // registered now.
         presenter.flatMap(PresenterTable.session(of:))?.settle()
     }
 }

@@ -2,26 +2,26 @@ import Control
 import Foundation
 import Model
 
-/// How safe an item's contents are.
+/// How safe the contents of an item are.
 public enum FileDurability: Hashable, Sendable {
-    /// They outlive the program that saved them, not a loss of power.
+    /// They survive the end of the program that saved them, but perhaps not a loss of power.
     case memory
-    /// They outlive a loss of power, not this disk.
+    /// They survive a loss of power, but not the loss of this disk.
     case disk
-    /// They outlive this device. `devices` says how many devices have them all, this one too if it
-    /// has; nil where the hub has not told.
+    /// They survive the loss of this device. `devices` is the number of devices that have all
+    /// contents, including this one; nil if the hub has not said.
     case hub(devices: Int?)
 }
 
 extension FileCoordinator {
-    /// How safe an item is, as it is now: what is being saved is in ``FileDurability/memory``. Of a
-    /// directory, what holds for all that it contains.
+    /// How safe an item is now. Contents that are just being saved are in
+    /// ``FileDurability/memory``. For a directory it is the lowest level of all that it contains.
     ///
-    /// Asks the volume's daemon, and waits for what it has to record; where the hub is asked how
-    /// many devices have it, 0.3 s at most. Do not call it on a main thread. On files of other file
-    /// systems nobody knows: nil.
+    /// It asks the volume's daemon and waits for what the daemon still has to record; the daemon
+    /// waits at most 0.3 s for the hub's number of devices. Do not call it on a main thread. For
+    /// files on other file systems it returns nil.
     ///
-    /// - Throws: ``FileCoordinationError``: `.unavailable` when there is no such item, or the
+    /// - Throws: ``FileCoordinationError``: `.unavailable` when there is no such item or the
     ///   volume's daemon does not answer; `.denied`.
     public static func durability(ofItemAt url: URL) throws(FileCoordinationError)
         -> FileDurability?

@@ -3,7 +3,7 @@ import Foundation
 import Glibc
 import Model
 
-// What the document classes do with files.
+// File operations of the document classes.
 extension FilePath {
     /// The names in a directory.
     func children() throws(CocoaError) -> [Name] {
@@ -21,7 +21,7 @@ extension FilePath {
         return names
     }
 
-    /// Of the system call before, in Foundation's words.
+    /// The error of the system call before, as Foundation reports it.
     func failure(_ otherwise: CocoaError.Code) -> CocoaError {
         let number = errno
         let isReading = otherwise == .fileReadUnknown
@@ -59,8 +59,7 @@ extension FilePath {
         }
     }
 
-    /// A new file with these contents, which are on their way to the disk when this returns without
-    /// an error: a disk that is full says so here.
+    /// Creates a file with these contents and syncs it, so that a full disk is reported here.
     func create(with data: Data, permissions: UInt16?) throws(CocoaError) {
         let file = withCString { open($0, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o666) }
         guard file >= 0 else { throw failure(.fileWriteUnknown) }
@@ -80,7 +79,7 @@ extension FilePath {
         guard fsync(file) == 0 else { throw failure(.fileWriteUnknown) }
     }
 
-    /// Also a directory with all in it. What is not there is no error.
+    /// Removes the item, a directory with all in it. A missing item is no error.
     func remove() {
         guard let kind else { return }
         if kind == .directory {
@@ -91,14 +90,15 @@ extension FilePath {
         }
     }
 
-    /// Says on a draft which contents it was made from: a volume compares them with those that the
-    /// draft replaces, in the step that does it. Elsewhere nobody asks.
+    /// Sets an attribute on a draft that says which contents it was made from. A volume compares
+    /// these with the contents that the draft replaces, in the same step. Other file systems ignore
+    /// it.
     func name(base: FileStamp) {
         if let value = base.base { setAttribute("user.concord.base", value) }
     }
 
-    /// Takes a name, and what has it now goes. A directory and something else change places first,
-    /// so that there is no moment without anything.
+    /// Renames the item to `target` and removes what was there. If either of them is a directory, the
+    /// two are exchanged first, so that there is no moment without an item.
     func install(at target: FilePath) throws(CocoaError) {
         let there = target.kind
         guard there != nil, there == .directory || kind == .directory else {
@@ -113,7 +113,7 @@ extension FilePath {
             errno = number
             throw target.failure(.fileWriteUnknown)
         }
-        // What was there before.
+        // After the exchange this path is the old item.
         remove()
     }
 
@@ -122,7 +122,8 @@ extension FilePath {
         if result != 0 { throw failure(.fileWriteUnknown) }
     }
 
-    /// A new directory of this user alone among the temporary files; nil, and `errno` says why.
+    /// Creates a temporary directory for this user alone. Returns nil, with errno set, when that
+    /// fails.
     static func makeTemporaryDirectory(named prefix: String) -> FilePath? {
         let base = FilePath(FileManager.default.temporaryDirectory)
         var template = base.appending("\(prefix).XXXXXX").bytes.map { CChar(bitPattern: $0) }
@@ -131,8 +132,8 @@ extension FilePath {
         return FilePath(bytes: template.dropLast().map { UInt8(bitPattern: $0) })
     }
 
-    /// A name beside it for what shall take its place. Files called so are no documents to a
-    /// volume, ever; and of a package it is a package.
+    /// A name beside this one for a new item that will take its place. Volumes never treat files
+    /// with such names as documents. The extension stays, so that a package's draft is a package.
     var draft: FilePath {
         let tag = Array(String(UInt32.random(in: .min ... .max), radix: 36).utf8)
         let end = name.fileExtension.isEmpty ? [] : [UInt8(ascii: ".")] + name.fileExtension

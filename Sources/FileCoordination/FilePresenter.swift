@@ -1,121 +1,121 @@
 import Foundation
 
-/// An object that shows an item for a while, and wants to be asked before others read or write it
-/// and to hear what became of it.
+/// An object that shows an item for a while. It is asked before other programs read or write the
+/// item, and told what they did with it.
 ///
-/// Register with ``FileCoordinator/addFilePresenter(_:)``, best inside a coordinated read, so that
-/// nothing can change between the two; and end it with
+/// Register it with ``FileCoordinator/addFilePresenter(_:)``, best within a coordinated read, so
+/// that nothing can change between the two. End the registration with
 /// ``FileCoordinator/removeFilePresenter(_:)``. A registered presenter is kept alive.
 ///
-/// Every message has a default: what asks is answered at once, what tells is ignored. Say in
-/// ``presentedItemMessages`` which you implement, and nobody waits for the others.
-/// <doc:Presenting> is an example, <doc:Threads> has the rules for queues.
+/// Every message has a default implementation: questions are answered at once, notifications are
+/// ignored. List in ``presentedItemMessages`` which messages you implement, and no program waits
+/// for the others. <doc:Presenting> is an example, <doc:Threads> has the rules for queues.
 public protocol FilePresenter: AnyObject, Sendable {
-    /// The presented file or directory; nil when it does not exist yet. Asked on any thread, at any
-    /// time. When it is nil, it is asked again after each access on the presenter's behalf.
+    /// The presented file or directory; nil while it does not exist yet. It is read on any thread
+    /// at any time. While it is nil, it is read again after each access on the presenter's behalf.
     var presentedItemURL: URL? { get }
 
-    /// Where all messages arrive, one after the other whatever the queue allows. It must not be
-    /// one that something else may keep waiting for a turn.
+    /// The queue in which all messages arrive, one after the other even if the queue is concurrent.
+    /// Nothing in it may block while it waits for a coordinated access.
     var presentedItemOperationQueue: OperationQueue { get }
 
-    /// For an item that belongs to another (subtitles to a film), that other one. It is asked by
-    /// nobody here: access to files is not given out item by item. The default is nil.
+    /// For an item that belongs to another (subtitles to a film), that other one. It is never read
+    /// here, because there is no sandbox that grants access item by item. The default is nil.
     var primaryPresentedItemURL: URL? { get }
 
-    /// Which messages are implemented. The default is all.
+    /// The messages that are implemented. The default is all of them.
     var presentedItemMessages: FilePresenterMessages { get }
 
-    // MARK: Before others' accesses
+    // MARK: Before accesses of other programs
 
-    /// Somebody wants to read. Stop what must not happen meanwhile, then call `reader`, soon, with
-    /// what is to be called when they are done, or nil.
+    /// Another program wants to read. Stop everything that must not happen meanwhile, and then call
+    /// `reader` soon, with a closure that is called when the reader is done, or nil.
     ///
-    /// Such brackets may overlap: count them.
+    /// Several such accesses may overlap, so count them.
     func relinquishPresentedItem(
         toReader reader: @escaping @Sendable (_ reacquirer: (@Sendable () -> Void)?) -> Void)
 
-    /// Somebody wants to write, move or delete. As
-    /// ``relinquishPresentedItem(toReader:)`` otherwise.
+    /// Another program wants to write, move or delete the item. Otherwise like
+    /// ``relinquishPresentedItem(toReader:)``.
     func relinquishPresentedItem(
         toWriter writer: @escaping @Sendable (_ reacquirer: (@Sendable () -> Void)?) -> Void)
 
-    /// Somebody wants to read what is current: write what is unsaved now, without asking anybody,
-    /// with a coordinator made with this presenter. Call the handler with nil, or with why it
-    /// failed: they get that error.
+    /// Another program wants to read the current contents. Save unsaved changes now, without asking
+    /// the user, with a coordinator that is made with this presenter. Call the handler with nil, or
+    /// with the error if it failed; the reader gets that error.
     func savePresentedItemChanges(
         completionHandler: @escaping @Sendable ((any Error)?) -> Void)
 
-    /// The item is about to be deleted, or replaced by another: close it, remove the presenter, and
+    /// The item is about to be deleted or replaced by another. Close it, remove the presenter, and
     /// call the handler.
     func accommodatePresentedItemDeletion(
         completionHandler: @escaping @Sendable ((any Error)?) -> Void)
 
-    /// Something in the presented package is about to be deleted or replaced.
+    /// An item in the presented package is about to be deleted or replaced.
     func accommodatePresentedSubitemDeletion(
         at url: URL, completionHandler: @escaping @Sendable ((any Error)?) -> Void)
 
-    // MARK: After the fact
+    // MARK: After accesses of other programs
 
-    /// Contents or attributes have changed, perhaps by a program that takes no turns.
+    /// Contents or attributes have changed, perhaps by a program that does not coordinate.
     func presentedItemDidChange()
 
-    /// The item, or a directory it is in, was moved.
+    /// The item, or a directory that contains it, was moved.
     func presentedItemDidMove(to newURL: URL)
 
-    /// There is another version, in conflict with the current one.
+    /// There is a new version in conflict with the current one.
     func presentedItemDidGain(_ version: FileVersion)
     /// A version was removed.
     func presentedItemDidLose(_ version: FileVersion)
-    /// A version in conflict was settled, perhaps elsewhere.
+    /// A version in conflict was settled, perhaps on another device.
     func presentedItemDidResolveConflict(_ version: FileVersion)
 
-    // MARK: Of what a presented directory contains, at any depth
+    // MARK: Items in a presented directory, at any depth
 
-    /// Something new is there. ``presentedSubitemDidChange(at:)`` follows for those who listen
-    /// only to that.
+    /// A new item is there. Presenters that implement only ``presentedSubitemDidChange(at:)``
+    /// receive that instead.
     func presentedSubitemDidAppear(at url: URL)
-    /// Something has changed. The default, for a package (a directory whose name has an extension),
-    /// is ``presentedItemDidChange()``.
+    /// An item has changed. The default, for a package (a directory whose name has an extension),
+    /// calls ``presentedItemDidChange()``.
     func presentedSubitemDidChange(at url: URL)
-    /// Something was moved. The default is that of ``presentedSubitemDidChange(at:)``.
+    /// An item was moved. The default is that of ``presentedSubitemDidChange(at:)``.
     func presentedSubitem(at oldURL: URL, didMoveTo newURL: URL)
-    /// Something has another version, in conflict with its current one.
+    /// An item has a new version in conflict with its current one.
     func presentedSubitem(at url: URL, didGain version: FileVersion)
-    /// A version of something was removed.
+    /// A version of an item was removed.
     func presentedSubitem(at url: URL, didLose version: FileVersion)
-    /// A version of something in conflict was settled.
+    /// A version of an item that was in conflict was settled.
     func presentedSubitem(at url: URL, didResolve version: FileVersion)
 
-    // MARK: Not Apple's
+    // MARK: Additions to Apple's protocol
 
-    /// The item could not be registered with its volume, so that nothing will be heard of it.
+    /// The item could not be registered with its volume, so there will be no messages about it.
     func presentedItemRegistrationDidFail(with error: FileCoordinationError)
 }
 
 extension FilePresenter {
-    /// Nil.
+    /// There is no other item.
     public var primaryPresentedItemURL: URL? { nil }
-    /// All.
+    /// All messages.
     public var presentedItemMessages: FilePresenterMessages { .all }
 
-    /// Lets them, at once.
+    /// Lets the reader go on at once.
     public func relinquishPresentedItem(
         toReader reader: @escaping @Sendable (_ reacquirer: (@Sendable () -> Void)?) -> Void
     ) { reader(nil) }
-    /// Lets them, at once.
+    /// Lets the writer go on at once.
     public func relinquishPresentedItem(
         toWriter writer: @escaping @Sendable (_ reacquirer: (@Sendable () -> Void)?) -> Void
     ) { writer(nil) }
-    /// Of one that never has anything unsaved.
+    /// Answers at once that nothing is unsaved.
     public func savePresentedItemChanges(
         completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) { completionHandler(nil) }
-    /// Has nothing to close.
+    /// Answers at once.
     public func accommodatePresentedItemDeletion(
         completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) { completionHandler(nil) }
-    /// Has nothing to close.
+    /// Answers at once.
     public func accommodatePresentedSubitemDeletion(
         at url: URL, completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) { completionHandler(nil) }
@@ -131,11 +131,11 @@ extension FilePresenter {
     /// Ignores it.
     public func presentedItemDidResolveConflict(_ version: FileVersion) {}
 
-    /// Ignores it: a change is told too.
+    /// Ignores it. A change is reported, too.
     public func presentedSubitemDidAppear(at url: URL) {}
-    /// Tells the presenter of a package that the package has changed.
+    /// Calls ``presentedItemDidChange()`` for a package.
     public func presentedSubitemDidChange(at url: URL) { changePackage() }
-    /// Tells the presenter of a package that the package has changed.
+    /// Calls ``presentedItemDidChange()`` for a package.
     public func presentedSubitem(at oldURL: URL, didMoveTo newURL: URL) { changePackage() }
     /// Ignores it.
     public func presentedSubitem(at url: URL, didGain version: FileVersion) {}
@@ -147,8 +147,9 @@ extension FilePresenter {
     /// Ignores it.
     public func presentedItemRegistrationDidFail(with error: FileCoordinationError) {}
 
-    /// Which directories are packages only the volume knows. One that says in
-    /// ``presentedItemMessages`` that it does not implement these hears from there exactly.
+    /// Guesses by the extension whether the item is a package; only the volume knows. For
+    /// presenters that do not list these messages in ``presentedItemMessages``, the volume itself
+    /// reports exactly the changes of packages.
     private func changePackage() {
         if presentedItemURL?.pathExtension.isEmpty == false { presentedItemDidChange() }
     }

@@ -2,13 +2,13 @@ import Control
 
 /// The messages that a presenter implements.
 ///
-/// Others are neither sent nor waited for, as Apple's systems do by asking the object what it
-/// responds to. Swift cannot ask that; so a presenter says it, in
-/// ``FilePresenter/presentedItemMessages``, or hears all.
+/// Other messages are neither sent nor waited for. Apple's systems ask the object which selectors
+/// it responds to. Swift cannot do that, so a presenter lists them in
+/// ``FilePresenter/presentedItemMessages``, or receives all.
 public struct FilePresenterMessages: OptionSet, Hashable, Sendable {
-    /// The bits.
+    /// The bits of the set.
     public let rawValue: UInt
-    /// Messages by their bits.
+    /// Makes a set of its bits.
     public init(rawValue: UInt) { self.rawValue = rawValue }
 
     /// ``FilePresenter/relinquishPresentedItem(toReader:)``
@@ -36,15 +36,15 @@ public struct FilePresenterMessages: OptionSet, Hashable, Sendable {
     /// The three messages about versions of what a directory contains.
     public static let subitemVersions = FilePresenterMessages(rawValue: 1 << 11)
 
-    /// All that are about what a presented directory or package contains.
+    /// All messages about items in a presented directory or package.
     public static let subitems: FilePresenterMessages = [
         .accommodateSubitemDeletion, .subitemAppearance, .subitemChange, .subitemMove,
         .subitemVersions,
     ]
-    /// Everything there is.
+    /// All messages.
     public static let all = FilePresenterMessages(rawValue: (1 << 12) - 1)
 
-    /// On the wire.
+    /// The names of the messages in the control protocol.
     var kinds: [String] {
         let all: [(FilePresenterMessages, [PresenterMessage.Kind])] = [
             (.relinquishToReader, [.relinquishToReader]),

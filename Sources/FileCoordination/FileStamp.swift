@@ -2,8 +2,9 @@ import Control
 import Foundation
 import Glibc
 
-/// By which a file is known to be as it was: its size and modification time, of a directory those
-/// of all it contains. The inode does not count: a safe save changes it, a copy keeps the rest.
+/// Identifies the state of a file without reading it: size and modification time, for a directory
+/// those of all that it contains. The inode does not count, because a safe save changes it while a
+/// copy of the contents has the same size and time.
 struct FileStamp: Hashable, Sendable {
     private struct Entry: Hashable {
         let name: [UInt8]
@@ -14,17 +15,17 @@ struct FileStamp: Hashable, Sendable {
     }
 
     private var entries: [Entry] = []
-    /// The newest of them.
+    /// The newest modification time.
     private(set) var modified = Date.distantPast
 
-    /// Nil when there is nothing.
+    /// Nil when there is nothing at `path`.
     init?(_ path: FilePath) {
         guard let status = try? path.status() else { return nil }
         add([], path, status)
         entries.sort { $0.name.lexicographicallyPrecedes($1.name) }
     }
 
-    /// Of a file or a link, or of a directory alone.
+    /// The stamp of a file or a link, or an empty one for a directory, without what it contains.
     init?(shallow path: FilePath, _ status: stat) {
         if FileKind(status) != .directory { add([], path, status) }
     }
@@ -32,7 +33,8 @@ struct FileStamp: Hashable, Sendable {
     private mutating func add(_ name: [UInt8], _ path: FilePath, _ status: stat) {
         let kind = FileKind(status)
         let isDirectory = kind == .directory
-        // A directory's time changes with temporary files; which names it has is seen anyway.
+        // A directory's time is left out because temporary files change it. Its names are compared
+        // anyway.
         entries.append(
             Entry(
                 name: name, mode: status.st_mode & S_IFMT,
@@ -48,7 +50,7 @@ struct FileStamp: Hashable, Sendable {
         }
     }
 
-    /// As a save names the contents that it was made from (``FilePath/name(base:)``); nil of a
+    /// The stamp in the form in which a save names its base (``FilePath/name(base:)``); nil for a
     /// directory.
     var base: [UInt8]? {
         guard entries.count == 1, entries[0].mode != S_IFDIR else { return nil }
@@ -56,7 +58,7 @@ struct FileStamp: Hashable, Sendable {
         return Array("\(entry.size) \(entry.seconds) \(entry.nanoseconds)".utf8)
     }
 
-    /// Of a file; nil of a directory.
+    /// The size of a file; nil for a directory.
     var size: Int64? { base == nil ? nil : entries[0].size }
 
     static func == (one: FileStamp, other: FileStamp) -> Bool { one.entries == other.entries }
@@ -64,7 +66,8 @@ struct FileStamp: Hashable, Sendable {
 }
 
 extension Data {
-    /// For comparing within this process; nil where it would take long.
+    /// A hash for comparisons within this process; nil for contents over 16 MiB, which would take
+    /// long.
     var contentHash: Int? {
         guard count <= 1 << 24 else { return nil }
         var hasher = Hasher()

@@ -3,30 +3,30 @@ import Foundation
 import Model
 
 extension FileVersion {
-    /// How contents become a version. The number is Apple's.
+    /// How contents become a version. The raw value is Apple's.
     public struct AddingOptions: OptionSet, Hashable, Sendable {
-        /// The bits.
+        /// The bits of the set.
         public let rawValue: UInt
-        /// Options by their bits.
+        /// Makes a set of its bits.
         public init(rawValue: UInt) { self.rawValue = rawValue }
-        /// The file that they come from is removed afterwards.
+        /// The file that contains them is removed afterwards.
         public static let byMoving = AddingOptions(rawValue: 1)
     }
 
-    /// Keeps the contents of a file or package as a version of an item, which goes on showing what
-    /// it shows (Rows.md, B3.6). It is among the
-    /// ``otherVersionsOfItem(at:)``, for as long as any older version: ``setDiscardable(_:)`` keeps
-    /// it for good.
+    /// Adds the contents of a file or package as a version of an item, whose current contents do
+    /// not change (Rows.md, B3.6). The version is among the ``otherVersionsOfItem(at:)`` and is
+    /// kept as long as any older version; ``setDiscardable(_:)`` keeps it for good.
     ///
-    /// What is saved is a version anyway: this is for what was never saved under the item's name.
-    /// It stays on this device; only what was current, or in conflict, travels.
+    /// Everything that is saved is a version anyway. This is for contents that were never saved
+    /// under the item's name. The version stays on this device; only versions that were current or
+    /// in conflict are sent to others.
     ///
-    /// Call it within a coordinated write of `url`, and of `contents` if that is moved; nothing
-    /// coordinates here.
+    /// Call it within a coordinated write of `url`, and of `contents` if that is moved. It does not
+    /// coordinate by itself.
     ///
-    /// - Throws: ``FileCoordinationError``: `.unavailable` when `url` is on no mounted volume,
-    ///   `.invalid` when one of them is a file and the other a package. `CocoaError`: what the file
-    ///   system says. Nothing has changed then.
+    /// - Throws: ``FileCoordinationError``: `.unavailable` when `url` is on no mounted volume or
+    ///   does not exist, `.invalid` when one of them is a file and the other a package.
+    ///   `CocoaError` for errors of the file system. Then nothing has changed.
     @discardableResult
     public static func addVersionOfItem(
         at url: URL, withContentsOf contents: URL, options: AddingOptions = []
@@ -34,7 +34,7 @@ extension FileVersion {
         let item = FilePath(url)
         guard let place = try item.place(), item.kind != nil else {
             throw FileCoordinationError(
-                .unavailable, "\(item) is on no volume of Concord, or not there")
+                .unavailable, "\(item) is on no Concord volume or does not exist")
         }
         let draft = item.draft
         defer { draft.remove() }

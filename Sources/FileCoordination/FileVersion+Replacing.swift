@@ -3,41 +3,42 @@ import Foundation
 import Model
 
 extension FileVersion {
-    /// How a version takes a file's place. The number is Apple's.
+    /// How a version replaces a file. The raw value is Apple's.
     public struct ReplacingOptions: OptionSet, Hashable, Sendable {
-        /// The bits.
+        /// The bits of the set.
         public let rawValue: UInt
-        /// Options by their bits.
+        /// Makes a set of its bits.
         public init(rawValue: UInt) { self.rawValue = rawValue }
-        /// The version is removed afterwards, as ``FileVersion/remove()`` does, and settled if it
-        /// is in conflict. Without it, it stays what it is.
+        /// The version is removed afterwards, as by ``FileVersion/remove()``, and settled if it is
+        /// in conflict. Without this option it stays.
         public static let byMoving = ReplacingOptions(rawValue: 1)
     }
 
-    /// Makes these contents those of a file or package, in one step, and returns where that is now.
+    /// Replaces a file or package by the contents of this version, in one step, and returns where
+    /// the item is now.
     ///
-    /// A target that is there keeps its name, its permissions and its extended attributes, and what
-    /// it showed is a version of it from then on (Rows.md, B3.13). Only where it is of
-    /// another type, its extension becomes that of the version. Where nothing is, a new item is
-    /// made: so a version is kept beside the current one.
+    /// An existing item keeps its name, its permissions and its extended attributes, and its old
+    /// contents become a version (Rows.md, B3.13). Only if its type differs, its extension changes
+    /// to that of the version. If nothing is at `url`, a new item is made; so a version can be kept
+    /// beside the current one.
     ///
-    /// Call it within a coordinated write of `url`, and for a version of another type of the whole
-    /// directory's; nothing coordinates here. What is not on this device is downloaded. Then settle
-    /// or remove the version, and let a document that is open be read again
-    /// (``Document/revert(toContentsOf:)``).
+    /// Call it within a coordinated write of `url`, and for a version of another type within one of
+    /// the whole directory. It does not coordinate by itself. Contents that are not on this device
+    /// are downloaded. Afterwards settle or remove the version, and let open documents be read
+    /// again (``Document/revert(toContentsOf:)``).
     ///
-    /// - Throws: ``FileCoordinationError``: `.unavailable` when the version is not kept any more.
-    ///   `CocoaError`: what the file system says; `.fileWriteFileExists` when the name with the
-    ///   version's extension is somebody else's. Nothing has changed then.
+    /// - Throws: ``FileCoordinationError``: `.unavailable` when the version is no longer kept.
+    ///   `CocoaError` for errors of the file system; `.fileWriteFileExists` when another item has
+    ///   the name with the version's extension. Then nothing has changed.
     @discardableResult
     public func replaceItem(at url: URL, options: ReplacingOptions = []) throws -> URL {
         guard let source = self.url, let name = localizedName else {
             throw FileCoordinationError(
-                .unavailable, "that version of \(FilePath(itemURL)) is not kept any more")
+                .unavailable, "that version of \(FilePath(itemURL)) is no longer kept")
         }
         let contents = try FileWrapper(url: source, options: .immediate)
         contents.makeWritable()
-        // The contents are old, but the change is of now.
+        // The contents are old, but they change the item now, so it gets the present time.
         contents.fileAttributes.modificationDate = nil
         let result = url.named(as: name)
         let (old, target) = (FilePath(url), FilePath(result))
@@ -49,7 +50,7 @@ extension FileVersion {
         do {
             try contents.write(to: URL(draft))
             if draft.kind == old.kind { draft.takeAttributes(of: old) }
-            // The same item, with the same history, under its new name.
+            // The rename keeps the item, with its history, under its new name.
             if old != target { try old.move(to: target) }
             do { try draft.install(at: target) } catch {
                 if old != target { try? target.move(to: old) }
@@ -65,7 +66,7 @@ extension FileVersion {
 }
 
 extension FileWrapper {
-    /// Versions are shown as files that nobody may write; what is made of them is not one.
+    /// Versions appear as read-only files. A document made of one must be writable.
     fileprivate func makeWritable() {
         if let permissions = fileAttributes.permissions {
             fileAttributes.permissions = permissions | 0o200
@@ -75,7 +76,7 @@ extension FileWrapper {
 }
 
 extension URL {
-    /// With the extension of that name if something is here that has another one.
+    /// This URL, with the extension of `name` if an item with another extension is here.
     fileprivate func named(as name: String) -> URL {
         let wanted = (name as NSString).pathExtension
         guard FilePath(self).kind != nil, pathExtension.lowercased() != wanted.lowercased() else {

@@ -4,24 +4,24 @@ import Glibc
 import Model
 import Synchronization
 
-/// A version of an item: what it shows now, what it showed before, or what somebody saved at the
-/// same time, which is a version in conflict.
+/// A version of an item: its current contents, earlier contents, or contents in conflict, which
+/// another program or device saved at the same time.
 ///
-/// Every save on a volume is a version, and stays one for a time (retention, see `fsctl versions`).
-/// Versions travel with their document; their contents come to a device when they are read.
+/// Every save on a volume makes a version, which is kept according to the retention rules. Versions
+/// travel with their document; their contents are downloaded when they are read.
 ///
-/// Nothing here coordinates by itself, as NSFileVersion does not (Rows.md, B3): list and
-/// read versions in a coordinated read, change them in a coordinated write. Calls ask the volume's
-/// daemon and wait for what it has to record: not on a main thread.
+/// Nothing here coordinates by itself, as with NSFileVersion (Rows.md, B3): list and read versions
+/// in a coordinated read, change them in a coordinated write. The calls ask the volume's daemon and
+/// wait for what it still has to record, so do not make them on a main thread.
 ///
-/// What is saved is a version; other contents can be added as one
+/// Contents that were never saved can be added as a version
 /// (``addVersionOfItem(at:withContentsOf:options:)``).
 ///
-/// Two are equal when they are the same version of the same file.
+/// Two values are equal when they are the same version of the same file.
 public struct FileVersion: Sendable {
-    /// The item it is a version of.
+    /// The item that this is a version of.
     public let itemURL: URL
-    /// Its name for as long as it is kept, on all devices: 32 hexadecimal digits.
+    /// Identifies the version on all devices for as long as it is kept: 32 hexadecimal digits.
     public let persistentIdentifier: String
     private let facts: Facts
 
@@ -31,7 +31,7 @@ public struct FileVersion: Sendable {
         facts = Facts(report)
     }
 
-    /// What was asked once is remembered: a version does not change, but for what it is.
+    /// Caches the daemon's answer, because a version never changes except for its kind.
     private final class Facts: Sendable {
         let report: Mutex<VersionReport?>
 
@@ -47,7 +47,7 @@ public struct FileVersion: Sendable {
         return found
     }
 
-    /// As the daemon has it now; nil when it is gone.
+    /// The version as the daemon knows it now; nil when it is no longer kept.
     private func current() throws(FileCoordinationError) -> VersionReport? {
         let found = try FileVersion.history(of: itemURL)?.versions.first {
             $0.id == persistentIdentifier
@@ -58,12 +58,12 @@ public struct FileVersion: Sendable {
 }
 
 extension FileVersion: Hashable {
-    /// The same version of the same file.
+    /// Whether both are the same version of the same file.
     public static func == (a: FileVersion, b: FileVersion) -> Bool {
         a.persistentIdentifier == b.persistentIdentifier && a.itemURL == b.itemURL
     }
 
-    /// By item and identifier.
+    /// Hashes item and identifier.
     public func hash(into hasher: inout Hasher) {
         hasher.combine(itemURL)
         hasher.combine(persistentIdentifier)
@@ -73,16 +73,16 @@ extension FileVersion: Hashable {
 // MARK: Finding
 
 extension FileVersion {
-    /// What the item shows now. Nil when there is no such file, or nothing of it was recorded yet,
-    /// or it lies on no Concord volume.
+    /// The current version. Nil when there is no such file, when nothing of it was recorded yet, or
+    /// when it is on no Concord volume.
     public static func currentVersionOfItem(at url: URL) throws(FileCoordinationError)
         -> FileVersion?
     {
         try versions(of: url)?.first { $0.report?.kind == "current" }
     }
 
-    /// All the others whose contents are on this device, and those in conflict, oldest first; nil
-    /// when there is no such file.
+    /// All versions but the current one whose contents are on this device, and all in conflict,
+    /// oldest first; nil when there is no such file.
     public static func otherVersionsOfItem(at url: URL) throws(FileCoordinationError)
         -> [FileVersion]?
     {
@@ -92,14 +92,14 @@ extension FileVersion {
         }
     }
 
-    /// Versions in conflict that nobody has settled, oldest first; nil when there is no such file.
+    /// Versions in conflict that are not settled yet, oldest first; nil when there is no such file.
     public static func unresolvedConflictVersionsOfItem(at url: URL)
         throws(FileCoordinationError) -> [FileVersion]?
     {
         try versions(of: url)?.filter { $0.report?.kind == "conflict" }
     }
 
-    /// Versions whose contents are not on this device: a coordinated read of their ``url``
+    /// Versions whose contents are not on this device. A coordinated read of their ``url``
     /// downloads them.
     @concurrent
     public static func nonlocalVersionsOfItem(at url: URL) async throws(FileCoordinationError)
@@ -108,7 +108,7 @@ extension FileVersion {
         try versions(of: url, local: true)?.filter { $0.report?.local == false }
     }
 
-    /// The version that once had that identifier; nil when it is not kept any more.
+    /// The version with that identifier; nil when it is no longer kept.
     public static func version(
         ofItemAt url: URL, forPersistentIdentifier identifier: String
     ) throws(FileCoordinationError) -> FileVersion? {
@@ -139,7 +139,7 @@ extension FileVersion {
         }
     }
 
-    /// Nil: on no volume.
+    /// Nil when the item is on no volume.
     static func ask<Value: Codable & Sendable>(
         _ url: URL, as type: Value.Type, _ request: ([Name]) -> Request
     ) throws(VolumeError) -> Value? {
@@ -155,8 +155,8 @@ extension FileVersion {
 // MARK: Facts
 
 extension FileVersion {
-    /// Where its contents can be read, with the item's extension; nil when it is not kept any more.
-    /// Make no text of it for people. Of a version in conflict and an older one it is read-only.
+    /// Where the contents can be read, with the item's extension; nil when the version is no longer
+    /// kept. Do not show it to people. For all versions but the current one the file is read-only.
     public var url: URL? {
         guard let report else { return nil }
         if report.kind == "current" { return itemURL }
@@ -168,25 +168,25 @@ extension FileVersion {
 
     /// The item's name when it was saved.
     public var localizedName: String? { report?.name.text }
-    /// The device that saved it, as it was called then.
+    /// The name of the device that saved it, at that time.
     public var localizedNameOfSavingComputer: String? { report?.deviceName }
-    /// The login name of who saved it.
+    /// The login name of the user who saved it.
     public var originatorName: String? { report?.person }
-    /// When its contents were last changed.
+    /// When the contents were last changed.
     public var modificationDate: Date? {
         report.map { Date(timeIntervalSince1970: Double($0.modified) / 1e9) }
     }
-    /// In conflict with the current one, settled or not. False for one that is gone: what a
-    /// presenter hears of may be settled by the time it looks.
+    /// Whether the version is in conflict with the current one, as of when it was last looked up.
+    /// False for a version that is no longer kept.
     public var isConflict: Bool { report?.kind == "conflict" }
-    /// Whether nobody has to decide about it; true for all that are in no conflict.
+    /// Whether the version needs no decision: true for all versions that are not in conflict.
     public var isResolved: Bool { ((try? current()) ?? nil)?.kind != "conflict" }
-    /// Whether retention may remove it when its time has come.
+    /// Whether retention may remove the version in time.
     public var isDiscardable: Bool {
         guard let report = (try? current()) ?? nil else { return true }
         return report.kind == "history" && report.label == nil
     }
-    /// Whether its bytes are on this device.
+    /// Whether the contents are on this device.
     public var hasLocalContents: Bool {
         let all = (try? FileVersion.versions(of: itemURL, local: true)) ?? []
         return all.first { $0 == self }?.report?.local ?? false
@@ -196,13 +196,15 @@ extension FileVersion {
 // MARK: Changing
 
 extension FileVersion {
-    /// Settles a version in conflict, on all devices; it is history from then on. What the item
-    /// shows stays. Settled already, or never in conflict: nothing happens.
+    /// Settles a version in conflict, on all devices; from then on it is history. The item's
+    /// contents do not change. For a version that is not in conflict, nothing happens.
     ///
-    /// There is no way back but `fsctl resolve --undo`: false throws `.invalid`.
+    /// Only `fsctl resolve --undo` takes it back, so false throws `.invalid`.
     public func setResolved(_ isResolved: Bool) throws(FileCoordinationError) {
         guard isResolved else {
-            throw FileCoordinationError(.invalid, "a settled version cannot be made unsettled")
+            throw FileCoordinationError(
+                .invalid,
+                "a settled version cannot be made a conflict again; use fsctl resolve --undo")
         }
         guard let report = try current(), report.kind == "conflict" else { return }
         do throws(VolumeError) {
@@ -213,31 +215,33 @@ extension FileVersion {
                 return request
             }
         } catch {
-            // Somebody else has settled it in this moment.
+            // Another program has settled it in this moment.
             if error.code != .notFound { throw FileCoordinationError(error) }
         }
         facts.report.withLock { $0 = nil }
     }
 
-    /// Keeps it for ever (false), or lets retention have it (true). Not of the current version.
+    /// Keeps the version for ever (false), or lets retention remove it in time (true). The current
+    /// version throws `.invalid`.
     public func setDiscardable(_ isDiscardable: Bool) throws(FileCoordinationError) {
         guard let report = try current() else { throw gone }
         guard report.kind != "current" else {
-            throw FileCoordinationError(.invalid, "what an item shows now is never discarded")
+            throw FileCoordinationError(
+                .invalid, "the current version of an item is never discarded")
         }
         try change(.name, report) { request in
             request.label = isDiscardable ? nil : report.label ?? "kept \(report.number)"
         }
     }
 
-    /// Removes it for good. Not the current one: that throws `.invalid`.
+    /// Removes the version for good. The current version throws `.invalid`.
     public func remove() throws(FileCoordinationError) {
         guard let report = try current() else { return }
         if report.kind == "conflict" { try setResolved(true) }
         try change(.forget, report) { _ in }
     }
 
-    /// Removes all versions but the current one and those in conflict.
+    /// Removes all versions except the current one and those in conflict.
     public static func removeOtherVersionsOfItem(at url: URL) throws(FileCoordinationError) {
         for version in try versions(of: url) ?? [] where version.report?.kind == "history" {
             try version.remove()
@@ -261,6 +265,7 @@ extension FileVersion {
     }
 
     private var gone: FileCoordinationError {
-        FileCoordinationError(.unavailable, "that version of \(FilePath(itemURL)) is not kept")
+        FileCoordinationError(
+            .unavailable, "that version of \(FilePath(itemURL)) is no longer kept")
     }
 }

@@ -4,11 +4,11 @@ import Glibc
 import Model
 
 extension FileWrapper {
-    /// Reads what is at a URL; a symbolic link there is read as one.
+    /// Reads the item at a URL. A symbolic link is read as a link.
     ///
-    /// - Throws: `CocoaError`: what the file system says; `.fileReadUnsupportedScheme` for what is
-    ///   neither a file, a directory nor a link; `.fileReadInvalidFileName` for a name in a
-    ///   directory that is not UTF-8.
+    /// - Throws: `CocoaError` for errors of the file system; `.fileReadUnsupportedScheme` for an
+    ///   item that is neither a file, a directory nor a link; `.fileReadInvalidFileName` for a name
+    ///   that is not UTF-8.
     public convenience init(url: URL, options: ReadingOptions = []) throws {
         let path = FilePath(url)
         let (kind, state) = try FileWrapper.read(path, options)
@@ -61,9 +61,9 @@ extension FileWrapper {
         return children
     }
 
-    /// Whether what is at a URL is the same, as far as can be seen without reading: names, kinds,
-    /// sizes, times of modification and permissions. What was never on a disk is compared byte for
-    /// byte.
+    /// Whether the item at a URL is the same as this one, as far as can be seen without reading:
+    /// names, kinds, sizes, modification times and permissions. Contents that were never on a disk
+    /// are compared byte by byte.
     public func matchesContents(of url: URL) -> Bool { matches(FilePath(url)) }
 
     private func matches(_ path: FilePath) -> Bool {

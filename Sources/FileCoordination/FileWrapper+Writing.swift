@@ -4,13 +4,13 @@ import Glibc
 import Model
 
 extension FileWrapper {
-    /// Writes it to a URL, in place of what is there.
+    /// Writes the contents to a URL, in place of what is there.
     ///
-    /// Files that were read from a disk and are still the same at `originalContentsURL` are not
-    /// written again: the new package gets a hard link to the old file, or a clone or a copy where
-    /// the file system has no links. Without ``WritingOptions/atomic``, a directory that is there
-    /// is brought up to date: what is in it already is left alone, each other file is put in its
-    /// place in one step, and what the wrapper does not have is removed.
+    /// Files that were read from a disk and are unchanged at `originalContentsURL` are not written
+    /// again: the new package gets a hard link to the old file, or a copy where the file system has
+    /// no links. Without ``WritingOptions/atomic``, an existing directory is brought up to date:
+    /// unchanged files are left alone, each other file is replaced in one step, and items that the
+    /// wrapper does not have are removed.
     ///
     /// - Throws: `CocoaError`. With `.atomic` nothing has changed then.
     public func write(
@@ -26,7 +26,7 @@ extension FileWrapper {
         if options.contains(.withNameUpdating) { settle(at: path) }
     }
 
-    /// Where there is nothing.
+    /// Creates the item. Nothing must be at `path`.
     private func make(at path: FilePath, _ original: FilePath?) throws {
         let state = state.withLock { $0 }
         switch kind {
@@ -59,7 +59,7 @@ extension FileWrapper {
             for (key, child) in try existingChildren(path) {
                 try child.make(at: path.appending(key), original?.appending(key))
             }
-            // After the children: it may be one that nobody may write in.
+            // Permissions are set after the children are written, because they may forbid writing.
             if let permissions = state.attributes.permissions {
                 _ = path.withCString { chmod($0, mode_t(permissions)) }
             }
@@ -80,7 +80,7 @@ extension FileWrapper {
         return children
     }
 
-    /// Where there may be something.
+    /// Creates or updates the item.
     private func update(_ path: FilePath, _ original: FilePath?) throws {
         guard let there = path.kind else { return try make(at: path, original) }
         if kind == .directory, there == .directory {
@@ -101,7 +101,7 @@ extension FileWrapper {
         try replace(path, original)
     }
 
-    /// Made whole beside it first.
+    /// Writes a whole draft beside the item and then puts it in place.
     private func replace(_ path: FilePath, _ original: FilePath?) throws {
         let draft = path.draft
         do {
@@ -113,7 +113,7 @@ extension FileWrapper {
         }
     }
 
-    /// It is what is there now.
+    /// Makes the item at `path` the origin of this wrapper.
     private func settle(at path: FilePath) {
         guard let status = try? path.status(), let stamp = FileStamp(shallow: path, status) else {
             return
@@ -128,7 +128,7 @@ extension FileWrapper {
 }
 
 extension FileWrapper.State {
-    /// A file that was read somewhere is as old as it was there.
+    /// Gives a file that was read from a disk the modification time that it had there.
     fileprivate func setTime(of path: FilePath) {
         if let origin, attributes.modificationDate == Date(origin.modified) {
             path.setTime(origin.modified)
@@ -139,7 +139,7 @@ extension FileWrapper.State {
 }
 
 extension FilePath {
-    /// Another name for the same file; false where there can be none.
+    /// Makes a hard link; returns false if that is impossible.
     fileprivate func link(to path: FilePath) -> Bool {
         withCString { from in path.withCString { Glibc.link(from, $0) } } == 0
     }
@@ -154,7 +154,7 @@ extension FilePath {
     }
 
     fileprivate func setTime(_ modified: timespec) {
-        // UTIME_OMIT: the time of access is nobody's business.
+        // UTIME_OMIT leaves the access time as it is.
         let times = [timespec(tv_sec: 0, tv_nsec: (1 << 30) - 2), modified]
         _ = withCString { utimensat(AT_FDCWD, $0, times, 0) }
     }

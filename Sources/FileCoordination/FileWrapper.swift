@@ -4,50 +4,50 @@ import Glibc
 import Model
 import Synchronization
 
-/// A file, a directory with all it contains, or a symbolic link, in memory: what a package document
-/// is read as and written from.
+/// A file, a directory with all that it contains, or a symbolic link, in memory. Package documents
+/// are read and written as file wrappers.
 ///
-/// The contents of a file never change: put another wrapper in its place. So a wrapper that was
-/// read from a disk is known to be what is there still, and is not written again
-/// (``write(to:options:originalContentsURL:)``). A directory's children come and go; a snapshot for
-/// saving is a new directory with the same children:
+/// The contents of a file wrapper never change; to change them, put another wrapper in its place.
+/// So a wrapper that was read from a disk is known to be unchanged, and is not written again
+/// (``write(to:options:originalContentsURL:)``). A directory's children can be added and removed. A
+/// snapshot for saving is a new directory with the same children:
 ///
 ///     FileWrapper(directoryWithFileWrappers: package.fileWrappers ?? [:])
 ///
-/// It may be used on any thread. As Foundation's on Apple's platforms; Foundation on Linux has
-/// none. There is no mapping of files into memory and no serialized form.
+/// It may be used on any thread. It is modelled on the class of Apple's Foundation, which
+/// Foundation on Linux lacks. It does not map files into memory and has no serialized form.
 public final class FileWrapper: Sendable {
-    /// How contents are read. The number is Apple's.
+    /// How contents are read. The raw value is Apple's.
     public struct ReadingOptions: OptionSet, Hashable, Sendable {
-        /// The bits.
+        /// The bits of the set.
         public let rawValue: UInt
-        /// Options by their bits.
+        /// Makes a set of its bits.
         public init(rawValue: UInt) { self.rawValue = rawValue }
-        /// All is read now. Without it each file is read when it is asked for: maybe when the turn
-        /// in which it could be read safely is over.
+        /// Everything is read at once. Without it each file is read when its contents are asked
+        /// for, which may be after the coordinated read has ended.
         public static let immediate = ReadingOptions(rawValue: 1)
     }
 
-    /// How contents are written. The numbers are Apple's.
+    /// How contents are written. The raw values are Apple's.
     public struct WritingOptions: OptionSet, Hashable, Sendable {
-        /// The bits.
+        /// The bits of the set.
         public let rawValue: UInt
-        /// Options by their bits.
+        /// Makes a set of its bits.
         public init(rawValue: UInt) { self.rawValue = rawValue }
-        /// All is written beside, and then takes the place of what is there in one step.
+        /// Everything is written to a draft beside the item, which then replaces it in one step.
         public static let atomic = WritingOptions(rawValue: 1)
-        /// ``filename``, of the children too, and where files that were not read yet are read
-        /// from, become what was written.
+        /// ``filename`` becomes the name that was written, also for children, and files that were
+        /// not read yet will be read from there.
         public static let withNameUpdating = WritingOptions(rawValue: 2)
     }
 
-    /// What a file or directory has beside its contents.
+    /// The metadata of a file or directory.
     public struct Attributes: Hashable, Sendable {
-        /// The permission bits, such as `0o644`; nil for what the process gives to new files.
+        /// The permission bits, such as `0o644`; nil means the process's default for new files.
         public var permissions: UInt16?
-        /// Of a file; nil for one that was never on a disk.
+        /// The modification time of a file; nil for one that was never on a disk.
         public var modificationDate: Date?
-        /// Attributes.
+        /// Makes attributes.
         public init(permissions: UInt16? = nil, modificationDate: Date? = nil) {
             self.permissions = permissions
             self.modificationDate = modificationDate
@@ -56,7 +56,7 @@ public final class FileWrapper: Sendable {
 
     enum Kind: Sendable { case regular, directory, link }
 
-    /// Where it is on a disk, and by what one sees that it is still that.
+    /// Where the item was read, and its stamp at that time.
     struct Origin: Sendable {
         var path: FilePath
         let stamp: FileStamp
@@ -64,9 +64,9 @@ public final class FileWrapper: Sendable {
     }
 
     struct State: Sendable {
-        /// Of a regular file; nil when it was not read yet.
+        /// The contents of a regular file; nil until they are read.
         var data: Data?
-        /// Of a directory, by key; nil when it was not read yet.
+        /// The children of a directory, by key; nil until they are read.
         var children: [String: FileWrapper]?
         var target: FilePath?
         var filename: String?
@@ -83,13 +83,13 @@ public final class FileWrapper: Sendable {
         self.state = Mutex(state)
     }
 
-    /// A file.
+    /// A file wrapper for a regular file.
     public convenience init(regularFileWithContents contents: Data) {
         self.init(.regular, State(data: contents))
     }
 
-    /// A directory. Children get the keys as their names, and as preferred names if they have
-    /// none.
+    /// A file wrapper for a directory. The keys become the children's names, and their preferred
+    /// names if they have none.
     public convenience init(directoryWithFileWrappers children: [String: FileWrapper]) {
         for (key, child) in children {
             child.state.withLock { state in
@@ -100,7 +100,7 @@ public final class FileWrapper: Sendable {
         self.init(.directory, State(children: children))
     }
 
-    /// A symbolic link. The URL may be a relative one.
+    /// A file wrapper for a symbolic link. The URL may be relative.
     public convenience init(symbolicLinkWithDestinationURL url: URL) {
         let target = url.relativePath.isEmpty ? FilePath(url) : FilePath(url.relativePath)
         self.init(.link, State(target: target))
@@ -115,26 +115,26 @@ public final class FileWrapper: Sendable {
     /// Whether it is a symbolic link.
     public var isSymbolicLink: Bool { kind == .link }
 
-    /// The name that it has, or had, on a disk; in a directory wrapper its key there.
+    /// The name that the item has or had on a disk; in a directory wrapper, its key.
     public var filename: String? {
         get { state.withLock { $0.filename } }
         set { state.withLock { $0.filename = newValue } }
     }
 
-    /// The name that it is to have in the directory that it is added to, if that is free.
+    /// The name that the item shall get in a directory to which it is added, if that name is free.
     public var preferredFilename: String? {
         get { state.withLock { $0.preferredFilename } }
         set { state.withLock { $0.preferredFilename = newValue } }
     }
 
-    /// Permissions and time: as read, and as they will be written.
+    /// Permissions and modification time, as read and as they will be written.
     public var fileAttributes: Attributes {
         get { state.withLock { $0.attributes } }
         set { state.withLock { $0.attributes = newValue } }
     }
 
-    /// The contents of a file; nil of anything else, and when a file that was not read before is
-    /// not there any more, or not what it was.
+    /// The contents of a regular file; nil for other kinds, and when a file that was not read yet
+    /// has changed or gone.
     public var regularFileContents: Data? {
         guard kind == .regular else { return nil }
         let (data, origin) = state.withLock { ($0.data, $0.origin) }
@@ -146,8 +146,8 @@ public final class FileWrapper: Sendable {
         return read
     }
 
-    /// The children of a directory by their keys; nil of anything else, and when a directory that
-    /// was not read before cannot be read.
+    /// The children of a directory by their keys; nil for other kinds, and when a directory that
+    /// was not read yet cannot be read.
     public var fileWrappers: [String: FileWrapper]? {
         guard kind == .directory else { return nil }
         return try? state.withLock { state in
@@ -159,7 +159,7 @@ public final class FileWrapper: Sendable {
         }
     }
 
-    /// Where a symbolic link leads; nil of anything else.
+    /// The target of a symbolic link; nil for other kinds.
     public var symbolicLinkDestinationURL: URL? {
         state.withLock { $0.target }.map { target in
             target.isAbsolute
@@ -168,12 +168,13 @@ public final class FileWrapper: Sendable {
         }
     }
 
-    // MARK: Of a directory
+    // MARK: Children of a directory
 
     /// Adds a child by its preferred name, which it must have, and returns its key: the preferred
-    /// name, or, when a child has that, one made of it (`1__#$!@%!#__name`, as Apple's).
+    /// name or, if another child has that key, a name made from it (`1__#$!@%!#__name`, as
+    /// Apple's).
     ///
-    /// The wrapper must be a directory: anything else is a mistake that ends the program.
+    /// The wrapper must be a directory; anything else is a programming error and ends the program.
     @discardableResult
     public func addFileWrapper(_ child: FileWrapper) -> String {
         guard let preferred = child.preferredFilename, !preferred.isEmpty else {
@@ -200,14 +201,14 @@ public final class FileWrapper: Sendable {
         return addFileWrapper(child)
     }
 
-    /// Removes a child; nothing happens when it is none.
+    /// Removes a child. If it is not among the children, nothing happens.
     public func removeFileWrapper(_ child: FileWrapper) {
         edit { children in
             for key in children.filter({ $0.value === child }).keys { children[key] = nil }
         }
     }
 
-    /// By which name a child is known; nil when it is none.
+    /// The key of a child; nil if it is not among the children.
     public func keyForChildFileWrapper(_ child: FileWrapper) -> String? {
         fileWrappers?.first { $0.value === child }?.key
     }

@@ -5,7 +5,7 @@ import Glibc
 struct CopyFailure: Error {
     let message: String
 
-    /// Of the system call before.
+    /// The error of the system call before.
     init(_ path: FilePath) {
         let reason = String(cString: strerror(errno))
         message = "\(path): \(reason)"
@@ -19,7 +19,7 @@ struct CopyFailure: Error {
     }
 }
 
-/// A file from its beginning to its end.
+/// Reads a file from its beginning to its end.
 final class FileReader {
     private let path: FilePath
     private let descriptor: Int32
@@ -31,7 +31,7 @@ final class FileReader {
         if descriptor < 0 { throw CopyFailure(path) }
     }
 
-    /// Where a symbolic link leads.
+    /// Reads the target of a symbolic link.
     init(linkAt path: FilePath) throws(CopyFailure) {
         self.path = path
         descriptor = -1
@@ -56,7 +56,7 @@ final class FileReader {
     }
 }
 
-/// A new file.
+/// Writes a new file.
 final class FileWriter {
     private let path: FilePath
     private let descriptor: Int32

@@ -1,8 +1,8 @@
 import Foundation
 import Synchronization
 
-/// Messages on their way to a presenter: in its queue, in order, one at a time even where the queue
-/// would do several.
+/// Delivers messages to a presenter in its queue: in order and one at a time, even if the queue is
+/// concurrent.
 final class Mailbox: Sendable {
     typealias Message = @Sendable (any FilePresenter) -> Void
 
@@ -17,7 +17,7 @@ final class Mailbox: Sendable {
 
     init(_ presenter: any FilePresenter) { self.presenter = presenter }
 
-    /// `evenClosed`: it is owed to the presenter also when that was removed.
+    /// Posts a message. With `evenClosed` it is delivered even after the presenter was removed.
     func post(evenClosed: Bool = false, _ message: @escaping Message) {
         let mustStart = state.withLock { state in
             guard evenClosed || !state.isClosed else { return false }
@@ -28,7 +28,7 @@ final class Mailbox: Sendable {
         if mustStart { schedule() }
     }
 
-    /// What was not delivered is dropped, but for what is owed.
+    /// Drops messages that were not delivered, except those posted with `evenClosed`.
     func close() {
         state.withLock { state in
             state.isClosed = true

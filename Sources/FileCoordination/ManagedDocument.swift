@@ -5,11 +5,11 @@ import Merge
 import Model
 import Synchronization
 
-/// A document whose model is an SQLite database. What several people change at the same time is
-/// merged row by row and cell by cell, by this class and by the volume's daemon, so that nobody has
-/// to look at conflicts; <doc:ManagedDocuments> says how, and what a schema needs for it.
+/// A document whose model is an SQLite database. Changes that several people make at the same time
+/// are merged row by row and cell by cell, by this class and by the volume's daemon, so that people
+/// rarely see conflicts. <doc:ManagedDocuments> says how, and what a schema needs for it.
 ///
-/// Say in a subclass how the schema comes about, and read and write:
+/// A subclass defines the schema; then read and write:
 ///
 ///     final class Library: ManagedDocument {
 ///         override var migrator: DatabaseMigrator {
@@ -24,22 +24,23 @@ import Synchronization
 ///         }
 ///     }
 ///
-/// The database lies in a directory of this process, not on the volume: the document's file is
-/// always one whole database, with no journal beside it.
+/// The working copy of the database is in a directory of this process and not on the volume. The
+/// document's file is always one whole database, with no journal beside it.
 @MainActor open class ManagedDocument: Document {
     private enum Holding {
-        /// Nobody has used the database yet.
+        /// The database has not been used yet.
         case none
         case copy(WorkingCopy)
         case closed
     }
 
-    /// What is saved is taken when it is written.
+    /// A placeholder: what is saved is read from the database when it is written.
     private struct Snapshot: Sendable {}
 
     private enum Reading {
         case merging
-        /// What is here is forgotten; `isOwn`: for what the document's file has.
+        /// The changes here are discarded. `isOwn` says whether the new contents are those of the
+        /// document's file.
         case replacing(isOwn: Bool)
     }
 
@@ -50,31 +51,32 @@ import Synchronization
 
     // MARK: The model
 
-    /// How an empty database, or one of an older version of the program, comes to the schema.
+    /// Brings an empty database, or one of an older version of the program, to the present schema.
     ///
-    /// Opening converts only the working copy; the document is converted when it is saved next. A
-    /// document with migrations that are not among these cannot be opened: a newer version of the
-    /// program has written it.
+    /// Opening migrates only the working copy; the document is migrated when it is saved next. A
+    /// document with unknown migrations cannot be opened, because a newer version of the program
+    /// wrote it.
     nonisolated open var migrator: DatabaseMigrator { DatabaseMigrator() }
 
-    /// Reads, not on the main actor. A document that is new and was not created yet is empty.
+    /// Reads the database, off the main actor. A new document that was not created yet is empty.
     ///
-    /// - Throws: What `body` throws; ``DocumentError`` when the document was closed.
+    /// - Throws: What `body` throws; ``DocumentError`` when the document is closed.
     @concurrent nonisolated public final func read<Value: Sendable>(
         _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws -> Value { try await copy().queue.read(body) }
 
-    /// Changes the database in a transaction, not on the main actor; the document saves itself
-    /// soon. What `body` throws undoes all it did.
+    /// Changes the database in one transaction, off the main actor; the document is saved soon. If
+    /// `body` throws, all its changes are undone.
     ///
-    /// - Throws: What `body` throws; ``DocumentError`` when the document was closed.
+    /// - Throws: What `body` throws; ``DocumentError`` when the document is closed.
     @discardableResult
     public final func write<Value: Sendable>(
         _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws -> Value {
         if isClosing { throw ManagedDocument.closed(fileURL) }
         let copy = try copy()
-        // Before and after: it is unsaved at any time at which somebody asks.
+        // The change is counted before and after the transaction, so that the document counts as
+        // unsaved all the time.
         updateChangeCount(.done)
         writing += 1
         defer {
@@ -88,7 +90,7 @@ import Synchronization
         return try await copy.queue.write(body)
     }
 
-    /// For `ValueObservation`, which also tells of what came from elsewhere.
+    /// A reader for `ValueObservation`, which also sees changes from other programs and devices.
     nonisolated public final var databaseReader: any DatabaseReader {
         get throws { try copy().queue }
     }
@@ -132,7 +134,8 @@ import Synchronization
         case .replacing(let isOwn): try copy().replace(with: contents, isRead: isOwn)
         case .merging:
             guard try copy().take(contents) else { return }
-            // Something was written in this moment: for now it counts as read.
+            // Something was written at this moment, and loading counts as saved. This marks it as
+            // unsaved again.
             Task { updateChangeCount(.done) }
         }
     }
@@ -156,7 +159,8 @@ import Synchronization
         return Snapshot()
     }
 
-    /// Merges what others have saved meanwhile with what is unsaved here, then writes all of it.
+    /// Merges what other programs have saved meanwhile with the unsaved changes, and writes the
+    /// result.
     nonisolated open override func writeContents(
         _ contents: any Sendable, andAttributes attributes: FileWrapper.Attributes,
         safelyTo url: URL, for operation: SaveOperation
@@ -182,7 +186,8 @@ import Synchronization
         }
     }
 
-    /// Where nobody keeps versions, the time stands for one.
+    /// The version that contents come from. On file systems without versions the modification time
+    /// identifies it.
     nonisolated private func source(of url: URL) -> MergeInput.Source? {
         if let version = (try? FileVersion.currentVersionOfItem(at: url)) ?? nil {
             let saved = version.modificationDate?.timeIntervalSince1970 ?? 0

@@ -2,26 +2,28 @@ import Control
 import Foundation
 import Glibc
 
-/// An item that a ``MetadataQuery`` has found, as it was then. Nothing was downloaded to know it.
+/// An item that a ``MetadataQuery`` has found, as it was at that time. Nothing was downloaded to
+/// find it.
 public struct MetadataItem: Hashable, Sendable {
-    /// Where it is. Do not keep it: query again, or keep a ``FileBookmark``.
+    /// Where the item was. Do not keep it for long: query again, or keep a ``FileBookmark``.
     public let url: URL
-    /// Whether it is a directory and not a package, which is one item.
+    /// Whether it is a directory and not a package.
     public let isDirectory: Bool
-    /// Whether it is a directory that is shown as one document.
+    /// Whether it is a package: a directory that is shown as one document.
     public let isPackage: Bool
-    /// In bytes, also of what is not on this device; 0 of directories and packages.
+    /// The size in bytes, also of contents that are not on this device; 0 for directories and
+    /// packages.
     public let size: Int
-    /// When its contents were last changed.
+    /// When the contents were last changed.
     public let modificationDate: Date
-    /// Where its contents are, and how far on their way; nil of what is on no volume, or is known
-    /// to this device only, such as temporary files.
+    /// Where the contents are and how far transfers have come; nil for an item that is on no
+    /// volume, or is known only to this device, such as a temporary file.
     public let ubiquity: UbiquityResourceValues?
 
-    /// The last part of its path.
+    /// The last component of the path.
     public var name: String { url.lastPathComponent }
 
-    /// Nil when there is nothing.
+    /// Nil when there is no item.
     init?(_ path: FilePath, _ inquiry: VolumeInquiry) {
         guard let status = try? path.status() else { return nil }
         let isAnyDirectory = FileKind(status) == .directory
@@ -36,7 +38,8 @@ public struct MetadataItem: Hashable, Sendable {
 
     var path: FilePath { FilePath(url) }
 
-    /// Whether it can change without anybody changing the item.
+    /// Whether the item's state can change without a change of the item, because contents are being
+    /// transferred.
     var isOnItsWay: Bool {
         ubiquity.map { $0.isDownloading || $0.isUploading } ?? false
     }
