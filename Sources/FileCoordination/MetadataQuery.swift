@@ -3,43 +3,43 @@ import Foundation
 import Model
 import Synchronization
 
-/// Finds items in directories, at any depth, and tells what becomes of them: of each change by
-/// others, of contents that come and go (Rows.md, B6).
+/// Finds items in directories, at any depth, and reports what becomes of them: changes by other
+/// programs and devices, and contents that are downloaded or evicted (Rows.md, B6).
 ///
 ///     let query = MetadataQuery(searchScopes: [pictures]) { $0.name.hasSuffix(".png") }
 ///     for await update in query.updates { show(update.added, update.changed, update.removed) }
 ///
-/// Items that are not on this device are found as all others; packages are one item, and what they
-/// contain is none. Hidden items, whose names begin with a dot, are not found. On a file system
-/// that is no volume the items are gathered, and nobody tells of changes.
+/// Items whose contents are not on this device are found like all others. A package is one item;
+/// items in it are not found. Hidden items, whose names begin with a dot, are not found either. On
+/// a file system that is no volume the items are gathered once, and changes are not reported.
 ///
-/// Of some things no message tells: contents that go, and what this process itself writes. Then all
-/// items are looked at again, for a tenth of the time at most: among tens of thousands such changes
-/// are seen later than others.
+/// No message reports evicted contents or what this process itself writes. For these the query
+/// examines all items again, for at most a tenth of the time, so among tens of thousands of items
+/// such changes are reported later than others.
 public struct MetadataQuery: Sendable {
-    /// Directories.
+    /// The directories to search.
     public var searchScopes: [URL]
-    /// How long changes are collected before they are told: half a second.
+    /// How long changes are collected before they are reported: half a second.
     public var notificationBatchingInterval = Duration.milliseconds(500)
-    /// Which items it is about.
+    /// Which items are found.
     public var predicate: @Sendable (MetadataItem) -> Bool
 
-    /// What has happened since the update before. Where an item was moved, the old one is removed
-    /// and another added.
+    /// What has changed since the update before. An item that was moved is removed and added.
     public struct Update: Sendable {
-        /// New to the query, because they are new, or because the predicate holds now.
+        /// Items that are new to the query, because they are new or because the predicate holds
+        /// now.
         public var added: [MetadataItem] = []
-        /// As they are now.
+        /// Items that have changed, as they are now.
         public var changed: [MetadataItem] = []
-        /// As they were.
+        /// Items that are no longer found, as they were.
         public var removed: [MetadataItem] = []
-        /// All that there are now, by path.
+        /// All items that are found now, sorted by path.
         public var results: [MetadataItem] = []
 
         var isEmpty: Bool { added.isEmpty && changed.isEmpty && removed.isEmpty }
     }
 
-    /// Of directories, with a predicate that holds of all if none is given.
+    /// A query in directories. The default predicate finds all items.
     public init(
         searchScopes: [URL],
         predicate: @escaping @Sendable (MetadataItem) -> Bool = { _ in true }
@@ -48,8 +48,8 @@ public struct MetadataQuery: Sendable {
         self.predicate = predicate
     }
 
-    /// First all that there is, even if that is nothing; then each change, for as long as somebody
-    /// listens.
+    /// An update with all items, even if there are none, and then one for each change, until the
+    /// stream is cancelled.
     public var updates: AsyncStream<Update> {
         let (stream, continuation) = AsyncStream.makeStream(of: Update.self)
         let gathering = Gathering(self)
@@ -62,7 +62,7 @@ public struct MetadataQuery: Sendable {
     }
 }
 
-/// One that runs.
+/// A query that runs.
 private final class Gathering: Sendable {
     private let query: MetadataQuery
     private let trees: [Tree]
@@ -70,15 +70,15 @@ private final class Gathering: Sendable {
 
     private struct State {
         var known: [FilePath: MetadataItem] = [:]
-        /// Of each volume, by its socket: what it said of itself.
+        /// For each volume, by its socket, what it reported last.
         var volumes: [String: Movement] = [:]
-        /// Any item may be another than it is known to be.
+        /// Whether any item may have changed without a message.
         var isUnsettled = false
-        /// When all may be looked at again.
+        /// When all items may be examined again.
         var next = ContinuousClock.now
     }
 
-    /// What tells that contents have come or gone, for which there is no message.
+    /// Counts and paths that show that contents have come or gone, for which there is no message.
     private struct Movement: Equatable {
         var counts: [Int]
         var paths: Set<FilePath>
@@ -90,7 +90,7 @@ private final class Gathering: Sendable {
     }
 
     func run(_ tell: (MetadataQuery.Update) -> Void) async {
-        // Before looking: what happens meanwhile is heard.
+        // The trees are presented before the first look, so that no change is missed meanwhile.
         for tree in trees { FileCoordinator.addFilePresenter(tree) }
         defer { for tree in trees { FileCoordinator.removeFilePresenter(tree) } }
         _ = movements()
@@ -107,8 +107,8 @@ private final class Gathering: Sendable {
         }
     }
 
-    /// Whether to look at all items again. While much is on its way there is always a reason to;
-    /// ten times as long as it takes is time for other things.
+    /// Whether to examine all items again. While much is being transferred there is always a reason
+    /// to, so the pauses take ten times as long as the examination.
     private var isDue: Bool {
         state.withLock { state in state.isUnsettled && ContinuousClock.now >= state.next }
     }
@@ -122,7 +122,8 @@ private final class Gathering: Sendable {
         return update
     }
 
-    /// What is at these places now, and below them; what was heard may be of a part of a package.
+    /// Examines these items with all below them. What was reported may be a part of a package,
+    /// which is one item.
     private func look(at items: Set<FilePath>, _ heard: Set<FilePath> = [])
         -> MetadataQuery.Update
     {
@@ -169,8 +170,8 @@ private final class Gathering: Sendable {
         for name in (try? path.children()) ?? [] { gather(path.appending(name), inquiry, &found) }
     }
 
-    /// Items whose contents may have come or gone: those on their way and those that are said to
-    /// move. When the volume has more or fewer without contents than before, it may be any.
+    /// The items whose contents may have come or gone: those that are being transferred. When the
+    /// volume's number of items without contents changes, it may be any item.
     private func movements() -> Set<FilePath> {
         let known = state.withLock { $0.known }
         var places = Set(UbiquityContainer.downloads.withLock { $0.underWay.keys })
@@ -197,7 +198,7 @@ private final class Gathering: Sendable {
     }
 }
 
-/// A directory that is presented, and where in it something has happened.
+/// Presents a directory and collects the paths at which something has happened.
 private final class Tree: FilePresenter {
     let presentedItemOperationQueue = OperationQueue()
     let presentedItemMessages: FilePresenterMessages = [
@@ -206,7 +207,7 @@ private final class Tree: FilePresenter {
     private let state: Mutex<(path: FilePath, heard: Set<FilePath>)>
 
     init(_ url: URL) {
-        // As the volume tells it.
+        // The path without symbolic links, as the volume reports it.
         let path = FilePath(url).absolute
         state = Mutex(((try? path.resolved()) ?? path, []))
     }
@@ -231,7 +232,7 @@ private final class Tree: FilePresenter {
             state.path = FilePath(newURL)
         }
     }
-    /// After the volume was mounted again, too.
+    /// It is also called after the volume was mounted again.
     func presentedItemDidChange() { state.withLock { _ = $0.heard.insert($0.path) } }
     func presentedSubitemDidAppear(at url: URL) { hear(url) }
     func presentedSubitemDidChange(at url: URL) { hear(url) }
@@ -242,7 +243,7 @@ private final class Tree: FilePresenter {
 }
 
 extension FilePath {
-    /// The outermost package that it lies in; itself where that is none.
+    /// The outermost package that contains the path; the path itself if none does.
     fileprivate func package(below top: FilePath, _ inquiry: VolumeInquiry) -> FilePath {
         guard isBelow(top) else { return self }
         let names = bytes.dropFirst(top.bytes.count).split(separator: 0x2F)
@@ -254,7 +255,7 @@ extension FilePath {
         return self
     }
 
-    /// No name on the way from the other begins with a dot.
+    /// Whether no name between `top` and the path begins with a dot.
     fileprivate func isVisible(below top: FilePath) -> Bool {
         isBelow(top)
             && bytes.dropFirst(top.bytes.count).split(separator: 0x2F).allSatisfy {

@@ -3,17 +3,18 @@ import Glibc
 import Model
 import Synchronization
 
-/// This process on one volume: the connection that all its coordinators and presenters share, made
-/// when it is needed, and again when the daemon has ended while something is presented.
+/// This process's session with one volume: the connection that all its coordinators and presenters
+/// share. It is made when it is needed, and made again when the daemon has ended while something is
+/// presented.
 final class Party: Sendable {
     let socket: String
     private let state = Mutex(State())
-    /// Held while a connection is made. Comes before `state`.
+    /// Held while a connection is made. Lock order: this lock before `state`.
     private let connecting = Mutex(())
 
     private struct State {
         var client: TurnClient?
-        /// Which connection it is; the numbers of others' turns are of one connection.
+        /// The number of the present connection. The daemon numbers turns for each connection anew.
         var generation = 0
         var lastEnded = 0
         var sessions: [Int: PresenterSession] = [:]
@@ -34,14 +35,15 @@ final class Party: Sendable {
 
     private init(_ socket: String) { self.socket = socket }
 
-    /// Of a claim, or of a presenter.
+    /// A number for a claim or a presenter, unique in this process.
     static func nextNumber() -> Int {
         lastNumber.wrappingAdd(1, ordering: .relaxed).newValue
     }
 
     // MARK: The connection
 
-    /// All presenters of this volume are registered when it returns.
+    /// Returns the connection, connecting if necessary. All presenters of this volume are
+    /// registered when it returns.
     func client() throws(VolumeError) -> TurnClient {
         try connecting.withLock { _ throws(VolumeError) in
             let (known, generation) = state.withLock { state in
@@ -79,7 +81,7 @@ final class Party: Sendable {
         comeBack()
     }
 
-    /// Tries until the volume is mounted again, or nothing is presented any more.
+    /// Tries to connect until the volume is mounted again or nothing is presented any more.
     private func comeBack() {
         let mustStart = state.withLock { state in
             guard !state.sessions.isEmpty, !state.isReturning else { return false }
@@ -103,7 +105,8 @@ final class Party: Sendable {
         thread?.detach()
     }
 
-    /// To the daemon that it is meant for; another one knows nothing of it.
+    /// Sends a request to the daemon that it is meant for; a daemon that was started later knows
+    /// nothing of it.
     func tell(_ request: Request, _ generation: Int) {
         let client = state.withLock { $0.generation == generation ? $0.client : nil }
         client?.ask(request) { _ in }
@@ -112,7 +115,8 @@ final class Party: Sendable {
     // MARK: Presenters
 
     func add(_ session: PresenterSession, at place: MountedPath) throws(VolumeError) {
-        // Known first: messages may come before the answer. Connecting would register it as well.
+        // The session is entered before it is registered, because messages may come before the
+        // answer. The connection comes first, because connecting registers all entered sessions.
         let client = try client()
         state.withLock { $0.sessions[session.number] = session }
         do {

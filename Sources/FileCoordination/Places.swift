@@ -4,11 +4,12 @@ import Glibc
 import Model
 import Synchronization
 
-/// Mounts that tests stand in for: mount points and their sockets.
+/// Mount points of pretended mounts, with their sockets, for tests.
 let standIns = Mutex<[FilePath: String]>([:])
 
 extension FilePath {
-    /// Of a file's URL. A URL may hold bytes that are no UTF-8, which `URL.path` would lose.
+    /// The path of a file URL. A URL may contain bytes that are not UTF-8, which `URL.path` would
+    /// lose.
     init(_ url: URL) {
         var bytes: [UInt8] = []
         var rest = Array(url.absoluteURL.path(percentEncoded: true).utf8)[...]
@@ -27,7 +28,7 @@ extension FilePath {
         self.init(bytes: bytes)
     }
 
-    /// On the volume that it is on, if it is on one.
+    /// The path's place on its volume; nil when it is on no volume.
     func place() throws(FileCoordinationError) -> MountedPath? {
         do {
             return try MountedPath.nearest(self, standIns: standIns.withLock { $0 })
@@ -36,10 +37,10 @@ extension FilePath {
         }
     }
 
-    /// What a chain of symbolic links at the end leads to.
+    /// The path after following a chain of symbolic links in its last component.
     func followed() throws(FileCoordinationError) -> FilePath {
         var path = absolute
-        // As many as the kernel follows.
+        // The kernel follows as many.
         for _ in 0...40 {
             guard let target = path.linkTarget else { return path }
             path =
@@ -47,10 +48,10 @@ extension FilePath {
                 ? target : FilePath(bytes: path.parent.bytes + [0x2F] + target.bytes)
         }
         throw FileCoordinationError(
-            .invalid, "\(self) is a symbolic link that leads round in a circle")
+            .invalid, "\(self) is a symbolic link that leads back to itself")
     }
 
-    /// Of a symbolic link.
+    /// The target of a symbolic link; nil for other items.
     var linkTarget: FilePath? {
         var target = [UInt8](repeating: 0, count: Int(PATH_MAX))
         let count = withCString { path in
@@ -81,7 +82,7 @@ extension URL {
     }
 }
 
-/// What went wrong, in a sentence, of whatever error a program gives us.
+/// The description of any error as a sentence.
 func sentence(_ error: any Error) -> String {
     (error as? any LocalizedError)?.errorDescription ?? String(describing: error)
 }

@@ -3,21 +3,22 @@ import Foundation
 import Model
 import Synchronization
 
-/// A registered presenter: where it is registered, what it has not heard yet, and what it is owed.
+/// A registered presenter: where it is registered, its undelivered messages, and the reacquirers
+/// that must still be called.
 final class PresenterSession: Sendable {
     let presenter: any FilePresenter
-    /// Its number on whatever connection.
+    /// The presenter's number, the same on all connections.
     let number = Party.nextNumber()
     private let mailbox: Mailbox
     private let state = Mutex(State())
-    /// Held while it is registered. Comes before `state`.
+    /// Held while it is registered. Lock order: this lock before `state`.
     private let placing = Mutex(())
 
     private struct State {
         var place: MountedPath?
         var isRetired = false
         var brackets: [TurnKey: Bracket] = [:]
-        /// What was said to have moved and was not delivered yet, in order.
+        /// Moves that were reported but not delivered yet, in order.
         var moves: [Move] = []
     }
 
@@ -26,7 +27,7 @@ final class PresenterSession: Sendable {
         var turn: Int
     }
 
-    /// From `relinquish…` to `reacquire`.
+    /// One access, from `relinquish…` to `reacquire`.
     private struct Bracket {
         var unanswered = 0
         var reacquirers: [@Sendable () -> Void] = []
@@ -35,7 +36,7 @@ final class PresenterSession: Sendable {
 
     private struct Move {
         let id: Int
-        /// Nil for the presented item.
+        /// Nil for the presented item itself.
         let from: FilePath?
         let to: FilePath
     }
@@ -49,14 +50,14 @@ final class PresenterSession: Sendable {
 
     var place: MountedPath? { state.withLock { $0.place } }
 
-    /// Registers it where it says that its item is, unless it is registered, or there is nothing.
+    /// Registers the presenter at its item's place, unless it is registered or has no item yet.
     func settle() {
         placing.withLock { _ in
             let isNeeded = state.withLock { $0.place == nil && !$0.isRetired }
             guard isNeeded, let url = presenter.presentedItemURL else { return }
             do throws(FileCoordinationError) {
                 guard let place = try FilePath(url).place() else { return }
-                // Known first: messages may come before the answer.
+                // The place is set before the request, because messages may come before the answer.
                 state.withLock { $0.place = place }
                 do throws(VolumeError) { try Party.at(place.socket).add(self, at: place) } catch {
                     state.withLock { $0.place = nil }
@@ -69,7 +70,8 @@ final class PresenterSession: Sendable {
         }
     }
 
-    /// With a daemon that is new: what it has missed it may hear of as a change.
+    /// Registers the presenter with a new daemon. The presenter gets a change message for what it
+    /// may have missed.
     func register(again client: TurnClient) {
         guard let known = place else { return }
         let place = now(after: known)
@@ -85,7 +87,7 @@ final class PresenterSession: Sendable {
         }
     }
 
-    /// Where it says that it is, if that is on the same volume.
+    /// The place of the presenter's item, if that is on the same volume.
     private func now(after known: MountedPath) -> MountedPath {
         guard let url = presenter.presentedItemURL, let place = try? FilePath(url).place(),
             place.socket == known.socket
@@ -100,7 +102,7 @@ final class PresenterSession: Sendable {
         return request
     }
 
-    /// Nothing is told to it any more, but that what it gave up is its own again.
+    /// Stops all messages. Only the reacquirers of open accesses are still called.
     func retire() {
         let (place, owed) = state.withLock { state in
             state.isRetired = true
@@ -208,7 +210,8 @@ final class PresenterSession: Sendable {
         }
     }
 
-    /// Until the access has ended; it may have, while nobody waited for the answer any more.
+    /// Keeps the reacquirer until the access has ended. If the access has ended already, without
+    /// waiting for this answer, the reacquirer is called at once.
     private func keep(_ reacquirer: (@Sendable () -> Void)?, _ key: TurnKey) {
         let isLate = state.withLock { state in
             guard var bracket = state.brackets[key] else { return true }
@@ -235,7 +238,7 @@ final class PresenterSession: Sendable {
         }
     }
 
-    /// The daemon is gone, and with it all turns it had given.
+    /// Ends all open accesses of a connection whose daemon has ended.
     func lose(_ generation: Int) {
         let open = state.withLock { state in
             state.brackets.filter { $0.key.generation == generation && !$0.value.isOver }.keys
@@ -258,7 +261,7 @@ final class PresenterSession: Sendable {
         }
     }
 
-    /// Where the presenter means, which does not know yet what was moved.
+    /// Translates a path that the presenter uses, which may not have received the last moves yet.
     func translate(_ path: FilePath) throws(FileCoordinationError) -> FilePath {
         let moves = state.withLock { $0.moves }
         guard !moves.isEmpty, let url = presenter.presentedItemURL else { return path }
@@ -273,7 +276,7 @@ final class PresenterSession: Sendable {
     }
 }
 
-/// Whether it was false; it is true afterwards.
+/// Sets the flag and returns whether it was false.
 private func first(_ flag: inout Bool) -> Bool {
     defer { flag = true }
     return !flag

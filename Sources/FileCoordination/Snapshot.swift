@@ -2,12 +2,12 @@ import Control
 import Foundation
 import Glibc
 
-/// A copy of an item as it is now, for ``FileCoordinator/ReadingOptions/forUploading``.
+/// A copy of an item, for ``FileCoordinator/ReadingOptions/forUploading``.
 struct Snapshot: Sendable {
     let url: URL
     private let directory: FilePath
 
-    /// Of a file a copy with its name, of a directory a zip file.
+    /// Copies a file under its name, or stores a directory in a zip file.
     init(of item: URL) throws(FileCoordinationError) {
         let path = FilePath(item)
         directory = try Snapshot.makeDirectory()
@@ -29,7 +29,7 @@ struct Snapshot: Sendable {
         }
     }
 
-    /// With what the accessor has left of it.
+    /// Removes the snapshot with everything in its directory.
     func remove() { Snapshot.remove(directory) }
 
     private static func remove(_ directory: FilePath) {

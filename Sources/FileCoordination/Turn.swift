@@ -3,12 +3,12 @@ import Foundation
 import Model
 import Synchronization
 
-/// What one connection has given.
+/// A claim that one connection has granted.
 struct Held: Sendable {
     let client: TurnClient
     let socket: String
     let claim: Int
-    /// What is written.
+    /// The paths that the claim may write.
     var written: [[Name]] = []
 
     private func request(_ verb: Verb) -> Request {
@@ -17,7 +17,7 @@ struct Held: Sendable {
         return request
     }
 
-    /// Of a daemon that is gone nothing is held.
+    /// Releases the claim. A daemon that has ended holds no claims, so errors are ignored.
     func release(_ done: @escaping @Sendable () -> Void = {}) {
         client.ask(request(.release)) { _ in done() }
     }
@@ -25,7 +25,7 @@ struct Held: Sendable {
     func cancel() { client.ask(request(.cancel)) { _ in } }
 }
 
-/// The turns of one call, from when they are given.
+/// The granted claims of one call.
 final class Turn: Sendable {
     private let accesses: [Access]
     private let found: [URL]
@@ -42,8 +42,8 @@ final class Turn: Sendable {
         state = Mutex(State(held: held))
     }
 
-    /// What accessors get: where the items are, or snapshots of them. When nothing but those is
-    /// used, the turns are over.
+    /// The URLs for accessors: the items' places, or snapshots of them. If the call uses only
+    /// snapshots, the claims are released here.
     func urls() throws(FileCoordinationError) -> [URL] {
         guard isUploading else { return found }
         var urls = found
@@ -60,14 +60,14 @@ final class Turn: Sendable {
         guard isUploading else { return found }
         return try await withCheckedThrowingContinuation { done in
             let work = { @Sendable in done.resume(with: Result { try self.urls() }) }
-            // A copy takes its time, which is not the cooperative pool's.
+            // Copying takes long, so it must not run on a thread of the cooperative pool.
             if let thread = ThreadHandle("snapshot", work) { thread.detach() } else { work() }
         }
     }
 
     private var isUploading: Bool { accesses.contains { $0.reads(.forUploading) } }
 
-    /// Returns when others may have their turn.
+    /// Returns when the claims are released, so that other programs can go on.
     func end() {
         release()
         removeSnapshots()
@@ -97,7 +97,8 @@ final class Turn: Sendable {
         last.release { self.release(done) }
     }
 
-    /// Says that something written in this turn is elsewhere now; false: it is not of this turn.
+    /// Reports that an item that this call writes has moved. Returns false if the item is not of
+    /// this call.
     func move(_ from: MountedPath, _ to: MountedPath) -> Bool {
         guard from.socket == to.socket else { return false }
         let held = state.withLock { state in

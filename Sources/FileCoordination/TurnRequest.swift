@@ -3,12 +3,13 @@ import Foundation
 import Model
 import Synchronization
 
-/// Waits for the turns of one call, without a thread: the items of each volume at once, one volume
-/// after the other in the order of their sockets, which is the same for everybody.
+/// Requests the claims of one call and waits for them without a thread. The items of each volume
+/// are claimed together, one volume after the other in the order of their sockets. The order is the
+/// same in all processes, so two calls cannot deadlock.
 final class TurnRequest: Sendable {
     typealias Outcome = Result<Turn, FileCoordinationError>
 
-    /// Who asks.
+    /// The coordinator that asks.
     struct Asker: Sendable {
         let purpose: String
         let session: PresenterSession?
@@ -17,28 +18,28 @@ final class TurnRequest: Sendable {
 
     private let accesses: [Access]
     private let asker: Asker
-    /// Holds nothing: presenters are asked beforehand.
+    /// Whether nothing is claimed and presenters are only asked.
     private let isPreparing: Bool
     private let completion: @Sendable (Outcome) -> Void
     private let state = Mutex(State())
 
     private struct State {
         var isCancelled = false
-        /// What is waited for.
+        /// The claim that is being waited for.
         var pending: Held?
         var held: [Held] = []
-        /// By the index of the access.
+        /// The granted paths, by the index of the access.
         var granted: [Int: FilePath] = [:]
     }
 
-    /// An item where it is, as far as we know.
+    /// An item, with its place as far as it is known.
     private struct Item: Sendable {
         let index: Int
         let access: Access
         let path: FilePath
         let place: MountedPath?
 
-        /// Without links.
+        /// The path without symbolic links.
         var found: FilePath { place?.path ?? path }
     }
 
@@ -48,7 +49,7 @@ final class TurnRequest: Sendable {
         let items: [Item]
     }
 
-    /// `completion` is called once, on any thread, this one too.
+    /// `completion` is called once, on any thread, perhaps before `start` returns.
     init(
         _ accesses: [Access], _ asker: Asker, isPreparing: Bool = false,
         _ completion: @escaping @Sendable (Outcome) -> Void
@@ -61,7 +62,8 @@ final class TurnRequest: Sendable {
 
     func start() { attempt(1) }
 
-    /// Whoever waits gets `cancelled`; a turn that was given is not taken back.
+    /// A call that waits fails with `cancelled`. A claim that was granted already is not taken
+    /// back.
     func cancel() {
         let pending = state.withLock { state in
             state.isCancelled = true
@@ -72,8 +74,8 @@ final class TurnRequest: Sendable {
 
     // MARK: Attempts
 
-    /// Where links and moved items lead is looked at before the turn, and in it once more; when
-    /// it is elsewhere by then, it begins again.
+    /// Symbolic links and moved items are resolved before the claim and again once it is granted.
+    /// If the result differs, the call begins again, up to eight times.
     private static let attemptsMax = 8
 
     private func attempt(_ number: Int) {
@@ -91,7 +93,8 @@ final class TurnRequest: Sendable {
         }
     }
 
-    /// All are connected to before the first is asked: answers come on threads that must not wait.
+    /// Connects to all volumes before the first claim, because answers come on threads that must
+    /// not block.
     private func volumes(of items: [Item]) throws(FileCoordinationError) -> [Volume] {
         let groups = Dictionary(grouping: items.filter { $0.place != nil }) { $0.place!.socket }
         do throws(VolumeError) {
@@ -126,7 +129,7 @@ final class TurnRequest: Sendable {
                 take(volumes.dropFirst(), items, number)
             } catch { fail(error) }
         }
-        // It may have been cancelled before the daemon knew of it.
+        // The call may have been cancelled before the daemon knew the claim.
         if state.withLock({ $0.isCancelled }) { pending.cancel() }
     }
 
@@ -202,7 +205,7 @@ final class TurnRequest: Sendable {
         completion(.failure(error.code == .cancelled ? .wasCancelled : error))
     }
 
-    /// What is held is somebody else's business from now on.
+    /// Returns everything that is held. The caller must release it from now on.
     private func giveUp() -> [Held] {
         state.withLock { state in
             defer { (state.held, state.granted, state.pending) = ([], [:], nil) }

@@ -3,34 +3,36 @@ import Foundation
 import Model
 import Synchronization
 
-/// A volume, as the place where documents are that shall be on all devices.
+/// A volume as the place of documents that shall be on all devices.
 ///
-/// What `FileManager` says of iCloud on Apple's platforms (Rows.md, A17, B4). A volume is
-/// mounted or it is not; so there is no container identifier, and nothing to wait for: make it of
-/// any URL on the volume, and compare its ``identityToken()`` with the one that you kept.
+/// It replaces the part of `FileManager` that is about iCloud on Apple's platforms (Rows.md, A17,
+/// B4). A volume is either mounted or not, so there is no container identifier and nothing to wait
+/// for: make a container from any URL on the volume, and compare its ``identityToken()`` with the
+/// one that you kept.
 public struct UbiquityContainer: Hashable, Sendable {
     /// The root of the volume.
     public let url: URL
     let socket: String
 
-    /// Who a volume belongs to: the same on all devices of a person, and after each restart.
-    /// Opaque; keep it, and compare.
+    /// Identifies the owner of a volume. It is the same on all devices of a person and after a
+    /// restart. It is opaque; keep it and compare it.
     public struct IdentityToken: Codable, Hashable, Sendable {
         private let text: String
         init(_ text: String) { self.text = text }
     }
 
-    /// The volume that an item is on, or would be on; nil where that is another file system.
+    /// The volume on which an item is or would be; nil for another file system.
     ///
-    /// - Throws: ``FileCoordinationError``: `.unavailable` for a volume without a daemon.
+    /// - Throws: ``FileCoordinationError``: `.unavailable` for a volume whose daemon does not
+    ///   answer.
     public init?(ofItemAt url: URL) throws(FileCoordinationError) {
         guard let place = try FilePath(url).place() else { return nil }
         self.url = URL(place.mountPoint, isDirectory: true)
         socket = place.socket
     }
 
-    /// Nil while the volume is signed out, or has never belonged to a hub; what it is otherwise it
-    /// also is in airplane mode.
+    /// The identity; nil while the volume is signed out or has never belonged to a hub. It does not
+    /// change in airplane mode.
     ///
     /// - Throws: ``FileCoordinationError``: `.unavailable` when the daemon does not answer.
     public func identityToken() throws(FileCoordinationError) -> IdentityToken? {
@@ -43,10 +45,10 @@ public struct UbiquityContainer: Hashable, Sendable {
         }
     }
 
-    /// Each identity that the volume gets, after the change, for as long as somebody listens: nil
-    /// when it is signed out. Listen first, then look at ``identityToken()``.
+    /// Each new identity of the volume, until the stream is cancelled; nil when the volume is
+    /// signed out. Begin to listen before you read ``identityToken()``.
     ///
-    /// It ends when the volume's daemon does: what was mounted is not there any more.
+    /// The stream ends when the volume's daemon ends.
     public var identityChanges: AsyncStream<IdentityToken?> {
         let (stream, changes) = AsyncStream.makeStream(of: IdentityToken?.self)
         do throws(VolumeError) {
@@ -64,17 +66,18 @@ public struct UbiquityContainer: Hashable, Sendable {
 
     // MARK: Items
 
-    /// Whether an item is meant for all devices, uploaded or not; false of what is not there.
+    /// Whether an item is meant for all devices, uploaded or not; false when there is no item.
     public static func isUbiquitousItem(at url: URL) -> Bool {
         (try? resourceValues(ofItemAt: url))??.isUbiquitous ?? false
     }
 
-    /// Moves an item onto the volume (true), or off it, which takes it from all other devices. Its
-    /// presenters hear of the move. Directories that `destinationURL` names must be there.
+    /// Moves an item onto the volume (true) or off it (false), which removes it from all other
+    /// devices. Its presenters get a move message. The directory of `destinationURL` must exist.
     ///
-    /// - Throws: ``FileCoordinationError``: `.invalid` when what is to be on the volume is not, and
-    ///   else as a coordinated write. `CocoaError`: what the file system says;
-    ///   `.fileWriteFileExists` when there is something. It is where it was then.
+    /// - Throws: ``FileCoordinationError``: `.invalid` when the URL that must be on the volume is
+    ///   not, and the errors of a coordinated write. `CocoaError` for errors of the file system;
+    ///   `.fileWriteFileExists` when there is an item at `destinationURL`. Then the item stays
+    ///   where it was.
     @concurrent
     public func setUbiquitous(_ isUbiquitous: Bool, itemAt url: URL, destinationURL: URL)
         async throws
@@ -95,7 +98,8 @@ public struct UbiquityContainer: Hashable, Sendable {
                     .fileWriteFileExists, userInfo: [NSFilePathErrorKey: target.description])
             }
             if (try? source.move(to: target)) != nil { return }
-            // From another file system: whole before it has its name; the old one goes last.
+            // On another file system the item is copied completely before it gets its name, and the
+            // old one is removed last.
             let draft = target.draft
             do {
                 try FileManager.default.copyItem(at: from, to: URL(draft))
@@ -109,11 +113,13 @@ public struct UbiquityContainer: Hashable, Sendable {
         }
     }
 
-    /// Removes the local copy of an item's contents, of a directory of all it contains; they come
-    /// back when they are read. Not within a coordinated write of the item.
+    /// Removes the local copy of an item's contents, for a directory those of all that it contains.
+    /// They are downloaded again when they are read. Do not call it within a coordinated write of
+    /// the item.
     ///
-    /// - Throws: ``FileCoordinationError``: `.refused` when something stays here, with the reason:
-    ///   it is not at the hub yet, in use, or pinned. Others may have been evicted then.
+    /// - Throws: ``FileCoordinationError``: `.refused`, with the reason, when something must stay
+    ///   because it is not at the hub yet, in use or pinned. Other contents may have been evicted
+    ///   then.
     public static func evictItem(at url: URL) throws(FileCoordinationError) {
         let place = try place(of: url)
         let report: EvictedReport
@@ -127,8 +133,8 @@ public struct UbiquityContainer: Hashable, Sendable {
         throw FileCoordinationError(.refused, "\(kept.path.text) stays here: \(kept.reason)")
     }
 
-    /// Begins to download an item's contents, and returns; of what is here nothing happens. Its
-    /// ``resourceValues(ofItemAt:)`` tell how far that is, and what went wrong.
+    /// Begins to download an item's contents and returns. Contents that are here already are left
+    /// alone. ``resourceValues(ofItemAt:)`` show the progress and errors.
     ///
     /// - Throws: ``FileCoordinationError``: `.invalid` on another file system.
     public static func startDownloadingItem(at url: URL) throws(FileCoordinationError) {
@@ -149,12 +155,12 @@ public struct UbiquityContainer: Hashable, Sendable {
         }
         if let thread { return thread.detach() }
         downloads.withLock { $0.end(place.path, nil) }
-        throw FileCoordinationError(.unavailable, "there is no thread to download it in")
+        throw FileCoordinationError(.unavailable, "no thread could be started for the download")
     }
 
-    /// What this process downloads.
+    /// The downloads that this process has begun.
     struct Downloads {
-        /// From 0 to 100.
+        /// The progress of each download, from 0 to 100.
         var underWay: [FilePath: Double] = [:]
         private(set) var failed: [FilePath: String] = [:]
 
@@ -175,6 +181,6 @@ public struct UbiquityContainer: Hashable, Sendable {
     private static func place(of url: URL) throws(FileCoordinationError) -> MountedPath {
         if let place = try FilePath(url).place() { return place }
         throw FileCoordinationError(
-            .invalid, "\(FilePath(url)) is on no Concord volume: its contents are here only")
+            .invalid, "\(FilePath(url)) is on no Concord volume, so its contents are only here")
     }
 }

@@ -1,40 +1,40 @@
 import Control
 import Foundation
 
-/// What is known of an item that is on several devices: whether its contents are here, whether they
-/// are safe elsewhere, and what stands in the way (Rows.md, B5).
+/// What is known about an item that is on several devices: whether its contents are here, whether
+/// they are safe elsewhere, and what prevents that (Rows.md, B5).
 ///
-/// Asking downloads nothing, so it is what a list of items is made from.
+/// Asking downloads nothing, so it can be used to fill a list of items.
 public struct UbiquityResourceValues: Hashable, Sendable {
-    /// Where an item's contents are.
+    /// Where the contents of an item are.
     public enum DownloadingStatus: String, Hashable, Sendable {
         /// At the hub, not here. Reading the item downloads them.
         case notDownloaded
-        /// Here, and the hub has newer ones, which come as soon as possible.
+        /// An older version is here; the newest is downloaded as soon as possible.
         case downloaded
-        /// Here, and the newest that are known.
+        /// The newest known version is here.
         case current
     }
 
-    /// Whether it is meant for all devices: its volume belongs to a hub.
+    /// Whether the item is meant for all devices: its volume belongs to a hub.
     public var isUbiquitous: Bool
-    /// Of a directory always `current`: ask its items.
+    /// Where the contents are; always `current` for a directory, so ask for its items.
     public var downloadingStatus: DownloadingStatus
-    /// Whether contents are on their way here.
+    /// Whether the contents are being downloaded.
     public var isDownloading = false
-    /// Whether the hub has all that is here.
+    /// Whether the hub has everything that is here.
     public var isUploaded: Bool
-    /// Whether something is on its way to the hub, or waits for that.
+    /// Whether something is being uploaded or waits for that.
     public var isUploading = false
-    /// From 0 to 100; nil where nothing is on its way, or nobody has counted yet.
+    /// From 0 to 100; nil when nothing is being downloaded, or the amount is not known yet.
     public var percentDownloaded: Double?
-    /// From 0 to 100; nil where nothing is on its way, or nobody has counted yet.
+    /// From 0 to 100; nil when nothing is being uploaded, or the amount is not known yet.
     public var percentUploaded: Double?
-    /// Whether versions wait for somebody to settle them (``FileVersion``).
+    /// Whether there are versions in conflict that are not settled (``FileVersion``).
     public var hasUnresolvedConflicts: Bool
-    /// Why it does not come; a sentence.
+    /// Why the contents cannot be downloaded, as a sentence.
     public var downloadingError: String?
-    /// Why the hub does not have it; a sentence.
+    /// Why the hub does not have the contents, as a sentence.
     public var uploadingError: String?
 
     init(_ report: DocumentReport, isUbiquitous: Bool) {
@@ -51,7 +51,7 @@ public struct UbiquityResourceValues: Hashable, Sendable {
         hasUnresolvedConflicts = (report.conflicts ?? 0) > 0
     }
 
-    /// What this process downloads.
+    /// Adds what is known about this process's own downloads.
     mutating func take(_ downloads: UbiquityContainer.Downloads, _ path: FilePath) {
         guard downloadingStatus != .current else { return }
         if let percent = downloads.underWay[path] {
@@ -79,9 +79,9 @@ public struct UbiquityResourceValues: Hashable, Sendable {
 }
 
 extension UbiquityContainer {
-    /// What is known of an item now; nil of one that is on no volume, or is known to none: it is
-    /// not there, or a temporary file. Waits for the volume's daemon, not for the network: call it
-    /// off the main thread.
+    /// What is known about an item now; nil when it is on no volume, does not exist, or is only
+    /// known to this device, such as a temporary file. It waits for the volume's daemon, though not
+    /// for the network, so do not call it on the main thread.
     ///
     /// - Throws: ``FileCoordinationError``: `.unavailable` when the daemon does not answer.
     public static func resourceValues(ofItemAt url: URL) throws(FileCoordinationError)

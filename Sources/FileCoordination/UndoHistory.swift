@@ -1,11 +1,11 @@
 import Foundation
 
-/// Remembers how to take back what the user did, and how to do it again.
+/// Remembers how to undo and redo what the user did.
 ///
-/// As `UndoManager` of Foundation on Apple's platforms, which Linux has not. What is registered
-/// while nothing else happens on the main actor is one group, which one ``undo()`` takes back,
-/// unless ``groupsByEvent`` is false. A document's (``Document/undoManager``) tells it of every
-/// change.
+/// It is modelled on `UndoManager` of Apple's Foundation, which Linux lacks. Everything that is
+/// registered during one run of the main actor is one group, which one ``undo()`` undoes, unless
+/// ``groupsByEvent`` is false. The history of a document (``Document/undoManager``) reports every
+/// change to it.
 ///
 ///     func rename(to new: String) {
 ///         let old = name
@@ -31,25 +31,25 @@ import Foundation
     private var disabled = 0
 
     enum Happening { case registered, registeredMore, undone, redone }
-    /// For the document.
+    /// Reports to the document.
     var happened: (Happening) -> Void = { _ in }
 
-    /// One that remembers nothing yet.
+    /// An empty history.
     public init() {}
 
-    /// Whether what is registered in one go on the main actor is one group by itself. When false,
-    /// it is a mistake, which ends the program, to register outside of groups.
+    /// Whether everything that is registered during one run of the main actor is a group. If false,
+    /// registering outside of a group is a programming error and ends the program.
     public var groupsByEvent = true
 
-    /// How many groups are kept, the newest; 0, as it is, means all.
+    /// The number of groups to keep; the oldest are removed. 0, the default, keeps all.
     public var levelsOfUndo = 0 {
         didSet { forgetOldest() }
     }
 
     // MARK: Registering
 
-    /// Remembers how something that is being done is undone. While undoing, how it is done again.
-    /// The target is not kept alive, and when it is gone there is nothing to undo.
+    /// Registers how to undo what is being done or, while undoing, how to redo it. The target is
+    /// not kept alive; when it is gone, nothing is undone.
     public func registerUndo<Target: AnyObject>(
         withTarget target: Target, handler: @escaping @MainActor (Target) -> Void
     ) {
@@ -70,11 +70,12 @@ import Foundation
         happened(isFirst ? .registered : .registeredMore)
     }
 
-    /// Whether what is registered is remembered.
+    /// Whether registered actions are remembered.
     public var isUndoRegistrationEnabled: Bool { disabled == 0 }
-    /// Until as many calls of ``enableUndoRegistration()`` nothing is remembered.
+    /// Stops remembering, until ``enableUndoRegistration()`` was called as often as this.
     public func disableUndoRegistration() { disabled += 1 }
-    /// Ends one ``disableUndoRegistration()``; without one it is a mistake that ends the program.
+    /// Ends one ``disableUndoRegistration()``. Without one it is a programming error and ends the
+    /// program.
     public func enableUndoRegistration() {
         precondition(disabled > 0, "enableUndoRegistration() without disableUndoRegistration()")
         disabled -= 1
@@ -82,10 +83,10 @@ import Foundation
 
     // MARK: Groups
 
-    /// What is registered from now on is undone together.
+    /// Begins a group: what is registered in it is undone together.
     public func beginUndoGrouping() { open.append(Group()) }
 
-    /// Ends the innermost group; without one it is a mistake that ends the program.
+    /// Ends the innermost group. Without one it is a programming error and ends the program.
     public func endUndoGrouping() {
         precondition(!open.isEmpty, "endUndoGrouping() without beginUndoGrouping()")
         let group = open.removeLast()
@@ -100,10 +101,10 @@ import Foundation
         }
     }
 
-    /// How many groups are open, one within the other.
+    /// The number of open groups, one within the other.
     public var groupingLevel: Int { open.count }
 
-    /// Ends the group that nobody opened, if nothing but it is open.
+    /// Ends the automatic group, if no other group is open.
     func endEventGroup() {
         if isEventGroup, open.count == 1 { endUndoGrouping() }
     }
@@ -118,15 +119,15 @@ import Foundation
 
     /// Whether there is something to undo.
     public var canUndo: Bool { !undoStack.isEmpty || open.contains { !$0.actions.isEmpty } }
-    /// Whether there is something to do again.
+    /// Whether there is something to redo.
     public var canRedo: Bool { !redoStack.isEmpty }
-    /// Whether handlers run to undo.
+    /// Whether handlers are running in order to undo.
     public var isUndoing: Bool { activity == .undoing }
-    /// Whether handlers run to do again.
+    /// Whether handlers are running in order to redo.
     public var isRedoing: Bool { activity == .redoing }
 
-    /// Takes back the last group, the last registered first. Within a group that was begun and not
-    /// ended it is a mistake that ends the program.
+    /// Undoes the last group, beginning with its last action. Within a group that has not been
+    /// ended it is a programming error and ends the program.
     public func undo() {
         endEventGroup()
         precondition(open.isEmpty, "undo() within a group: end it first")
@@ -135,7 +136,7 @@ import Foundation
         happened(.undone)
     }
 
-    /// Does again what was undone last.
+    /// Redoes the group that was undone last.
     public func redo() {
         endEventGroup()
         precondition(open.isEmpty, "redo() within a group: end it first")
@@ -153,12 +154,12 @@ import Foundation
         self.activity = .none
     }
 
-    /// Forgets everything.
+    /// Removes everything.
     public func removeAllActions() {
         (undoStack, redoStack, open) = ([], [], open.map { _ in Group() })
     }
 
-    /// Forgets what is to be done to a target.
+    /// Removes all actions of a target.
     public func removeAllActions(withTarget target: AnyObject) {
         func without(_ groups: [Group], keepsEmpty: Bool = false) -> [Group] {
             groups.compactMap { group in
@@ -182,10 +183,10 @@ import Foundation
         }
     }
 
-    /// What ``undo()`` would take back; empty when it has no name, or there is nothing.
+    /// The name of what ``undo()`` would undo; empty when it has no name or there is nothing.
     public var undoActionName: String {
         open.first { !$0.actions.isEmpty }?.name ?? undoStack.last?.name ?? ""
     }
-    /// What ``redo()`` would do again; empty when it has no name, or there is nothing.
+    /// The name of what ``redo()`` would redo; empty when it has no name or there is nothing.
     public var redoActionName: String { redoStack.last?.name ?? "" }
 }

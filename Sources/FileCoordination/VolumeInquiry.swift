@@ -2,23 +2,23 @@ import Control
 import Foundation
 import Model
 
-/// What volumes say of their items, asked in one go: of what is the same for all items each daemon
-/// is asked once.
+/// Asks volumes about many items at once, so that what is the same for all items is asked only once
+/// for each daemon.
 final class VolumeInquiry {
     private struct Volume {
         let client: ControlClient
         let isUbiquitous: Bool
-        /// Nil before it was asked.
+        /// Nil until the daemon was asked.
         var hub: HubReport??
     }
 
-    /// By socket.
+    /// The volumes by their sockets.
     private var volumes: [String: Volume] = [:]
-    /// Of directories whose files were asked about: finding out takes more system calls than all
-    /// the rest.
+    /// The places of directories whose files were asked about. Finding a place takes more system
+    /// calls than all the rest.
     private var places: [FilePath: MountedPath?] = [:]
 
-    /// As `UbiquityContainer.resourceValues`, and what kind of item it is.
+    /// The values of `UbiquityContainer.resourceValues`, and the kind of the item.
     func report(ofItemAt path: FilePath, isDirectory: Bool = true) throws(FileCoordinationError)
         -> (kind: String, values: UbiquityResourceValues)?
     {
@@ -50,7 +50,7 @@ final class VolumeInquiry {
         }
     }
 
-    /// A directory may be another volume's root, a file is where its directory is.
+    /// A file is on the volume of its directory. A directory may be the root of another volume.
     private func place(ofFile path: FilePath) throws(FileCoordinationError) -> MountedPath? {
         let parent = path.parent
         if places[parent] == nil { places[parent] = .some(try parent.place()) }

@@ -6,24 +6,24 @@ import Merge
 import Model
 import Synchronization
 
-/// The database of a document that is open: a file of this process alone, where SQLite may keep
-/// its journal beside it, which on a volume would be documents, too.
+/// The database of an open document: a file in a directory of this process, where SQLite may keep
+/// its journal beside it. On a volume that journal would be a document, too.
 final class WorkingCopy: Sendable {
     let queue: DatabaseQueue
     private let directory: FilePath
     private let migrator: DatabaseMigrator
-    /// What the document's file held when it was read or written last, in our schema: what is
-    /// otherwise in the database was done here.
+    /// What the document's file contained when it was last read or written, in our schema. Every
+    /// difference between this and the database is an unsaved change.
     private let base = Mutex(Data())
 
-    /// What was read of a file, and of which version it is.
+    /// The contents of a file, and the version that they are.
     struct Contents: Sendable {
         let path: String
         let data: Data
         let source: MergeInput.Source?
     }
 
-    /// An empty database, in the schema.
+    /// Makes an empty database in the present schema.
     init(of path: String, migrator: DatabaseMigrator) throws {
         self.migrator = migrator
         directory = try WorkingCopy.makeDirectory()
@@ -41,7 +41,8 @@ final class WorkingCopy: Sendable {
         directory.remove()
     }
 
-    /// Forgets what was done here, or makes of it that these contents came to be.
+    /// Replaces the database's contents. With `isRead` they count as saved, otherwise as an unsaved
+    /// change.
     func replace(with contents: Contents, isRead: Bool) throws {
         let new = try prepared(contents)
         try queue.writeWithoutTransaction { database in
@@ -50,9 +51,10 @@ final class WorkingCopy: Sendable {
         }
     }
 
-    /// Takes what others have saved, and does to it what was done here since.
+    /// Merges contents that other programs have saved into the database: unsaved changes are
+    /// applied to them.
     ///
-    /// - Returns: Whether something is here that the file does not have.
+    /// - Returns: Whether the database has changes that the file does not have.
     func take(_ contents: Contents) throws -> Bool {
         let theirs = try prepared(contents)
         return try queue.writeWithoutTransaction { database in
@@ -69,7 +71,8 @@ final class WorkingCopy: Sendable {
         }
     }
 
-    /// Writes the database as it is now, by `body`; not when nothing was done here.
+    /// Passes the database's bytes to `body`, which writes them; does nothing when there are no
+    /// unsaved changes.
     func save(_ body: (Data) throws -> Void) throws {
         let contents = try queue.writeWithoutTransaction { _ in try bytes }
         guard contents != base.withLock({ $0 }) else { return }
@@ -77,18 +80,19 @@ final class WorkingCopy: Sendable {
         base.withLock { $0 = contents }
     }
 
-    /// Its file holds nothing.
+    /// Makes everything in the database count as unsaved.
     func forget() { base.withLock { $0 = Data() } }
 
     // MARK: Bytes
 
-    /// Filling a database leaves marks in its header: it is not byte for byte what was read.
+    /// Filling a database changes its header, so its bytes differ from those that were read.
     private func keepBase() throws {
         let now = try bytes
         base.withLock { $0 = now }
     }
 
-    /// Within the queue, where no transaction is open: all of it is in the file.
+    /// The bytes of the database. It must be called within the queue and outside of a transaction,
+    /// when everything is in the file.
     private var bytes: Data { get throws { try directory.appending("database").readAll() } }
 
     private func fill(_ database: Database, with contents: Data) throws {
@@ -103,7 +107,7 @@ final class WorkingCopy: Sendable {
         }
     }
 
-    /// In our schema, and telling that it may be merged by rows.
+    /// Returns the contents in our schema, marked as a database that may be merged by rows.
     private func prepared(_ contents: Contents) throws -> Data {
         try withFile(contents.data) { path in
             do {
@@ -125,7 +129,7 @@ final class WorkingCopy: Sendable {
                 }
                 try queue.close()
             } catch let error as DatabaseError where error.resultCode == .SQLITE_NOTADB {
-                throw DocumentError(.unsupported, "\(contents.path) is no SQLite database")
+                throw DocumentError(.unsupported, "\(contents.path) is not an SQLite database")
             }
             return try FilePath(path).readAll()
         }
@@ -159,9 +163,9 @@ final class WorkingCopy: Sendable {
         case .conflict(let why), .unmergeable(let why):
             throw DocumentError(
                 .changedElsewhere,
-                "what others have saved of \(contents.path) and what is unsaved here cannot be "
-                    + "merged: \(why) Revert the document, or save it with .creating under "
-                    + "another name")
+                "the contents of \(contents.path) that others have saved and the unsaved changes "
+                    + "here cannot be merged: \(why) Revert the document, or save it with "
+                    + ".creating under another name")
         case .ask: throw DocumentError(.changedElsewhere, "\(contents.path) cannot be merged")
         }
     }

@@ -2,8 +2,9 @@ import Control
 import Foundation
 import Glibc
 
-/// Puts a directory into a zip file, uncompressed: who uploads compresses as they like. Names are
-/// UTF-8, sizes and offsets of any size (ZIP64), symbolic links stay links.
+/// Writes a directory into a zip file without compression; programs that upload it may compress it.
+/// Names are UTF-8, sizes and offsets are unlimited (ZIP64), and symbolic links stay links. The
+/// format:
 /// https://pkware.cachefly.net/webdocs/casestudies/APPNOTE.TXT
 struct ZipWriter: ~Copyable {
     private let file: FileWriter
@@ -57,7 +58,8 @@ struct ZipWriter: ~Copyable {
 
     // MARK: The format
 
-    /// The header goes before the contents and has their checksum: it is written again after them.
+    /// Writes one entry. Its header precedes the contents but has their checksum, so it is written
+    /// again after them.
     private mutating func write(_ entry: Entry, _ contents: FileReader?) throws(CopyFailure) {
         var entry = entry
         entry.offset = file.offset
@@ -81,7 +83,7 @@ struct ZipWriter: ~Copyable {
         bytes.add(0x0403_4b50 as UInt32)
         bytes.addCommon(entry.crc, entry.status, nameLength: entry.name.count, extraLength: 20)
         bytes.bytes += entry.name
-        // Always, since the size is not known for sure beforehand.
+        // The ZIP64 sizes are always there, because the size is not known for certain beforehand.
         bytes.addSizes([entry.size, entry.size])
         return bytes.bytes
     }
@@ -89,7 +91,7 @@ struct ZipWriter: ~Copyable {
     private func record(_ entry: Entry) -> [UInt8] {
         var bytes = ZipBytes()
         bytes.add(0x0201_4b50 as UInt32)
-        // By a Unix, version 4.5.
+        // Made by Unix; version 4.5 of the format.
         bytes.add(0x032d as UInt16)
         bytes.addCommon(entry.crc, entry.status, nameLength: entry.name.count, extraLength: 28)
         bytes.add(0 as UInt16)  // No comment,
@@ -130,7 +132,7 @@ struct ZipWriter: ~Copyable {
     }
 }
 
-/// Numbers as zip files have them, the lowest byte first.
+/// Encodes numbers as zip files do, the lowest byte first.
 private struct ZipBytes {
     var bytes: [UInt8] = []
 
@@ -138,7 +140,7 @@ private struct ZipBytes {
         withUnsafeBytes(of: number.littleEndian) { bytes += $0 }
     }
 
-    /// What the two headers of an entry share, but for the name.
+    /// Adds what the two headers of an entry have in common, except for the name.
     mutating func addCommon(_ crc: UInt32, _ status: stat, nameLength: Int, extraLength: Int) {
         add(45 as UInt16)
         add(0x0800 as UInt16)  // The name is UTF-8.
@@ -156,7 +158,7 @@ private struct ZipBytes {
         add(UInt16(extraLength))
     }
 
-    /// The extra field of ZIP64, in place of the offset in a record too.
+    /// Adds the extra field of ZIP64; in a central directory record it has the offset, too.
     mutating func addSizes(_ numbers: [UInt64]) {
         add(1 as UInt16)
         add(UInt16(numbers.count * 8))
@@ -164,7 +166,7 @@ private struct ZipBytes {
     }
 }
 
-/// The checksum of zip files.
+/// The checksum that zip files use.
 struct CRC32 {
     private static let table: [UInt32] = (0..<256).map { (index: UInt32) -> UInt32 in
         var value = index
