@@ -284,7 +284,7 @@ import Testing
             }
             try again.shut()
             try #require(unlink("\(volume.path)/d e/b.txt") == 0)
-            #expect { try kept.resolve() } throws: { "\($0)".contains("it was deleted") }
+            #expect { try kept.resolve() } throws: { "\($0)".contains("It was deleted") }
         }
     }
 

@@ -151,7 +151,7 @@ import Testing
                 ("a.txt --keep 99", "not in this conflict", 3),
                 ("a.txt", "--keep", 5), (". --keep current", "--all", 3),
                 ("a.txt --keep sideways", "sideways", 2), ("--all . ", "needs", 2),
-                ("plain --undo", "taken back", 3), ("a.txt --tool nosuch", "mergetool", 3),
+                ("plain --undo", "could be undone", 3), ("a.txt --tool nosuch", "mergetool", 3),
                 ("a.txt --tool 'x' --undo", "one of", 2),
             ] {
                 var command = Command("/bin/bash", "-c", "fsctl resolve \(arguments)")

@@ -20,7 +20,7 @@ extension TrapTests {
             try fleet.settle()
             let pin = Programs.fsctl("pin", "\(other.path)/film")
             let refused = try pin.run()
-            #expect(refused.status != 0 && refused.errors.contains("Make room"), "\(refused)")
+            #expect(refused.status != 0 && refused.errors.contains("Free some space"), "\(refused)")
             // It left room for others.
             try fleet.shell(1, "head -c 4000000 /dev/urandom > mine; echo small > small")
             try wait(seconds: 60, for: "the small one elsewhere") {

@@ -37,9 +37,9 @@ import Testing
         try tree.volume.journal.write { try $0.emptyOutbox() }
         #expect(refusal(1, "a", of: tree) == nil)
         #expect(try tree.texts("a") == ["2", "3"])
-        #expect(refusal(3, "a", of: tree)?.contains("shows now") == true)
+        #expect(refusal(3, "a", of: tree)?.contains("is the current version") == true)
         try tree.volume.setLabel("mine", version: 2, at: names("a"))
-        #expect(refusal(2, "a", of: tree)?.contains("kept as “mine”") == true)
+        #expect(refusal(2, "a", of: tree)?.contains("kept by its label “mine”") == true)
         try tree.checkInvariants()
     }
 
