@@ -109,7 +109,7 @@ package final class Applier: Applying {
 
     private static let ended = ApplierResult.failed("The volume is being unmounted.")
 
-    // MARK: A step
+    // MARK: Steps
 
     private func perform(_ step: ApplierStep, isHeld: Bool) -> ApplierResult {
         guard step.places.allSatisfy({ !$0.path.isEmpty && $0.path.allSatisfy(\.isSafe) }) else {

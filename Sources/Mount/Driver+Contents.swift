@@ -157,7 +157,7 @@ extension Driver {
         withExtendedLifetime(file) {}
     }
 
-    /// The same for statx(2).
+    /// As above, for statx(2).
     func present(_ wire: inout cf_statx, _ file: SharedDescriptor) {
         guard let found = try? file.status() else { return }
         var shown = found

@@ -32,7 +32,7 @@ extension Driver {
         return [.removed(names)]
     }
 
-    /// Makes something by `body`.
+    /// Creates a name by calling `body` when the claim is granted.
     func makeInTurn(
         _ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>,
         _ body: @escaping @Sendable (UnsafePointer<CChar>) -> Void

@@ -110,7 +110,7 @@ extension Driver {
         return cf_backing_open(kernel, clone)
     }
 
-    // MARK: Replies past libfuse
+    // MARK: Replies that bypass libfuse
 
     @discardableResult
     private func send<Wire: BitwiseCopyable>(_ unique: UInt64, _ wire: Wire) -> Bool {

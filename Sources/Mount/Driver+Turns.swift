@@ -9,7 +9,7 @@ import Volume
 
 // Connects the kernel's requests with claims.
 extension Driver {
-    // MARK: Places
+    // MARK: Paths
 
     /// The path with these names, with the information which directories in it are packages.
     func path(_ names: [Name]) -> Path {
@@ -71,7 +71,7 @@ extension Driver {
         return path + [Name(cString: name)]
     }
 
-    // MARK: What changes names
+    // MARK: Requests that change names
 
     /// An access that a request needs, with the names it concerns.
     struct Wish {
@@ -124,7 +124,7 @@ extension Driver {
         gate.isApplier(process) ? [process] : Family.line(of: process)
     }
 
-    // MARK: What presenters are told
+    // MARK: Notifying presenters
 
     enum Happening: Sendable {
         case changed([Name])

@@ -31,7 +31,7 @@ final class FileNumbers: Sendable {
     /// Each entry costs a descriptor and the disk space of the replaced file.
     private static let countMax = 256
 
-    // MARK: What is shown
+    // MARK: Shown numbers
 
     func shown(_ inode: UInt64) -> UInt64 {
         guard isUsed.load(ordering: .acquiring) else { return inode }
@@ -65,7 +65,7 @@ final class FileNumbers: Sendable {
         withExtendedLifetime(gone) {}
     }
 
-    // MARK: Who waits
+    // MARK: Waiting opens
 
     func begin(awaiting node: Node) { state.withLock { $0.awaited[node.id, default: 0] += 1 } }
 

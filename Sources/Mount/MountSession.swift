@@ -178,7 +178,7 @@ package final class MountSession: @unchecked Sendable {
         }
     }
 
-    // MARK: Changes that do not come through the mount
+    // MARK: Changes without the mount
 
     /// Invalidates these entries, which were changed in the tree without the mount. Must not be
     /// called while a request waits for the caller. Returns at once; the kernel is notified a
@@ -204,7 +204,7 @@ package final class MountSession: @unchecked Sendable {
         for _ in 0..<(milliseconds / 10) where !running.withLock({ $0.isEmpty }) { usleep(10_000) }
     }
 
-    // MARK: Facts
+    // MARK: Status
 
     /// Whether the kernel reads and writes files directly.
     package var isPassthrough: Bool {

@@ -46,7 +46,7 @@ final class NodeTable: Sendable {
 
     subscript(id: UInt64) -> Node? { contents.withLock { $0.nodes[id] } }
 
-    // MARK: Names that were seen or made
+    // MARK: Adding and removing nodes
 
     struct Entered: Sendable {
         let node: Node
@@ -175,7 +175,7 @@ final class NodeTable: Sendable {
         }
     }
 
-    // MARK: For the other aspects of the table
+    // MARK: For extensions in other files
 
     func locked<Result: Sendable>(_ body: () -> Result) -> Result {
         contents.withLock { _ in body() }
@@ -198,7 +198,7 @@ final class NodeTable: Sendable {
         return result
     }
 
-    // MARK: Where a node is
+    // MARK: Positions
 
     struct Position: Sendable {
         var descriptor: SharedDescriptor?

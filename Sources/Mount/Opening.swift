@@ -67,7 +67,7 @@ final class Opening: @unchecked Sendable {
         driver.nodes.endUse(of: node, state)
     }
 
-    // MARK: Its turn
+    // MARK: Claims and implicit leases
 
     private var kind: Seats.Kind {
         if flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 { return .reader }

@@ -135,7 +135,7 @@ extension Driver {
         }
     }
 
-    // MARK: Answers
+    // MARK: Replies
 
     /// Replies with a node. If the reply is not delivered, the lookup is not counted.
     func reply(_ request: Request, _ entered: NodeTable.Entered, _ status: stat) {

@@ -229,7 +229,7 @@ extension Driver {
         }
     }
 
-    // MARK: What stands at a name
+    // MARK: The item with a name
 
     struct Victim {
         var status: stat

@@ -147,7 +147,7 @@ extension Driver {
         request.reply(UnsafeRawBufferPointer(start: buffer, count: count))
     }
 
-    // MARK: About documents
+    // MARK: Attributes of documents
 
     private func answer(
         _ request: Request, _ id: UInt64, _ attribute: DocumentAttribute, size: Int

@@ -106,7 +106,7 @@ struct SeenVersions: Sendable {
     /// Whether any process has seen the document of this inode.
     func isKnown(_ inode: UInt64) -> Bool { byInode[inode] != nil }
 
-    // MARK: What processes do with a document
+    // MARK: Opens, writes and closes
 
     /// A process opens a file without emptying it. `wrote` must be called when it is closed, if it
     /// writes and the process has seen all of it.
@@ -219,7 +219,7 @@ struct SeenVersions: Sendable {
         see(new, by: process, in: key)
     }
 
-    // MARK: Which inode shows which document
+    // MARK: Renames: which inode belongs to which document
 
     /// A file was created; its inode number may have been used before.
     mutating func made(_ inode: UInt64) { release(inode) }

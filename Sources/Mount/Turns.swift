@@ -70,7 +70,7 @@ final class Turns: Sendable {
         }
     }
 
-    // MARK: Opens that wait
+    // MARK: Waiting opens
 
     /// Calls `end` when the volume is unmounted, until `forget`. Returns nil if it is being
     /// unmounted.
@@ -94,7 +94,7 @@ final class Turns: Sendable {
         for end in ends.values { end() }
     }
 
-    // MARK: Opens that come again
+    // MARK: Repeated opens
 
     /// Keeps a claim for a repeated open, which comes at once unless the machine is very busy; no
     /// longer than for an idle reader.
@@ -115,7 +115,7 @@ final class Turns: Sendable {
         kept.withLock { $0.removeValue(forKey: visit) }
     }
 
-    // MARK: Seats
+    // MARK: Implicit leases
 
     /// Checks a file's implicit leases again and again while a program waits for one.
     func watch(_ state: OpenState, file: SharedDescriptor, names: [Name]) {

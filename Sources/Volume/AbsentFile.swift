@@ -358,7 +358,7 @@ package final class AbsentFile: Sendable {
         for wait in waits { wait.done(error) }
     }
 
-    // MARK: The end
+    // MARK: Finishing
 
     /// Syncs the file and then removes its mark. Returns the finished file's attributes; nil when
     /// it was emptied meanwhile or another thread is finishing it.

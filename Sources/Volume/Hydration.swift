@@ -188,7 +188,7 @@ final class Hydration: Sendable {
         registry.withLock { Array($0.files.values) }.filter(\.isWaitedFor)
     }
 
-    // MARK: Wishes
+    // MARK: Requests
 
     /// As `AbsentFile.wait`, and starts fetching.
     func want(
@@ -353,7 +353,7 @@ final class Hydration: Sendable {
         if file.arrived(index) { schedule(file) }
     }
 
-    // MARK: Whole
+    // MARK: Completion
 
     private func finish(_ file: AbsentFile) {
         do throws(Errno) {

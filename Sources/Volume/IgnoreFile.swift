@@ -21,7 +21,7 @@ final class IgnoreFile: Sendable {
 
     var current: LocalNames { state.withLock { $0 } }
 
-    /// Reads it again.
+    /// Reads the file again.
     func read() {
         var text = ""
         if let file = try? openBeneath(

@@ -51,7 +51,7 @@ final class Incoming: Sendable {
         return mark(of: Name(name.text.dropFirst(returning.count)))
     }
 
-    // MARK: What is expected
+    // MARK: Expected arrivals
 
     func expect(_ arrival: Arrival) { expected.withLock { $0[arrival.mark] = arrival } }
     func forget(_ mark: Mark) { _ = expected.withLock { $0.removeValue(forKey: mark) } }
@@ -74,7 +74,7 @@ final class Incoming: Sendable {
         try adopted.current?(mark, key, t)
     }
 
-    // MARK: What a crash has left
+    // MARK: Cleaning up after a crash
 
     /// Removes what is left in the directory and returns the names that it kept: packages that
     /// programs had in the tree, whose bytes may be nowhere else.

@@ -94,7 +94,7 @@ extension Recorder {
         }
     }
 
-    /// STATX_BTIME (linux/stat.h).
+    /// The mask bit STATX_BTIME (linux/stat.h).
     private static let birthTime: UInt32 = 0x800
 
     /// Whether the file was created after the item was last recorded. Then it is a different file

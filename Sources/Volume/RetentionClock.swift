@@ -13,7 +13,7 @@ struct RetentionClock: Hashable, Sendable {
     /// Records that the versions up to this row of the journal existed at this time.
     struct Mark: Hashable, Sendable {
         var row: Int64
-        /// By this clock.
+        /// The time by this clock.
         var time: Int64
     }
 
@@ -69,7 +69,7 @@ struct RetentionClock: Hashable, Sendable {
     func earliest(ofRow row: Int64) -> Int64? { marks.last { $0.row < row }?.time }
 }
 
-// MARK: As the journal keeps it
+// MARK: Encoding for the journal
 
 extension RetentionClock {
     var text: String {

@@ -180,7 +180,7 @@ extension Volume {
                 + "meantime. `fsctl conflicts` lists the open conflicts.")
     }
 
-    // MARK: Hearing
+    // MARK: Notifications
 
     /// Sets a callback for conflict versions of a document that were added, resolved or removed. It
     /// is called on any thread.

@@ -240,7 +240,7 @@ extension Volume {
     /// Called after a file was emptied. An empty file is no placeholder.
     package func didEmpty(_ file: Int32) throws(Errno) { try AbsentMark.remove(from: file) }
 
-    // MARK: Looking
+    // MARK: Lookup
 
     func known(_ path: [Name], _ reader: Reader) throws -> Item {
         guard let item = try item(at: path, reader) else {
