@@ -27,7 +27,7 @@ import Testing
             #expect(place.pack > 1)
             #expect(Digest.sha256(try store.read(id, at: place)) == id)
         }
-        // The old places hold until the pack is removed.
+        // The old places are valid until the pack is removed.
         for (id, place) in stored { #expect(Digest.sha256(try store.read(id, at: place)) == id) }
 
         let before = store.bytes()

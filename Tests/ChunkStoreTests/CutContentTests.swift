@@ -7,7 +7,7 @@ import Testing
 @Suite struct CutContentTests {
     static let seed: UInt64 = 7_004
 
-    /// Frozen, as the cuts are.
+    /// Frozen, like the rules for cutting.
     @Test func goldenChunks() throws {
         var noise = Noise(seed: 2)
         let references = try chunks(of: noise.bytes(300 << 10))
@@ -49,8 +49,8 @@ import Testing
         #expect(try chunks(of: bytes) == references)
     }
 
-    /// 100 bytes at the front of 64 MiB move everything, and change the first chunks only. The size
-    /// stays within 64 MiB, beyond which other sizes would be cut.
+    /// 100 bytes inserted at the front of 64 MiB move everything but change only the first chunks.
+    /// The size stays within 64 MiB, because larger content has other chunk sizes.
     @Test func bytesAtTheFrontCostFewChunks() throws {
         var noise = Noise(seed: Self.seed)
         let bytes = noise.bytes((64 << 20) - 100)
@@ -70,7 +70,8 @@ import Testing
         #expect(1...3 ~= new.count)
     }
 
-    /// A page that changes in place costs one small block; what begins otherwise is cut as ever.
+    /// A page that changes in place costs one small block. Content with another beginning is cut as
+    /// usual.
     @Test(arguments: [
         (0, Array("SQLite format 3\0".utf8)), (0, [0x51, 0x46, 0x49, 0xfb]),
         (0, Array("vhdxfile".utf8)), (0, Array("KDMV".utf8)), (64, [0x7f, 0x10, 0xda, 0xbe]),
@@ -117,9 +118,9 @@ import Testing
     }
 }
 
-/// Holes must be told from zeros by nobody who looks at the manifest.
+/// A manifest must not show whether zeros were written or are a hole.
 @Suite struct SparseContentTests {
-    /// What lies where: a stretch of noise or of zeros.
+    /// The layout of a file: ranges of random bytes and of zeros.
     struct Layout: Sendable, CustomTestStringConvertible {
         let name: String
         let size: Int
@@ -169,7 +170,7 @@ import Testing
         #expect(seen == layout.size)
     }
 
-    /// Counts what is read.
+    /// Counts the bytes that are read.
     struct CountingContent: ContentSource {
         let file: FileContent
         let counter: Counter
@@ -187,8 +188,8 @@ import Testing
         mutating func extent(at offset: Int64) -> ContentExtent { file.extent(at: offset) }
     }
 
-    /// 64 GiB with a megabyte in the middle: little more than the megabyte is read.
-    /// SEEK_DATA calls such blocks data as soon as somebody has read them.
+    /// 64 GiB of allocated blocks with one megabyte of data in the middle: little more than the
+    /// megabyte is read. SEEK_DATA reports such blocks as data after somebody has read them.
     @Test func blocksThatWereNeverWrittenAreAHole() throws {
         let scratch = Scratch()
         let file = scratch.file()
@@ -196,12 +197,12 @@ import Testing
         let size: Int64 = 64 << 20
         guard posix_fallocate(file, 0, off_t(size)) == 0 else { return }
         let content = FileContent(descriptor: file)
-        // A file system that takes them for data in any case.
+        // Some file systems report such blocks as data in any case.
         guard case .hole = content.extent(at: 0) else { return }
         var bytes = [UInt8](repeating: 0, count: 4 << 20)
         #expect(pread(file, &bytes, bytes.count, 0) == bytes.count)
         #expect(pread(file, &bytes, bytes.count, 30 << 20) == bytes.count)
-        // What is in memory alone is data.
+        // Data that is only in memory counts.
         let written: Int64 = 40 << 20
         #expect(pwrite(file, [1], 1, off_t(written)) == 1)
         var offset: Int64 = 0

@@ -31,8 +31,8 @@ import Testing
         #expect(sizes?.max == average.map { $0 * 4 })
     }
 
-    /// Frozen: when this fails, every store in the world would miss every chunk it has. The numbers
-    /// come from another implementation, in Python, of what Format.md says.
+    /// Frozen: if this fails, every existing store would no longer recognize its chunks. The
+    /// numbers come from an independent implementation of Format.md in Python.
     @Test func goldenCuts() throws {
         var noise = Noise(seed: 1)
         let bytes = noise.bytes(2 << 20)
@@ -55,7 +55,7 @@ import Testing
             ])
     }
 
-    /// The four lanes against the definition, written as plainly as it can be.
+    /// Compares the four lanes with the plainest implementation of the definition.
     @Test func lanesFindWhatTheDefinitionSays() throws {
         let sizes = try #require(CutSizes.sizes(forFileOf: 1 << 20))
         var noise = Noise(seed: Self.seed)

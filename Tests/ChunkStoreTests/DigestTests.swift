@@ -3,7 +3,7 @@ import Model
 import Testing
 
 @Suite struct DigestTests {
-    /// The vectors of FIPS 180-4.
+    /// The test vectors of FIPS 180-4.
     @Test func knownDigests() {
         #expect(
             Digest.sha256([]).description

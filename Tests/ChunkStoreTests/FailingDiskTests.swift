@@ -4,7 +4,8 @@ import Glibc
 import Model
 import Testing
 
-/// The descriptor that a store writes a pack with, behind which another file is put for a while.
+/// The descriptor with which a store writes a pack. Another file can be put in its place for a
+/// while.
 private struct Switch {
     let descriptor: Int32
     private let original: Int32
@@ -27,13 +28,14 @@ private struct Switch {
 }
 
 @Suite struct FailingDiskTests {
-    /// After a failed fsync no later one counts: the kernel has marked the lost pages clean.
+    /// After a failed fsync no later one counts, because the kernel has marked the lost pages
+    /// clean.
     @Test func aFailedSyncStays() throws {
         let scratch = Scratch()
         let store = try PackStore(directory: scratch.packs)
         let stored = try store.store([1, 2, 3])
         let pack = try Switch(pack: scratch.pack(1))
-        // A socket cannot be synced: EINVAL.
+        // A socket cannot be synced: fsync fails with EINVAL.
         pack.put(socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0))
         let thrown = #expect(throws: VolumeError.self) { try store.sync() }
         pack.putBack()
@@ -51,7 +53,7 @@ private struct Switch {
         #expect(reopened.found().damages == [])
     }
 
-    /// /dev/full refuses the write and also to be cut back.
+    /// /dev/full refuses both the write and the truncation after it.
     @Test func aWriteThatCannotBeTakenBack() throws {
         let scratch = Scratch()
         let store = try PackStore(directory: scratch.packs)

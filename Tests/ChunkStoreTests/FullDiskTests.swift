@@ -4,7 +4,7 @@ import Glibc
 import Model
 import Testing
 
-/// A disk of one megabyte.
+/// A disk with one megabyte.
 private final class TinyDisk {
     let scratch = Scratch()
     var packs: String { scratch.path + "/packs" }

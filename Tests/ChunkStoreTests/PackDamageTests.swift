@@ -3,10 +3,10 @@ import Foundation
 import Model
 import Testing
 
-/// Whatever happens to a pack: a read gives the right bytes or `.damaged`, and the rest stays
-/// found.
+/// Whatever happens to a pack, a read returns the right bytes or throws `.damaged`, and a scan
+/// still finds the rest.
 @Suite struct PackDamageTests {
-    /// Three chunks in one pack, and what may be done to it.
+    /// A pack with three chunks, and functions that damage it.
     private struct Sample {
         let scratch = Scratch()
         let chunks: [[UInt8]]
@@ -22,7 +22,7 @@ import Testing
             pristine = try contents(of: scratch.pack(1))
         }
 
-        /// The bytes of a record in the pack.
+        /// The byte range of a record in the pack.
         func record(_ index: Int) -> Range<Int> {
             let place = stored[index].place
             return Int(place.offset)..<Int(place.offset) + 55 + Int(place.storedLength)
@@ -35,7 +35,7 @@ import Testing
             return try PackStore(directory: scratch.packs)
         }
 
-        /// Expects damage to one chunk, named in full, and none to the others.
+        /// Expects that one chunk is damaged and named in full, and that the others are not.
         func expectLost(_ index: Int, in store: PackStore, isFound: Bool, _ what: String) throws {
             for (other, (id, place)) in stored.enumerated() where other != index {
                 #expect(try store.read(id, at: place) == chunks[other], "\(what)")
@@ -65,7 +65,7 @@ import Testing
         }
     }
 
-    /// A scan passes over what a good record follows; it is the last one's payload that it reads.
+    /// A scan does not read a payload if a valid record follows. It reads that of the last one.
     @Test(arguments: 0..<3)
     func aFlippedBitInAPayload(index: Int) throws {
         let sample = try Sample()
@@ -146,7 +146,7 @@ import Testing
         #expect(store.verify().count == 1)
     }
 
-    /// An index that is wrong, whoever damaged it, gets no bytes of something else.
+    /// A wrong index, whoever damaged it, never gets the bytes of another chunk.
     @Test func aWrongPlace() throws {
         let sample = try Sample()
         let store = try PackStore(directory: sample.scratch.packs)
@@ -180,8 +180,8 @@ import Testing
         #expect(store.found().chunks.count == 2)
     }
 
-    /// Seeded noise over a random stretch, 300 times: no wrong bytes, and no chunk lost that the
-    /// noise has not touched.
+    /// Overwrites a random range with random bytes, 300 times. A read never returns wrong bytes,
+    /// and chunks outside the range are not lost.
     @Test func randomDamage() throws {
         let sample = try Sample()
         let seed: UInt64 = 8_128
@@ -205,7 +205,7 @@ import Testing
     }
 }
 
-/// The definition, a bit at a time.
+/// The definition of CRC-32, bit by bit.
 private func plainCRC32(_ bytes: some Sequence<UInt8>) -> UInt32 {
     var remainder = UInt32.max
     for byte in bytes {

@@ -41,10 +41,10 @@ import Testing
         #expect(try store.store(zeros).place.storedLength < 100)
         let random = noise.bytes(256 << 10)
         #expect(try store.store(random).place.storedLength == 256 << 10)
-        // The first 64 KiB speak for the rest.
+        // The first 64 KiB decide for the rest.
         let late = noise.bytes(64 << 10) + zeros
         #expect(try store.store(late).place.storedLength == UInt32(late.count))
-        // Four per cent are not worth it, ten are.
+        // Saving four per cent is not worth it, ten per cent is.
         let four = noise.bytes(48 << 10) + [UInt8](repeating: 1, count: 2 << 10)
         #expect(try store.store(four).place.storedLength == UInt32(four.count))
         let ten = (0..<10).flatMap { _ in
@@ -53,7 +53,7 @@ import Testing
         #expect(try store.store(ten).place.storedLength < UInt32(ten.count))
     }
 
-    /// The offsets that Format.md works out; frozen with format 1.
+    /// The offsets that Format.md gives. They are frozen with format 1.
     @Test func goldenRecord() throws {
         let scratch = Scratch()
         let store = try PackStore(directory: scratch.packs)
@@ -126,7 +126,7 @@ import Testing
         #expect(store.packs().map(\.pack) == Array(1...14))
         #expect(store.packs().allSatisfy { $0.bytes <= limit })
         #expect(store.bytes() == UInt64(40 * (30_000 + 55)))
-        // A chunk longer than a pack has one of its own.
+        // A chunk that is longer than a pack gets a pack of its own.
         stored.append(try store.store(noise.bytes(250_000)))
         #expect(stored.last?.place.offset == 0)
         stored.append(try store.store(noise.bytes(10)))
@@ -163,7 +163,7 @@ import Testing
         #expect(store.bytes() == 0)
     }
 
-    /// More packs than are kept open, and a reader in each place of a long file.
+    /// There are more packs than are kept open, and readers at all places of a long file.
     @Test func readersRunBesideTheWriter() throws {
         let scratch = Scratch()
         let store = try PackStore(directory: scratch.packs, packBytesMax: 50_000)
@@ -198,7 +198,7 @@ import Testing
         #expect(store.verify() == [])
     }
 
-    /// How many descriptors of this process lie below a path.
+    /// The number of descriptors of this process that are open below a path.
     private func descriptors(of path: String) -> Int {
         let all = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
         return all.count { name in
@@ -208,7 +208,7 @@ import Testing
     }
 }
 
-/// What the writer has stored, and what the readers found.
+/// What the writer has stored, and what the readers have found.
 private final class Shared: @unchecked Sendable {
     private let lock = NSCondition()
     private var known: [(id: Digest, place: ChunkLocation)] = []

@@ -3,7 +3,7 @@ import Foundation
 import Glibc
 import Model
 
-/// A directory of a test's own, gone when the test is.
+/// A temporary directory for a test. It is removed with this object.
 final class Scratch {
     let path: String
 
@@ -19,7 +19,7 @@ final class Scratch {
 
     func pack(_ number: UInt32) -> String { packs + "/" + packName(number) }
 
-    /// An open, empty file without a name.
+    /// Returns the descriptor of an empty file without a name.
     func file() -> Int32 {
         var template = Array((path + "/file-XXXXXX").utf8CString)
         let descriptor = mkstemp(&template)
@@ -28,7 +28,7 @@ final class Scratch {
     }
 }
 
-/// Bytes that look random and are the same for equal seeds.
+/// Pseudo-random bytes, which are equal for equal seeds.
 struct Noise: RandomNumberGenerator {
     private var state: UInt64
 
@@ -57,7 +57,7 @@ struct Noise: RandomNumberGenerator {
     }
 }
 
-/// Content in memory, which knows of no holes.
+/// Content in memory, without holes.
 struct MemoryContent: ContentSource {
     let bytes: [UInt8]
 
@@ -83,7 +83,7 @@ extension PackStore {
         return (id, place)
     }
 
-    /// What a scan finds.
+    /// The chunks and damages that a scan finds.
     func found() -> (chunks: [Digest: ChunkLocation], damages: [PackDamage]) {
         var chunks: [Digest: ChunkLocation] = [:]
         let damages = scan { id, place in chunks[id] = place }
@@ -95,7 +95,7 @@ func contents(of path: String) throws -> [UInt8] {
     Array(try Data(contentsOf: URL(fileURLWithPath: path)))
 }
 
-/// Puts other contents in place of a file's own, in the same inode.
+/// Overwrites the contents of a file in the same inode.
 func overwrite(_ path: String, with bytes: [UInt8]) throws {
     let file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
     try file.truncate(atOffset: 0)

@@ -4,16 +4,16 @@ import Testing
 
 @testable import ChunkStore
 
-/// Cutting content that resembles content whose chunks are known gives what cutting it afresh
-/// gives, and reads less.
+/// Cutting content with the help of similar content has the same result as cutting it alone, and
+/// reads less.
 @Suite struct SimilarContentTests {
     struct Edit: CustomTestStringConvertible {
         var name: String
         var size: Int
         var head: [UInt8] = []
-        /// Where bytes are written over.
+        /// The ranges that are overwritten.
         var written: [Range<Int>] = []
-        /// What it is shortened or lengthened to.
+        /// The new length of the content.
         var end: Int?
 
         var testDescription: String { name }

@@ -3,11 +3,11 @@ import Foundation
 import Model
 import Testing
 
-/// A run that ended in the middle of a record, and the one after it.
+/// A run that ended in the middle of a record, and the run after it.
 @Suite struct TornTailTests {
     private let scratch = Scratch()
 
-    /// Stores a first chunk and a second, of which only so many bytes of its record stay.
+    /// Stores two chunks and keeps only the first bytes of the second one's record.
     private func tear(second: [UInt8], keeping kept: Int) throws -> Digest {
         let store = try PackStore(directory: scratch.packs)
         let first = try store.store(Array("first".utf8))
@@ -18,7 +18,7 @@ import Testing
         return first.id
     }
 
-    /// Around 64 KiB the next record's magic number lies across a border of the search.
+    /// With around 64 KiB, the next record's magic number crosses a block border of the search.
     @Test(arguments: [0, 1, 4, 54, 55, 56, 5_000, 100_054] + Array(65_532...65_539))
     func theNextRunAppendsBehindIt(kept: Int) throws {
         var noise = Noise(seed: 12)
@@ -39,8 +39,8 @@ import Testing
         }
     }
 
-    /// The torn record claims bytes up to exactly where a later record begins: who trusted its
-    /// header would pass over the one between. The `back` field tells.
+    /// The torn record's length reaches exactly to the beginning of a later record. A scan that
+    /// trusted its header would skip the record between. The `back` field prevents this.
     @Test func aTornRecordThatEndsWhereALaterOneBegins() throws {
         var noise = Noise(seed: 13)
         let first = try tear(second: noise.bytes(40_000), keeping: 55 + 1_000)
@@ -53,7 +53,7 @@ import Testing
         #expect(found.damages.map(\.offset) == [60])
     }
 
-    /// Twenty runs, each ended somewhere: all whole chunks are found, nothing else is.
+    /// Twenty runs end at random places: all complete chunks are found, and nothing else.
     @Test func manyTornRuns() throws {
         let seed: UInt64 = 1_000_003
         var noise = Noise(seed: seed)
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    /// A user's file may be a pack: records inside a payload are none of the scan's.
+    /// A user's file may itself be a pack: the scan must ignore records inside a payload.
     @Test func aPackInAPack() throws {
         let inner = Scratch()
         var noise = Noise(seed: 14)

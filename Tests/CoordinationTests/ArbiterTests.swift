@@ -2,7 +2,7 @@ import Coordination
 import Testing
 
 @Suite struct ArbiterTests {
-    /// Who reads twice the same number knows that nobody had a turn to write in between.
+    /// A reader that gets the same number twice knows that no write claim was granted in between.
     @Test func lastWrite() throws {
         let arbiter = Arbiter()
         let party = arbiter.join(process: 0)
@@ -14,7 +14,7 @@ import Testing
         let reading = claim("R /D/box")
         #expect(number("/D/box") == first)
         arbiter.step(.released(reading))
-        // At the place, below, above; elsewhere.
+        // The claims are at the place, below it, above it, and elsewhere.
         var last = first
         for wants in ["U /D/box", "G /D/box/a/b", "X /D"] {
             let writing = claim(wants)
@@ -27,7 +27,7 @@ import Testing
         }
         arbiter.step(.released(claim("U /D/other")))
         #expect(number("/D/box") == last)
-        // However many there were since, nobody is told that there were none.
+        // After many other claims the number must not fall back, as if there had been none.
         for index in 0..<2000 { arbiter.step(.released(claim("U /E/\(index)"))) }
         #expect(try #require(number("/D/box")) >= last)
         #expect(try #require(number("/F")) > first)

@@ -1,10 +1,10 @@
 import Coordination
 import Testing
 
-/// Rules.md, C4, cell by cell: who is asked what before an access, by how what it presents
-/// lies to the item.
+/// Rules.md, C4, cell by cell: which presenter is asked what before an access, by its place
+/// relative to the item.
 @Suite struct AskingTests {
-    // (b) at both levels of nesting.
+    // The cells of column (b) apply to both levels of nested packages.
     static let matrix = """
         operation  | a                  | b                            | c | d
         R          | reader, save       | reader, save                 | - | -
@@ -27,11 +27,11 @@ import Testing
         prepare Z  | accommodate        | accommodateSubitem           | - | accommodate
         """
 
-    /// Where a presenter of each column is, when the item is `E`.
+    /// The place of the presenter for each column, when the item is `E`.
     static let places: [(column: String, place: String)] = [
         ("a", "/D/P.pkg/Q.pkg/E"), ("b", "/D/P.pkg"), ("b", "/D/P.pkg/Q.pkg"), ("c", "/D"),
         ("c", "/"), ("d", "/D/P.pkg/Q.pkg/E/F"), ("d", "/D/P.pkg/Q.pkg/E/F/R.pkg/z"),
-        // No relation at all.
+        // These places are not related to the item.
         ("c", "/D/P.pkg/Q.pkg/other"), ("c", "/D/P.pkg/y"),
     ]
 

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Coordination
 
-/// By counts of what is looked at, for time says nothing on a busy machine.
+/// Costs are counted in examined claims, because times mean nothing on a busy machine.
 @Suite struct CostTests {
     static let count: UInt64 = 10_000
 
@@ -26,7 +26,7 @@ import Testing
         #expect(looks <= 2 * Int(Self.count))
     }
 
-    /// Those that wait behind the same one, behind each other, or in turns.
+    /// Many claims wait for one, in different orders of readers and writers.
     @Test(arguments: [["R"], ["U"], ["R", "U"], ["R", "R", "R", "U"], ["U", "X", "R"]])
     func manyWaitForOneDocument(_ letters: [String]) {
         let looks = looks { machine in
@@ -34,7 +34,7 @@ import Testing
             var granted = [ClaimID(1)]
             for id in 2...Self.count {
                 let letter = letters[Int(id) % letters.count]
-                // Not within `#expect`, which copies the machine.
+                // Not inside `#expect`, because that would copy the machine.
                 let effects = machine.step(request(id, "\(letter) /f"))
                 #expect(effects.isEmpty)
             }

@@ -1,9 +1,9 @@
 import Coordination
 import Testing
 
-/// Rules.md, C1 to C3, cell by cell: `no` does not wait, `wait` waits until the other ends.
+/// Rules.md, C1 to C3, cell by cell: `no` does not wait, `wait` waits until the other claim ends.
 @Suite struct ExclusionTests {
-    /// What a heading stands for: any access to one item, by its letters.
+    /// The requests that a heading stands for: any access to one item, by its letters.
     private func wants(_ heading: String) -> [String] {
         let parts = heading.split { "()".contains($0) }.map(String.init)
         let letters: [String] =
@@ -33,7 +33,8 @@ import Testing
         #expect(second.isEmpty == waits, "held \(held), requested \(wanted): \(second)")
         let granted = waits ? stage.release(1) : second
         #expect(granted.count == 1 && granted.first?.hasPrefix("granted 2") == true)
-        // From when it is scheduled, not from when it is granted: here behind another writer.
+        // A claim counts from when it is scheduled, and not from when it is granted: here it waits
+        // for another writer.
         var queue = Stage()
         _ = queue.ask(1, "U \(held.split(separator: " ")[1])")
         _ = queue.ask(2, held)

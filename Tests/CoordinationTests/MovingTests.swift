@@ -1,13 +1,13 @@
 import Coordination
 import Testing
 
-/// Rules.md, C6: where the item is when the turn comes.
+/// Rules.md, C6: where the item is when the claim is granted.
 @Suite struct MovingTests {
     @Test(arguments: Stage.letters) func whoWaitsIsToldWhereTheItemIs(_ letter: String) {
         var stage = Stage()
         _ = stage.ask(1, "M /A + Z /B")
         #expect(stage.ask(2, "\(letter) /A") == [])
-        // Who replaces what is at a place stays there, and it is free now.
+        // A claim to replace the item at a place stays at that place, which is free now.
         let moved = stage.move("/A", "/C")
         #expect(moved == (letter == "Z" ? ["granted 2 /A"] : []))
         #expect(stage.release(1) == (letter == "Z" ? [] : ["granted 2 /C"]))
@@ -75,7 +75,7 @@ import Testing
         #expect(stage.release(2) == ["granted 3 /D/g"])
     }
 
-    /// Found by the schedules: it was told to let go while it still answered.
+    /// The schedules found this: a presenter was asked to relinquish while it still answered.
     @Test func oneMessageAfterTheOther() {
         var stage = Stage()
         stage.present(1, "/A", hears: [.relinquishToReader, .accommodateDeletion])

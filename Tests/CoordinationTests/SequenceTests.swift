@@ -1,7 +1,7 @@
 import Coordination
 import Testing
 
-/// Rules.md, C7 and C8: what follows on what.
+/// Rules.md, C7 and C8: sequences of steps.
 @Suite struct SequenceTests {
     // MARK: C8
 
@@ -13,7 +13,7 @@ import Testing
         #expect(stage.answer(2, 1) == [])
         #expect(stage.answer(1, 1) == ["P1 save 1", "P2 save 1"])
         #expect(stage.answer(2, 1) == [])
-        // Nested within the other's period.
+        // This period is nested inside that of the other claim.
         #expect(stage.ask(2, "U /f", of: 1) == ["P2 writer 2"])
         #expect(stage.answer(2, 2) == ["granted 2 /f"])
         #expect(
@@ -37,7 +37,7 @@ import Testing
         stage.present(1, "/D/f")
         #expect(stage.ask(1, "X /D") == ["P1 writer 1"])
         #expect(stage.answer(1, 1) == ["P1 accommodate 1"])
-        // It closes: that is an answer.
+        // The presenter closes the document and retires: that is an answer.
         #expect(stage.retire(1) == ["granted 1 /D"])
         #expect(stage.answer(1, 1) == [])
         #expect(stage.release(1) == [])
@@ -111,19 +111,20 @@ import Testing
         #expect(stage.release(1) == ["P1 reacquire 1", "P2 reacquire 1", "P2 writer 2"])
     }
 
-    /// Found by the schedules: each waited for the other to let go.
+    /// The schedules found this: each presenter waited for the other to relinquish.
     @Test func twoThatSaveAtOnceDoNotWaitForEachOther() {
         var stage = Stage()
         stage.present(1, "/f")
         stage.present(2, "/f", party: 3)
         #expect(stage.ask(1, "U /f", of: 1) == ["P2 writer 1"])
-        // The second may be what it does to let go, so it goes first; the first waits anyway.
+        // The second presenter may need this write in order to relinquish, so it goes first. The
+        // first one waits anyway.
         #expect(stage.ask(2, "U /f", of: 2) == ["P1 writer 2", "granted 2 /f"])
         #expect(stage.release(2) == ["P1 reacquire 2"])
         #expect(stage.answer(2, 1) == ["granted 1 /f"])
     }
 
-    /// Found by the schedules: the answer that nobody waited for any more was taken for the next.
+    /// The schedules found this: an answer that was no longer awaited was taken for the next one.
     @Test func anAnswerThatIsNotWaitedForIsNotTheNext() {
         var stage = Stage()
         stage.present(1, "/f")
@@ -247,7 +248,7 @@ import Testing
         #expect(stage.release(1) == ["P1 reacquire 1"])
     }
 
-    /// Found by the schedules: it went ahead beside the presenter's own write.
+    /// The schedules found this: the plain access went ahead beside the presenter's own write.
     @Test func overdueWhileAPresenterWritesIsBusy() {
         var stage = Stage()
         stage.present(1, "/f")

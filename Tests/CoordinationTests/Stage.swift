@@ -1,8 +1,8 @@
 import Coordination
 import Model
 
-/// The machine, and words for what goes in and comes out: `R /a` reads, `R- /a` without changes,
-/// `M /a + Z /b` is a combined claim; a name that ends in `pkg` is a package's.
+/// The machine, with short texts for its inputs and outputs: `R /a` reads, `R- /a` reads without
+/// changes, `M /a + Z /b` is a combined claim. A name that ends in `pkg` is a package.
 struct Stage {
     private(set) var machine = Coordination()
     /// The letters of Rules.md.
@@ -40,7 +40,7 @@ struct Stage {
         }
     }
 
-    /// `of`: the presenter on whose behalf.
+    /// - Parameter presenter: The presenter for which the request is made.
     mutating func ask(
         _ id: UInt64, _ wants: String, of presenter: UInt64? = nil, for purposes: [String] = [],
         manner: Request.Manner = .coordinated, party: UInt64 = 1, isTry: Bool = false
@@ -79,7 +79,7 @@ struct Stage {
             .moved(from: Self.path(from), to: Self.path(to), by: Set(by.map { PresenterID($0) })))
     }
 
-    /// Asks, and answers whatever is asked until it is granted; gives all that was said.
+    /// Requests, and answers every question until the request is granted. Returns all outputs.
     mutating func askAndAnswer(
         _ id: UInt64, _ wants: String, of presenter: UInt64? = nil,
         manner: Request.Manner = .coordinated
@@ -133,7 +133,7 @@ struct Stage {
     }
 }
 
-/// A table written as in the document: a line of headings, then lines that begin with one.
+/// A table in the format of Rules.md: a line of headings, then lines that begin with a heading.
 struct Table: Sendable {
     let cells: [(row: String, column: String, value: String)]
 

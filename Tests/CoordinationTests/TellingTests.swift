@@ -2,11 +2,11 @@ import Coordination
 import Model
 import Testing
 
-/// Rules.md, C5, cell by cell: who is told what of what has happened, with what they fall
-/// back on.
+/// Rules.md, C5, cell by cell: which presenter is notified of what, and which message replaces one
+/// that it does not implement.
 @Suite struct TellingTests {
     static let everything = Presenter.Capabilities.all
-    /// Of a package, of what it contains; and of a plain directory.
+    /// The messages to presenters of a package, of an item in it, and of a plain directory.
     static let matrix = """
         event   | item             | package            | directory          | contained
         change  | changed          | subitemChanged @   | subitemChanged @   | -
@@ -15,7 +15,7 @@ import Testing
         version | version gained v | subitemVersion @ gained v | =           | -
         """
 
-    /// Without the messages about what it contains.
+    /// The messages to presenters that do not implement those about subitems.
     static let fallbacks = """
         event   | item             | package | directory | contained
         change  | changed          | changed | -         | -
@@ -43,7 +43,7 @@ import Testing
         ]
         var value = ""
         for cell in table.cells {
-            // `=`: as the cell before; `@`: the item.
+            // `=` stands for the previous cell, `@` for the item.
             if cell.value != "=" { value = cell.value.replacing("@", with: "/D/P.pkg/E") }
             var stage = Stage()
             for (index, one) in places.enumerated() {

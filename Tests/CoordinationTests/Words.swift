@@ -1,6 +1,6 @@
 import Coordination
 
-// Short words, for failures that somebody can read.
+// Short descriptions, so that failures are readable.
 
 extension ClaimID: CustomStringConvertible {
     package var description: String { "#\(number)" }

@@ -1,7 +1,7 @@
 import Coordination
 import Testing
 
-/// Turns of readers without the right to write, and those who wait for them.
+/// Claims of readers who may not write the item, and the claims that wait for them.
 @Suite struct YieldingTests {
     private func read(_ place: String) -> Request {
         Request(
@@ -19,7 +19,7 @@ import Testing
         #expect(stage.step(.requested(ClaimID(1), read("f"))) == ["granted 1 /f"])
         #expect(stage.ask(2, "U f", manner: manner) == [])
         #expect(outwait(2, in: &stage) == ["granted 2 /f"])
-        // Those who came for something else go on waiting for it.
+        // Requesters without the right to write continue to wait.
         #expect(stage.ask(3, "U f") == [])
     }
 

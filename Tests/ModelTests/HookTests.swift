@@ -2,7 +2,7 @@ import Model
 import Testing
 
 @Suite struct HookTests {
-    @Test("what was looked at a million times is called as at first") func looks() {
+    @Test("a callback that was read a million times still works") func looks() {
         let hook = Hook<@Sendable (Identifier) -> Int?>()
         #expect(hook.current == nil)
         hook.set { _ in 7 }

@@ -25,8 +25,8 @@ import Testing
         let manifest = Manifest(chunks: [chunk(1), chunk(2)])
         #expect(manifest.encoded.first == 1)
         #expect(Manifest(encoded: manifest.encoded) == manifest)
-        // Contents are compared by a form without runs, so that equal contents that were recorded
-        // before there were runs stay equal.
+        // Contents are compared by a form without runs, so that contents that were recorded before
+        // runs existed stay equal.
         #expect(Manifest(chunks: [chunk(1), chunk(1)]).contentForm.first == 1)
     }
 
@@ -34,7 +34,7 @@ import Testing
     func bomb() {
         let bytes = Manifest(chunks: [chunk(0), chunk(0)]).encoded
         #expect(bytes.last == 2)
-        // Two to the fortieth times.
+        // 2 to the power of 40 repetitions.
         let many: [UInt8] = [0x80, 0x80, 0x80, 0x80, 0x80, 0x20]
         #expect(Manifest(encoded: Array(bytes.dropLast()) + many) == nil)
     }

@@ -33,13 +33,13 @@ import Testing
         #expect(!file.allowsReading(by: Onlooker(uid: 9, gid: 2)))
         #expect(file.allowsReading(by: Onlooker(uid: 9, gid: 2, groups: [20])))
         #expect(file.allowsReading(by: stranger))
-        // The mask bounds all but the owner and the others.
+        // The mask limits all entries except those of the owner and of others.
         let masked = entries.map { $0.tag == 16 ? (tag: 16, permissions: 0, id: 0) : $0 }
         let closed = Protection(owner: 1, group: 2, mode: 0o604, accessList: list(masked))
         #expect(!closed.allowsReading(by: Onlooker(uid: 10, gid: 9)))
         #expect(!closed.allowsReading(by: Onlooker(uid: 9, gid: 20)))
         #expect(closed.allowsReading(by: stranger))
-        // What is no list lets nobody in.
+        // An invalid list allows nobody to read.
         let damaged = Protection(owner: 1, group: 2, mode: 0o644, accessList: [2, 0, 0])
         #expect(!damaged.allowsReading(by: stranger))
         #expect(damaged.allowsReading(by: Onlooker(uid: 1, gid: 1)))
@@ -57,14 +57,16 @@ import Testing
         let mine = Protection(owner: 1, group: 1, mode: 0o644)
         let theirs = Protection(owner: 2, group: 2, mode: 0o644)
         let (one, two) = (Onlooker(uid: 1, gid: 1), Onlooker(uid: 2, gid: 2))
-        // Who took the place of a private document does not see its past.
+        // A user whose document has replaced a private one of another user does not see the
+        // versions of that one.
         #expect(!version(mine.ownersAlone).isVisible(to: two, of: theirs))
         #expect(version(mine.ownersAlone).isVisible(to: one, of: theirs))
         #expect(version(mine).isVisible(to: stranger, of: theirs))
-        // A document that was made private closes its past, but not to its owner.
+        // If a document was made private, its old versions are hidden, too, but not from their
+        // owner.
         #expect(!version(mine).isVisible(to: stranger, of: mine.ownersAlone))
         #expect(version(mine).isVisible(to: one, of: theirs.ownersAlone))
-        // Nobody recorded whose it was.
+        // The owner of this version was not recorded.
         #expect(version(nil).isVisible(to: one, of: mine))
         #expect(!version(nil).isVisible(to: stranger, of: mine))
         #expect(version(nil).isVisible(to: .root, of: mine))

@@ -1,13 +1,13 @@
 import Model
 import Testing
 
-/// Times at the ends of what there is: nothing overflows.
+/// Times at the ends of the range: nothing overflows.
 struct TimestampTests {
     private let first = Timestamp(nanoseconds: .min)
     private let last = Timestamp(nanoseconds: .max)
 
     @Test(
-        "seconds and nanoseconds go there and back",
+        "seconds and nanoseconds are converted and converted back",
         arguments: [
             (0, 0, 0), (1, 5, 1_000_000_005), (-1, 500_000_000, -500_000_000),
             (-1, 0, -1_000_000_000), (9_223_372_036, 854_775_807, .max),
@@ -19,7 +19,7 @@ struct TimestampTests {
         #expect(time.seconds == seconds && time.nanosecondsOfSecond == nanoseconds)
     }
 
-    @Test("what lies beyond is the nearest end")
+    @Test("a moment outside the range becomes the nearest end")
     func ends() {
         for seconds in [9_223_372_037, 10_413_792_000, 253_370_764_800, .max] {
             #expect(Timestamp(seconds: seconds, nanoseconds: 999_999_999) == last)
@@ -49,7 +49,7 @@ struct TimestampTests {
     }
 
     @Test(
-        "the calendar has all of it",
+        "the calendar covers the whole range",
         arguments: [
             (0, "1970-01-01 00.00.00"), (-1, "1969-12-31 23.59.59"),
             (1_795_385_107_000_000_000, "2026-11-22 22.05.07"),

@@ -1,5 +1,5 @@
-/// The lines each function of a file takes, by its indentation: `swift format` guarantees that a
-/// function's last brace stands under its first word, and our C keeps to the same.
+/// The line ranges of a file's functions, by their indentation: `swift format` ensures that a
+/// function's last brace is below its first word, and the C files follow the same style.
 func functions(of source: SourceText) -> [Range<Int>] {
     switch source.type {
     case "swift": swiftFunctions(source.lines)
@@ -34,7 +34,8 @@ private func swiftFunctions(_ lines: [Substring]) -> [Range<Int>] {
             let first = next.dropFirst(depth).first
             if depth == indent && (first == ")" || first == "{") { continue }
             if depth == indent && first == "}" { found.append(start..<(end + 1)) }
-            // Anything else at this depth: a requirement, or a function of one line.
+            // Anything else at this depth is a requirement of a protocol, or a function on one
+            // line.
             break
         }
     }

@@ -1,5 +1,5 @@
-/// Design.md: the modules in the order in which they may depend on each other. A module imports
-/// only what stands before it; the exceptions below are narrower still.
+/// The order of the modules in Design.md. A module may import only modules before it, and the
+/// tables below restrict some modules further.
 struct Layers: Sendable {
     static let order = [
         "CFuse", "CLinux", "CZstd", "CCrypto", "CSQLite", "SystemCalls",
@@ -12,7 +12,7 @@ struct Layers: Sendable {
         "CloudNotes", "Shoebox",
     ]
 
-    /// What each of these may import of ours, where the order alone would allow more.
+    /// The modules of ours that each of these may import, where the order alone would allow more.
     static let only: [String: Set<String>] = [
         "Model": [],
         "Reconcile": ["Model"],
@@ -25,7 +25,7 @@ struct Layers: Sendable {
         "Shoebox": ["FileCoordination"],
     ]
 
-    /// Who alone may import these.
+    /// The only modules that may import these.
     static let reserved: [String: Set<String>] = [
         "CFuse": ["Mount"],
         "CZstd": ["ChunkStore"],
@@ -38,7 +38,7 @@ struct Layers: Sendable {
         "Volume": ["Sync", "Mount", "concord", "fsctl"],
     ]
 
-    /// Why a module may not import another, or nil.
+    /// Returns why a module may not import another one, or nil if it may.
     static func objection(to imported: String, in module: String) -> String? {
         if let users = reserved[imported], !users.contains(module) {
             return "\(module) imports \(imported), which only \(users.sorted()) may"
@@ -54,7 +54,7 @@ struct Layers: Sendable {
         return nil
     }
 
-    /// The module an import line names.
+    /// The module that an import line names.
     static func imported(by line: Substring) -> String? {
         guard line.contains("import ") else { return nil }
         let words = line.split(separator: " ")

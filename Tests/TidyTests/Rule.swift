@@ -1,10 +1,10 @@
 import Foundation
 import Testing
 
-/// One thing that must hold of every file, and a text that breaks it.
+/// A rule that every file must obey, and a text that violates it.
 struct Rule: Sendable, CustomTestStringConvertible {
     let title: String
-    /// Breaks the rule: proof that it can fail.
+    /// Violates the rule, to prove that the rule can fail.
     let planted: SourceText
     let findings: @Sendable (SourceText) -> [Finding]
 
@@ -19,7 +19,7 @@ struct Rule: Sendable, CustomTestStringConvertible {
         self.findings = findings
     }
 
-    /// A rule about single lines: the closure says what is wrong with one.
+    /// A rule about single lines. The closure returns what is wrong with a line.
     init(
         _ title: String, planted: SourceText,
         eachLine objection: @escaping @Sendable (SourceText, Substring) -> String?
@@ -84,14 +84,15 @@ extension Rule {
     }
 
     static let hooks = Rule(
-        "a function that others look at is in a Hook",
+        "a function that several threads read is in a Hook",
         planted: SourceText(
             path: "Sources/Model/Bad.swift", text: "let heard = Mutex<(@Sendable () -> Void)?>")
     ) { source, line in
         guard source.isSwift, source.module != nil,
             let start = line.range(of: "Mutex<")?.upperBound
         else { return nil }
-        // What a collection or a labelled part of a tuple has is not looked at as a whole.
+        // A function in a collection or in a labelled element of a tuple is not read as the whole
+        // value.
         let type = line[start...].drop { "(@".contains($0) }
         guard line[start...].contains("->"), type.first != "[",
             type.drop(while: \.isLetter).first != ":"
@@ -99,9 +100,9 @@ extension Rule {
         return "a Mutex wraps a function once more each time: see Hook"
     }
 
-    /// Spelled in two halves, so that this file keeps its own rule.
+    /// The words are written in two halves, so that this file does not violate the rule.
     static let promises = Rule(
-        "nothing is put off by a mark in the text",
+        "no text has a mark for work that is still to be done",
         planted: SourceText(path: "README.md", text: "# Title\n" + "TO" + "DO: later\n")
     ) { _, line in
         let marks: [Substring] = ["TO" + "DO", "FIX" + "ME", "XX" + "X"]
@@ -134,7 +135,7 @@ extension Rule {
     }
 
     static let leftovers = Rule(
-        "no editor or merge leaves a file behind",
+        "there are no files that an editor or a merge has left behind",
         planted: SourceText(path: "Sources/Model/Version.swift.orig", text: "")
     ) { source in
         let leaves = [".orig", ".rej", "~", ".bak", ".swp", ".swo", ".tmp"]
@@ -157,7 +158,7 @@ extension Rule {
         return [Finding(path: source.path, line: 1, message: "\(count) titles, not one")]
     }
 
-    /// A product of seconds overflows for dates that any file may have, and then the program ends.
+    /// Such a product overflows for dates that any file may have, and then the process crashes.
     static let seconds = Rule(
         "seconds become nanoseconds in Model's Timestamp only",
         planted: SourceText(
@@ -175,10 +176,10 @@ extension Rule {
         return "use Timestamp, which does not overflow"
     }
 
-    /// Swift 6.3, optimizing, does not go back to the caller's actor where a function that runs on
-    /// it (`nonisolated(nonsending)`, the default here) ends with waiting for a continuation.
+    /// An optimized build of Swift 6.3 does not return to the caller's actor if a function that
+    /// runs on it (`nonisolated(nonsending)`, the default here) ends by waiting for a continuation.
     static let elsewhere = Rule(
-        "what may go on in another thread says that it does: @concurrent",
+        "a function that may continue in another thread is marked @concurrent",
         planted: SourceText(
             path: "Sources/FileCoordination/Bad.swift",
             text: "func wait() async {\n    await withCheckedContinuation { $0.resume() }\n}\n")
@@ -200,7 +201,7 @@ extension Rule {
         }
     }
 
-    /// A stranger has this repository and nothing else.
+    /// A reader of the repository has no other documents.
     static let citations = Rule(
         "a document that a comment cites is in the repository",
         planted: SourceText(
@@ -214,7 +215,7 @@ extension Rule {
     }
 
     static let topLevel = Rule(
-        "the top level holds only what a newcomer looks for",
+        "the top level has only what a newcomer looks for",
         planted: SourceText(path: "docs/plan.md", text: "# Plan\n")
     ) { source in
         let first = source.path.split(separator: "/").first ?? ""
@@ -228,7 +229,7 @@ extension Rule {
     }
 }
 
-/// "Implicit" and "ManagedDocument" are words of the domain; the bare endings are not.
+/// "Implicit" and "ManagedDocument" are terms of the domain. Only the bare words are vague.
 private func isVague(_ name: some StringProtocol) -> Bool {
     for word in ["Manager", "Helper", "Utils", "Utilities", "Impl"] {
         guard let at = name.range(of: word) else { continue }

@@ -16,14 +16,14 @@ struct SourceText: Sendable {
     var type: String { name.contains(".") ? String(name.split(separator: ".").last ?? "") : "" }
     var isSwift: Bool { type == "swift" }
 
-    /// The module a file of Sources belongs to.
+    /// The module that a file of Sources belongs to.
     var module: String? {
         let parts = path.split(separator: "/")
         return parts.count > 2 && parts[0] == "Sources" ? String(parts[1]) : nil
     }
 }
 
-/// A rule broken at one place.
+/// A place where a rule is violated.
 struct Finding: Sendable, CustomStringConvertible {
     let path: String
     let line: Int
@@ -32,7 +32,7 @@ struct Finding: Sendable, CustomStringConvertible {
     var description: String { "\(path):\(line): \(message)" }
 }
 
-/// The files of the checkout this test was built from, without what builds and git keep there.
+/// The files of the checkout that this test was built from, without those of builds and of git.
 struct Repository: Sendable {
     static let root = URL(filePath: #filePath)
         .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
@@ -43,7 +43,7 @@ struct Repository: Sendable {
     let paths: [String]
     let sources: [SourceText]
 
-    /// The names of all documents.
+    /// The file names of all documents.
     static let documents = Set(
         ((try? Repository())?.paths ?? []).filter { $0.hasSuffix(".md") }
             .map { String($0.split(separator: "/").last ?? "") })

@@ -1,8 +1,9 @@
 import Foundation
 import Testing
 
-/// What others wrote is listed, in the versions that a build takes, and can be asked about.
-@Suite("What others wrote") struct SupplyTests {
+/// The dependencies are listed with the versions that a build uses, and can be checked for
+/// advisories.
+@Suite("Dependencies") struct SupplyTests {
     private struct Resolved: Decodable {
         struct Pin: Decodable {
             struct State: Decodable { var version: String? }
@@ -17,7 +18,7 @@ import Testing
         try String(contentsOf: Repository.root.appending(path: name), encoding: .utf8)
     }
 
-    /// Rows of THIRD-PARTY.md, as `[name](location) version`.
+    /// The rows of THIRD-PARTY.md, as `[name](location) version`.
     private static func rows() throws -> [(row: String, licence: String)] {
         try text("THIRD-PARTY.md").split(separator: "\n").compactMap { line in
             let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: [" "]) }
@@ -26,7 +27,7 @@ import Testing
         }
     }
 
-    @Test("every package of a build is in the list, in its version, with its licence")
+    @Test("every package of a build is in the list with its version and licence")
     func listed() throws {
         let file = Data(try Self.text("Package.resolved").utf8)
         let pins = try JSONDecoder().decode(Resolved.self, from: file).pins
@@ -40,7 +41,7 @@ import Testing
         #expect(rows.allSatisfy { $0.licence.hasPrefix("Apache-2.0") || $0.licence == "MIT" })
     }
 
-    @Test("each package that we name has one exact version")
+    @Test("each package in Package.swift has one exact version")
     func exact() throws {
         let manifest = try Self.text("Package.swift")
         let named = manifest.components(separatedBy: "url: \"https://").count - 1
@@ -62,7 +63,7 @@ import Testing
             try Data("[\(answers.joined(separator: ","))]".utf8).write(to: file)
             process.arguments? += ["--answers", file.path]
         } else {
-            // A proxy that nobody is.
+            // No proxy listens at this address.
             process.environment = ProcessInfo.processInfo.environment.merging(
                 ["https_proxy": "http://127.0.0.1:9"]) { $1 }
         }
@@ -74,7 +75,7 @@ import Testing
         return (process.terminationStatus, String(decoding: said, as: UTF8.self))
     }
 
-    @Test("advisories: what the service says, what it cannot say, and what is not understood")
+    @Test("advisories: an answer, no answer and an invalid answer are all reported")
     func advisories() throws {
         let count = try Self.rows().count
         func page(_ first: String, others: String = "{}", count: Int) -> String {

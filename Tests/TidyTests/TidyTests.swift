@@ -1,11 +1,11 @@
 import Testing
 
-/// The house rules that a machine can keep.
+/// The rules of the repository that a program can check.
 @Suite("The repository is tidy")
 struct TidyTests {
     static let repository = Result { try Repository() }
 
-    @Test("every file keeps every rule", arguments: Rule.all)
+    @Test("every file obeys every rule", arguments: Rule.all)
     func kept(_ rule: Rule) throws {
         let sources = try Self.repository.get().sources
         #expect(sources.count > 20, "the walk found the repository")
@@ -19,7 +19,7 @@ struct TidyTests {
     }
 
     @Test(
-        "imports are read in every spelling",
+        "imports are recognized in every spelling",
         arguments: [
             ("import Model", "Model"), ("package import CLinux", "CLinux"),
             ("@testable import Volume", "Volume"), ("import struct Model.Version", "Model"),
@@ -30,14 +30,14 @@ struct TidyTests {
     }
 
     @Test(
-        "words about imports are no imports",
+        "comments and strings about imports are not imports",
         arguments: ["// an import of Mount", "let text = \"import Mount\"", "/// import Mount"])
     func prose(line: String) {
         #expect(Layers.imported(by: line[...]) == nil)
     }
 
     @Test(
-        "each arrow that must not be is refused",
+        "each forbidden import is reported",
         arguments: [
             ("Model", "SystemCalls"), ("Hub", "Volume"), ("Volume", "Sync"),
             ("FileCoordination", "Mount"), ("Model", "CLinux"), ("ChunkStore", "Volume"),
@@ -48,7 +48,7 @@ struct TidyTests {
         #expect(Layers.objection(to: imported, in: module) != nil)
     }
 
-    @Test("the arrows of the design are allowed")
+    @Test("the imports of the design are allowed")
     func allowed() {
         let arrows = [
             ("Mount", "Volume"), ("Volume", "Journal"), ("ChunkStore", "CZstd"), ("Sync", "Volume"),
@@ -60,7 +60,7 @@ struct TidyTests {
         }
     }
 
-    @Test("functions are measured whole: wrapped signatures, requirements, nesting, C")
+    @Test("a function is measured with its wrapped signature and nested functions, also in C")
     func measure() {
         let swift = """
             protocol Store {

@@ -2,7 +2,7 @@ import Model
 
 @testable import Coordination
 
-/// C5: who is told what of what has happened.
+/// C5: which presenter must be notified of what has happened.
 extension Ledger {
     private func ancestors(of place: Place) -> [Presenting] {
         presenters.filter { Rules.isBelow(place, $0.place) }

@@ -1,12 +1,13 @@
 @testable import Coordination
 
-/// What the outside world knows: who asked, who was told, who has answered. It judges each step.
+/// Records what is visible from outside: which requests were made, which messages were sent, and
+/// which were answered. It checks each step of the machine.
 struct Ledger {
     struct Ask {
         var message: Message
         var number: Int
         var isAnswered = false
-        /// It waited itself meanwhile, so nobody need wait for it.
+        /// The presenter waited itself in the meantime, so the claim need not wait for it.
         var isExcused = false
     }
 
@@ -20,7 +21,7 @@ struct Ledger {
         var isPlain: Bool { if case .plain = request.manner { true } else { false } }
         var isCoordinated: Bool { request.manner == .coordinated }
         var isPreparing: Bool { request.manner == .preparing }
-        /// Whoever let go for it.
+        /// The presenters that have relinquished for this claim.
         var open: [PresenterID] {
             asks.filter { $0.value.contains { $0.message.isRelinquish } }.map(\.key)
         }
@@ -46,7 +47,7 @@ struct Ledger {
     private var refusal: (ClaimID, Refusal)?
     private var reacquires: [(PresenterID, ClaimID)] = []
     private var tells: [(PresenterID, Message)] = []
-    /// The plain program that waits no longer, in this step.
+    /// The plain access whose time is over in this step.
     private var lapsed: ClaimID?
     private var mayRefuse: Set<ClaimID> = []
 
@@ -91,7 +92,7 @@ struct Ledger {
         case .released(let id): if turn(id)?.isGranted == true { drop(id) }
         case .cancelled(let id): if turn(id)?.isGranted == false { refusal = (id, .cancelled) }
         case .overdue(let id): lapse(id)
-        // No reader here yields.
+        // No reader of the simulation yields.
         case .outwaited: break
         case .presented(let id, let presenter):
             retire(id)
@@ -153,7 +154,7 @@ struct Ledger {
         for index in turns.indices {
             for which in turns[index].wants.indices {
                 let want = turns[index].wants[which]
-                // C6: who replaces stays where it is, unless it has begun.
+                // C6: a claim to replace stays at its place until it is granted.
                 if want.letter == .z, want.place == from, !turns[index].isGranted { continue }
                 turns[index].wants[which].place = moved(want.place)
             }
@@ -250,12 +251,12 @@ struct Ledger {
         return ask.message.isRelinquish && owner.map(isWaiting) == true
     }
 
-    /// Whether a presenter waits for its own turn.
+    /// Whether a presenter waits for a claim of its own.
     private func isWaiting(_ presenter: PresenterID) -> Bool {
         turns.contains { !$0.isGranted && $0.request.presenters.contains(presenter) }
     }
 
-    /// C4, of what it implements, each once.
+    /// The messages of C4 that the presenter implements, each once.
     private func duties(_ turn: Turn, _ presenting: Presenting) -> [Message] {
         guard !turn.request.presenters.contains(presenting.id) else { return [] }
         var all: [Message] = []
@@ -271,7 +272,7 @@ struct Ledger {
         return all
     }
 
-    /// What a program does within its own turn asks nobody again.
+    /// What a program does under its own claim asks no presenter again.
     private func isCovered(_ want: Want, _ held: [Turn]) -> Bool {
         held.filter(\.isCoordinated).flatMap(\.wants).contains { mine in
             guard mine.letter != .r || want.letter == .r else { return false }
@@ -280,7 +281,7 @@ struct Ledger {
         }
     }
 
-    /// Exclusion and order: nobody has the turn that this one gets, nor came before it.
+    /// Exclusion and order: no conflicting claim is granted or came earlier.
     private mutating func checkTurn(_ turn: Turn) {
         guard !turn.isPreparing else { return }
         for other in turns where turn.conflicts(other) {
@@ -292,13 +293,13 @@ struct Ledger {
         }
     }
 
-    /// Whether the other waits for nothing but the end of a turn that this one is made within.
+    /// Whether the other claim waits only for the end of a claim under which this one is made.
     private func isMine(_ other: Turn, _ turn: Turn) -> Bool {
         within(turn).contains { other.conflicts($0) }
     }
 
-    /// Whether the other waits for the end of a turn that this one is made within, or behind who
-    /// does.
+    /// Whether the other claim waits for the end of a claim under which this one is made, directly
+    /// or behind another one that does.
     private func isHeldUp(_ other: Turn, by turn: Turn) -> Bool {
         let mine = within(turn)
         guard !mine.isEmpty else { return false }
@@ -317,7 +318,7 @@ struct Ledger {
         return held.contains { $0.id == other.id }
     }
 
-    /// The turns that a request shares a purpose with.
+    /// The granted claims that share a purpose with a request.
     private func within(_ turn: Turn) -> [Turn] {
         turns.filter {
             $0.isGranted && $0.id != turn.id
@@ -340,7 +341,7 @@ struct Ledger {
         }
     }
 
-    /// Whether it is made by somebody who must answer first: `anything`, or what always counts.
+    /// Whether the request's presenter owes an answer: any answer, or only one that always counts.
     private func owes(_ turn: Turn, anything: Bool) -> Bool {
         turn.request.presenters.contains { presenter in
             turns.contains { other in
@@ -362,7 +363,7 @@ struct Ledger {
         }
     }
 
-    /// No lost wake-up: who waits does so behind somebody, or for somebody's answer.
+    /// No wake-up is lost: every claim that waits, waits for another claim or for an answer.
     private mutating func checkNobodyIsForgotten() {
         for turn in turns where !turn.isGranted {
             if turn.asks.values.contains(where: { $0.contains { !$0.isAnswered } }) { continue }

@@ -1,6 +1,6 @@
 @testable import Coordination
 
-/// Mistakes that a machine like this one could make. The schedules must find each.
+/// Bugs that a machine like this one could have. The schedules must find each of them.
 enum PlantedBug: String, CaseIterable, Sendable {
     case losesAWakeUp
     case grantsEarly
@@ -29,11 +29,11 @@ enum PlantedBug: String, CaseIterable, Sendable {
     case spareVersionsToTheirAuthor
 }
 
-/// The machine with one of them.
+/// The machine with one of the bugs.
 struct Tampered: Steppable {
     let bug: PlantedBug
     private var machine = Coordination()
-    /// Where items went, for a claim that was to stay.
+    /// Where items have moved, for a claim that should have stayed.
     private var moves: [(from: Path, to: Path)] = []
 
     init(_ bug: PlantedBug) { self.bug = bug }
@@ -160,7 +160,7 @@ struct Tampered: Steppable {
         return effects
     }
 
-    /// New claims go before old ones, by numbers that count down.
+    /// New claims go before old ones, because the numbers count down.
     private mutating func backwards(_ event: Event) -> [Effect] {
         func turned(_ id: ClaimID) -> ClaimID { ClaimID(1_000_000 - id.number) }
         let event: Event =

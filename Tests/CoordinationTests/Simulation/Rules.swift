@@ -2,10 +2,10 @@ import Model
 
 @testable import Coordination
 
-// Rules.md read again, naively and without a look at the machine: whoever judges must not
-// share its mistakes.
+// Implements Rules.md a second time, in the simplest way and without looking at the machine, so
+// that the checks do not share its mistakes.
 
-/// The letters of the document.
+/// The letters that Rules.md uses.
 enum Letter: String, CaseIterable, Sendable {
     case r, u, g, k, m, x, z
 
@@ -24,10 +24,10 @@ enum Letter: String, CaseIterable, Sendable {
     }
 }
 
-/// A path by the numbers of its names.
+/// A path as a list of indices into `Names.all`.
 typealias Place = [Int]
 
-/// The names that simulated items have.
+/// The names of simulated items.
 enum Names {
     static let all = ["a", "b", "d", "e", "p.pkg", "q.pkg", "w.weakpkg", "x", "y"]
     static let isPackage = all.map { $0.hasSuffix("pkg") }
@@ -56,7 +56,8 @@ struct Want {
 enum Rules {
     static func isBelow(_ a: Place, _ b: Place) -> Bool { a.count > b.count && a.starts(with: b) }
 
-    /// The same item, or the same package contains both, or is one of them.
+    /// Whether the two are the same item, or in the same package, or one is a package that contains
+    /// the other.
     static func isOneUnit(_ a: Place, _ b: Place) -> Bool {
         if a == b { return true }
         for (index, name) in a.enumerated() where Names.isPackage[name] {
@@ -65,7 +66,7 @@ enum Rules {
         return false
     }
 
-    /// C1 to C3.
+    /// Whether two accesses conflict, by C1 to C3.
     static func conflict(_ a: Want, _ b: Want) -> Bool {
         if a.letter == .r && b.letter == .r { return false }
         if isOneUnit(a.place, b.place) { return true }
@@ -73,7 +74,7 @@ enum Rules {
         return b.letter.isDeep && isBelow(a.place, b.place)
     }
 
-    /// C4: what a presenter at a place is to do before an access, in that order.
+    /// C4: the messages to a presenter at that place before an access, in their order.
     static func duties(
         _ want: Want, presenterAt place: Place, _ id: ClaimID, isPreparing: Bool
     ) -> [Message] {

@@ -2,10 +2,10 @@ import Support
 
 @testable import Coordination
 
-/// What a schedule drives: the machine, or one with a planted bug.
+/// What a schedule runs: the machine, or one with a planted bug.
 protocol Steppable {
     mutating func step(_ event: Event) -> [Effect]
-    /// Nothing is left of anybody.
+    /// Whether nothing is left of any party.
     var isEmpty: Bool { get }
 }
 
@@ -16,9 +16,10 @@ extension Coordination: Steppable {
     }
 }
 
-/// Some random events, and then everybody behaves until nobody has anything left to do.
+/// A random sequence of events, followed by a phase in which every program behaves correctly until
+/// nothing is left to do.
 struct Schedule<Machine: Steppable> {
-    /// Programs that behave: no failures, no deaths, nothing unknown or twice.
+    /// Whether programs behave correctly: no failures, no crashes, and no unknown or repeated ids.
     let isGood: Bool
     var random: SeededRandom
     var machine: Machine
@@ -26,12 +27,13 @@ struct Schedule<Machine: Steppable> {
     private(set) var log: [String]?
     private var lastClaim: UInt64 = 0
     private var lastPresenter: UInt64 = 0
-    /// Presenters that do one thing after the other: what they do now.
+    /// The claim for which each presenter is working. These presenters do one thing after the
+    /// other.
     private var errands: [PresenterID: ClaimID] = [:]
-    /// Asks to save whose presenter has begun to.
+    /// The numbers of questions to save whose presenter has begun to save.
     private var begun: Set<Int> = []
     private var serial: Set<PresenterID> = []
-    /// Where most things happen, so that they meet.
+    /// The places of most events, so that the events meet.
     private let busyPlaces: [Place]
 
     init(seed: UInt64, _ machine: Machine, logs: Bool = false) {
@@ -44,7 +46,7 @@ struct Schedule<Machine: Steppable> {
         log = logs ? [] : nil
     }
 
-    /// What is wrong, or nil.
+    /// Returns what is wrong, or nil.
     mutating func run() -> String? {
         for _ in 0..<(2 + random.below(4)) { present() }
         for _ in 0..<(8 + random.below(18)) {
@@ -71,7 +73,7 @@ struct Schedule<Machine: Steppable> {
 
     // MARK: Everybody behaves
 
-    /// Something that somebody who behaves does next.
+    /// A random next step of a program that behaves correctly.
     private mutating func nextOfTheGood() -> ((inout Self) -> Void)? {
         var all: [(inout Self) -> Void] = []
         for presenting in ledger.presenters {
@@ -99,7 +101,7 @@ struct Schedule<Machine: Steppable> {
     private func unanswered(by id: PresenterID) -> [(ClaimID, Ledger.Ask)] {
         var all: [(ClaimID, Ledger.Ask)] = []
         for turn in ledger.turns where !turn.isGranted {
-            // Of one claim the answers come in the order of the messages.
+            // The answers for one claim come in the order of the messages.
             if let ask = turn.asks[id]?.first(where: { !$0.isAnswered }) {
                 all.append((turn.id, ask))
             }
@@ -107,7 +109,7 @@ struct Schedule<Machine: Steppable> {
         return all.sorted { $0.1.number < $1.1.number }
     }
 
-    /// Who is to save writes first, as often as not.
+    /// A presenter that is asked to save writes first in half of all cases.
     private mutating func respond(_ id: PresenterID, _ claim: ClaimID, _ ask: Ledger.Ask) {
         if !ask.message.isRelinquish, begun.insert(ask.number).inserted, random.oneIn(2) {
             write(id)
@@ -154,7 +156,7 @@ struct Schedule<Machine: Steppable> {
         ledger.turns.isEmpty ? nil : random.pick(ledger.turns)
     }
 
-    /// With unknown numbers, or a number that somebody else has.
+    /// Events with unknown ids, or with an id that belongs to another program.
     private mutating func interfere() {
         let claim = ClaimID(UInt64(random.below(Int(lastClaim) + 3)))
         switch random.below(6) {
@@ -219,8 +221,8 @@ struct Schedule<Machine: Steppable> {
         if random.oneIn(3) { wants.append(anyWant()) }
         if random.oneIn(8) { wants.append(anyWant()) }
         let presenting = random.oneIn(4) ? anyPresenter().flatMap { ledger.presenting($0) } : nil
-        // Who does one thing after the other does this on the side; so it writes, or waits for
-        // nobody's save.
+        // A serial presenter does this at the same time as something else, so it may only write, or
+        // it would wait for another one's save.
         if let id = presenting?.id, serial.contains(id) { wants = wants.filter { $0.letter == .u } }
         guard !wants.isEmpty else { return }
         request(ClaimID(lastClaim), wants, Party(UInt64(random.below(4))), of: presenting)
@@ -249,7 +251,7 @@ struct Schedule<Machine: Steppable> {
         step(.requested(id, request), wants)
     }
 
-    /// By a holder that is about to move, or by a program that asks nobody.
+    /// A move by a program that has a claim for it, or by one that asks nobody.
     private mutating func moveAlong() {
         var (from, to) = (anyPlace(), anyPlace())
         var by: Set<PresenterID> = []

@@ -4,8 +4,8 @@ import Testing
 
 @testable import Coordination
 
-/// Random schedules, each step judged. `CONCORD_SEED` repeats a run, `COORDINATION_SCHEDULES` says
-/// how many.
+/// Runs random schedules and checks each step. `CONCORD_SEED` repeats a run, and
+/// `COORDINATION_SCHEDULES` sets the number of schedules.
 @Suite struct SimulationTests {
     static let count =
         ProcessInfo.processInfo.environment["COORDINATION_SCHEDULES"].flatMap(Int.init) ?? 500_000
@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    /// The seed of the first schedule with a fault.
+    /// Returns the seed of the first schedule that failed.
     @concurrent private static func firstFailure(_ random: SeededRandom, _ count: Int) async
         -> UInt64?
     {
@@ -46,6 +46,6 @@ import Testing
         Issue.record("\(bug) is not found")
     }
 
-    /// How many schedules a planted bug may take: a hundredth of what all take.
+    /// The number of schedules within which a planted bug must be found: a hundredth of all.
     static let patience = 5_000
 }
