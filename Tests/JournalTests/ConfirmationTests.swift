@@ -3,7 +3,7 @@ import Testing
 
 @testable import Journal
 
-/// A confirmation counts while the volume belongs to the hub that gave it.
+/// A confirmation counts only while the volume belongs to the hub that gave it.
 struct ConfirmationTests {
     let scratch: Scratch
     let journal: Journal
@@ -34,7 +34,8 @@ struct ConfirmationTests {
         for id in [saved.id, other.id] {
             #expect(try found(id).durability == .hub && found(id).wasAtHub)
         }
-        // Signed out, at another hub's volume, at the same one after it was restored.
+        // The volume is signed out, then belongs to another hub's volume, then to the same hub
+        // after a restore.
         try journal.write { try $0.removeWitness() }
         #expect(try !journal.read { try $0.hasWitness() })
         #expect(try found(saved.id).durability == .disk && found(saved.id).wasAtHub)
@@ -45,7 +46,7 @@ struct ConfirmationTests {
             let open = try journal.read { try $0.unconfirmedVersions(after: 0, limit: 9) }
             #expect(open.map(\.id) == [saved.id, other.id])
         }
-        // Back at the first.
+        // The volume belongs to the first hub again.
         try journal.write { try $0.setWitness(volume: volume, epoch: epoch) }
         #expect(try found(saved.id).durability == .hub)
         #expect(try journal.read { try $0.unconfirmedVersions(after: 0, limit: 9) }.isEmpty)
@@ -55,7 +56,7 @@ struct ConfirmationTests {
         var saved = version(1)
         saved.durability = .hub
         try journal.write { t in
-            // Without a hub, nothing is confirmed.
+            // Without a hub, no confirmation is recorded.
             try t.insert(saved, of: document, manifest: [1])
         }
         #expect(try found(saved.id).durability == .disk && found(saved.id).wasAtHub)
@@ -77,7 +78,7 @@ struct ConfirmationTests {
         #expect(try found(renamed).durability == .disk && !found(renamed).wasAtHub)
     }
 
-    /// An older build did not keep who had confirmed what.
+    /// An older build did not record which hub had confirmed a version.
     @Test func afterAnUpgradeNobodyHasConfirmed() throws {
         var saved = version(1)
         saved.durability = .hub

@@ -25,7 +25,8 @@ struct CrashTests {
     @Test func aTransactionCutInTheMiddleHasNotHappened() throws {
         try journal.write { try $0.insert(file("before")) }
         try journal.write { transaction in
-            // More than SQLite's cache of 2 MB, so that pages of it are in the log already.
+            // This is more than SQLite's cache of 2 MB, so that some of its pages are in the log
+            // already.
             let size = scratch.contents("-wal")?.count ?? 0
             for index in 0..<60_000 { try transaction.insert(file("f\(index)")) }
             #expect((scratch.contents("-wal")?.count ?? 0) > size + 1_000_000)

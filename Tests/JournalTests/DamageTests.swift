@@ -44,7 +44,7 @@ struct DamageTests {
 
     @Test func uncheckedDamageIsNamedWhenItIsMet() throws {
         var bytes = try #require(scratch.contents())
-        // The pages of the schema tell where the tables begin; every other one is spoilt.
+        // The pages of the schema say where the tables begin. All other pages are damaged.
         let pages = try Journal.open(path: scratch.path).read { reader in
             try reader.all("SELECT pageno FROM dbstat WHERE name <> 'sqlite_schema'", []) {
                 Int($0.integer(0))
@@ -142,7 +142,7 @@ struct DamageTests {
         let journal = try Journal.open(path: scratch.path)
         try journal.write { try $0.insert(version(1), of: 5, manifest: [1]) }
         #expect(journal.integrityProblems().isEmpty)
-        // A connection of its own, which does not look at foreign keys.
+        // A separate connection, which does not check foreign keys.
         var connection: OpaquePointer?
         #expect(sqlite3_open(scratch.path, &connection) == SQLITE_OK)
         #expect(sqlite3_exec(connection, "DELETE FROM manifests", nil, nil, nil) == SQLITE_OK)

@@ -4,10 +4,10 @@ import Journal
 import Model
 import Testing
 
-/// On a file system of 3 MB; mounting one takes root.
+/// These tests run on a file system of 3 MB. Only root can mount one.
 @Suite(.enabled(if: geteuid() == 0, "needs root to mount a tmpfs"))
 struct FullDiskTests {
-    /// The mount lives as long as the test.
+    /// A small file system, which is mounted until the test ends.
     private final class SmallDisk {
         let scratch: Scratch
         var path: String { scratch.directory + "/disk/journal.sqlite" }
@@ -34,7 +34,8 @@ struct FullDiskTests {
                 }
             } == .full)
         #expect(try journal.read { try $0.itemCount() } == 2)
-        // There is room again once the log of the failed transaction is used from its beginning.
+        // There is room again once the log is reused from its beginning after the failed
+        // transaction.
         try journal.write { try $0.insert(file("after")) }
         try journal.close()
         let again = try Journal.open(path: disk.path, checked: true)
@@ -56,7 +57,7 @@ struct FullDiskTests {
         try journal.close()
     }
 
-    /// A journal that is there: its shared memory is made anew at each opening.
+    /// The journal exists, but SQLite makes its shared memory again at each opening.
     @Test func openingOnAFullDiskSaysThatItIsFull() throws {
         let disk = try SmallDisk()
         let journal = try Journal.open(path: disk.path, mayCreate: true)

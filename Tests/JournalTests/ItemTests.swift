@@ -72,7 +72,7 @@ struct ItemTests {
         }
     }
 
-    /// An update goes another way when nothing that is indexed changes.
+    /// An update runs another statement when no indexed column changes.
     @Test func everyFieldCanBeUpdatedAlone() throws {
         let changes: [(inout Item) -> Void] = [
             { $0.id = .random() }, { $0.parent = 900 }, { $0.name = Name("other") },
@@ -128,8 +128,8 @@ struct ItemTests {
             failure(naming: scratch.path) { () throws(VolumeError) in
                 try journal.write { try $0.insert(twin) }
             } == .invalid)
-        // Coming back to life beside an alive twin is refused too, and the transaction can go on
-        // after it.
+        // Undeleting an item beside an alive one of the same name is refused, too, and the
+        // transaction can continue after it.
         try journal.write { transaction in
             var dead = try #require(
                 try transaction.deletedItem(parent: Item.root, name: Name("a")))

@@ -119,8 +119,8 @@ struct OpeningTests {
     }
 
     @Test func aCreationCutShortIsTakenUpAgain() throws {
-        // The states between making the file and making the tables: an empty file, a database
-        // without tables.
+        // The states between creating the file and creating the tables: an empty file, and a
+        // database without tables.
         #expect(FileManager.default.createFile(atPath: scratch.path, contents: nil))
         for round in 0..<2 {
             #expect(
@@ -143,7 +143,7 @@ struct OpeningTests {
     @Test func aNewerJournalIsRefusedAndUnchanged() throws {
         try scratch.createClosed(items: 10)
         var bytes = try #require(scratch.contents())
-        // Bytes 60 to 63 of the header are user_version.
+        // Bytes 60 to 63 of the header are `user_version`.
         bytes[bytes.startIndex + 63] = UInt8(Schema.version + 1)
         try bytes.write(to: URL(fileURLWithPath: scratch.path))
         for mayCreate in [false, true] {
@@ -156,7 +156,7 @@ struct OpeningTests {
         }
     }
 
-    /// A volume of a hub's whose triggers an older build made.
+    /// A journal of a volume with a hub, whose triggers an older build has made.
     @Test func whatIsUnsentHasTimesAfterAnUpgrade() throws {
         let journal = try scratch.create()
         let key = try journal.write { transaction in
@@ -226,7 +226,7 @@ struct OpeningTests {
         #expect(scratch.contents("-wal")?.isEmpty == true)
         try journal.read { (reader) throws in
             _ = try reader.value("a")
-            // On another thread: this one holds the snapshot.
+            // This runs on another thread, because this one holds the snapshot.
             let thread = Thread { try? journal.write { try $0.set("a", to: "c") } }
             thread.start()
             while !thread.isFinished { usleep(1000) }
@@ -263,7 +263,7 @@ struct OpeningTests {
     }
 }
 
-/// Read only after the thread that writes it has finished.
+/// It is read only after the thread that writes it has finished.
 private final class Outcome: @unchecked Sendable {
     var done: Bool?
 }

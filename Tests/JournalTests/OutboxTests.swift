@@ -36,7 +36,7 @@ struct OutboxTests {
         #expect(try numbers() == [3, 4, 5])
     }
 
-    /// SQLite has no unsigned integers: a number above its largest must not become a negative one.
+    /// SQLite has no unsigned integers: a number above its largest one must not become negative.
     @Test(arguments: OutboxTests.highNumbers)
     func aHighNumberIsHigherThanAll(number: UInt64) throws {
         try fill()

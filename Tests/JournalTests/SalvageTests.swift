@@ -37,7 +37,7 @@ struct SalvageTests {
 
     private var fresh: String { scratch.directory + "/fresh.sqlite" }
 
-    /// Salvages these bytes; what comes of it is sound and the original as it was.
+    /// Salvages these bytes. Checks that the result is sound and that the original is unchanged.
     private func salvage(_ bytes: Data, log: Data? = nil, _ what: String) throws -> (
         salvage: Salvage, holdings: Holdings
     ) {
@@ -75,13 +75,13 @@ struct SalvageTests {
         }
     }
 
-    /// What is missing or another in the salvaged journal.
+    /// What is missing or different in the salvaged journal.
     private struct Loss: CustomStringConvertible {
         var items: Set<Int64> = []
         var versions: Set<Identifier> = []
         var chunks = 0
         var others = 0
-        /// Rows that are there with other values, and rows that never were.
+        /// The number of rows with other values, and of rows that did not exist before.
         var changed = 0
         var invented = 0
 
@@ -122,12 +122,12 @@ struct SalvageTests {
         }
     }
 
-    /// The most rows that may be missing or another when this page is spoilt.
+    /// The greatest number of rows that may be missing or different when this page is damaged.
     private func bound(_ page: Specimen.Page) -> Int {
         switch (page.name, page.type) {
         case ("items", "leaf"), ("versions", "leaf"), ("chunks", _), ("stash", _), ("meta", _):
             page.cells
-        // No two versions of the specimen share one.
+        // No two versions of the specimen share a manifest.
         case ("manifests", "leaf"): page.cells
         case ("manifests", "overflow"): 1
         default: 0
@@ -143,7 +143,7 @@ struct SalvageTests {
             "page \(page.number) (\(page.type) of \(page.name), \(page.cells) cells) with \(harm)"
         let (salvage, after) = try salvage(bytes, what)
         let loss = Loss(specimen.holdings, after)
-        // An item whose manifest is gone has no current version any more.
+        // An item whose manifest is lost has no current version any more.
         let followers = page.name == "manifests" ? 2 : 1
         #expect(loss.total <= bound(page), "\(what): \(loss)")
         #expect(loss.total + loss.changed <= followers * bound(page), "\(what): \(loss)")
@@ -171,7 +171,7 @@ struct SalvageTests {
         let names = kinds.keys.sorted()
         var report: [String: [Loss]] = [:]
         for round in 0..<rounds {
-            // Half of them over all kinds of pages, as most pages are leaves.
+            // Half of the rounds choose among all kinds of pages, because most pages are leaves.
             let page =
                 round % 2 == 0
                 ? kinds[names[round / 2 % names.count]]!.randomElement(using: &random)!
@@ -219,7 +219,7 @@ struct SalvageTests {
         print("salvage: half the file: \(loss); \(salvage.sentences)")
     }
 
-    /// Two faults at once: directories are lost, and the indexes that know their names.
+    /// Two faults at once: directories are lost, and so are the indexes with their names.
     @Test func whatWasInALostDirectoryStaysReachable() throws {
         var bytes = specimen.bytes
         var random = Seeded(state: 8)
@@ -248,7 +248,7 @@ struct SalvageTests {
     @Test func namesThatClashAreKeptAsDeleted() throws {
         try scratch.createClosed(items: 3)
         var bytes = try #require(scratch.contents())
-        // The second of two rows on one page gets the name of the first.
+        // The second of two rows on one page gets the name of the first one.
         let range = try #require(bytes.range(of: Data("f1".utf8), options: .backwards))
         let row = try #require(bytes.range(of: Data("f1".utf8)))
         for range in [row, range] { bytes.replaceSubrange(range, with: Data("f0".utf8)) }
@@ -303,13 +303,13 @@ struct SalvageTests {
     @Test func whatTheLogHoldsCounts() throws {
         var (bytes, log, expected) = try copyWithLog()
         var random = Seeded(state: 4)
-        // In the log there is a newer content of the first page; that in the file is spoilt.
+        // The log has newer contents of the first page; the page in the file is damaged.
         harm(&bytes, 1, .noise, &random)
         let salvage = try Journal.salvage(from: put(bytes, log), into: fresh)
         #expect(salvage.logProblem == nil)
         let loss = Loss(expected, try Holdings(fresh))
         #expect(loss.total + loss.changed + loss.invented == 0, "\(loss)")
-        // A torn end is no damage: it was never acknowledged.
+        // A torn end is not damage, because that transaction was never acknowledged.
         try FileManager.default.removeItem(atPath: fresh)
         _ = try Journal.salvage(from: put(bytes, log.dropLast(100)), into: fresh)
         #expect(try Holdings(fresh).items.count == expected.items.count - 1)

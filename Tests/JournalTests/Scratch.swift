@@ -2,7 +2,8 @@ import Foundation
 import Journal
 import Model
 
-/// A directory of a test's own, gone with it, and samples to fill a journal with.
+/// A temporary directory of a test, which is removed with this object, and samples to fill a
+/// journal with.
 final class Scratch {
     let directory: String
 
@@ -19,7 +20,7 @@ final class Scratch {
 
     func create() throws(VolumeError) -> Journal { try Journal.open(path: path, mayCreate: true) }
 
-    /// Has committed `count` files named f0… and is closed.
+    /// Creates a journal with `count` files named f0, f1, …, and closes it.
     func createClosed(items count: Int) throws {
         let journal = try create()
         try journal.write { transaction in
@@ -61,7 +62,7 @@ func version(_ number: Int, content: UInt64 = 7, parents: [Identifier] = []) -> 
         durability: .memory)
 }
 
-/// SplitMix64: a failing test prints its seed.
+/// SplitMix64. A test that fails prints its seed.
 struct Seeded: RandomNumberGenerator {
     var state: UInt64
 
@@ -74,7 +75,7 @@ struct Seeded: RandomNumberGenerator {
     }
 }
 
-/// The error's code, and that its message names the journal's file.
+/// Returns the error's code, and checks that its message names the journal's file.
 func failure<T>(naming path: String, _ body: () throws(VolumeError) -> T) -> VolumeError.Code? {
     do {
         _ = try body()

@@ -4,7 +4,7 @@ import Model
 
 @testable import Journal
 
-/// Everything that a journal holds, to compare it with what was salvaged.
+/// Everything that a journal contains, to compare it with what was salvaged.
 struct Holdings {
     var items: [Int64: Item] = [:]
     var versions: [Identifier: (item: Int64, version: Version)] = [:]
@@ -36,13 +36,13 @@ struct Holdings {
         try journal.close()
     }
 
-    /// Items that something refers to: their loss would lose more than themselves.
+    /// Items that other rows refer to. Losing one of them would lose more than the item itself.
     var needed: Set<Int64> {
         Set(versions.values.map(\.item)).union(items.values.map(\.parent)).intersection(items.keys)
     }
 }
 
-/// Stands for the SHA-256 of the content form.
+/// Used instead of the SHA-256 of the content form.
 func contentDigest(_ manifest: Manifest) -> Digest {
     let sum = manifest.contentForm.reduce(UInt64(14_695_981_039_346_656_037)) {
         ($0 ^ UInt64($1)) &* 1_099_511_628_211
@@ -50,12 +50,12 @@ func contentDigest(_ manifest: Manifest) -> Digest {
     return digest(sum)
 }
 
-/// A journal of about 5,000 items over more than a thousand pages, with some of each thing and some
-/// free pages.
+/// A journal with about 5,000 items on more than a thousand pages, with rows of every table and
+/// some free pages.
 struct Specimen {
     struct Page {
         var number: Int
-        /// Table or index; empty for a free page.
+        /// The table or index that the page belongs to; empty for a free page.
         var name: String
         var type: String
         var cells: Int
@@ -137,7 +137,7 @@ struct Specimen {
         try t.update(item)
     }
 
-    /// Leaves free pages and free space in pages.
+    /// Removes rows, so that there are free pages and free space in pages.
     private static func remove(_ t: Transaction, _ random: inout Seeded) throws {
         for key in Int64(2_000)...2_300 {
             for version in try t.versions(of: key) { try t.remove(version: version.id) }
@@ -150,7 +150,7 @@ struct Specimen {
         try t.removeChunks((0..<8_000).filter { $0 % 11 == 0 }.map { digest(UInt64($0)) })
     }
 
-    /// SQLite's own account of what lies where.
+    /// The pages as SQLite itself lists them.
     private static func pages(_ path: String, count: Int) throws -> [Page] {
         var connection: OpaquePointer?
         var statement: OpaquePointer?

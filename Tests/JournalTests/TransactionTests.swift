@@ -112,7 +112,7 @@ struct TransactionTests {
         }
     }
 
-    /// Prints what a row costs; only a release build's numbers mean something.
+    /// Prints the time per row. Only the numbers of a release build are meaningful.
     @Test func aHundredThousandRowsInOneTransaction() throws {
         let count = 100_000
         let keys = try measured("insert of an item", count) {

@@ -75,7 +75,7 @@ struct VersionTests {
                     try journal.write { try $0.insert(stranger, of: key, manifest: [2]) }
                 } == .invalid)
         }
-        // What a refused version brought along has gone with its transaction.
+        // What the refused version had added was rolled back with its transaction.
         #expect(try journal.read { try $0.manifestCount() } == 1)
     }
 

@@ -4,7 +4,7 @@ import Support
 
 @testable import Merge
 
-/// A merger with a scratch directory of its own, and files written as text.
+/// A merger with its own scratch directory, and functions that write files as text.
 struct Bench {
     let directory: TemporaryDirectory
     var rules = MergeRules()
@@ -18,7 +18,7 @@ struct Bench {
     var scratch: String { directory.path + "/scratch" }
     var merger: Merger { Merger(rules: rules, tools: tools, scratch: scratch) }
 
-    /// What merges have left behind: nothing.
+    /// The files that merges have left behind; it must be empty.
     var left: [String] {
         (try? FileManager.default.contentsOfDirectory(atPath: scratch)) ?? []
     }
@@ -48,7 +48,7 @@ struct Bench {
 func components(_ path: String) -> [Name] { path.split(separator: "/").map { Name($0) } }
 
 extension MergeOutcome {
-    /// The text of a clean one that a driver made.
+    /// The text of a clean result that a driver made.
     var text: String? {
         if case .clean(let bytes, by: .driver) = self {
             String(decoding: bytes, as: UTF8.self)

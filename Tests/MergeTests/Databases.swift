@@ -5,7 +5,7 @@ import Support
 
 @testable import Merge
 
-/// Databases as bytes, made and asked by SQL, and a merger for them.
+/// Databases as bytes, which are changed and queried by SQL, and a merger for them.
 struct Databases {
     let bench: Bench
     static let source = MergeInput.Source(
@@ -13,7 +13,7 @@ struct Databases {
 
     init(rules: String = "* merge=sqlite") throws { bench = try Bench(rules: rules) }
 
-    /// What becomes of a database (nil: none yet).
+    /// Changes a database and returns its bytes; nil makes a new one.
     func make(_ old: [UInt8]? = nil, _ body: (Database) throws -> Void) throws -> [UInt8] {
         let path = "\(bench.directory.path)/\(UUID().uuidString)"
         if let old { try Data(old).write(to: URL(filePath: path)) }
@@ -40,7 +40,8 @@ struct Databases {
         return try bench.merger.merge(input)
     }
 
-    /// The rows of a query, a text each: cells with `|` between them, blobs as hexadecimal digits.
+    /// The rows of a query, each as a text: cells are separated by `|`, and blobs are hexadecimal
+    /// digits.
     func rows(_ file: [UInt8], _ sql: String) throws -> [String] {
         var rows: [String] = []
         _ = try make(file) { database in
@@ -61,6 +62,6 @@ struct Databases {
 }
 
 extension MergeOutcome {
-    /// Of a clean one.
+    /// The bytes of a clean result.
     var bytes: [UInt8]? { if case .clean(let bytes, by: _) = self { bytes } else { nil } }
 }

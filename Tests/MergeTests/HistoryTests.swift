@@ -5,8 +5,8 @@ import Testing
 
 @testable import Merge
 
-/// A repository that grew by chance, and what `git merge` makes of its merges.
-@Suite("Merging as git does") struct HistoryTests {
+/// A repository with random history, and the results of `git merge` for its merges.
+@Suite("Merging like git") struct HistoryTests {
     private struct Side {
         var texts: [[String]]
 
@@ -16,7 +16,7 @@ import Testing
             }
         }
 
-        /// Few different lines, so that differences have much to choose from.
+        /// There are few different lines, so that a difference can be expressed in many ways.
         static func line(_ random: inout SeededRandom) -> String {
             random.oneIn(2)
                 ? random.pick(["", "}", "    return", "{", "\tx = 1\r"])
@@ -41,14 +41,15 @@ import Testing
 
         func write(to directory: TemporaryDirectory) throws {
             for (number, lines) in texts.enumerated() {
-                // Every third ends without a newline.
+                // Every third file ends without a newline.
                 let end = number.isMultiple(of: 3) ? "" : "\n"
                 try directory.write(lines.joined(separator: "\n") + end, to: "f\(number)")
             }
         }
     }
 
-    @Test("clean where git's merge is, with the same bytes; else a conflict") func merges() throws {
+    @Test("a merge is clean where git's is, with the same bytes; else it is a conflict")
+    func merges() throws {
         let repository = try TemporaryDirectory("history")
         let bench = try Bench()
         var random = SeededRandom(named: "history", usual: 41)

@@ -15,7 +15,7 @@ import Testing
     @Test(
         "clean",
         arguments: [
-            // Members of one line.
+            // Members on one line.
             (#"{"a":1,"b":2}"#, #"{"a":3,"b":2}"#, #"{"a":1,"b":4}"#, #"{"a":3,"b":4}"#),
             (
                 #"{"a": 1}"#, #"{"a": 1, "b": 2}"#, #"{"a": 1, "c": 3}"#,
@@ -28,7 +28,7 @@ import Testing
                 #"{"x": 0}"#, #"{"a": 1, "x": 0}"#, #"{"b": 2, "x": 0}"#,
                 #"{"a": 1, "b": 2, "x": 0}"#
             ),
-            // Numbers as written, spacing of what nobody touched.
+            // Numbers keep their spelling, and unchanged parts keep their white space.
             (
                 "{ \"a\" :1.50 ,\n\"b\": 1e3}", "{ \"a\" :1.50 ,\n\"b\": 2}",
                 "{ \"a\" :1.50 ,\n\"b\": 1e3, \"c\": -0.0}",
@@ -44,7 +44,7 @@ import Testing
                 "{\n  \"a\": 1\n, \"b\": 2\n}", "{\n  \"a\": 1\n, \"b\": 3\n}",
                 "{\n  \"a\": 4\n, \"b\": 2\n}", "{\n  \"a\": 4\n, \"b\": 3\n}"
             ),
-            // Nested, new on both sides, the same on both sides.
+            // Nested members, new ones on both sides, and equal ones on both sides.
             (
                 #"{"o":{"a":1}}"#, #"{"o":{"a":1,"b":2}}"#, #"{"o":{"a":9}}"#,
                 #"{"o":{"a":9,"b":2}}"#
@@ -59,7 +59,7 @@ import Testing
             (#"[1]"#, #"[1, 2, 3]"#, #"[1, 3, 4]"#, #"[1, 2, 3, 4]"#),
             (#"[1,2,3]"#, #"[0,1,2,3]"#, #"[1,3]"#, #"[0,1,3]"#),
             (#"[1,2,3,4]"#, #"[1,9,3,4]"#, #"[1,2,3,8]"#, #"[1,9,3,8]"#),
-            // Arrays of elements that have an identity.
+            // Arrays whose elements have an identity.
             (
                 #"[{"id":1,"a":1,"b":1}]"#, #"[{"id":1,"a":2,"b":1}]"#, #"[{"id":1,"a":1,"b":3}]"#,
                 #"[{"id":1,"a":2,"b":3}]"#
@@ -76,7 +76,7 @@ import Testing
             // A whole value of one side.
             (#"{"a":[1]}"#, #"{"a":[1]}"#, #"{"a":{"b":null}}"#, #"{"a":{"b":null}}"#),
             (#" 1 "#, #" 1 "#, #"2"#, #" 2 "#),
-            // Escapes are spelling, not meaning.
+            // Different escapes of the same string are equal.
             (
                 #"{"\u00e4":"\ud83d\ude00"}"#, #"{"ä":"😀","b":1}"#, #"{"\u00e4":"x"}"#,
                 #"{"ä":"x","b":1}"#
@@ -87,7 +87,7 @@ import Testing
     }
 
     @Test(
-        "conflicts name their places",
+        "a conflict names the paths of the values",
         arguments: [
             (#"{"a":1}"#, #"{"a":2}"#, #"{"a":3}"#, "“a”"),
             (#"{"o":{"a":1}}"#, #"{"o":{}}"#, #"{"o":{"a":3}}"#, "“o.a”"),
@@ -111,7 +111,7 @@ import Testing
     }
 
     @Test(
-        "what is no JSON",
+        "invalid JSON is refused",
         arguments: [
             "", "{", "[1,]", "{\"a\":1,}", "{a:1}", "01", "1.", "-", "+1", "1e", "nul", "tru",
             "'a'",
@@ -124,7 +124,7 @@ import Testing
     }
 
     @Test(
-        "what is",
+        "valid JSON is accepted",
         arguments: [
             "0", "-0.5E+10", "\"\\\"\\u00e4\\ud800\"", " [ ] ", "\u{feff}{}", "null",
             "[true,false]",
@@ -132,7 +132,8 @@ import Testing
         ])
     func sound(text: String) throws { _ = try JSONText(Array(text.utf8)) }
 
-    @Test("by lines where that gives JSON, else by key, else both say why") func order() throws {
+    @Test("JSON is merged by lines if that is valid, else by key, else both give their reasons")
+    func order() throws {
         let bench = try Bench()
         let lines = try bench.merge(
             "a.json", "{\n\"a\": 1,\n\"x\": 0,\n\"y\": 0,\n\"b\": 1\n}\n",
@@ -142,13 +143,13 @@ import Testing
         #expect(
             try bench.merge("a.json", #"{"a":1,"b":1}"#, #"{"a":2,"b":1}"#, #"{"a":1,"b":2}"#).text
                 == #"{"a":2,"b":2}"#)
-        // Clean by lines, but "k" twice: by key it is a conflict.
+        // Clean by lines, but with the key "k" twice; by key it is a conflict.
         let twice = try bench.merge(
             "a.json", "{\n\"a\": 1,\n\"x\": 0,\n\"y\": 0,\n\"b\": 1\n}\n",
             "{\n\"k\": 1,\n\"a\": 1,\n\"x\": 0,\n\"y\": 0,\n\"b\": 1\n}\n",
             "{\n\"a\": 1,\n\"x\": 0,\n\"y\": 0,\n\"k\": 2,\n\"b\": 1\n}\n")
         #expect(twice == .conflict("By json: “k” was changed on both sides."))
-        // Comments: lines alone.
+        // A file with comments is only merged by lines.
         let comments = try bench.merge(
             "a.json", "// 1\n{}\n\n// 2\n", "// 0\n{}\n\n// 2\n", "// 1\n{}\n\n// 3\n")
         #expect(comments.text == "// 0\n{}\n\n// 3\n")

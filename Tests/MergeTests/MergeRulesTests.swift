@@ -10,7 +10,7 @@ import Testing
         MergeRules(file: Array(file.utf8)).choice(for: components(path))
     }
 
-    @Test("what holds without a file", arguments: [("a.txt", "text"), ("x/B.JSON", "json")])
+    @Test("the defaults without a file", arguments: [("a.txt", "text"), ("x/B.JSON", "json")])
     func usual(path: String, driver: String) {
         let choice = MergeRules().choice(for: components(path))
         #expect(choice.driver.description == driver)
@@ -18,7 +18,7 @@ import Testing
     }
 
     @Test(
-        "a line says how",
+        "a line sets the driver",
         arguments: [
             ("list.txt merge=union", "list.txt", "union"),
             ("*.TXT merge=union", "list.txt", "text"),
@@ -43,14 +43,14 @@ import Testing
         #expect(MergeRules(file: Array(file.utf8)).problems.isEmpty)
     }
 
-    @Test("later lines win word by word, and say which they are") func later() {
+    @Test("later lines win setting by setting, and the choice names their numbers") func later() {
         let choice = choice("a/x.md", "* automerge=ask\n*.md merge=union\na/* automerge=off\n")
         #expect(choice.driver == .union && choice.driverLine == 2)
         #expect(choice.automerge == .off && choice.automergeLine == 3)
     }
 
     @Test(
-        "what cannot be read is said, with its line",
+        "an invalid line is reported with its number",
         arguments: [
             ("x merge=", 1, "merge="), ("\nx merge=rm;-rf", 2, "rm;-rf"),
             ("x automerge=maybe", 1, "automerge=maybe"), ("!x merge=text", 1, "'!'"),
@@ -67,13 +67,13 @@ import Testing
         #expect(problems.first?.description.hasPrefix(".concordattributes line \(line): ") == true)
     }
 
-    @Test("a line with one unknown word holds for the others") func partly() {
+    @Test("a line with an unknown word is used for its other words") func partly() {
         let rules = MergeRules(file: Array("x text merge=union".utf8))
         #expect(rules.problems.count == 1)
         #expect(rules.choice(for: components("x")).driver == .union)
     }
 
-    @Test("any bytes are read without a crash") func anyBytes() {
+    @Test("any bytes are parsed without a crash") func anyBytes() {
         var random = SeededRandom(named: "rules", usual: 3)
         let words = [
             "\"", "\\", "x", " ", "\n", "merge=", "[attr]", "!", "*", "/", "text", "=", "\0",
@@ -93,14 +93,14 @@ import Testing
         #expect(long.problems.count == 1)
     }
 
-    @Test("patterns match as git's do") func asGit() throws {
+    @Test("patterns match like git's") func asGit() throws {
         let directory = try TemporaryDirectory("patterns")
         var random = SeededRandom(named: "patterns", usual: 11)
         let atoms = ["a", "b", "*", "?", "/", "/", "**", "[ab]", "[!a]", "\\a", "**/", "/**", "."]
         var patterns: [String] = []
         while patterns.count < 400 {
             let pattern = (0...random.below(6)).map { _ in random.pick(atoms) }.joined()
-            // Git forgets a component's first letters where `**` follows them.
+            // Git ignores the first letters of a component if `**` follows them.
             let isOdd = ["a**", "b**", ".**"].contains { pattern.contains($0) }
             if pattern.last != "/", !pattern.contains("//"), !isOdd { patterns.append(pattern) }
         }
@@ -132,7 +132,7 @@ import Testing
         }
     }
 
-    @Test("no pattern takes for ever") func patternsEnd() throws {
+    @Test("matching ends soon with any pattern") func patternsEnd() throws {
         let text = Array(String(repeating: "a", count: 250).utf8)
         let stars = String(repeating: "*a", count: 60) + "b"
         #expect(try #require(NamePattern(stars.utf8)).matches(text) == false)

@@ -6,7 +6,7 @@ import Testing
 @testable import Merge
 
 @Suite("Merging by programs of this machine") struct ProgramMergeTests {
-    /// A merger whose rules send everything to the program `mine`, which is that script.
+    /// A merger whose rules use the program `mine` for everything; `mine` runs the given script.
     private func bench(_ script: String, words: String = "%O %A %B %P", more: String = "") throws
         -> Bench
     {
@@ -27,7 +27,7 @@ import Testing
         return outcome
     }
 
-    @Test("the result is what it leaves in %A") func clean() throws {
+    @Test("the result is what the program leaves in %A") func clean() throws {
         let bench = try bench("cat \"$1\" \"$3\" > all; printf '%s' \"$4\" >> all; mv all \"$2\"")
         #expect(
             try outcome(bench)
@@ -37,7 +37,7 @@ import Testing
                 == .clean([0, 1, 0, 3] + "./-rf".utf8, by: .driver(.program("mine"))))
     }
 
-    @Test("no shell reads the document's name") func names() throws {
+    @Test("the document's name is not passed through a shell") func names() throws {
         let bench = try bench("printf '%s' \"$1\" > \"$2\"", words: "%P %A")
         let path = "$(touch x); `id` \"'&.txt"
         #expect(
@@ -45,7 +45,7 @@ import Testing
                 == .clean(Array(path.utf8), by: .driver(.program("mine"))))
     }
 
-    @Test("it knows the kind by the ending, and works in a directory of its own")
+    @Test("the program gets the document's extension and works in a directory of its own")
     func place() throws {
         let bench = try bench("echo \"$2 $(pwd) $(env | cut -d= -f1 | sort | xargs)\" > $2")
         let said = try #require(try outcome(bench).text)
@@ -54,7 +54,7 @@ import Testing
     }
 
     @Test(
-        "how it ends",
+        "each way in which a program ends has its outcome",
         arguments: [
             ("echo too hard >&2; exit 1", true, "ended with 1 too hard"),
             ("exit 129", false, "ended with 129"), ("kill -SEGV $$", false, "signal 11"),
@@ -67,21 +67,23 @@ import Testing
         #expect(outcome.reason?.contains(word) == true, "\(outcome)")
     }
 
-    @Test("one that never ends is ended, with all that it started") func endless() throws {
+    @Test("a program that never ends is killed with all processes that it started") func endless()
+        throws
+    {
         let bench = try bench(
             "sleep 1000 & echo $! > \"$TMPDIR/../../child\"; wait",
             more: "seconds = 1")
         #expect(try outcome(bench).reason?.contains("longer than 1 seconds") == true)
         let text = try String(contentsOfFile: bench.directory.path + "/child", encoding: .utf8)
         let child = try #require(pid_t(text.trimmingCharacters(in: .whitespacesAndNewlines)))
-        // Killed; whoever inherits it may take a moment to bury it.
+        // The process is killed; its new parent may take a moment to wait for it.
         try wait(for: "the child's end") { () -> Bool? in
             let status = try? String(contentsOfFile: "/proc/\(child)/stat", encoding: .utf8)
             return status.map { $0.contains(") Z ") } ?? true ? true : nil
         }
     }
 
-    @Test("one that spins, wants memory or fills the disk is ended") func greedy() throws {
+    @Test("a program that uses too much time, memory or disk is stopped") func greedy() throws {
         let spin = try outcome(try bench("while :; do :; done", more: "seconds = 1"))
         #expect(spin.reason?.contains("1 seconds") == true, "\(spin)")
         let python = """
@@ -98,16 +100,18 @@ import Testing
         #expect(disk.reason?.contains("153") == true, "\(disk)")
     }
 
-    @Test("it has no terminal and nothing of ours open") func isolation() throws {
+    @Test("a program has no terminal and none of our descriptors") func isolation() throws {
         let bench = try bench(
             "(: > /dev/tty) 2>/dev/null && t=tty; echo \"$t\" $(ls /proc/self/fd | xargs) > $2")
         let file = try #require(FileHandle(forReadingAtPath: bench.directory.path + "/program"))
         defer { try? file.close() }
-        // 3 is ls looking.
+        // Descriptor 3 is that of ls.
         #expect(try outcome(bench).text == " 0 1 2 3\n")
     }
 
-    @Test("a synced rule names no command; an unknown name is said") func unknown() throws {
+    @Test("a synchronized rule cannot name a command; an unknown name is reported") func unknown()
+        throws
+    {
         let bench = try Bench(rules: "* merge=sh\n")
         #expect(try outcome(bench).reason?.contains("no [sh] is defined") == true)
         var gone = bench
@@ -118,7 +122,7 @@ import Testing
     }
 
     @Test(
-        "what its file may not say",
+        "invalid lines of the machine's file are reported",
         arguments: [
             ("[a]\ncommand = x %Q", "%Q"), ("[a]\ncommand = sh -c 'x %P'", "%P must be a word"),
             ("[a]\ncommand = 'x", "quotation"), ("[a]\ncommand =", "empty"),
@@ -135,7 +139,9 @@ import Testing
         #expect(problems.contains { $0.contains(word) && $0.contains(file) }, "\(problems)")
     }
 
-    @Test("a file that others may write defines nothing; none is none") func publicFile() throws {
+    @Test("a file that others may write is ignored; a missing file is no problem") func publicFile()
+        throws
+    {
         let bench = try Bench()
         let file = try bench.directory.write("[a]\ncommand = true\n", to: "merge")
         chmod(file, 0o622)

@@ -4,9 +4,9 @@ import Testing
 
 @testable import Merge
 
-/// What holds of any three contents, from seeds.
-@Suite("Merging anything") struct RandomMergeTests {
-    /// JSON with the keys a to e, numbers, and few levels.
+/// Properties that every merge of three contents must have, checked with random contents.
+@Suite("Merging random contents") struct RandomMergeTests {
+    /// Random JSON with the keys a to e, numbers, and few levels.
     private struct Source {
         var random: SeededRandom
 
@@ -63,10 +63,12 @@ import Testing
             .flatMap { try? JSONText($0) }
     }
 
-    /// Without the order of anything.
+    /// The bytes regardless of any order.
     private func bag(_ text: JSONText) -> [UInt8] { text.canonical(text.root).sorted() }
 
-    @Test("by key: one side alone, the same twice, sides changed") func keys() throws {
+    @Test("by key: changes of one side, equal changes of both, and exchanged sides") func keys()
+        throws
+    {
         var source = Source(random: SeededRandom(named: "keys", usual: 17))
         var (clean, conflicts) = (0, 0)
         for _ in 0..<4000 {
@@ -88,7 +90,7 @@ import Testing
         #expect(clean > 1000 && conflicts > 100, "\(clean) \(conflicts)")
     }
 
-    @Test("by key: edits of different members are all there") func disjointKeys() throws {
+    @Test("by key: edits of different members are all in the result") func disjointKeys() throws {
         var source = Source(random: SeededRandom(named: "members", usual: 23))
         for _ in 0..<500 {
             var (base, mine, other) =
@@ -109,7 +111,8 @@ import Testing
         }
     }
 
-    @Test("lists: one side alone, the same twice, both sides' insertions") func lists() {
+    @Test("lists: changes of one side, equal changes of both, and insertions of both") func lists()
+    {
         var random = SeededRandom(named: "lists", usual: 29)
         func items(_ count: Int, _ letters: Int) -> [UInt8] {
             (0..<random.below(count)).map { _ in UInt8(random.below(letters)) }
@@ -142,7 +145,7 @@ import Testing
         }
     }
 
-    @Test("large objects take no longer than their size") func large() throws {
+    @Test("the time for large objects grows only with their size") func large() throws {
         func object(_ from: Int, _ to: Int) -> String {
             "{" + (from..<to).map { "\"k\($0)\": 1" }.joined(separator: ", ") + "}"
         }
@@ -153,7 +156,7 @@ import Testing
         #expect(result == Array(object(10, 60_000).utf8))
     }
 
-    @Test("JSON of any bytes is read without a crash") func anyBytes() {
+    @Test("any bytes are parsed as JSON without a crash") func anyBytes() {
         var random = SeededRandom(named: "bytes", usual: 31)
         let sound = Array(#"{"a":[1,-2.5e3,"x\u00e4\ud83d\ude00\n"],"b":{"c":null,"d":true}}"#.utf8)
         var read = 0

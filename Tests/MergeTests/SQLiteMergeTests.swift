@@ -14,7 +14,7 @@ import Testing
         INSERT INTO list VALUES (1, 'home'), (2, 'work');
         INSERT INTO note VALUES ('a', 'milk', 'x', 1), ('b', 'eggs', 'y', 1), ('c', 'tea', 'z', 2);
         """
-    /// Without the trigger's, that only programs which enforce it have.
+    /// Removes the trigger, which only programs that use it have.
     private static let quiet = "DROP TRIGGER tell;"
 
     private struct Case {
@@ -51,11 +51,11 @@ import Testing
         }
         #expect(lost == each.lost, sourceLocation: place)
         #expect(databases.bench.left.isEmpty, sourceLocation: place)
-        // The other device comes to the same bytes.
+        // The other device gets the same bytes.
         #expect(try Databases().merge(base, ours, theirs).bytes == merged, sourceLocation: place)
     }
 
-    @Test("other cells of one row: both are kept") func cells() throws {
+    @Test("edits of different cells of a row are both kept") func cells() throws {
         try check(
             Case(
                 ours: "UPDATE note SET title = 'MILK' WHERE id = 'a'",
@@ -63,7 +63,7 @@ import Testing
                 notes: ["a|MILK|two|2", "b|eggs|y|2", "c|tea|z|2"]))
     }
 
-    @Test("the same cell: ours is shown, theirs lies beside; also where only case differs")
+    @Test("of one cell, ours is kept and theirs is recorded, even if only case differs")
     func sameCell() throws {
         try check(
             Case(
@@ -79,7 +79,7 @@ import Testing
                 lost: ["note|'a'|title|MILK"]))
     }
 
-    @Test("the same edit of both is one") func same() throws {
+    @Test("equal edits of both sides are one edit") func same() throws {
         try check(
             Case(
                 ours: "UPDATE note SET title = 'M' WHERE id = 'a'; DELETE FROM note WHERE id = 'b'",
@@ -89,7 +89,7 @@ import Testing
                 notes: ["a|M|x|2", "c|tea|z|2"], lists: ["1|home", "2|work", "3|x"]))
     }
 
-    @Test("an edit wins over a deletion, whoever is newer") func deleted() throws {
+    @Test("an edit wins over a deletion, whichever is newer") func deleted() throws {
         try check(
             Case(
                 ours: "DELETE FROM note WHERE id IN ('a', 'b')",
@@ -102,7 +102,7 @@ import Testing
                 notes: ["a|milk|0 ff|1", "c|tea|z|2"]))
     }
 
-    @Test("one key given twice: ours is the row, theirs lies beside") func inserted() throws {
+    @Test("if both insert a key, ours is the row and theirs is recorded") func inserted() throws {
         try check(
             Case(
                 ours: "INSERT INTO note VALUES ('d', 'ours', 1, 1), ('e', 'same', 1, 1)",
@@ -115,7 +115,9 @@ import Testing
                 lost: ["note|'d'|body|1", "note|'d'|list|2", "note|'d'|title|theirs"]))
     }
 
-    @Test("unique values that are handed on find their order") func order() throws {
+    @Test("unique values that pass from row to row are applied in a working order") func order()
+        throws
+    {
         try check(
             Case(
                 ours: "UPDATE note SET body = 'o' WHERE id = 'a'",
@@ -129,7 +131,7 @@ import Testing
     }
 
     @Test(
-        "what breaks a constraint or a foreign key leaves both as they are",
+        "changes that violate a constraint or foreign key together are a conflict",
         arguments: [
             (
                 "INSERT INTO list VALUES (3, 'new')", "INSERT INTO list VALUES (4, 'new')",
@@ -156,7 +158,7 @@ import Testing
         #expect(outcome.isConflict && outcome.reason?.contains(word) == true, "\(outcome)")
     }
 
-    @Test("triggers say nothing of what is merged") func triggers() throws {
+    @Test("triggers do not run during a merge") func triggers() throws {
         let databases = try Databases()
         let base = try databases.make(nil, Self.schema)
         let ours = try databases.make(base, "INSERT INTO list VALUES (3, 'n')")
@@ -165,7 +167,7 @@ import Testing
         #expect(try databases.rows(merged, "SELECT * FROM said") == ["a"])
     }
 
-    @Test("numbers of AUTOINCREMENT are not given twice") func sequences() throws {
+    @Test("numbers of AUTOINCREMENT are not used twice") func sequences() throws {
         let databases = try Databases()
         let base = try databases.make(
             nil, "CREATE TABLE t(id INTEGER PRIMARY KEY AUTOINCREMENT, a)")
@@ -178,7 +180,7 @@ import Testing
     }
 
     @Test(
-        "what cannot be merged is refused, with the reason",
+        "databases that cannot be merged are refused with the reason",
         arguments: [
             ("CREATE TABLE t(a, b)", "", "primary key"),
             ("CREATE TABLE t(a TEXT PRIMARY KEY, b); INSERT INTO t VALUES (NULL, 1)", "", "NULL"),
@@ -200,7 +202,7 @@ import Testing
         #expect(databases.bench.left.isEmpty)
     }
 
-    @Test("damage and what is no database are refused") func damage() throws {
+    @Test("damaged files and other files are refused") func damage() throws {
         let databases = try Databases()
         let base = try databases.make(nil, Self.schema)
         let ours = try databases.make(base, "INSERT INTO list VALUES (3, 'o')")
@@ -212,7 +214,7 @@ import Testing
         #expect(databases.bench.left.isEmpty)
     }
 
-    @Test("without a rule, only where the database asks for it; a rule has the last word")
+    @Test("without a rule only databases that ask for it are merged; a rule decides")
     func chosen() throws {
         for (rules, id, isMerged) in [
             ("", 0, false), ("", Merger.databaseID, true), ("* -merge", 1, false),
@@ -227,7 +229,7 @@ import Testing
         }
     }
 
-    @Test("of two merges that differ only as files one stays, byte for byte: no further merge")
+    @Test("of two equal merges with different bytes one is kept unchanged")
     func settled() throws {
         let databases = try Databases()
         let base = try databases.make(nil, Self.schema)
@@ -235,14 +237,14 @@ import Testing
         let theirs = try databases.make(
             base, "UPDATE note SET title = 't', body = 'b'; PRAGMA journal_mode = wal")
         let merged = try #require(try databases.merge(base, ours, theirs).bytes)
-        // As another release might have written it.
+        // Another release of SQLite could have written this file.
         let other = try databases.make(merged, "VACUUM")
         #expect(other != merged)
         for start in [base, ours, theirs] {
             #expect(try databases.merge(start, merged, other).bytes == merged)
             #expect(try databases.merge(start, other, merged).bytes == other)
         }
-        // What was put aside is put aside once.
+        // A value that gave way is recorded only once.
         #expect(try databases.merge(base, merged, theirs).bytes == merged)
     }
 }

@@ -5,8 +5,9 @@ import Testing
 
 @testable import Merge
 
-/// Two devices, a thousand edits each of ten thousand rows, and every cell of what comes of them.
-@Suite("Merging rows at random") struct SQLiteRandomTests {
+/// Two devices make a thousand edits each in ten thousand rows, and every cell of the result is
+/// checked.
+@Suite("Merging random rows") struct SQLiteRandomTests {
     private typealias Rows = [String: [DatabaseValue]]
     private static let columns = ["a", "b", "c", "list"]
 
@@ -20,7 +21,7 @@ import Testing
             switch column {
             case 0: return Int64(random.below(1000)).databaseValue
             case 1:
-                // For SQLite's NOCASE no difference.
+                // With SQLite's NOCASE this is not a difference.
                 let text = String.fromDatabaseValue(old) ?? ""
                 if random.oneIn(3), text != text.uppercased() {
                     return text.uppercased().databaseValue
@@ -61,7 +62,8 @@ import Testing
         }
     }
 
-    /// Row by row and cell by cell, by what is promised and not by how it is done.
+    /// The expected result, row by row and cell by cell, computed from what the documentation
+    /// promises and not from the implementation.
     private func expected(_ base: Rows, _ ours: Rows, _ theirs: Rows) -> (Rows, Set<String>) {
         var result: Rows = [:]
         var lost: Set<String> = []
@@ -82,7 +84,7 @@ import Testing
         return (result, lost)
     }
 
-    @Test("a hundred seeds: both sides' edits, the newer where they meet, the older kept")
+    @Test("a hundred seeds: edits of both sides are kept; of one cell, the older edit is recorded")
     func seeds() throws {
         let databases = try Databases()
         var random = SeededRandom(named: "rows", usual: 26_112_202)

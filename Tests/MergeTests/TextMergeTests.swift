@@ -10,7 +10,7 @@ import Testing
 
     init() throws { bench = try Bench(rules: "*.list merge=union\n") }
 
-    @Test("mustard and ketchup both end on the list") func list() throws {
+    @Test("mustard and ketchup both get on the list") func list() throws {
         let outcome = try bench.merge(
             "shop.list", "milk\n", "milk\nmustard\n", "milk\nketchup\n")
         #expect(outcome.text == "milk\nmustard\nketchup\n")
@@ -21,7 +21,7 @@ import Testing
         #expect(bench.left.isEmpty)
     }
 
-    @Test("both edits live") func clean() throws {
+    @Test("edits of different lines are both kept") func clean() throws {
         let base = (1...9).map { "line \($0)\n" }.joined()
         let outcome = try bench.merge(
             "a.txt", base, base.replacing("line 2", with: "second"),
@@ -32,7 +32,7 @@ import Testing
         #expect(outcome == .clean(Array((outcome.text ?? "").utf8), by: .driver(.text)))
     }
 
-    @Test("what needs no merge needs no rule, no text and no git") func trivial() throws {
+    @Test("a trivial merge needs no rule, no text and no git") func trivial() throws {
         var bench = bench
         bench.tools.git = "/nowhere/git"
         bench.rules = MergeRules(file: Array("* -merge automerge=off".utf8))
@@ -45,7 +45,7 @@ import Testing
     }
 
     @Test(
-        "bytes stay as they are",
+        "line ends and other bytes are preserved",
         arguments: [
             (
                 "1\r\n2\r\n3\r\n4\r\n5\r\n", "1\r\nX\r\n3\r\n4\r\n5\r\n",
@@ -65,7 +65,7 @@ import Testing
         #expect(Array(text.utf8) == Array(result.utf8))
     }
 
-    @Test("no binary is merged, whatever a rule says") func binary() throws {
+    @Test("binary contents are never merged, whatever a rule says") func binary() throws {
         let lines = Array("1\n2\n3\n4\n5\n".utf8)
         for bad: [UInt8] in [[0], [0xff], [0xc3, 0x28], [0xed, 0xa0, 0x80], [0xc0, 0x80]] {
             for path in ["a.txt", "a.list", "a.json"] {
@@ -76,7 +76,7 @@ import Testing
         }
     }
 
-    @Test("markers that were there stay; none is added") func markers() throws {
+    @Test("existing conflict markers stay, and none is added") func markers() throws {
         let mark = "<<<<<<< x\n=======\n>>>>>>> y\n"
         let base = mark + "1\n2\n3\n4\n"
         let outcome = try bench.merge("a.txt", base, base + "5\n", "0\n" + base)
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test("without git nothing is merged by lines, and that is said") func noGit() throws {
+    @Test("without git nothing is merged by lines, and the reason says so") func noGit() throws {
         var bench = bench
         bench.tools.git = "git-that-nobody-has"
         for path in ["a.txt", "a.json", "a.list"] {
@@ -99,7 +99,7 @@ import Testing
         #expect(bench.left.isEmpty)
     }
 
-    @Test("rules turn it off, or ask; a person overrules both") func automerge() throws {
+    @Test("rules turn merging off or ask; a user overrules both") func automerge() throws {
         let bench = try Bench(rules: "off automerge=off\nask automerge=ask\nbin -merge\n")
         let three = ("1\n2\n3\n4\n", "X\n2\n3\n4\n", "1\n2\n3\nY\n")
         func outcome(_ path: String, isAsked: Bool) throws -> MergeOutcome {
@@ -119,7 +119,7 @@ import Testing
         #expect(outcome.reason?.contains("8 MiB") == true)
     }
 
-    @Test("settings and attributes of this machine's git do not count") func ownSettings() throws {
+    @Test("settings and attributes of this machine's git do not apply") func ownSettings() throws {
         let home = try TemporaryDirectory("home")
         try home.write("[core]\n\tattributesFile = \(home.path)/all\n", to: ".gitconfig")
         try home.write("* -merge\n", to: "all")
@@ -135,7 +135,7 @@ import Testing
         #expect(try bench.merge("a", "1\n2\n3\n", "X\n2\n3\n", "1\n2\nY\n").text == "X\n2\nY\n")
     }
 
-    @Test("contents may be files; one that is gone is named") func files() throws {
+    @Test("contents may be files; the error names a missing one") func files() throws {
         let path = bench.directory.path
         try bench.directory.write("1\n2\n3\n", to: "base")
         try bench.directory.write("X\n2\n3\n", to: "ours")
@@ -149,7 +149,7 @@ import Testing
         #expect(error?.message.contains("/gone") == true)
     }
 
-    @Test("why: rule, driver, places") func explain() throws {
+    @Test("the explanation names the rule, the driver and the places") func explain() throws {
         let bench = try Bench(rules: "*.md merge=text automerge=ask\nx eol=lf\n")
         let input = bench.input(
             "a.md", Array("1\n2\n3\n4\n5\n6\n".utf8), Array("X\n2\n3\n4\n5\nX\n".utf8),

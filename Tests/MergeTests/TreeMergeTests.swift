@@ -35,7 +35,7 @@ private func link(_ path: String, _ target: String) -> Entry {
         }
     }
 
-    @Test("each side's changes are taken") func disjoint() {
+    @Test("the changes of each side are taken") func disjoint() {
         let base = [file("a", "1"), file("b", "1"), file("c", "1"), file("d", "1"), file("e", "1")]
         let ours = [file("a", "2"), file("b", "1"), file("d", "1"), file("e", "1"), file("f", "1")]
         let theirs = [
@@ -48,7 +48,7 @@ private func link(_ path: String, _ target: String) -> Entry {
     }
 
     @Test(
-        "one entry, each way",
+        "one entry, changed in every way",
         arguments: [
             (file("a", "0"), file("a", "1"), file("a", "2"), "merge+ours"),
             (file("a", "0"), file("a", "1"), file("a", "1"), "ours"),
@@ -75,7 +75,7 @@ private func link(_ path: String, _ target: String) -> Entry {
                 == ["a \(action)"])
     }
 
-    @Test("nothing lies in what is no directory any more") func structure() {
+    @Test("no entry remains in something that is not a directory any more") func structure() {
         let base = [directory("d"), file("d/a", "1")]
         #expect(
             steps(base, [], base + [file("d/b", "1")])
@@ -89,7 +89,7 @@ private func link(_ path: String, _ target: String) -> Entry {
         #expect(steps(base, [], base) == ["d remove", "d/a remove"])
     }
 
-    @Test("sides change places, and so do the steps") func symmetry() {
+    @Test("exchanging the sides exchanges the steps") func symmetry() {
         var random = SeededRandom(named: "packages", usual: 5)
         let paths = ["a", "b", "d", "d/a", "d/b", "d/e", "d/e/f"]
         func tree(from old: [Entry]) -> [Entry] {
@@ -100,7 +100,7 @@ private func link(_ path: String, _ target: String) -> Entry {
                     let new = random.pick([0, 1, 2])
                     entry = [nil, file(path, "\(random.below(3))"), directory(path)][new]
                 }
-                // Only a directory holds anything.
+                // Only a directory may contain entries.
                 let above = Array(components(path).dropLast())
                 let hasPlace = above.isEmpty || entries.contains(directory(path: above))
                 if let entry, hasPlace { entries.append(entry) }
@@ -122,8 +122,8 @@ private func link(_ path: String, _ target: String) -> Entry {
         #expect(conflicts > 100)
     }
 
-    @Test("files of a package are merged by the rules; one conflict is all's") func package() throws
-    {
+    @Test("files of a package are merged by the rules; one conflict makes the package one")
+    func package() throws {
         let bench = try Bench(rules: "*.off automerge=off\n*.pkg/ask automerge=ask\n")
         func outcome(
             _ names: [String], _ change: (String) -> (String, String), path: String = "x.pkg"
