@@ -1,7 +1,7 @@
 import Model
 import Reconcile
 
-/// The hub's table in memory, cheap to copy. The low half of an id is its place.
+/// The hub's table in memory. It is cheap to copy. The low half of an item's id is its index.
 struct Catalogue: ItemTable {
     private final class Box<Value: Sendable>: Sendable {
         let value: Value
@@ -22,7 +22,7 @@ struct Catalogue: ItemTable {
                 sequence: 0))
     }
 
-    /// In the order of their ids, without the root.
+    /// All items in the order of their ids, without the root.
     var all: [ItemState] { items.dropFirst().compactMap { $0?.value } }
 
     var allRevisions: [Revision] { revisions.compactMap { $0?.value } }
@@ -70,7 +70,7 @@ struct Catalogue: ItemTable {
         revisions[place] = Box(revision)
     }
 
-    /// Whether it is the same, and what differs.
+    /// The first difference from another table, or nil.
     func difference(from other: Catalogue) -> String? {
         if aliases != other.aliases { return "aliases differ" }
         for place in 0..<max(items.count, other.items.count) {
@@ -81,7 +81,7 @@ struct Catalogue: ItemTable {
         return nil
     }
 
-    /// Those that are not the same as in `other`.
+    /// The items that differ from those in `other`.
     func changed(since other: Catalogue) -> [(before: ItemState?, after: ItemState)] {
         var changed: [(ItemState?, ItemState)] = []
         for (place, box) in items.enumerated() {
@@ -93,7 +93,7 @@ struct Catalogue: ItemTable {
 }
 
 extension Placement {
-    /// In the tests a name's key is its bytes.
+    /// In the tests the key of a name is its bytes.
     init(_ name: String, in parent: Identifier) {
         let ending = Name(name).fileExtension
         let stem = name.dropLast(ending.isEmpty ? 0 : ending.count + 1)

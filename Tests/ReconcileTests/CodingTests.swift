@@ -4,7 +4,7 @@ import Testing
 
 @testable import Reconcile
 
-/// Bytes there and back, and bytes from anywhere.
+/// Values are encoded and decoded, and random bytes are decoded.
 @Suite struct CodingTests {
     @Test func whatIsWrittenIsRead() {
         var random = SeededRandom(named: "Coding")
@@ -48,7 +48,8 @@ import Testing
         }
     }
 
-    /// Something else or nil, and what is read is written so that it is read again.
+    /// Decoding random bytes gives another value or nil, and a decoded value can be encoded and
+    /// decoded again.
     @Test func garbageIsReadWithoutATrap() {
         var random = SeededRandom(named: "Coding, garbage")
         for _ in 0..<8_000 {
@@ -84,7 +85,7 @@ import Testing
 extension SeededRandom {
     fileprivate mutating func identifier() -> Identifier { Identifier(high: next(), low: next()) }
 
-    /// Small and large ones alike.
+    /// Both small and large numbers.
     private mutating func number() -> UInt64 { next() >> UInt64(below(64)) }
 
     private mutating func text() -> String {

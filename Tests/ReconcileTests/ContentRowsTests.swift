@@ -3,8 +3,8 @@ import Testing
 
 @testable import Reconcile
 
-/// The decision table's rows about contents. Items are numbered, and so are versions; device 1 made
-/// report.txt (item 1, version 10), and device 2 has seen that.
+/// The rows of the decision table about contents. Items and versions have numbers. Device 1 has
+/// made report.txt (item 1, version 10), and device 2 has seen it.
 @Suite struct ContentRowsTests {
     private var story = Story()
     private let seen: UInt64
@@ -18,7 +18,7 @@ import Testing
         story.tell(1, 1, .save(11, on: [10], content: 5))
         #expect(story.tell(2, seen: seen, 1, .save(12, on: [10], content: 5)) == .applied)
         #expect(story.current(1) == 11 && story.conflicts(1).isEmpty)
-        // Device 2 works on with the version as it knows it.
+        // Device 2 edits the version under the id that it knows.
         #expect(story.tell(2, seen: seen, 1, .save(13, on: [12])) == .applied)
         #expect(story.current(1) == 13 && story.conflicts(1).isEmpty)
     }
@@ -57,7 +57,7 @@ import Testing
 
     @Test mutating func row2ABadClockIsNoReasonToLose() {
         story.tell(1, at: 900, 1, .save(11, on: [10]))
-        // It saw that version, so its own is newer, whatever its clock says.
+        // It has seen that version, so its own is newer, whatever its clock says.
         #expect(story.tell(2, at: -5_000, 1, .save(12, on: [11])) == .applied)
         #expect(story.current(1) == 12)
         #expect(story.item(1).current!.moment.time == 901)
@@ -140,7 +140,7 @@ import Testing
     @Test mutating func anEditThatComesTwiceIsOne() {
         story.tell(2, 1, .save(11, on: [10]))
         story.tell(1, 1, .save(12, on: [11]))
-        // From a device that has forgotten sending it.
+        // The edit comes from a device that has forgotten that it sent it.
         #expect(story.tell(2, seen: seen, epoch: 2, 1, .save(11, on: [10])) == .applied)
         #expect(story.current(1) == 12 && story.conflicts(1).isEmpty)
     }
@@ -168,7 +168,7 @@ import Testing
         #expect(story.tell(2, 0, .move(to: "x", from: nobody)) == .overruled(.unknownItem))
         #expect(
             story.tell(2, 1, .move(to: "x", in: 77, from: nobody)) == .overruled(.unknownItem))
-        // Its folder is not known any more: what is made there is not lost.
+        // The folder is not known any more, but what is created in it must not be lost.
         #expect(story.tell(2, 5, .file("x", in: 77, 92)) == .applied)
         #expect(story.parent(5) == 0)
     }

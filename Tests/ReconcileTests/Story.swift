@@ -2,17 +2,17 @@ import Model
 
 @testable import Reconcile
 
-/// What devices tell the hub, one after the other.
+/// What devices send to the hub, one after the other.
 struct Story {
     private(set) var table = Catalogue()
-    /// The hub's journal up to now: to be remembered as what a device has seen.
+    /// The position of the hub's journal. A test remembers it as what a device has seen.
     private(set) var head: UInt64 = 0
     private var numbers: [Int: UInt64] = [:]
     private(set) var last: Operation?
 
     /// - Parameters:
-    ///   - seen: How much of the journal the device had; all of it where nothing is said.
-    ///   - at: When it was, by its own clock.
+    ///   - seen: How much of the journal the device had; by default all of it.
+    ///   - at: When it happened, by the device's own clock.
     @discardableResult
     mutating func tell(
         _ device: Int, seen: UInt64? = nil, at time: Int64? = nil, epoch: UInt32 = 1, _ item: Int,

@@ -3,8 +3,8 @@ import Testing
 
 @testable import Reconcile
 
-/// The decision table's rows about the tree. Items 1 (folder Work) and 2 (file plan.txt, version
-/// 20, in it) are there, and everybody has seen them.
+/// The rows of the decision table about the tree. Item 1 (folder Work) and item 2 (file plan.txt in
+/// it, version 20) exist, and every device has seen them.
 @Suite struct TreeRowsTests {
     private var story = Story()
     private let seen: UInt64
@@ -83,7 +83,7 @@ import Testing
         #expect(story.tell(2, seen: seen, 2, .save(21, on: [20])) == .applied)
         #expect(story.isAlive(2) && story.parent(2) == 5)
         #expect(story.table.alias(of: .item(1)) == .item(5) && !story.isAlive(1))
-        // Who knows the folder under its old id means the new one.
+        // A device that knows the folder under its old id means the new one.
         #expect(story.tell(2, seen: seen, 6, .file("x.txt", in: 1, 60)) == .applied)
         #expect(story.parent(6) == 5)
     }
@@ -111,20 +111,23 @@ import Testing
         #expect(story.current(2) == 31 && story.conflicts(2).isEmpty)
     }
 
-    /// Its device had seen plan.txt, and showed the two as one; but that was edited meanwhile.
+    /// The device had seen plan.txt and expected the two to be unified, but plan.txt was edited in
+    /// the meantime.
     @Test mutating func row12WhatWasOnlyExpectedToBeOneIsTwo() {
         story.tell(1, 2, .save(21, on: [20]))
         let twin = Change.file("plan.txt", in: 1, 30, content: 1_020)
         #expect(story.tell(2, seen: seen, 3, twin) == .bounced)
         #expect(story.tell(3, 3, .save(32, on: [30])) == .applied)
-        // So what it does to the one, it does to what it made: nothing is beside what came of it.
+        // So its edits apply to the item that it has made, and nothing else happens to the other
+        // item.
         #expect(story.tell(2, seen: seen, 3, .save(31, on: [30])) == .conflict)
         #expect(story.tell(2, 3, .save(33, on: [31, 32])) == .applied)
         #expect(story.current(3) == 33 && story.conflicts(3).isEmpty)
         #expect(story.current(2) == 21 && story.conflicts(2).isEmpty)
     }
 
-    /// Its version is another document's: it is kept, and the user asked.
+    /// The version that it names belongs to another document: the edit is kept, and the user is
+    /// asked.
     @Test mutating func row12AnEditIsOneOfTheItemThatItNames() {
         story.tell(1, 2, .delete(20))
         let twin = Change.file("plan.txt", in: 1, 30, content: 1_020)
@@ -140,7 +143,7 @@ import Testing
         #expect(story.name(2) == "plan.txt" && story.name(3) == "plan (2).txt")
         #expect(story.tell(3, seen: seen, 4, .file("plan.txt", in: 1, 40)) == .bounced)
         #expect(story.name(4) == "plan (2) \(Identifier.item(4).description.prefix(8)).txt")
-        // And stays there, also when the name is free.
+        // It keeps that name, even when the other name becomes free.
         story.tell(1, 2, .delete(20))
         #expect(story.name(3) == "plan (2).txt")
         story.tell(2, 3, .move(to: "plan.txt", in: 1, from: story.placedBy(3)))
@@ -173,7 +176,7 @@ import Testing
         let newer = Change.move(to: "c.txt", in: 1, from: placed)
         #expect(story.tell(3, seen: seen, at: 950, 2, newer) == .applied)
         #expect(story.name(2) == "c.txt")
-        // Who saw it is newer, whatever his clock says.
+        // A device that has seen the move is newer, whatever its clock says.
         let seeing = Change.move(to: "d.txt", in: 1, from: story.placedBy(2))
         #expect(story.tell(2, at: 1, 2, seeing) == .applied)
     }
@@ -241,7 +244,7 @@ import Testing
         story.tell(1, 1, .delete(nil))
         #expect(story.tell(1, 1, .restore) == .applied)
         #expect(story.isAlive(1) && story.isAlive(2) && !story.isAlive(3))
-        // A deletion that had not seen that is too late.
+        // A deletion that has not seen the restoration comes too late.
         #expect(story.tell(2, seen: known, 1, .delete(nil)) == .overruled(.unseenChange))
         #expect(story.tell(2, 1, .restore) == .applied)
     }
@@ -261,11 +264,12 @@ import Testing
 
     @Test mutating func aLateTwinOfACreationDoesNotBringBackWhatIsDeleted() {
         let batch = deleted(2, 20)
-        // Of a device that has forgotten making it, and has not heard that it went.
+        // The creation is repeated by a device that has forgotten it and does not know about the
+        // deletion.
         let again = story.tell(1, seen: seen, epoch: 2, 2, .file("plan.txt", in: 1, 20))
         #expect(again == .applied)
         #expect(!story.isAlive(2) && story.item(2).batch == batch)
-        // It believes that it is there: it is told once more that it is not.
+        // The device believes that the file exists, so it must receive once more that it does not.
         #expect(story.item(2).sequence == story.head)
     }
 
@@ -301,7 +305,7 @@ import Testing
         #expect([1, 2].allSatisfy { story.item($0).batch == batch })
     }
 
-    /// Taken out of a device's trash, where it is under its old id.
+    /// The item is taken out of a device's trash, where it has its old id.
     @Test mutating func whatIsMadeAgainByOneWhoSawItGoComesBackAsWhatItBecame() {
         story.tell(2, seen: 0, 3, .directory("Work"))
         story.tell(2, seen: seen, 4, .file("plan.txt", in: 3, 40, content: 1_020))
@@ -311,14 +315,15 @@ import Testing
         let again = Change.file("plan.txt", in: 3, 40, content: 1_020)
         #expect(story.tell(2, 4, again) == .unified(into: .item(2)))
         #expect(story.isAlive(2) && story.current(2) == 20 && story.parent(2) == 1)
-        // Also what went by its own hand, though it has not heard of that yet.
+        // This also holds for an item that the device has deleted itself, although it has not
+        // received the deletion yet.
         let known = story.head
         story.tell(2, 2, .delete(20))
         #expect(story.tell(2, seen: known, 4, again) == .unified(into: .item(2)))
         #expect(story.isAlive(2))
     }
 
-    /// - Returns: The batch it went in.
+    /// - Returns: The batch of the deletion.
     private mutating func deleted(_ item: Int, _ revision: Int?) -> OperationID? {
         #expect(story.tell(1, item, .delete(revision)) == .applied)
         return story.item(item).batch

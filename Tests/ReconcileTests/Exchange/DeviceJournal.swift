@@ -2,7 +2,7 @@ import Model
 
 @testable import Reconcile
 
-/// A device's tree and journal in memory: what is in it is on disk.
+/// A device's tree and journal in memory. Everything in it counts as written to the disk.
 struct DeviceJournal: DeviceTable {
     var state: Session
     var images: [Identifier: Image] = [:] { didSet { treeChanges += 1 } }
@@ -11,15 +11,15 @@ struct DeviceJournal: DeviceTable {
     var unsent: Set<Identifier> = [] { didSet { treeChanges += 1 } }
     var times: [Identifier: ChangeTimes] = [:]
     var outbox: [(item: Identifier, operation: Operation)] = []
-    /// Where the hub was when this device began: what was in the trash then is left out.
+    /// The hub's position when this device began. What was in the trash then is left out.
     var joinedAt: UInt64 = 0
     var clock: Int64 = 0
-    /// Whether its user also gives an item the name of another one, which goes or changes places
-    /// with it, and makes symbolic links.
+    /// Whether its user also gives an item the name of another item, which is removed or exchanged,
+    /// and makes symbolic links.
     var takesNames = false
-    /// What became another item.
+    /// The items that got another id.
     private(set) var renamed: [Identifier: Identifier] = [:]
-    /// The same in SQLite, where that is looked at too.
+    /// A copy in SQLite, for the tests that check the tables, too.
     var twin: JournalTwin?
     private(set) var treeChanges = 0
 
@@ -27,7 +27,7 @@ struct DeviceJournal: DeviceTable {
         state = Session(device: .device(device), epoch: 1, volumeEpoch: volumeEpoch)
     }
 
-    /// In the order of their ids, so that a schedule is the same twice.
+    /// In the order of their ids, so that a schedule always runs alike.
     var ids: [Identifier] { images.keys.sorted { $0.low < $1.low } }
     var alive: [Identifier] { ids.filter { images[$0]!.isAlive } }
     var toSend: [Identifier] { unsent.sorted { $0.low < $1.low } }
@@ -50,7 +50,7 @@ struct DeviceJournal: DeviceTable {
 
     // MARK: The tree
 
-    /// As the journal shows it.
+    /// The item as the journal shows it.
     func shown(_ id: Identifier) -> Image? {
         guard var image = images[id] else { return nil }
         let revision = image.kind == .file && image.isAlive ? image.revision : nil
@@ -91,7 +91,7 @@ struct DeviceJournal: DeviceTable {
             .sorted { $0.low < $1.low }
     }
 
-    /// For people.
+    /// A short text for people.
     func brief(_ id: Identifier) -> String {
         guard let image = images[id] else { return "\(id.low)" }
         let life = image.isAlive ? "" : ", gone"
@@ -150,7 +150,7 @@ struct DeviceJournal: DeviceTable {
         twin?.reidentify(id, as: other, from: before, to: self)
     }
 
-    /// As the journal does it, where items hang on keys of its own.
+    /// Exchanges two ids, as the journal does it, where items have keys of their own.
     private mutating func exchange(_ id: Identifier, _ other: Identifier) {
         guard images[other]?.isAlive != true, let image = images.removeValue(forKey: id) else {
             return

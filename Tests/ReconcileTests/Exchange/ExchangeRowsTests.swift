@@ -3,7 +3,7 @@ import Testing
 
 @testable import Reconcile
 
-/// What random schedules find once in many thousands, as stories of two devices.
+/// Cases that random schedules find once in many thousands, as stories of two devices.
 @Suite struct ExchangeRowsTests {
     private var exchange = Exchange()
     private var hub = HubInMemory()
@@ -90,7 +90,7 @@ import Testing
 
     private mutating func bring(_ who: Int, _ item: Int) { #expect(bring(who, .item(item))) }
 
-    /// Until nobody has anything to do.
+    /// Runs until no device has anything left to do.
     private mutating func settle() {
         for _ in 0..<10 {
             for who in journals.indices {
@@ -127,8 +127,8 @@ import Testing
 
     // MARK: Two that are one item: directories
 
-    /// 1 was moved to where 3 is made meanwhile: 1 stands beside it under a name of its own, until
-    /// what is in 3 has gone there.
+    /// Item 1 was moved to the name of item 3, which was created at the same time. 1 has a
+    /// temporary name beside 3 until the contents of 3 have moved there.
     private mutating func twoDirectories() {
         makeDirectory(0, 1, "old")
         makeFile(0, 2, "f", in: .item(1), content: 2)
@@ -186,8 +186,8 @@ import Testing
 
     // MARK: Two that are one item: files
 
-    /// 1 is moved away, and 2 with its contents takes the name; the hub hears of that first, as
-    /// from a device that does not know yet in which order to tell of such things.
+    /// Item 1 is moved away, and item 2 with the same contents takes its name. The hub receives
+    /// item 2 first, as from a device that does not send such changes in the right order yet.
     private mutating func twoFiles() {
         makeFile(0, 1, "c", content: 7)
         tell(0, 1)
@@ -241,7 +241,7 @@ import Testing
 
     // MARK: Deleted together
 
-    /// By the decision table a directory that was moved keeps what is in it.
+    /// By the decision table, a directory that was moved keeps what is in it.
     @Test mutating func whatWasMovedOutOfADeletedDirectoryComesBackWithAllThatIsInIt() {
         makeDirectory(0, 1, "a")
         makeDirectory(0, 2, "b", in: .item(1))
@@ -263,7 +263,8 @@ import Testing
         #expect(place(1) == nil)
     }
 
-    /// The other way round: the deletion comes second, and to what is in it nothing has happened.
+    /// The opposite order: the deletion comes second, and nothing has happened to what is in the
+    /// directory.
     @Test mutating func whatIsInADirectoryThatWasMovedIsNotDeletedOneByOne() {
         makeDirectory(0, 1, "a")
         makeDirectory(0, 2, "b", in: .item(1))
@@ -278,7 +279,7 @@ import Testing
         #expect(place(3) == "moved/b/f")
     }
 
-    /// And one that was moved out of a directory that was moved: that is told for itself.
+    /// An item was moved out of a directory that was moved: its move is sent separately.
     @Test mutating func whatWasMovedOutOfAMovedDirectoryComesBackToo() {
         makeDirectory(0, 1, "a")
         makeDirectory(0, 2, "b", in: .item(1))
@@ -298,7 +299,7 @@ import Testing
 
     // MARK: After a crash
 
-    /// The deletion was overruled, and what it had not seen was not brought there yet.
+    /// The deletion was overruled, and what it had not seen was not applied on this device yet.
     @Test mutating func whatIsTakenOutOfTheTrashSettlesNothingThatIsNotShown() {
         makeFile(0, 1, "a", content: 1)
         tell(0, 1)
@@ -321,7 +322,8 @@ import Testing
 
     // MARK: Conflict versions
 
-    /// Both devices save the same file unseen, and the hub has both.
+    /// Both devices save the same file without having seen the other's save, and the hub has both
+    /// versions.
     private mutating func makeConflict() {
         makeFile(0, 1, "a", content: 1)
         tell(0, 1)
@@ -332,7 +334,7 @@ import Testing
         }
     }
 
-    /// Who joins settles nothing.
+    /// A device that joins settles no conflict.
     @Test mutating func whatIsMadeHasItsConflictVersions() {
         makeConflict()
         settle()
@@ -363,7 +365,7 @@ import Testing
 
     // MARK: Times, names and kinds
 
-    /// Who did it later wins, not who told it later.
+    /// The later change wins, and not the change that was sent later.
     @Test(arguments: [0, 1]) mutating func aMoveIsAsOldAsItWasMade(_ first: Int) {
         makeFile(0, 1, "a", content: 1)
         tell(0, 1)
@@ -390,7 +392,7 @@ import Testing
         settle()
         move(0, 1, "b")
         move(0, 2, "a")
-        // By way of another name.
+        // The names are exchanged by way of a temporary name.
         tell(0, 1, 2, 1)
         #expect(place(1) == "b" && place(2) == "a")
         settle()
@@ -398,7 +400,7 @@ import Testing
         #expect(journals[1].images[.item(2)]?.name == "a")
     }
 
-    /// 1 is a directory d with a file x, which is 2.
+    /// Item 1 is a directory d with a file x, which is item 2.
     private mutating func directoryWithAFile() {
         makeDirectory(0, 1, "d")
         makeFile(0, 2, "x", in: .item(1), content: 1)
@@ -406,8 +408,7 @@ import Testing
         settle()
     }
 
-    /// No other device has the name: the item that leaves it is told of before the one that takes
-    /// it.
+    /// No other device has the name: the item that leaves it is sent before the one that takes it.
     @Test mutating func aDeletedDirectoryLeavesItsNameToWhatWasInIt() {
         directoryWithAFile()
         move(0, 2, "d")
@@ -444,8 +445,8 @@ import Testing
         #expect(place(3) == "a" && place(2) == "a/b" && place(1) == "a/b/c")
     }
 
-    /// Not what the hub says of the package comes over the folder: it is another item, and first
-    /// gets an id of its own.
+    /// What the hub sends about the package must not replace the folder: the folder is another item
+    /// and gets an id of its own first.
     @Test mutating func aPackageThatIsAFolderNowIsLeftAlone() {
         make(0, 1, Image(kind: .package, parent: .root, name: "p.rtfd"))
         save(0, 1, revision: 1, content: 1)

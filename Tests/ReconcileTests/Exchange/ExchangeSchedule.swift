@@ -3,25 +3,26 @@ import Support
 
 @testable import Reconcile
 
-/// Devices that work and exchange through a hub, with all that goes wrong; and in the end
-/// everything works, until nobody has anything left to do.
+/// Devices that work and exchange changes through a hub while everything possible goes wrong. At
+/// the end everything works, until no device has anything left to do.
 struct ExchangeSchedule {
     private struct Device {
         var journal: DeviceJournal
         var underway: (adjustment: Adjustment, isApplied: Bool, isDone: Bool)?
         var page: (page: Page, volumeEpoch: Identifier, epoch: UInt32)?
-        /// Requests that are still on their way, though nobody waits for them.
+        /// Requests that are still on their way, although no device waits for them.
         var late: [HubInMemory.Request] = []
         var backup: Backup?
         var skew: Int64 = 0
         var touched: Set<Identifier> = []
-        /// The engine asks before it tells: so a journal that was rolled back is found out.
+        /// The engine asks the hub before it sends, so that a journal that was rolled back is
+        /// noticed.
         var hasAsked = false
-        /// The last operation whose answer came.
+        /// The last operation whose answer has arrived.
         var answered: UInt64 = 0
     }
 
-    /// A journal, or all of a running machine.
+    /// A copy of a journal, or of a whole running machine.
     private struct Backup {
         var journal: DeviceJournal
         var underway: (adjustment: Adjustment, isApplied: Bool, isDone: Bool)?
@@ -33,7 +34,7 @@ struct ExchangeSchedule {
     private let mistakes: Set<Mistake>
     private let takesTurns: Bool
     private let hardships: Set<Hardship>
-    /// Only the first device has a user; the others look on.
+    /// Whether only the first device has a user, and the others only receive.
     private let hasSoleWriter: Bool
     private var isEnding = false
     private var hub = HubInMemory()
@@ -41,7 +42,7 @@ struct ExchangeSchedule {
     private var devices: [Device]
     private(set) var witness = Witness()
     private var now: Int64 = 0
-    /// What happened, for people; nil: not noted.
+    /// What has happened, for people; nil when it is not recorded.
     var log: [String]?
 
     init(
@@ -66,7 +67,7 @@ struct ExchangeSchedule {
         devices[0].journal.takesNames = hasSoleWriter
     }
 
-    /// All that is asked of the tables in memory is asked of these too.
+    /// Makes copies of all tables in SQLite, which answer the same calls.
     mutating func join(_ journals: [JournalTwin], _ ledger: LedgerTwin) {
         for (who, journal) in journals.enumerated() {
             devices[who].journal.twin = journal
@@ -76,7 +77,7 @@ struct ExchangeSchedule {
         hub.beginTwin()
     }
 
-    /// The first answer of a table that was not that of the table in memory.
+    /// The first answer of a SQLite table that differs from that of the table in memory.
     private var tableFault: String? {
         hub.twin?.fault ?? devices.lazy.compactMap(\.journal.twin?.fault).first
     }
@@ -109,7 +110,8 @@ struct ExchangeSchedule {
             if let adjustment = devices[who].underway?.adjustment,
                 devices[who].journal.images[adjustment.item]?.isAlive == false
             {
-                // What it had a moment ago goes with it, noted as a conflict version or not yet.
+                // The version that it had a moment ago is deleted as well, whether it was recorded
+                // as a conflict version or not.
                 deed.deleted += [adjustment.local?.revision].compactMap(\.self)
             }
             let shown = deed.touched.map { devices[who].journal.brief($0) }
@@ -130,7 +132,7 @@ struct ExchangeSchedule {
         case .late: deliverLate(who, event.choices[0])
         case .work:
             for _ in 0..<(1 + event.choices[0] % 6) { work(who) }
-            // And something is begun, and not done for a while.
+            // Sometimes an item begins to be applied and stays unfinished for a while.
             if event.choices[1].isMultiple(of: 2) {
                 ask(who)
                 takePage(who)
@@ -146,7 +148,7 @@ struct ExchangeSchedule {
         }
     }
 
-    /// Whether something of this device alone keeps an item from being brought there.
+    /// Whether something on this device alone prevents that an item is applied.
     private func isBlocked(_ id: Identifier, _ who: Int) -> Bool {
         hardships.contains(.stuckItems) && !isEnding && (Int(id.low) + 2 * who) % 5 == 0
     }
@@ -169,7 +171,7 @@ struct ExchangeSchedule {
     }
 
     private mutating func takePage(_ who: Int) {
-        // One thread: nothing is taken over while something is being brought there.
+        // The engine has one thread: nothing is received while an item is being applied.
         guard let (sent, volumeEpoch, epoch) = devices[who].page, devices[who].underway == nil
         else { return }
         var page = sent
@@ -190,8 +192,8 @@ struct ExchangeSchedule {
         if devices[who].journal.state.isFresh, page.next >= page.head { join(who) }
     }
 
-    /// All of the hub was mirrored once: what can be is brought here, and then this device's own
-    /// may be sent.
+    /// The device has received everything from the hub once. What can be applied is applied, and
+    /// then its own changes may be sent.
     private mutating func join(_ who: Int) {
         finishAll(who)
         var left = 200
@@ -271,7 +273,7 @@ struct ExchangeSchedule {
             if draft.changes.isEmpty || draft.waitsFor != nil || draft.isWaiting { continue }
             if exchange.isCovered(draft, in: &devices[who].journal) { return true }
             let before = devices[who].journal
-            // Now and then by way of a name of its own.
+            // Sometimes the item is sent with a temporary name first.
             let isAside = choice % 5 == 4 && draft.changes.contains(where: \.places)
             let operations =
                 isAside
@@ -297,7 +299,8 @@ struct ExchangeSchedule {
         return false
     }
 
-    /// - Parameter fate: Lost on the way, or on the way back, or comes once more later, or arrives.
+    /// - Parameter fate: Whether the request is lost, its answer is lost, it is delivered once more
+    ///   later, or all goes well.
     @discardableResult
     private mutating func send(_ who: Int, count: Int, fate: Int) -> Bool {
         guard let last = devices[who].journal.outbox.prefix(count).last else { return false }
@@ -386,12 +389,12 @@ struct ExchangeSchedule {
     }
 
     private mutating func restart(_ who: Int) {
-        // One thread: what is in the tree by now is noted first.
+        // The engine has one thread: what is in the tree by now is recorded first.
         if devices[who].underway?.isApplied == true { finish(who) }
         witness.count("restart")
         let session = devices[who].journal.state
         var epoch = session.epoch
-        // An epoch of which the hub knows nothing more than the device does.
+        // A new epoch, of which the hub knows no more than the device does.
         if session.volumeEpoch == hub.volumeEpoch, !mistakes.contains(.reusesTheEpoch) {
             epoch = hub.newEpoch(of: session.device)
         } else if session.volumeEpoch != hub.volumeEpoch {
@@ -419,8 +422,8 @@ struct ExchangeSchedule {
             answered: device.answered)
     }
 
-    /// - Parameter isRunning: The machine goes on as if nothing had been, in the middle of its
-    /// work.
+    /// - Parameter isRunning: Whether the machine continues in the middle of its work, as if
+    ///   nothing had happened.
     private mutating func rollBack(_ who: Int, isRunning: Bool) {
         guard let backup = devices[who].backup else { return }
         let clock = devices[who].journal.clock
@@ -441,7 +444,7 @@ struct ExchangeSchedule {
         witness.count("rolled back")
     }
 
-    /// What the hub and the devices have, in what is not deleted.
+    /// The revisions that the hub and the devices have in items that are not deleted.
     private var held: Set<Identifier> {
         var all: Set<Identifier> = []
         for item in hub.table.all where item.life.isAlive {

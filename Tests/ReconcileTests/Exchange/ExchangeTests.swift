@@ -4,8 +4,8 @@ import Testing
 
 @testable import Reconcile
 
-/// Schedules over the exchange and the hub's decision: others each time, unless `CONCORD_SEED`
-/// names those that were printed; `CONCORD_SCHEDULES` says how many.
+/// Random schedules over the exchange and the hub's decision. `CONCORD_SEED` repeats a run, and
+/// `CONCORD_SCHEDULES` sets the number of schedules.
 @Suite struct ExchangeTests {
     static let count =
         ProcessInfo.processInfo.environment["CONCORD_SCHEDULES"].flatMap(Int.init) ?? 10_000
@@ -38,8 +38,8 @@ import Testing
     }
 
     @Test(.timeLimit(.minutes(30))) func everybodyHasTheSameInTheEnd() async {
-        // A million were seen to go right; CI takes the same ones each time, so that a rare fault
-        // is found by who looks for it, and not by a change that has nothing to do with it.
+        // A million schedules have passed. CI always runs the same ones, so that a rare fault is
+        // found by somebody who searches for it, and not by an unrelated change.
         var random = SeededRandom(named: "Exchange", usual: 2026)
         let half = (Self.count + 1) / 2
         let (first, second) = (random.fork(), random.fork())
@@ -85,53 +85,60 @@ import Testing
         Issue.record("seed \(seed): \(text)\n\(schedule.log!.prefix(60).joined(separator: "\n"))")
     }
 
-    /// Were wrong once, each for a reason of its own; random ones find them once in many thousands.
+    /// These schedules failed once, each for a different reason. Random ones find such a fault once
+    /// in many thousands.
     @Test(
         arguments: [
-            // An outbox under the old id of what was unified.
+            // Operations are in the outbox under the old id of a unified item.
             10_350_706_450_980_698_876, 18_340_633_546_751_281_689,
-            // A user's move taken for the other half of a swap.
+            // A user's move looked like the other half of an exchange.
             17_778_735_312_668_400_861, 3_732_705_256_191_482_192,
-            // After a roll-back, a deletion of what was due.
+            // After a rollback, an item that was due was deleted.
             14_469_486_773_142_706_732,
-            // A directory is made, deleted, and turns out to be another one.
+            // A directory is made and deleted, and turns out to be another one.
             11_755_052_787_855_752_363, 3_164_828_936_308_624_653,
-            // A crash between bringing contents and noting it, and an edit then.
+            // A crash happens between applying contents and recording it, and then there is an
+            // edit.
             3_944_429_138_529_995_317, 1_399_047_469_458_906_136, 14_530_293_213_884_895_946,
             12_883_342_962_350_838_184,
-            // What was deleted, and what takes its name, are one item in the end.
+            // A deleted item and the item that takes its name are unified in the end.
             17_717_167_427_831_143_997, 4_610_974_892_255_920_598, 1_032_126_140_526_723_401,
             11_009_964_961_201_835_631, 15_584_123_083_448_859_063, 11_637_102_214_816_481_772,
             16_175_648_903_937_779_734,
-            // Two that have to change places, one in the other, and one between.
+            // Two directories have to exchange places; one is inside the other, with a third
+            // between them.
             7_761_815_453_162_218_418,
-            // A directory is deleted, and what was moved out of it is told after it.
+            // A directory is deleted, and an item that was moved out of it is sent after that.
             14_932_617_115_245_070_511,
-            // A directory comes back from the trash that was merged there.
+            // A merged directory comes back from the trash.
             15_692_328_523_508_269_758, 9_516_293_822_458_265_479, 10_927_022_821_103_723_166,
-            // What was brought right before a crash, when the hub says something newer then.
+            // An item was applied right before a crash, and then the hub sends a newer state.
             7_830_146_935_217_130_087, 1_190_101_578_294_781_444,
-            // One of two that are one item is deleted, and something of the other was told.
+            // One of two unified items is deleted, and a change of the other one was sent.
             9_514_416_933_329_490_388, 5_784_547_764_723_498_798, 3_703_388_272_348_962_679,
-            // An edit of what was told under the old id of what was unified.
+            // A change that was sent under the old id of a unified item is edited.
             9_491_684_240_213_058_172,
-            // What is about to be made is taken out of the trash, and then a crash.
+            // An item that is about to be created is taken out of the trash, and then there is a
+            // crash.
             18_112_919_024_816_088_816,
-            // Somebody moves a directory out of the one that it is deleted with.
+            // A device moves a directory out of the one that it is deleted with.
             15_121_116_462_723_272,
-            // What has conflict versions is made without them, and that was taken for settling.
+            // An item with conflict versions was created without them, and that looked like a
+            // resolution.
             6_349_465_882_878_144_047, 8_924_757_973_170_386_739,
-            // Moved out of a directory that is deleted then, and the move would close a cycle.
+            // An item is moved out of a directory that is deleted then, and the move would close a
+            // cycle.
             1_502_334_634_446_824_479,
-            // Deleted in a directory that was deleted before and is there again.
+            // An item is deleted in a directory that was deleted before and exists again.
             9_814_070_599_040_480_307,
-            // A conflict version that a crash kept from being noted, and another hub after it.
+            // A crash has prevented that a conflict version was recorded, and then there is another
+            // hub.
             488_458_039_257_448_196, 10_035_314_753_868_972_457,
-            // A directory cannot change places with what is in it.
+            // A directory cannot exchange places with an item inside it.
             7_335_329_427_786_123_216,
-            // What was unified is moved by its old id into a directory that is deleted then.
+            // A unified item is moved under its old id into a directory that is deleted then.
             8_830_639_781_460_522_761,
-            // Deleted once more with a directory that somebody had moved out of the trash.
+            // An item is deleted again with a directory that a device had moved out of the trash.
             7_749_770_768_334_313_592,
         ] as [UInt64]) func whatWasWrongIsRight(_ seed: UInt64)
     {
@@ -150,7 +157,7 @@ import Testing
 
     private static let patience = 4_000
 
-    /// Those without which the bug does no harm.
+    /// The hardships without which the bug has no effect.
     private static func hardships(for bugs: Set<Exchange.Bug>) -> Set<Hardship> {
         switch bugs.first {
         case .seesNothingBesideWhatIsStuck: [.stuckItems]
@@ -168,7 +175,7 @@ import Testing
             var schedule = Self.schedule(
                 seed, bugs: bugs, mistakes: mistakes, hardships: hardships)
             guard let fault = schedule.run(events) else { continue }
-            // A fault that is there without it as well does not count.
+            // A failure that also happens without the bug does not count.
             var sound = Self.schedule(seed, hardships: hardships)
             if sound.run(events) != nil { continue }
             return print("\(name): found after \(count) schedules: \(fault)")

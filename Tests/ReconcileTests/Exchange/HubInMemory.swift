@@ -2,7 +2,7 @@ import Model
 
 @testable import Reconcile
 
-/// The hub's rules about devices and pages, over the real decision.
+/// The hub's rules about devices and pages, around the real decision.
 struct HubInMemory {
     struct Request {
         var device: Identifier
@@ -21,15 +21,15 @@ struct HubInMemory {
     private var epochs: [Identifier: UInt32] = [:]
     private var last: [Identifier: UInt64] = [:]
     private var answered: [OperationID: Operation] = [:]
-    /// Whether the quota is used up now and then.
+    /// Whether the quota is sometimes exceeded.
     var isFull = false
-    /// What was answered with a refusal.
+    /// The operations that were refused.
     private(set) var refused: Set<OperationID> = []
 
-    /// The same in SQLite, where that is looked at too.
+    /// A copy in SQLite, for the tests that check the tables, too.
     var twin: LedgerTwin?
 
-    /// It is as a backup was.
+    /// Resets the copy, because the hub was restored from a backup.
     func beginTwin() { twin?.begin(with: table, aliases: aliases) }
 
     func epoch(of device: Identifier) -> UInt32 { epochs[device] ?? 1 }
@@ -40,7 +40,7 @@ struct HubInMemory {
         return epoch(of: device)
     }
 
-    /// - Parameter witness: Hears of each operation that is applied.
+    /// - Parameter witness: Called with each operation that is applied.
     mutating func commit(
         _ request: Request, at time: Int64, witness: (Operation, Verdict, Catalogue) -> Void
     ) -> Answer {
@@ -79,11 +79,11 @@ struct HubInMemory {
 
     private func isOverQuota(_ operation: Operation) -> Bool {
         guard isFull, let revision = operation.change.revision else { return false }
-        // So that another try of the same contents can go right.
+        // Depends on the operation, so that another attempt with the same contents can succeed.
         return (revision.id.low &* 7 &+ operation.id.number &* 3).isMultiple(of: 4)
     }
 
-    /// All of some operations, never a part of one.
+    /// A page has whole operations only.
     func page(for session: Session, limit: Int, withoutTrashUpTo gone: UInt64) -> Page {
         let items = table.all.filter {
             $0.sequence > session.cursor && ($0.life.isAlive || $0.sequence > gone)
@@ -116,7 +116,7 @@ struct HubInMemory {
 }
 
 extension Change {
-    /// Whatever the device thinks of the time.
+    /// Whether two changes are equal, regardless of times.
     fileprivate func sameTask(as other: Change) -> Bool {
         switch (self, other) {
         case (.edit(let one), .edit(let two)): one.id == two.id
@@ -126,7 +126,7 @@ extension Change {
     }
 }
 
-/// Planted outside of the exchange: at the hub, in the engine around it, in the journal.
+/// Mistakes outside the exchange: at the hub, in the engine around it, or in the journal.
 enum Mistake: String, CaseIterable, Sendable {
     case appliesTwice
     case splitsAnOperation

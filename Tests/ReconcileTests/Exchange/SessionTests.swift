@@ -3,11 +3,11 @@ import Testing
 
 @testable import Reconcile
 
-/// What a device believes of what the hub confirms.
+/// What a device concludes from the hub's confirmations.
 @Suite struct SessionTests {
     private let exchange = Exchange()
 
-    /// A device that has told the hub of two files, and has been answered or not.
+    /// A device that has sent two files to the hub, and may have received an answer.
     private func journal(sentUpTo number: UInt64) -> DeviceJournal {
         var journal = DeviceJournal(device: 0, volumeEpoch: Identifier(high: 9, low: 1))
         journal.state.isFresh = false
@@ -33,7 +33,7 @@ import Testing
         #expect(journal.state.cursor == 2)
     }
 
-    /// Another copy of this journal has sent its own under these numbers.
+    /// Another copy of this journal has sent other operations with these numbers.
     @Test func whatWasNeverSentIsNotConfirmed() {
         var journal = journal(sentUpTo: 1)
         let before = journal.state
@@ -42,7 +42,7 @@ import Testing
         #expect(journal.state == before)
     }
 
-    /// Only the hub can tell whose it was: when it is sent again.
+    /// Only the hub can tell whose operation it was, when it is sent again.
     @Test func whatWasSentAndNotAnsweredIsSentAgain() {
         var journal = journal(sentUpTo: 2)
         #expect(exchange.take(page(2), answered: 1, in: &journal) == [])
@@ -59,7 +59,7 @@ import Testing
         #expect(journal.state.sentUpTo == 0)
     }
 
-    /// What is created may turn out to be somebody else's.
+    /// An item that is being created may turn out to be another device's item.
     @Test func whatIsOnItsWayIsDeletedOnlyAfterwards() {
         var journal = journal(sentUpTo: 2)
         let id = Identifier.item(1)

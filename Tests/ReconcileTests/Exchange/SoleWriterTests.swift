@@ -4,9 +4,9 @@ import Testing
 
 @testable import Reconcile
 
-/// Only one device changes anything; another one looks on. So the hub has nothing to say to the
-/// first: whatever it does and however late that is told, all of it is applied as it was told, and
-/// nothing is to be brought into its tree.
+/// Only one device changes anything, and another one only receives. So the hub never has a change
+/// for the first device: whatever that device does, and however late it is sent, everything is
+/// applied as it was sent, and nothing is applied to its tree.
 @Suite struct SoleWriterTests {
     private static func schedule(_ bugs: Set<Exchange.Bug> = []) -> ExchangeSchedule {
         ExchangeSchedule(
@@ -15,7 +15,7 @@ import Testing
 
     private static func events(_ seed: UInt64) -> [Event<Turn>] {
         var source = EventSource<Turn>(seed: seed)
-        // Now and then long ones: some mistakes take many steps.
+        // Some schedules are long, because some mistakes take many steps.
         return source.events(seed.isMultiple(of: 10) ? 500 : 120, devices: 2)
     }
 
@@ -28,8 +28,8 @@ import Testing
         }
     }
 
-    /// A random search finds the second one once in some thousands: a file that is made again right
-    /// after its deletion was removed.
+    /// A random search finds the second one once in some thousands of schedules: a file that was
+    /// created again right after its deletion was removed.
     @Test(arguments: [
         (Exchange.Bug.takesNamesTooEarly, 14_602_530_494_585_831_241 as UInt64),
         (.draftsFromBefore, 16_640_967_292_515_036_455),

@@ -2,7 +2,7 @@ import Model
 
 @testable import Reconcile
 
-/// What happens to devices and their hub.
+/// What can happen to devices and their hub.
 enum Turn: Doing {
     case createFile, createDirectory, createPackage, edit, safeSave, move, delete, attribute
     case resolve, resolveWithContents, restore
@@ -24,7 +24,7 @@ enum Turn: Doing {
         }
     }
 
-    /// Takes something back that was so before.
+    /// Whether it restores an earlier state.
     var loses: Bool {
         switch self {
         case .hubBackup, .hubRestore, .backup, .rollBack: true
@@ -35,7 +35,7 @@ enum Turn: Doing {
 
 private let names = ["a", "b", "c.txt"]
 
-/// What its user did to versions, which only he may.
+/// What a user did to versions, which only the user may do.
 struct Deed {
     var made: Revision?
     var superseded: [Identifier] = []
@@ -61,7 +61,8 @@ extension DeviceJournal {
             return event.choose(0, contested).map { save($0, event, settles: true) }
         case .restore:
             var gone = ids.filter { !images[$0]!.isAlive }
-            // On a device that only its user changes, a directory that is made again is another.
+            // If only its user changes the device, a directory that is created again is another
+            // one.
             if takesNames { gone.removeAll { !images[$0]!.kind.isDocument } }
             return event.choose(0, gone).flatMap { restore($0) }
         default: return nil
@@ -77,7 +78,7 @@ extension DeviceJournal {
         return (parent, name)
     }
 
-    /// As `freePlace`, but what has the name may be removed by it.
+    /// Like `freePlace`, but the move may remove the item that has the name.
     private mutating func place(_ event: Event<Turn>, for id: Identifier?, _ deed: inout Deed)
         -> (Identifier, String)?
     {
@@ -98,7 +99,7 @@ extension DeviceJournal {
 
     private mutating func revision(_ event: Event<Turn>, _ parents: [Identifier]) -> Revision {
         var content = event.oneIn(6, 3) ? event.choices[3] % 2 : 1_000 + event.number
-        // As it was before, it is no new version.
+        // Contents that were there before do not make a new version.
         var (open, seen) = (parents, Set<Identifier>())
         while let next = open.popLast() {
             guard seen.insert(next).inserted, let older = revisions[next] else { continue }
@@ -144,8 +145,8 @@ extension DeviceJournal {
         return Deed(made: new, superseded: superseded, touched: [id])
     }
 
-    /// A new file is written and takes the place of the old one, which the recorder knows for an
-    /// edit; but the new one was seen before.
+    /// A new file is written and replaces the old one. The recorder recognizes this as an edit,
+    /// although it has seen the new file before.
     private mutating func safeSave(_ id: Identifier, _ event: Event<Turn>) -> Deed? {
         let spare = "new\(event.number)"
         let other = Identifier.item(event.number)
@@ -168,7 +169,7 @@ extension DeviceJournal {
         return deed
     }
 
-    /// As `renameat2` with RENAME_EXCHANGE.
+    /// Like `renameat2` with RENAME_EXCHANGE.
     private mutating func swap(_ id: Identifier, _ event: Event<Turn>) -> Deed? {
         guard let other = event.choose(1, alive), other != id,
             !isAncestor(id, of: other), !isAncestor(other, of: id)
@@ -228,9 +229,9 @@ extension DeviceJournal {
 // MARK: The applier
 
 extension DeviceJournal {
-    /// Brings an adjustment into the tree, if that still is as it was.
+    /// Applies an adjustment to the tree, if the tree has not changed since.
     ///
-    /// - Returns: Whether it is there now; what stands in its way else.
+    /// - Returns: Whether it was applied; if not, something is in its way.
     mutating func apply(_ adjustment: Adjustment, looks: Bool) -> Bool {
         let id = adjustment.item
         let there = shown(id).flatMap { $0.isAlive ? $0 : nil }
@@ -243,7 +244,7 @@ extension DeviceJournal {
                     remote.parent == .root || images[remote.parent]?.isAlive == true
                 else { return false }
                 images[id] = remote
-                // A journal makes the item with its current version alone.
+                // A journal creates the item with its current version alone.
                 images[id]!.conflicts = []
                 if let current = adjustment.remote.current { revisions[current.id] = current }
             case .move(let parent, let name):
@@ -277,7 +278,8 @@ extension DeviceJournal {
         return true
     }
 
-    /// What is the journal's alone comes with the note that it is done.
+    /// What exists only in the journal changes together with the record that the adjustment is
+    /// done.
     mutating func finish(_ adjustment: Adjustment) {
         for case .conflicts(let added, let settled) in adjustment.steps {
             images[adjustment.item]?.conflicts.removeAll { settled.contains($0) }

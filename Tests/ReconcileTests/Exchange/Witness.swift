@@ -38,8 +38,8 @@ extension Adjustment {
 }
 
 extension DeviceJournal {
-    /// Says who takes a name that another item has left on this device, and not at the hub: that
-    /// would give it another name.
+    /// Describes an item that takes a name which another item has left on this device, but not at
+    /// the hub. The hub would give it its spare name.
     func overtaking(_ operations: [Operation]) -> String? {
         for operation in operations {
             guard let placement = operation.change.placement else { continue }
@@ -57,7 +57,7 @@ extension DeviceJournal {
     }
 }
 
-/// Remembers what people did, and judges what became of it.
+/// Remembers what users did, and checks the results.
 struct Witness {
     private(set) var fault: String?
     private(set) var coverage: [String: Int] = [:]
@@ -70,7 +70,7 @@ struct Witness {
     private var deletions: [OperationID: [ItemState]] = [:]
     /// The hub's table before the operation that is being applied.
     private var before = Catalogue()
-    /// Of all that the hub was told.
+    /// A hash of everything that was sent to the hub.
     private(set) var trace: UInt64 = 0xcbf2_9ce4_8422_2325
 
     mutating func blame(_ text: String) { if fault == nil { fault = text } }
@@ -88,7 +88,8 @@ struct Witness {
         _ operation: Operation, _ verdict: Verdict, _ table: Catalogue, mustApply: Bool
     ) {
         for byte in operation.encoded { trace = (trace ^ UInt64(byte)) &* 0x100_0000_01b3 }
-        // One that had become another item already, and is made again from the trash, is that one.
+        // An item that was unified before, and that is created again from the trash, is the unified
+        // item.
         let isAgain = table.toldAliases.count { $0 == operation.item } > 1
         if case .create(let new) = operation.change, !hadAccident, !isAgain {
             var table = table
@@ -112,7 +113,7 @@ struct Witness {
         }
     }
 
-    /// What nobody but this device has may not be replaced by what comes from the hub.
+    /// Contents that only this device has must not be replaced by what comes from the hub.
     mutating func mayReplace(_ revision: Identifier, _ table: Catalogue) {
         if table.revision(revision) == nil, !superseded.contains(revision),
             !deleted.contains(revision), !hadAccident
@@ -126,7 +127,7 @@ struct Witness {
         }
     }
 
-    /// Only what somebody did here is told.
+    /// Only changes that a user of this device made may be sent.
     mutating func mayTell(
         _ operations: [Operation], _ touched: Set<Identifier>, _ table: Catalogue
     ) {
@@ -140,7 +141,8 @@ struct Witness {
 
     // MARK: Deletions
 
-    /// What is deleted here as the hub has it is deleted there, unless it changes meanwhile.
+    /// If an item is deleted on this device in the state that the hub has, it must be deleted at
+    /// the hub, unless it changes in the meantime.
     mutating func expect(
         _ operations: [Operation], of journal: DeviceJournal, _ table: Catalogue
     ) {
@@ -164,7 +166,8 @@ struct Witness {
 
     mutating func willJudge(_ table: Catalogue) { before = table }
 
-    /// - Parameter verdict: On what was expected to be deleted, if nothing of it has changed.
+    /// - Parameter verdict: The verdict on the deletion that was expected, if nothing of it has
+    ///   changed.
     mutating func judge(_ operation: Operation, _ verdict: Verdict, _ after: Catalogue) {
         defer { before = after }
         guard let items = deletions.removeValue(forKey: operation.id), !hadAccident else { return }
@@ -183,13 +186,14 @@ struct Witness {
         }
     }
 
-    /// What only a lost disk had is lost.
+    /// Contents that existed only on a lost disk are lost.
     mutating func forget(except held: Set<Identifier>, restored: Bool) {
         made.removeAll { !held.contains($0.id) }
         hadAccident = true
     }
 
-    /// Replaced or deleted by one who saw it, or equal bytes.
+    /// Whether the revision was replaced or deleted by somebody who had seen it, or has equal
+    /// bytes.
     private func isGone(_ one: Revision) -> Bool {
         superseded.contains(one.id) || deleted.contains(one.id)
             || goneContents.contains(one.content)
@@ -219,10 +223,10 @@ struct Witness {
     }
 }
 
-/// What a device has to live with.
+/// Difficult circumstances of a device.
 enum Hardship: String, CaseIterable, Sendable {
-    /// Some items cannot be brought into the tree before the end.
+    /// Some items cannot be applied to the tree before the end.
     case stuckItems
-    /// The hub refuses contents now and then, and takes them in the end.
+    /// The hub sometimes refuses contents, and accepts them in the end.
     case quota
 }

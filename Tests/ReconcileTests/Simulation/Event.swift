@@ -1,14 +1,14 @@
 import Support
 
-/// What happens in a kind of schedule.
+/// The kinds of events in a schedule.
 protocol Doing: CaseIterable, Sendable {
-    /// How often it does, in the order of the cases.
+    /// The frequency of each case, in the order of the cases.
     static var weights: [Int] { get }
     var isUsers: Bool { get }
 }
 
-/// Something that happens in a schedule. What it does depends on what is there then, so that an
-/// event still makes sense when others are left out; what it makes has its number.
+/// An event of a schedule. Its effect depends on the state at that time, so that an event is still
+/// meaningful when others are left out. What it makes has its number.
 struct Event<Action: Doing>: CustomStringConvertible {
     let number: Int
     let device: Int
@@ -24,7 +24,7 @@ struct Event<Action: Doing>: CustomStringConvertible {
     func oneIn(_ count: Int, _ which: Int) -> Bool { choices[which] / 1_000 % count == 0 }
 }
 
-/// Random events: each schedule does some things often, some never.
+/// Random events: in each schedule some kinds are frequent, and some never happen.
 struct EventSource<Action: Doing> {
     private var user: SeededRandom
     private var network: SeededRandom
@@ -64,7 +64,7 @@ struct EventSource<Action: Doing> {
     }
 }
 
-/// The events that are still wrong when as many as possible are left out.
+/// The smallest set of events that still fails.
 func shrunk<Action>(
     _ events: [Event<Action>], isWrong: ([Event<Action>]) -> Bool
 ) -> [Event<Action>] {

@@ -2,8 +2,9 @@ import Model
 
 @testable import Reconcile
 
-/// Knows everything, and is no part of the protocol: what was ever made, who superseded it, who saw
-/// it go. It judges each operation of the hub's journal.
+/// An observer that knows everything and is not part of the protocol: which revisions were ever
+/// made, who superseded them, and who saw their deletion. It checks each operation in the hub's
+/// journal.
 struct Ghost {
     private struct Made {
         var content: Digest
@@ -24,7 +25,8 @@ struct Ghost {
 
     // MARK: Each operation
 
-    /// - Parameter isAlone: Whether nobody else did anything that its device had not seen.
+    /// - Parameter isAlone: Whether no other device did anything that the operation's device had
+    ///   not seen.
     mutating func judge(
         _ operation: Operation, _ verdict: Verdict, from before: Catalogue, to after: Catalogue,
         isAlone: Bool
@@ -61,7 +63,7 @@ struct Ghost {
             var table = after
             let item = after.item(table.canonical(operation.item))
             for id in settled {
-                // With nothing else left, or standing for more than was seen, it stays.
+                // It stays if nothing else is left, or if it stands for more than was seen.
                 if revision == nil,
                     let left = item?.versions.first(where: { $0.isNamed(id) }),
                     !left.equals.isEmpty || item?.conflicts == []
@@ -171,7 +173,7 @@ struct Ghost {
         blame("\(old.id.low) comes back, and nobody asked")
     }
 
-    /// An older value does not win over a newer one that it has not seen.
+    /// An older value must not win over a newer one that it has not seen.
     private mutating func judgeOrder(
         _ operation: Operation, _ verdict: Verdict, _ old: ItemState?
     ) {
@@ -224,7 +226,8 @@ struct Ghost {
         }
     }
 
-    /// Each version ever made is there, or somebody who saw it has replaced or deleted it.
+    /// Each version that was ever made exists, or was replaced or deleted by somebody who had seen
+    /// it.
     mutating func judgeLosses(_ table: Catalogue) {
         var (alive, trashed) = (Set<Identifier>(), Set<Identifier>())
         for item in table.all {
@@ -264,7 +267,7 @@ struct Ghost {
     }
 }
 
-/// Where a tree is none.
+/// Describes where the table is not a tree.
 func disorder(in table: Catalogue) -> String? {
     let all = table.all
     for item in all {

@@ -19,7 +19,7 @@ enum Step: Doing {
     }
 }
 
-/// How the hub decides: as it should, or with a planted bug.
+/// The hub's decision, correct or with a planted bug.
 protocol Judgement {
     var appliesTwice: Bool { get }
     func apply(_ operation: Operation, to table: inout Catalogue, sequence: UInt64) -> Verdict
@@ -33,8 +33,8 @@ struct Soundness: Judgement {
     }
 }
 
-/// A hub and devices that know its journal up to somewhere and show their own operations on top.
-/// What a device's operations do is decided by the same function on both sides.
+/// A hub, and devices that know a part of its journal and show their own operations on top of that.
+/// The same function decides on both sides what a device's operations do.
 struct OptimisticSchedule<Hub: Judgement> {
     private struct Device {
         let number: Int
@@ -42,7 +42,7 @@ struct OptimisticSchedule<Hub: Judgement> {
         var confirmed = Catalogue()
         var view = Catalogue()
         var pending: [Operation] = []
-        /// The journal when the oldest of these was made.
+        /// The length of the journal when the oldest of these was made.
         var aloneSince = 0
         var next: UInt64 = 1
         var skew: Int64
@@ -55,7 +55,7 @@ struct OptimisticSchedule<Hub: Judgement> {
     private var last: [UInt64]
     private var devices: [Device]
     private(set) var ghost = Ghost()
-    /// Of all that was decided.
+    /// A hash of everything that was decided.
     private(set) var trace: UInt64 = 0xcbf2_9ce4_8422_2325
 
     init(_ hub: Hub, devices: Int) {
@@ -66,7 +66,7 @@ struct OptimisticSchedule<Hub: Judgement> {
         }
     }
 
-    /// What is wrong, or nil.
+    /// Returns what is wrong, or nil.
     mutating func run(_ events: [Event<Step>]) -> String? {
         for event in events {
             take(event)
@@ -125,10 +125,11 @@ struct OptimisticSchedule<Hub: Judgement> {
         devices[who].pending.append(operation)
     }
 
-    /// What it made and the hub has not confirmed, the device calls by its own ids, as the exchange
-    /// does: that it is another's item or version is shown, but only expected.
+    /// Items and versions that the device has made and the hub has not confirmed are named by the
+    /// device's own ids, as the exchange does it. That they are unified with others is shown, but
+    /// only expected.
     ///
-    /// - Returns: Nil where versions are named that may be of two items in the end.
+    /// - Returns: Nil if the change names versions that may belong to two items in the end.
     private func named(_ id: Identifier, _ change: Change, _ who: Int) -> (Identifier, Change)? {
         let pending = devices[who].pending
         var (view, confirmed) = (devices[who].view, devices[who].confirmed)
@@ -212,7 +213,7 @@ extension Change {
 
 private let names = ["a", "b", "c.txt", "d.txt"]
 
-/// What a user does who sees this.
+/// What a user does who sees this state.
 func act(_ event: Event<Step>, _ view: Catalogue) -> (Identifier, Change)? {
     let alive = view.all.filter { $0.life.isAlive }
     switch event.action {

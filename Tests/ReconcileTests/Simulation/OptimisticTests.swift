@@ -4,8 +4,8 @@ import Testing
 
 @testable import Reconcile
 
-/// Schedules over the decision table, each operation judged: others each time, unless
-/// `CONCORD_SEED` names those that were printed; `CONCORD_SCHEDULES` says how many.
+/// Random schedules over the decision table; each operation is checked. `CONCORD_SEED` repeats a
+/// run, and `CONCORD_SCHEDULES` sets the number of schedules.
 @Suite struct OptimisticTests {
     static let count =
         ProcessInfo.processInfo.environment["CONCORD_SCHEDULES"].flatMap(Int.init) ?? 10_000
@@ -41,10 +41,11 @@ import Testing
         }
     }
 
-    /// Were wrong once; random ones find them once in some tens of thousands.
+    /// These schedules failed once. Random ones find such a fault once in some tens of thousands.
     @Test(
         arguments: [
-            // A device edits what it made under the id of what that was expected to become.
+            // A device edits what it has made under the id of the item that it expected it to
+            // become.
             689_086_814_410_217_482, 6_261_956_095_149_095_175, 11_493_699_028_887_160_895,
             10_051_175_159_516_023_983,
         ] as [UInt64]) func whatWasWrongIsRight(_ seed: UInt64)
@@ -52,7 +53,7 @@ import Testing
         if Self.fault(Soundness(), Self.events(seed)) != nil { Self.report(seed) }
     }
 
-    /// The seed of the first schedule with a fault.
+    /// Returns the seed of the first schedule that failed.
     @concurrent private static func search(_ random: SeededRandom, _ count: Int) async
         -> (failure: UInt64?, coverage: [String: Int])
     {
@@ -95,6 +96,6 @@ import Testing
         Issue.record("\(bug) is not found")
     }
 
-    /// How many schedules a planted bug may take: a tenth of what all take.
+    /// The number of schedules within which a planted bug must be found: a tenth of all.
     private static let patience = 1_000
 }

@@ -2,7 +2,7 @@ import Model
 
 @testable import Reconcile
 
-/// Mistakes that a decision like this one could make. The schedules must find each.
+/// Bugs that a decision like this one could have. The schedules must find each of them.
 enum PlantedBug: String, CaseIterable, Sendable {
     case deletesWhatItHasNotSeen
     case deletesUnseenConflictVersions
@@ -36,7 +36,7 @@ enum PlantedBug: String, CaseIterable, Sendable {
     case appliesTwice
 }
 
-/// The decision with one of them.
+/// The decision with one of the bugs.
 struct Tampered: Judgement {
     let bug: PlantedBug
 
@@ -147,7 +147,7 @@ struct Tampered: Judgement {
     }
 }
 
-/// What it looks at and writes to, with one of them.
+/// The table that the decision reads and writes, with one of the bugs.
 private struct TamperedTable: ItemTable {
     let bug: PlantedBug
     let operation: Operation
@@ -234,7 +234,7 @@ private struct TamperedTable: ItemTable {
         table.put(item)
     }
 
-    /// What was only shown otherwise is kept as it was.
+    /// Writes back the stored values that were only shown differently.
     private func restore(_ item: inout ItemState, _ old: ItemState?) {
         guard let old else { return }
         switch bug {

@@ -4,10 +4,10 @@ import Model
 @testable import Reconcile
 @testable import Sync
 
-/// A device's journal in SQLite, beside its picture in memory: what is written goes to both, and
-/// what the exchange asks is asked of both.
+/// A device's journal in SQLite beside the one in memory. Writes go to both, and each question of
+/// the exchange is asked of both.
 final class JournalTwin {
-    /// A fault of the tables that is planted to see whether it is found.
+    /// A planted fault of the tables, to show that it would be found.
     enum Plant: String, CaseIterable, Sendable {
         case keepsTheOutbox, readdressesNothing, forgetsNoRemote, stuckIsNotDue
     }
@@ -33,7 +33,7 @@ final class JournalTwin {
                 chunks: Array(repeating: 0, count: 32), names: Array(repeating: 0, count: 32)))
     }
 
-    /// A new one each time: it keeps nothing of what it read.
+    /// A new one for each call, so that it keeps nothing of what it has read.
     private var table: JournalTable {
         JournalTable(journal: journal, account: account, clock: clock, tree: -1)
     }
@@ -72,7 +72,7 @@ final class JournalTwin {
 
     func emptyOutbox(with device: DeviceJournal) {
         write("the outbox", with: device) { [plant] table in
-            // As it was: -1 was bound for the largest number of all.
+            // An old fault: -1 was bound for the largest number.
             if plant == .keepsTheOutbox { return }
             try table.emptyOutbox()
         }
@@ -98,7 +98,7 @@ final class JournalTwin {
         return try journal.firstMirror(.due)
     }
 
-    /// - Parameter after: As it is in memory when that has been done there.
+    /// - Parameter after: The state in memory after the change.
     func reidentify(
         _ id: Identifier, as other: Identifier, from before: DeviceJournal,
         to after: DeviceJournal
@@ -119,7 +119,7 @@ final class JournalTwin {
         attempt("all of it") { try compareAll(device) }
     }
 
-    /// All that is in one and not in the other.
+    /// Compares everything in both.
     private func compareAll(_ device: DeviceJournal) throws {
         try show(device)
         let table = table
@@ -145,7 +145,7 @@ final class JournalTwin {
 
     // MARK: The tree
 
-    /// Anew, as the device is now: it was rolled back.
+    /// Begins again with the device's present state, because it was rolled back.
     func begin(with device: DeviceJournal) {
         attempt("beginning") {
             try journal.forgetHub()
@@ -172,7 +172,7 @@ final class JournalTwin {
         }
     }
 
-    /// What people, programs and the applier did since the last look.
+    /// Writes what users, programs and the applier have done since the last call.
     private func show(_ device: DeviceJournal) throws {
         if session != device.state {
             session = device.state
@@ -183,7 +183,7 @@ final class JournalTwin {
         guard treeChanges != device.treeChanges else { return }
         treeChanges = device.treeChanges
         let changed = device.ids.filter { device.images[$0] != shown[$0] }
-        // Names are unique at any time: two may have changed places.
+        // Names are unique at any time, and two items may have exchanged theirs.
         for id in changed {
             guard var item = try journal.item(id: id), item.deleted == nil else { continue }
             item.name = Name("~\(item.key)")
@@ -203,7 +203,7 @@ final class JournalTwin {
         unsent = device.unsent
     }
 
-    /// With a name of its own, in a directory that is there.
+    /// Inserts an item with a temporary name in a directory that exists.
     private func place(_ id: Identifier, _ device: DeviceJournal, _ above: Set<Identifier>) throws {
         guard let image = device.images[id], try journal.key(of: id) == nil, !above.contains(id)
         else { return }
@@ -236,7 +236,7 @@ final class JournalTwin {
         }
     }
 
-    /// With those that it was made from.
+    /// Records a version together with those that it was made from.
     private func record(_ id: Identifier, of item: inout Item, _ device: DeviceJournal) throws {
         guard try journal.version(id: id) == nil, let revision = device.revisions[id] else {
             return
@@ -252,7 +252,7 @@ final class JournalTwin {
 }
 
 extension Image {
-    /// Of what is deleted, only this is asked.
+    /// Only these fields of a deleted item are ever asked for.
     var asAsked: Image {
         guard !isAlive else { return self }
         var image = self
@@ -262,7 +262,8 @@ extension Image {
 }
 
 extension Revision {
-    /// What a device has recorded of it. The hub tells less of what it knows than who recorded it.
+    /// A version as a device has recorded it. The hub sends less about a version than the recording
+    /// device knows.
     func asRecorded(here isHere: Bool) -> Revision {
         guard isHere else {
             let never = Moment(time: 0, device: .root)

@@ -4,11 +4,11 @@ import Model
 @testable import Hub
 @testable import Reconcile
 
-/// The hub's items in SQLite, beside the table in memory: each operation is decided on both.
+/// The hub's items in SQLite beside the table in memory: each operation is decided on both.
 final class LedgerTwin {
     private let transaction: any LedgerTransaction
     private(set) var fault: String?
-    /// Another one for each life of the hub.
+    /// A new id each time the hub is restored.
     private var volume = Identifier(high: 4, low: 0)
 
     init(_ transaction: any LedgerTransaction) { self.transaction = transaction }
@@ -42,7 +42,7 @@ final class LedgerTwin {
         }
     }
 
-    /// All pages of the feed have together what the feed in memory has, and nothing twice.
+    /// Checks that all pages together have what the feed in memory has, and nothing twice.
     func compareFeed(
         after cursor: UInt64, limit: Int, withoutTrashUpTo gone: UInt64, _ entries: [Page.Entry]
     ) {
@@ -68,7 +68,7 @@ final class LedgerTwin {
         }
     }
 
-    /// Anew: the hub was restored from a backup.
+    /// Begins again, because the hub was restored from a backup.
     func begin(with table: Catalogue, aliases: [(sequence: UInt64, id: Identifier)]) {
         attempt {
             volume = Identifier(high: 4, low: volume.low + 1)

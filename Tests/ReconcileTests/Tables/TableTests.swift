@@ -7,11 +7,11 @@ import Testing
 @testable import Hub
 @testable import Reconcile
 
-/// The schedules of the exchange over the SQL of the journals and of the ledger, beside the tables
-/// in memory: both must give the same answers all the way.
+/// Runs the schedules of the exchange with the SQL of the journals and of the ledger beside the
+/// tables in memory. Both must always give the same answers.
 @Suite struct TableTests {
     private static let count = 100
-    /// In these, something is on its way under the old id of what was unified.
+    /// In these schedules an operation is on its way under the old id of a unified item.
     private static let rare: [UInt64] = [10_350_706_450_980_698_876, 18_340_633_546_751_281_689]
 
     private static func schedule(_ seed: UInt64) -> ExchangeSchedule {
@@ -39,14 +39,14 @@ import Testing
         for count in 1...Self.count {
             let seed = count <= Self.rare.count ? Self.rare[count - 1] : random.next()
             guard let fault = try await works.run(seed, plant: plant) else { continue }
-            // A fault that is there without it as well does not count.
+            // A failure that also happens without the fault does not count.
             if try await works.run(seed) != nil { continue }
             return print("\(plant): found after \(count) schedules: \(fault)")
         }
         Issue.record("\(plant) is not found")
     }
 
-    /// Three journals and a ledger; a schedule leaves nothing in them.
+    /// Three journals and a ledger. A schedule leaves nothing in them.
     private final class Works: Sendable {
         private struct Done: Error {}
 
@@ -80,12 +80,12 @@ import Testing
                     throw Done()
                 }
             } catch is Done {
-                // All of it was taken back.
+                // Everything was rolled back.
             }
             return fault.withLock { $0 }
         }
 
-        /// Within a transaction of each, which is taken back.
+        /// Runs the body within a transaction of each journal, which is rolled back.
         private static func inside(
             _ journals: [Journal], _ open: [Transaction],
             _ body: ([Transaction]) throws -> String?
