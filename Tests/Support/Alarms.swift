@@ -2,10 +2,11 @@ import CLinux
 import Foundation
 import Glibc
 
-/// When the threads of a process wake by themselves: read from the system calls in which they wait.
+/// When the threads of a process wake by themselves. This is read from the system calls in which
+/// they wait.
 package enum Alarms {
-    /// Waits until neither the process nor those that it has started wake soon: a program that does
-    /// nothing wakes a few times a minute. One that always has a shorter timer never gets there.
+    /// Waits until neither the process nor its children wake soon: an idle program wakes a few
+    /// times a minute. A program with an ever shorter timer never gets there, so the wait fails.
     package static func waitForRest(of process: pid_t) throws {
         try wait(seconds: 90, for: "processes that no timer wakes soon") {
             let children = try Command("ps", "-o", "pid=", "--ppid", "\(process)").run().output
@@ -14,13 +15,13 @@ package enum Alarms {
         }
     }
 
-    /// Seconds until the first of them does; nil when one of them runs. Threads that wait for
-    /// something without a limit of time count as waiting for ever.
+    /// The seconds until the first thread wakes; nil when one of them runs. A thread that waits for
+    /// something without a time limit never wakes.
     private static func soonest(in process: pid_t) throws -> Double? {
         var soonest = Double.infinity
         let tasks = "/proc/\(process)/task"
         for task in try FileManager.default.contentsOfDirectory(atPath: tasks) {
-            // One that has ended meanwhile wakes nobody.
+            // A thread that has ended in the meantime wakes nobody.
             let file = "\(tasks)/\(task)/syscall"
             guard let line = try? String(contentsOfFile: file, encoding: .utf8) else { continue }
             let words = line.split { $0 == " " || $0 == "\n" }
@@ -61,14 +62,14 @@ package enum Alarms {
         return count < 0 ? .infinity : Double(count) / 1000
     }
 
-    /// A `timespec` in the memory of the process; nil for the null pointer.
+    /// Reads a `timespec` from the memory of the process; nil for the null pointer.
     private static func time(at address: UInt64, of process: pid_t) throws -> Double? {
         guard address != 0 else { return nil }
         let memory = open("/proc/\(process)/mem", O_RDONLY | O_CLOEXEC)
         guard memory >= 0 else { throw SupportError("the memory of \(process): errno \(errno)") }
         defer { close(memory) }
         var time = timespec()
-        // A thread that has gone on meanwhile has perhaps no such memory any more.
+        // A thread that has continued in the meantime may not have this memory any more.
         let count = pread(memory, &time, MemoryLayout<timespec>.size, off_t(address))
         guard count == MemoryLayout<timespec>.size else { return 0 }
         return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9

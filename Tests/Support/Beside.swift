@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// A program at work beside a test, `fsctl` as a rule: a presenter, a holder of a turn, a watcher.
+/// A program that runs beside a test, usually `fsctl`: a presenter, a holder of a claim, a watcher.
 package final class Beside {
     private let child: ChildProcess
     private let home: TemporaryDirectory
@@ -12,7 +12,7 @@ package final class Beside {
         try self.init(running: Programs.fsctl, arguments, directory: directory)
     }
 
-    /// Starts a program. Its output goes to a file; its input is what `tell` says.
+    /// Starts a program. Its output goes to a file, and its input is what `tell` sends.
     package init(running program: String, _ arguments: [String], directory: String? = nil) throws {
         home = try TemporaryDirectory("beside")
         var ends: [Int32] = [0, 0]
@@ -23,7 +23,7 @@ package final class Beside {
             close(ends[0])
         }
         toInput = ends[1]
-        // Another program's children must not keep its input open.
+        // The children of other programs must not keep its input open.
         _ = fcntl(ends[1], F_SETFD, FD_CLOEXEC)
         child = try ChildProcess(
             program, arguments, directory: directory, input: ends[0], output: output,
@@ -55,7 +55,7 @@ package final class Beside {
         _ = write(toInput, bytes, bytes.count)
     }
 
-    /// The number of the turn that it was last asked about.
+    /// The id of the claim that it was last asked about.
     package func turn(of kind: String) throws -> Int {
         try wait(for: "\"kind\":\"\(kind)\",\"turn\":")
         let last = said.components(separatedBy: "\"kind\":\"\(kind)\",\"turn\":").last ?? ""

@@ -1,8 +1,8 @@
 import Foundation
 import Glibc
 
-/// A program that was started, in a process group of its own, with nothing of ours open but what it
-/// is given: a daemon that inherited a descriptor would keep a mount busy.
+/// A program that was started in its own process group. It has only the descriptors that it is
+/// given: a daemon that inherited one would keep a mount busy.
 package final class ChildProcess {
     package let pid: pid_t
     package let name: String
@@ -31,7 +31,8 @@ package final class ChildProcess {
             Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
         var signals = sigset_t()
         posix_spawnattr_setsigmask(&attributes, &signals)
-        // As a person's shell starts it. What Tests/run starts in the background ignores SIGINT.
+        // The default signal actions, as a shell would set them. Processes that Tests/run starts in
+        // the background ignore SIGINT.
         sigfillset(&signals)
         posix_spawnattr_setsigdefault(&attributes, &signals)
 
@@ -49,14 +50,14 @@ package final class ChildProcess {
         name = program.split(separator: "/").last.map(String.init) ?? program
     }
 
-    /// Above every descriptor open now, with room for those that other threads open meanwhile;
-    /// closing one that is not open is no error.
+    /// A number above every descriptor that is open now, with room for those that other threads
+    /// open in the meantime. Closing a descriptor that is not open is not an error.
     private static func descriptorLimit() -> Int32 {
         let open = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
         return (open.compactMap { Int32($0) }.max() ?? 64) + 64
     }
 
-    /// Whether it has ended; its status is then known.
+    /// Whether it has ended. Its status is known then.
     package func hasEnded() -> Bool {
         if status != nil { return true }
         var raw: Int32 = 0
@@ -73,7 +74,7 @@ package final class ChildProcess {
         if !hasEnded() { _ = kill(pid, signal) }
     }
 
-    /// Ends it and what it started in its group, at once.
+    /// Kills the process and everything that it has started in its group.
     package func killGroup() {
         if !hasEnded() { _ = kill(-pid, SIGKILL) }
         _ = try? waitForEnd(seconds: 10)

@@ -1,15 +1,15 @@
 import Foundation
 import Glibc
 
-/// A program to run to its end, its output kept.
+/// A program that runs until it ends, and whose output is kept.
 package struct Command: CustomStringConvertible {
     package var program: String
     package var arguments: [String]
     package var input = Data()
-    /// Added to our own environment.
+    /// Variables that are added to our own environment.
     package var environment: [String: String] = [:]
     package var directory: String?
-    /// Only what hangs takes so long; a busy machine may need some minutes.
+    /// Only a program that hangs takes so long; a busy machine may need some minutes.
     package var timeoutSeconds = 180.0
 
     package init(_ program: String, _ arguments: String...) {
@@ -32,8 +32,8 @@ package struct Command: CustomStringConvertible {
 
     package var description: String { ([program] + arguments).joined(separator: " ") }
 
-    /// Runs it to its end. Output goes to files rather than pipes: a daemon it leaves behind, which
-    /// keeps them open, delays nothing.
+    /// Runs it until it ends. Output goes to files and not to pipes, because a daemon that the
+    /// program leaves behind would keep the pipes open.
     package func run() throws -> Result {
         let input = try Self.scratch(holding: self.input)
         let output = try Self.scratch()
@@ -55,7 +55,7 @@ package struct Command: CustomStringConvertible {
             errors: String(decoding: try Self.contents(errors), as: UTF8.self))
     }
 
-    /// Its standard output; throws what it said when it fails.
+    /// Returns its standard output. Throws its error output when it fails.
     @discardableResult
     package func succeed() throws -> String {
         let result = try run()

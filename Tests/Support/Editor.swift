@@ -1,11 +1,11 @@
 import Foundation
 
-/// The editors people have in a terminal, driven by their keys as people do.
+/// Common terminal editors, which are controlled by keys like a user does it.
 package enum Editor: String, CaseIterable, Sendable {
     case vim, nano, emacs
 
-    /// Opens an existing document, adds a line and saves, so many times, and quits. Gives back what
-    /// the document must hold then.
+    /// Opens an existing document, adds a line and saves, as often as `times`, and quits. Returns
+    /// what the document must contain then.
     package func save(_ file: String, times: Int) throws -> String {
         let url = URL(filePath: file)
         var text = try String(contentsOf: url, encoding: .utf8)
@@ -24,7 +24,8 @@ package enum Editor: String, CaseIterable, Sendable {
         return text
     }
 
-    /// Without the user's own settings, but with the editor's defaults: backups, locks, swap files.
+    /// Without the user's own settings, but with the editor's defaults for backups, locks and swap
+    /// files.
     private var command: [String] {
         switch self {
         case .vim: ["vim", "--clean"]
@@ -33,7 +34,7 @@ package enum Editor: String, CaseIterable, Sendable {
         }
     }
 
-    /// Adds a last line and saves; returns when the editor says that it is saved.
+    /// Adds a last line and saves. Returns when the editor reports that it has saved.
     private func add(_ line: String, in terminal: Terminal, lines: Int) throws {
         switch self {
         case .vim:
@@ -48,14 +49,14 @@ package enum Editor: String, CaseIterable, Sendable {
         case .nano:
             try terminal.press("M-/")
             try terminal.type(line)
-            // Nano keeps an empty last line of its own: no Enter.
+            // Nano itself keeps an empty last line, so Enter is not needed.
             try terminal.press("C-s")
             try terminal.wait(for: "Wrote \(lines) lines")
         case .emacs:
             try terminal.press("M->")
             try terminal.type(line)
             try terminal.press("Enter")
-            // Typing has cleared the message of the save before.
+            // Typing has removed the message of the previous save.
             try terminal.wait(for: line) { $0.contains(line) && !$0.contains("Wrote ") }
             try terminal.press("C-x", "C-s")
             try terminal.wait(for: "Wrote ")

@@ -3,7 +3,7 @@ import Glibc
 import Model
 import SystemCalls
 
-/// What stat(2) tells, in plain numbers.
+/// The result of stat(2), in plain numbers.
 package struct FileStatus: Equatable, Sendable {
     package let device: UInt64
     package let inode: UInt64
@@ -12,9 +12,9 @@ package struct FileStatus: Equatable, Sendable {
     package let mode: mode_t
     package let user: uid_t
     package let group: gid_t
-    /// Bytes.
+    /// The size in bytes.
     package let size: Int
-    /// Bytes that the disk gave.
+    /// The bytes that are allocated on the disk.
     package let allocated: Int
     /// Nanoseconds since 1970.
     package let modified: Int
@@ -40,7 +40,7 @@ package struct FileStatus: Equatable, Sendable {
             ).nanoseconds)
     }
 
-    /// Of a path; a symlink is meant itself.
+    /// Reads the status of a path. Does not follow a symlink at its end.
     package init(of path: String) throws(Errno) {
         var status = stat()
         try check(cl_fstatat(AT_FDCWD, path, &status, AT_SYMLINK_NOFOLLOW))

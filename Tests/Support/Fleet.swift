@@ -3,7 +3,8 @@ import Foundation
 import Glibc
 import Model
 
-/// A hub and devices that belong to it: real processes and real mounts, gone at the end.
+/// A hub and its devices: real processes and real mounts, which are ended together with this
+/// object.
 package final class Fleet {
     package let hub: HubProcess
     package private(set) var devices: [MountedVolume] = []
@@ -13,8 +14,8 @@ package final class Fleet {
         for _ in 0..<count { try join() }
     }
 
-    /// Runs `body` with so many devices that are in step; throws also when the hub or a device does
-    /// not end cleanly, or when what they kept is not sound.
+    /// Runs `body` with that many synchronized devices. Throws also when the hub or a device does
+    /// not end properly, or when their data is not sound.
     package static func with<Value>(
         _ count: Int, hub: HubProcess? = nil, _ body: (Fleet) throws -> Value
     ) throws -> Value {
@@ -33,7 +34,7 @@ package final class Fleet {
         }
     }
 
-    /// A further device, on a new store or an old one.
+    /// Adds a device with a new or an existing store.
     @discardableResult
     package func join(store: String? = nil, after work: (MountedVolume) throws -> Void = { _ in })
         throws -> MountedVolume
@@ -45,7 +46,7 @@ package final class Fleet {
         return device
     }
 
-    /// A further device on a store that is signed in already.
+    /// Adds a device with a store that is signed in already.
     @discardableResult
     package func attach(store: String) throws -> MountedVolume {
         let device = try MountedVolume(store: store, options: ["name=team"])
@@ -69,7 +70,8 @@ package final class Fleet {
         try Programs.fsctl("online", "--at", devices[index].path).succeed()
     }
 
-    /// As `offline` and `online`, for a soak that has no time for a hundred thousand processes.
+    /// Like `offline` and `online`, but without starting processes: a soak would need a hundred
+    /// thousand.
     package func set(_ index: Int, online: Bool) throws {
         let place = try MountedPath(FilePath(devices[index].path))
         _ = try ControlClient(socket: place.socket).ask(
@@ -84,13 +86,13 @@ package final class Fleet {
             Request(.status), as: VolumeReport.self)
     }
 
-    /// Returns when nothing is on its way any more between the hub and these devices (all, if none
-    /// are named).
+    /// Returns when nothing is being exchanged any more between the hub and these devices (all
+    /// devices, if `only` is nil).
     package func settle(_ only: [Int]? = nil, seconds: Double = 60) throws {
         let indices = only ?? Array(devices.indices)
         var last = ""
         var still = 0
-        // What was done until now is in the journals: the counts below know of it.
+        // What was done until now is in the journals then, so the counts below include it.
         for index in indices { try devices[index].waitForDisk() }
         try wait(seconds: seconds, for: "all to be in step: \(last)") { () throws -> Bool? in
             var cursors: Set<UInt64> = []
@@ -110,14 +112,14 @@ package final class Fleet {
                 still = 0
                 return nil
             }
-            // Once may be between two steps.
+            // A single count may be taken between two steps.
             still += 1
             return still > 3 ? true : nil
         }
     }
 
-    /// Settles, and throws unless all trees are equal: names, kinds, modes, contents. Who does
-    /// something by himself meanwhile, as a merge, gets some time for it.
+    /// Settles, and throws unless all trees are equal: names, kinds, modes and contents. Background
+    /// work, such as a merge, gets some time.
     package func expectEqual(_ only: [Int]? = nil, tries: Int = 1) throws {
         for _ in 1..<tries {
             do { return try expectEqual(only) } catch { sleep(2) }
@@ -140,7 +142,7 @@ package final class Fleet {
         }
     }
 
-    /// What a person sees of a tree, by path.
+    /// What a user sees of a tree, by path.
     private func tree(_ root: String) throws -> [String: String] {
         var tree: [String: String] = [:]
         for path in try FileManager.default.subpathsOfDirectory(atPath: root) {
@@ -170,7 +172,7 @@ package final class Fleet {
         try Data(text.utf8).write(to: URL(filePath: "\(devices[index].path)/\(path)"))
     }
 
-    /// A shell command in a device's mount.
+    /// Runs a shell command in a device's mount.
     package func shell(_ index: Int, _ script: String) throws {
         var command = Command("/bin/bash", "-ec", script)
         command.directory = devices[index].path
@@ -183,7 +185,7 @@ package final class Fleet {
         ).sorted()
     }
 
-    /// The conflict versions' texts of a document, sorted.
+    /// The texts of a document's conflict versions, sorted.
     package func conflicts(_ index: Int, _ path: String) throws -> [String] {
         let place = try MountedPath(FilePath("\(devices[index].path)/\(path)"))
         let client = try ControlClient(socket: place.socket)
@@ -200,7 +202,7 @@ package final class Fleet {
 }
 
 extension Data {
-    /// FNV-1a: equal for equal bytes, and hardly for others.
+    /// An FNV-1a hash: equal for equal bytes, and almost never for others.
     package var hashed: String {
         var sum: UInt64 = 0xcbf2_9ce4_8422_2325
         for byte in self { sum = (sum ^ UInt64(byte)) &* 0x100_0000_01b3 }

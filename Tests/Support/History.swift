@@ -1,6 +1,6 @@
 import Foundation
 
-/// What `fsctl versions --json` tells of a document.
+/// The output of `fsctl versions --json` for a document.
 package struct History: Decodable, Sendable {
     package struct Version: Decodable, Sendable {
         package var number: Int
@@ -21,7 +21,7 @@ package struct History: Decodable, Sendable {
         return try JSONDecoder().decode(History.self, from: Data(text.utf8))
     }
 
-    /// What the hidden directory of a document holds as its versions, oldest first.
+    /// The texts of a document's versions, read from its hidden directory, oldest first.
     package static func texts(of path: String) throws -> [String] {
         let document = URL(filePath: path)
         let hidden = document.deletingLastPathComponent()

@@ -1,18 +1,18 @@
 import Foundation
 import Glibc
 
-/// `concord hub` as a process of its own, with a directory that outlives it.
+/// A process of `concord hub`, with a data directory that survives it.
 package final class HubProcess {
     package let data: String
     package private(set) var port = 0
-    /// Of `concord hub serve`.
+    /// The arguments of `concord hub serve`.
     private let arguments: [String]
     private let home: TemporaryDirectory
     private var process: ChildProcess?
 
     package var pid: pid_t { process?.pid ?? 0 }
 
-    /// - Parameter data: Where it keeps what it is given, if that matters.
+    /// - Parameter data: The data directory, if it matters.
     package init(data: String? = nil, arguments: [String] = []) throws {
         self.arguments = arguments
         home = try TemporaryDirectory("hub")
@@ -30,7 +30,7 @@ package final class HubProcess {
     }
     private var log: String { "\(home.path)/log" }
 
-    /// `concord hub …` on its directory.
+    /// Runs `concord hub …` on its directory.
     @discardableResult
     package func run(_ words: String..., seconds: Double = 60) throws -> String {
         var command = Command(Programs.concord, arguments: ["hub"] + words + ["--data", data])
@@ -38,7 +38,7 @@ package final class HubProcess {
         return try command.succeed()
     }
 
-    /// Throws unless all that the hub has is sound. After a soak there are millions of rows.
+    /// Throws unless all data of the hub is sound. After a soak there are millions of rows.
     package func check() throws { try run("check", seconds: 900) }
 
     package func invite() throws -> String {
@@ -47,7 +47,7 @@ package final class HubProcess {
         return String(code)
     }
 
-    /// On the port that it had before, if it had one.
+    /// Starts on the same port as before, if there was one.
     package func start() throws {
         _ = FileManager.default.createFile(atPath: log, contents: nil)
         let output = open(log, O_WRONLY | O_TRUNC | O_CLOEXEC)

@@ -3,10 +3,10 @@ import Glibc
 import Synchronization
 import SystemCalls
 
-/// The load of one round: threads that save documents in every way, and one that moves files about,
-/// until they are told to stop or the mount dies under them.
+/// The load of one round: threads that save documents in every way, and one that moves files, until
+/// they are told to stop or the mount dies.
 final class KillLoad: Sendable {
-    /// Set before the daemon is killed: an error is only then no surprise.
+    /// Set before the daemon is killed: only then an error is expected.
     let dying = Atomic(false)
     private let stopping = Atomic(false)
     private let group = DispatchGroup()
@@ -21,7 +21,7 @@ final class KillLoad: Sendable {
     }
 
     /// Makes the directory, starts a load in it, and returns after a random time of at most
-    /// `microseconds` and 30 ms.
+    /// `microseconds` plus 30 ms.
     static func started(
         in directory: String, random: inout SeededRandom, microseconds: Int
     ) throws -> KillLoad {
@@ -38,7 +38,7 @@ final class KillLoad: Sendable {
         run(renamer.step)
     }
 
-    /// Steps on a thread of its own until told to stop, or refused.
+    /// Repeats a step on a thread of its own until the load is stopped or the step fails.
     private func run(_ step: @escaping @Sendable () throws -> Void) {
         group.enter()
         Thread { [self] in
@@ -52,10 +52,10 @@ final class KillLoad: Sendable {
         }.start()
     }
 
-    /// What was refused while the daemon was alive: nothing should be.
+    /// Errors from the time when the daemon was alive. There should be none.
     let refusals = Mutex<[String]>([])
 
-    /// Waits for every thread: one that never ends hangs in a request nobody will answer.
+    /// Waits for every thread. A thread that never ends hangs in a request that is never answered.
     func stop() throws {
         stopping.store(true, ordering: .relaxed)
         guard group.wait(timeout: .now() + 60) == .success else {
@@ -67,15 +67,15 @@ final class KillLoad: Sendable {
     }
 }
 
-/// Saves a few documents, over and over, and remembers what it was promised. Its thread alone uses
-/// what is not behind the mutex.
+/// Saves a few documents again and again, and remembers what was promised. Only its own thread uses
+/// the properties that are not guarded by the mutex.
 final class KillWriter: @unchecked Sendable {
     struct Document {
         var attempted = -1
         var acknowledged = -1
-        /// Those that were synced, or reported to be on disk.
+        /// The saves that were synced, or reported to be on the disk.
         var durable: [Int] = []
-        /// How each save was made, to be read when one is missing.
+        /// How each save was made; it is printed when one is missing.
         var log: [String] = []
     }
 
@@ -85,7 +85,7 @@ final class KillWriter: @unchecked Sendable {
     private var random: SeededRandom
     private var sequence = 0
 
-    /// At any moment: what had been attempted, answered and promised by then.
+    /// A snapshot of what has been attempted, answered and promised so far.
     var documents: [String: Document] { known.withLock { $0 } }
 
     private func note(_ document: String, _ change: (inout Document) -> Void) {
@@ -123,12 +123,12 @@ final class KillWriter: @unchecked Sendable {
     }
 }
 
-/// Moves files of known content between a few names, over one another and in exchange.
+/// Moves files of known content between a few names, by replacing and by exchanging.
 final class KillRenamer: @unchecked Sendable {
     private let directory: String
     private var random: SeededRandom
     private var sequence = 0
-    /// Which content each name holds, and what it would be after the move not yet answered.
+    /// The content of each name, and what it would be after the move that is not answered yet.
     private(set) var names: [String: Int] = [:]
     private(set) var underWay: [String: Int]?
 

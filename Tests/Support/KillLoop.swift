@@ -3,11 +3,12 @@ import Foundation
 import Glibc
 import Synchronization
 
-/// Kills the daemon under load, mounts again, and looks whether anything promised is gone.
+/// Kills the daemon under load, mounts again, and checks whether anything that was promised is
+/// lost.
 package final class KillLoop {
     private let volume: MountedVolume
     private var random: SeededRandom
-    /// What documents of earlier rounds hold, to see that later rounds leave them alone.
+    /// The contents of documents of earlier rounds, to check that later rounds do not change them.
     private var settled: [String: WholeContent] = [:]
     private var rounds = 0
 
@@ -43,8 +44,8 @@ package final class KillLoop {
         try verifySettled()
     }
 
-    /// Mounts again: over the dead mount or after it was taken away, and now and then the daemon is
-    /// killed while it recovers.
+    /// Mounts again, either over the dead mount or after it was detached. Sometimes the daemon is
+    /// killed again while it recovers.
     private func revive() throws {
         if random.oneIn(2) { umount2(volume.path, Int32(MNT_DETACH)) }
         try volume.mount()
@@ -75,7 +76,7 @@ package final class KillLoop {
         var found: [Int] = []
         for place in SavePattern.places(of: path) {
             guard let bytes = try contents(place) else { continue }
-            // A program was between creating, or truncating, and writing.
+            // A program was between creating or truncating its file and writing.
             if bytes.isEmpty && inFlight { continue }
             guard let content = WholeContent(bytes), content.writer == writer else {
                 throw SupportError("\(place) is not whole: \(bytes.count) bytes")
@@ -97,8 +98,8 @@ package final class KillLoop {
         owed.subtract(found)
         if owed.isEmpty { return }
         owed.subtract(try versions(of: path))
-        // A program that was killed in the middle of its save may leave it under its draft's or its
-        // backup's name.
+        // A program that was killed during its save may leave the contents under the name of its
+        // draft or backup.
         if !owed.isEmpty { owed.subtract(try reachable(writer, beside: path)) }
         if !owed.isEmpty {
             throw SupportError("\(path): saves \(owed.sorted()) are neither there nor versions")
@@ -123,7 +124,7 @@ package final class KillLoop {
         }
     }
 
-    /// Some of what earlier rounds left: all of it takes longer each round.
+    /// Checks some documents of earlier rounds: checking all of them would take longer each round.
     private func verifySettled() throws {
         let paths = settled.keys.sorted()
         for _ in 0..<min(paths.count, 20) {
@@ -134,7 +135,7 @@ package final class KillLoop {
         }
     }
 
-    /// Nil when there is no such file; any other refusal is an error.
+    /// Nil when there is no such file; any other failure is an error.
     private func contents(_ path: String) throws -> Data? {
         guard access(path, F_OK) == 0 || errno != ENOENT else { return nil }
         return try Data(contentsOf: URL(filePath: path))
@@ -159,7 +160,7 @@ package final class KillLoop {
     }
 }
 
-/// renameat2(2) by paths: 0, or -1 and errno.
+/// Calls renameat2(2) with paths. Returns 0, or -1 and sets errno.
 func renameat2(_ from: String, _ to: String, _ flags: UInt32) -> Int32 {
     let result = cl_renameat2(AT_FDCWD, from, AT_FDCWD, to, flags)
     if result < 0 { errno = -result }

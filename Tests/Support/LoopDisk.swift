@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// A file system of a kind of its own, on a loop device. Takes root.
+/// A file system of the given kind on a loop device. Needs root.
 package final class LoopDisk {
     package enum Kind: String, Sendable { case ext4, btrfs }
 
@@ -18,6 +18,6 @@ package final class LoopDisk {
         try Command("mount", "-o", "loop", image, path).succeed()
     }
 
-    /// The loop device ends with the mount.
+    /// The loop device is removed together with the mount.
     deinit { _ = umount2(path, Int32(MNT_DETACH)) }
 }

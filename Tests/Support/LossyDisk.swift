@@ -2,8 +2,8 @@ import CLinux
 import Foundation
 import Glibc
 
-/// An ext4 file system of its own that can lose its power: what no sync has brought to its image
-/// is gone then. Takes root.
+/// An ext4 file system that can lose its power: then everything is gone that no sync has written to
+/// its image. Needs root.
 package final class LossyDisk {
     package let path: String
     private let home: TemporaryDirectory
@@ -18,12 +18,12 @@ package final class LossyDisk {
         try mount()
     }
 
-    /// Its journal commits only when asked to, so that the passing of time saves nothing.
+    /// Its journal commits only when asked to, so that nothing is saved just because time passes.
     private func mount() throws {
         try Command("mount", "-o", "loop,commit=900", image, path).succeed()
     }
 
-    /// From now on nothing reaches the image. Who uses the disk gets errors.
+    /// From now on nothing reaches the image, and programs that use the disk get errors.
     package func cutPower() throws {
         let directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
         guard directory >= 0 else { throw SupportError("\(path) cannot be opened: \(errno)") }
@@ -34,7 +34,7 @@ package final class LossyDisk {
         guard result == 0 else { throw SupportError("the power cannot be cut: \(-result)") }
     }
 
-    /// Mounts it again once nobody uses it any more.
+    /// Mounts it again after no program uses it any more.
     package func restorePower() throws {
         try wait(seconds: 30, for: "\(path) to be unmounted (busy?)") {
             umount2(self.path, 0) == 0 || errno == EINVAL ? true : nil

@@ -1,6 +1,7 @@
 import Foundation
 
-/// What is mounted, as the kernel says it. Asks no file system, so a dead mount does not hurt.
+/// The mounted file systems, as the kernel lists them. It asks no file system, so a dead mount is
+/// no problem.
 package enum MountTable {
     package struct Entry: Sendable {
         package let mountPoint: String
@@ -24,7 +25,7 @@ package enum MountTable {
         try entries().contains { $0.mountPoint == path }
     }
 
-    /// Space, tab, newline and backslash are octal in the table.
+    /// Space, tab, newline and backslash are written as octal escapes in the table.
     private static func unescape(_ word: Substring) -> String {
         var text = String(word)
         for (code, plain) in [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")] {

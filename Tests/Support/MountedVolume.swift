@@ -2,8 +2,9 @@ import CLinux
 import Foundation
 import Glibc
 
-/// A volume mounted for a test by `concord mount --foreground`, our child: store and mount point in
-/// a temporary directory, gone at the end. Leaving anything is an error.
+/// A volume that `concord mount --foreground` mounts for a test, as a child process. Store and
+/// mount point are in a temporary directory, which is removed at the end. Leaving anything behind
+/// is an error.
 package final class MountedVolume {
     package let path: String
     package let store: String
@@ -22,7 +23,7 @@ package final class MountedVolume {
         try mount()
     }
 
-    /// Mounts a volume for the length of `body`; throws also when it cannot be ended cleanly.
+    /// Mounts a volume while `body` runs. Throws also when it cannot be ended properly.
     package static func with<Value>(
         store: String? = nil, options: [String] = [], _ body: (MountedVolume) throws -> Value
     ) throws -> Value {
@@ -39,12 +40,12 @@ package final class MountedVolume {
 
     deinit { cleanUp() }
 
-    /// The working tree: plain files.
+    /// The working tree, which has plain files.
     package var tree: String { "\(store)/tree" }
 
     package var pid: pid_t { daemon?.pid ?? 0 }
 
-    /// What the daemon wrote to its standard output and error, the last of it.
+    /// The last part of what the daemon wrote to its standard output and error.
     package var said: String {
         let text = (try? String(contentsOfFile: log, encoding: .utf8)) ?? ""
         return String(text.suffix(4_000))
@@ -65,7 +66,7 @@ package final class MountedVolume {
             Programs.concord, arguments + [path], directory: "/", input: null, output: log,
             errors: log)
         self.daemon = daemon
-        // The dead mount of a daemon that was killed is in the table too: only an answer counts.
+        // The dead mount of a killed daemon is in the table, too, so only an answer counts.
         try wait(seconds: 60, for: "the mount at \(path); the daemon said: \(said)") {
             if daemon.hasEnded() {
                 throw SupportError("concord ended with \(daemon.status ?? -1): \(said)")
@@ -74,7 +75,7 @@ package final class MountedVolume {
         }
     }
 
-    /// Asks the daemon itself: a dead mount still answers stat(2) from the kernel's memory.
+    /// Asks the daemon itself, because stat(2) of a dead mount is answered from the kernel's cache.
     private func answers() -> Bool {
         var space = statvfs()
         var status = stat()
@@ -83,16 +84,16 @@ package final class MountedVolume {
             && stat(home.path, &parent) == 0 && status.st_dev != parent.st_dev
     }
 
-    /// Ends the mount as umount(8) does; the daemon must then end by itself, well.
+    /// Unmounts like umount(8). The daemon must then end by itself with success.
     package func unmount() throws {
-        // Another process may still hold a file for a moment: an indexer, a daemon that ends.
+        // Another process may still have a file open for a moment: an indexer, a daemon that ends.
         try wait(seconds: 10, for: "\(path) to be unmounted (busy?)") {
             umount2(path, 0) == 0 || errno == EINVAL ? true : nil
         }
         try waitForDaemon()
     }
 
-    /// Asks the daemon to end, as systemd does.
+    /// Asks the daemon to end, like systemd.
     package func terminate(_ signal: Int32 = SIGTERM) throws {
         daemon?.send(signal)
         try waitForDaemon()
@@ -105,7 +106,7 @@ package final class MountedVolume {
         if try MountTable.isMounted(path) { throw SupportError("\(path) is still mounted") }
     }
 
-    /// Returns when all that was saved is recorded and on the disk.
+    /// Returns when everything that was saved is recorded and on the disk.
     package func waitForDisk() throws {
         try Programs.fsctl("wait", "--durable", "disk", path).succeed()
     }
@@ -115,19 +116,20 @@ package final class MountedVolume {
         try mount()
     }
 
-    /// Kills the daemon as nothing can be prepared for, and leaves the dead mount behind.
+    /// Kills the daemon without any warning, and leaves the dead mount behind.
     package func kill9() throws {
         daemon?.send(SIGKILL)
         _ = try daemon?.waitForEnd(seconds: 30)
         daemon = nil
     }
 
-    /// Takes away exactly this mount and this daemon, whatever state they are in.
+    /// Removes exactly this mount and this daemon, whatever their state is.
     package func cleanUp() {
         while (try? MountTable.isMounted(path)) == true {
             if umount2(path, Int32(MNT_DETACH)) != 0 { break }
         }
-        // Detached, the daemon ends by itself unless something is wrong with it.
+        // After the mount was detached, the daemon ends by itself unless something is wrong with
+        // it.
         if let daemon, (try? daemon.waitForEnd(seconds: 5)) == nil { daemon.killGroup() }
         daemon = nil
     }

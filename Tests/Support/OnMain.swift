@@ -1,7 +1,8 @@
 import Foundation
 import Synchronization
 
-/// Does something on the main actor, which must be free: so tests of documents are not on it.
+/// Runs something on the main actor, which must not be blocked. So tests of documents do not run on
+/// it.
 @discardableResult
 package func onMain<Value: Sendable>(
     _ body: @escaping @MainActor @Sendable () async throws -> Value

@@ -3,7 +3,8 @@ import Foundation
 import Glibc
 import SystemCalls
 
-/// A file that a test has open, and what programs do to open files; refusals are thrown.
+/// A file that a test has open, with the calls that programs make on open files. Failures are
+/// thrown.
 package final class OpenFile {
     package let descriptor: Int32
     private var isOpen = true
@@ -14,7 +15,7 @@ package final class OpenFile {
         descriptor = try check(cl_openat(AT_FDCWD, path, flags, mode))
     }
 
-    /// Makes a file, or empties it.
+    /// Creates a file, or truncates it.
     package static func creating(_ path: String, _ flags: Int32 = O_RDWR) throws(Errno) -> OpenFile
     {
         try OpenFile(path, flags | O_CREAT | O_TRUNC)
@@ -33,7 +34,7 @@ package final class OpenFile {
         return FileStatus(status)
     }
 
-    /// Where the program is in the file.
+    /// Writes at the file position.
     package func write(_ text: String) throws(Errno) {
         let bytes = Array(text.utf8)
         let count = Glibc.write(descriptor, bytes, bytes.count)
@@ -47,7 +48,7 @@ package final class OpenFile {
     package func write(_ bytes: [UInt8], at offset: Int) throws(Errno) {
         var done = 0
         while done < bytes.count {
-            // A full disk takes a part of it first.
+            // A full disk may accept a part first.
             done += try check(
                 bytes.withUnsafeBytes {
                     cl_pwrite(
@@ -57,7 +58,7 @@ package final class OpenFile {
         }
     }
 
-    /// Fewer bytes than asked for only at the end.
+    /// Returns fewer bytes than requested only at the end.
     package func bytes(_ count: Int, at offset: Int = 0) throws(Errno) -> [UInt8] {
         var bytes = [UInt8](repeating: 0, count: count)
         var done = 0
@@ -91,12 +92,12 @@ package final class OpenFile {
         Int(try check(cl_lseek(descriptor, Int64(offset), whence)))
     }
 
-    /// Gives the file a name, its first (O_TMPFILE) or one more.
+    /// Gives the file a name, which may be its first one (O_TMPFILE).
     package func link(to path: String) throws(Errno) {
         try check(cl_link_fd(descriptor, AT_FDCWD, path))
     }
 
-    /// A mapping of the file from its beginning, shared with it.
+    /// A shared mapping of the file from its beginning.
     package func map(
         _ length: Int, _ protection: Int32 = PROT_READ | PROT_WRITE
     ) throws(Errno) -> Mapping {
@@ -104,7 +105,7 @@ package final class OpenFile {
     }
 }
 
-/// Memory that is a file.
+/// Memory that is mapped from a file.
 package final class Mapping {
     package let bytes: UnsafeMutableRawBufferPointer
 
@@ -127,7 +128,7 @@ package final class Mapping {
     package func flush() { msync(bytes.baseAddress, bytes.count, Int32(MS_SYNC)) }
 }
 
-/// The errno with which something is refused; nil when it is not.
+/// The errno with which `body` fails; nil when it succeeds.
 package func refusal(_ body: () throws(Errno) -> Void) -> Errno? {
     do throws(Errno) {
         try body()
@@ -135,7 +136,7 @@ package func refusal(_ body: () throws(Errno) -> Void) -> Errno? {
     } catch { return error }
 }
 
-/// For what returns -1 and leaves its reason in errno.
+/// Checks a call that returns -1 and sets errno.
 package func call(_ result: Int32) throws(Errno) {
     if result < 0 { throw Errno(errno) }
 }

@@ -2,17 +2,18 @@ import Foundation
 import Glibc
 import Synchronization
 
-/// A program that saves the members of a package over and over, in every way, on a thread of its
-/// own, and remembers what it was promised.
+/// A program that saves the members of a package again and again, in every way, on a thread of its
+/// own, and remembers what was promised.
 final class PackageLoad: @unchecked Sendable {
     struct Member {
         var attempted: [Int] = []
         var acknowledged: Int?
-        /// Synced last: it, or what was saved in its place, is to be found.
+        /// The save that was synced last. It, or a later one, must be found.
         var synced: Int?
-        /// Those that were in the package when it was reported to be on the disk: versions.
+        /// The saves that were in the package when it was reported to be on the disk. They must be
+        /// versions.
         var recorded: Set<Int> = []
-        /// How each save was made, to be read when one is missing.
+        /// How each save was made; it is printed when one is missing.
         var log: [String] = []
     }
 
@@ -22,14 +23,14 @@ final class PackageLoad: @unchecked Sendable {
     private let stopping = Atomic(false)
     private let group = DispatchGroup()
     private let refusal = Mutex<String?>(nil)
-    // Used by its thread alone.
+    // Only its own thread uses these.
     private var random: SeededRandom
     private var sequence = 0
 
-    /// At any moment: what had been attempted, answered and promised by then.
+    /// A snapshot of what has been attempted, answered and promised so far.
     var members: [String: Member] { known.withLock { $0 } }
 
-    /// Makes the package at `path` and begins.
+    /// Makes the package at `path` and starts.
     init(path: String, random: SeededRandom) throws {
         (self.path, self.random) = (path, random)
         try FileManager.default.createDirectory(
@@ -43,7 +44,7 @@ final class PackageLoad: @unchecked Sendable {
         }.start()
     }
 
-    /// - Parameter mayBeRefused: The daemon was killed.
+    /// - Parameter mayBeRefused: Whether errors are expected because the daemon was killed.
     func stop(mayBeRefused: Bool = false) throws {
         stopping.store(true, ordering: .relaxed)
         guard group.wait(timeout: .now() + 60) == .success else {
@@ -87,8 +88,8 @@ final class PackageLoad: @unchecked Sendable {
         }
     }
 
-    /// What of the promises is not kept by what is at `path` now, and what is there that nobody
-    /// wrote.
+    /// The promises that the files at `path` do not keep, and the contents that no program has
+    /// written.
     static func faults(at path: String, promised: [String: Member]) throws -> [String] {
         guard access(path, F_OK) == 0 else {
             let owed = promised.values.filter { $0.synced != nil }.count
@@ -102,7 +103,7 @@ final class PackageLoad: @unchecked Sendable {
         for directory in [path] + past.map({ "\(versions)/\($0)" }) {
             for file in (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? [] {
                 let bytes = try Data(contentsOf: URL(filePath: "\(directory)/\(file)"))
-                // A program had truncated or made it, and not written yet.
+                // A program had truncated or created the file, and had not written yet.
                 if bytes.isEmpty { continue }
                 if let content = WholeContent(bytes), content.writer == writer {
                     found.insert(content.sequence)

@@ -1,8 +1,8 @@
 import Foundation
 import Glibc
 
-/// Takes images of a disk at random moments of a live load, as losses of power would leave it, and
-/// looks in each whether the volume mounts, is sound, and has what had been promised.
+/// Takes images of a disk at random moments under load, as a loss of power would leave it. For each
+/// image it checks whether the volume mounts, is sound, and has everything that was promised.
 package struct PowerLosses {
     private var random: SeededRandom
     private let options: [String]
@@ -11,12 +11,12 @@ package struct PowerLosses {
         (self.random, self.options) = (random, options)
     }
 
-    /// Throws what it found, in all the images together.
+    /// Takes that many images and throws all faults that were found.
     package mutating func run(images count: Int) throws {
         var faults: [String] = []
         var taken = 0
         while taken < count {
-            // A disk of its own for a few images: a load fills it.
+            // The load fills a disk, so each disk is used for a few images only.
             let images = min(8, count - taken)
             faults += try runOnOneDisk(images: images, from: taken)
             taken += images
@@ -48,7 +48,8 @@ package struct PowerLosses {
                         attempted: load.writers.map { Promises(of: $0) }))
             }
         }
-        // Only now: a copy of a store is not mounted beside the original.
+        // The images are checked after that, because a copy of a store must not be mounted beside
+        // the original.
         return losses.flatMap { loss in
             let name = "image \(loss.number) (\(loss.image.blocks))"
             do { return try examine(loss).map { "\(name): \($0)" } } catch {
@@ -65,7 +66,7 @@ package struct PowerLosses {
         let attempted: [Promises]
     }
 
-    /// What a writer had been told, by document.
+    /// What a writer was promised, by document.
     private struct Promises {
         let name: String
         let documents: [String: KillWriter.Document]
@@ -77,7 +78,7 @@ package struct PowerLosses {
         try loss.image.mount()
         defer { loss.image.unmount() }
         let store = "\(loss.image.path)/store"
-        // The machine has not really been started again since.
+        // The machine has not really been restarted.
         try Command(
             "sqlite3", "\(store)/journal.sqlite",
             "UPDATE meta SET value = 'an earlier one' WHERE key = 'boot'"
@@ -96,7 +97,7 @@ package struct PowerLosses {
             }
             var found: [String: Set<Int>] = [:]
             for bytes in try reachableContents(in: place) {
-                // A program had truncated its document, or made it, and not written yet.
+                // A program had truncated or created its document, and had not written yet.
                 if bytes.isEmpty { continue }
                 if let content = WholeContent(bytes) {
                     found[content.writer, default: []].insert(content.sequence)

@@ -1,9 +1,9 @@
 import Foundation
 import Glibc
 
-/// The programs under test are those that people get: built for release, with Swift's library in
-/// them. Somebody who works on them can name another directory in CONCORD_BIN_DIR, for example
-/// `.build/debug`; without that, no test ever starts a debug program.
+/// The programs under test are those that users get: release builds with Swift's library inside.
+/// CONCORD_BIN_DIR can name another directory during development, for example `.build/debug`.
+/// Without it, no test ever starts a debug program.
 package enum Programs {
     package static let directory: String = {
         if let given = ProcessInfo.processInfo.environment["CONCORD_BIN_DIR"] {
@@ -25,30 +25,30 @@ package enum Programs {
 
     package static func path(_ program: String) -> String { "\(directory)/\(program)" }
 
-    /// `fsctl` with these arguments.
+    /// A command for `fsctl` with these arguments.
     package static func fsctl(_ arguments: String...) -> Command {
         Command(fsctl, arguments: arguments)
     }
 
-    /// Where the tests were built, and debug programs with them.
+    /// The directory in which the tests were built, together with debug programs.
     package static let tests = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
         .deletingLastPathComponent().path
     private static let release = URL(filePath: tests).deletingLastPathComponent()
         .appending(path: "release").path
 
-    /// What is wrong with the programs in this directory, if they are to be those that people get.
-    /// - Parameter tests: Holds the programs that were built together with the tests.
+    /// What is wrong with the programs in this directory, if they should be those that users get.
+    /// - Parameter tests: The directory with the programs that were built together with the tests.
     package static func objection(to directory: String, besides tests: String) -> String? {
         let program = "\(directory)/concord"
         guard let built = time(of: program) else { return "\(program) is not there." }
         guard let file = FileHandle(forReadingAtPath: program),
             let start = try? file.read(upToCount: 32 << 20)
         else { return "\(program) cannot be read." }
-        // A program names the libraries that it loads near its beginning.
+        // A program file names its shared libraries near its beginning.
         if start.range(of: Data("libswiftCore.so".utf8)) != nil {
             return "\(program) is no release build with Swift's library in it."
         }
-        // Tests/run leaves the note when it has built both.
+        // Tests/run writes the note when it has built both.
         let newest = max(built, time(of: "\(directory)/\(note)") ?? 0)
         if let others = time(of: "\(tests)/concord"), others > newest {
             return "\(program) is older than \(tests)/concord."

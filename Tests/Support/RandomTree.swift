@@ -1,7 +1,8 @@
 import Foundation
 
-/// Does the same random things to a mounted tree and to a plain directory, and demands that both
-/// say and become the same: errors, contents, attributes, links (the idea of fsx, for whole trees).
+/// Does the same random operations in a mounted tree and in a plain directory, and requires that
+/// results and trees are equal: errors, contents, attributes, links (the idea of fsx, for whole
+/// trees).
 package final class RandomTree {
     package let seed: UInt64
     private let tested: TreeSide
@@ -13,8 +14,8 @@ package final class RandomTree {
     private var recent: [String] = []
     private static let remembered = 40
 
-    /// Both directories must be empty. `remount` ends and begins the tested mount again.
-    /// `staysOpen`: handles stay open while their files are replaced, moved or removed.
+    /// Both directories must be empty. `remount` unmounts and mounts the tested volume. With
+    /// `staysOpen`, handles stay open while their files are replaced, moved or removed.
     package init(
         random: SeededRandom, tested: String, model: String, staysOpen: Bool = true,
         remount: (() throws -> Void)? = nil
@@ -27,7 +28,7 @@ package final class RandomTree {
         operations = TreeOperations(random: random, canRemount: remount != nil)
     }
 
-    /// So many steps more; whole trees are compared every `comparing` steps and at the end.
+    /// Does that many more steps. The trees are compared every `comparing` steps and at the end.
     package func run(steps: Int, comparing: Int = 50) throws {
         for _ in 0..<steps {
             try one()
@@ -36,7 +37,7 @@ package final class RandomTree {
         try compareTrees()
     }
 
-    /// Lets go of every open handle, so that the mount can end.
+    /// Closes every open handle, so that the volume can be unmounted.
     package func closeAll() {
         tested.closeAll()
         model.closeAll()

@@ -2,8 +2,8 @@ import Control
 import Foundation
 import Model
 
-/// Every content that a directory's documents, living and deleted, have as a version: what a person
-/// could get back.
+/// All contents that the documents of a directory, alive and deleted, have as a version: what a
+/// user could get back.
 package func reachableContents(in directory: String) throws -> [Data] {
     let place = try MountedPath(FilePath(directory))
     let client = try ControlClient(socket: place.socket)

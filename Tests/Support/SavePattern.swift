@@ -3,27 +3,27 @@ import Foundation
 import Glibc
 import SystemCalls
 
-/// How programs save a document.
+/// The ways in which programs save a document.
 package enum SavePattern: CaseIterable, Sendable {
     /// Truncate and write: nano, `>`.
     case inPlace
-    /// Write a draft, rename it over: most programs.
+    /// Write a draft and rename it over the original: most programs.
     case replace
-    /// Rename the original to a backup, create anew, remove the backup: vim.
+    /// Rename the original to a backup, create the file again, remove the backup: vim.
     case backupAndRemove
-    /// Rename the original to a backup that stays, create anew: emacs.
+    /// Rename the original to a backup that stays, create the file again: emacs.
     case backup
-    /// Exchange a draft with the original, remove what is then the draft.
+    /// Exchange a draft with the original, and remove the draft's name.
     case exchange
     /// Unlink and create: cp --remove-destination.
     case unlinkAndCreate
 
-    /// Where a document's contents can be while such a save is under way.
+    /// The places where the contents can be during such a save.
     package static func places(of path: String) -> [String] { [path, path + "~", draft(of: path)] }
 
     private static func draft(of path: String) -> String { path + ".draft" }
 
-    /// Saves, synced before the close if so wished; throws at the first refusal.
+    /// Saves, with a sync before the close if requested. Throws at the first error.
     package func save(_ bytes: Data, to path: String, synced: Bool) throws(Errno) {
         let draft = Self.draft(of: path)
         let exists = access(path, F_OK) == 0

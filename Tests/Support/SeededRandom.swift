@@ -1,12 +1,12 @@
 import Foundation
 
-/// SplitMix64: the same seed gives the same numbers everywhere, so a failure can be had again.
+/// SplitMix64: the same seed gives the same numbers everywhere, so a failure can be repeated.
 package struct SeededRandom: RandomNumberGenerator, Sendable {
     package let seed: UInt64
     private var state: UInt64
 
-    /// Seeded by CONCORD_SEED when that is set, else by `usual`, else by chance; printed either
-    /// way.
+    /// The seed is CONCORD_SEED if that is set, else `usual`, else random. It is printed in any
+    /// case.
     package init(named name: String, usual: UInt64? = nil) {
         let given = ProcessInfo.processInfo.environment["CONCORD_SEED"].flatMap { UInt64($0) }
         self.init(seed: given ?? usual ?? UInt64.random(in: 0...UInt64(UInt32.max)))
@@ -28,13 +28,13 @@ package struct SeededRandom: RandomNumberGenerator, Sendable {
 
     package mutating func below(_ bound: Int) -> Int { Int(next() % UInt64(bound)) }
 
-    /// True once in so many times.
+    /// Returns true once in `count` times, on average.
     package mutating func oneIn(_ count: Int) -> Bool { below(count) == 0 }
 
     package mutating func pick<Element>(_ elements: [Element]) -> Element {
         elements[below(elements.count)]
     }
 
-    /// A generator of its own, for a thread or a file.
+    /// A separate generator, for a thread or a file.
     package mutating func fork() -> SeededRandom { SeededRandom(seed: next()) }
 }

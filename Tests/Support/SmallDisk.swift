@@ -1,12 +1,12 @@
 import Foundation
 import Glibc
 
-/// A file system of its own that is soon full. Takes root.
+/// A file system that is soon full. Needs root.
 package final class SmallDisk {
     package let path: String
     private let home: TemporaryDirectory
 
-    /// - Parameter size: As mount(8) takes it: `24m`.
+    /// - Parameter size: The size in the format of mount(8), such as `24m`.
     package init(_ size: String) throws {
         home = try TemporaryDirectory("disk")
         path = "\(home.path)/disk"

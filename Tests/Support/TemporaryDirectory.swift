@@ -1,7 +1,7 @@
 import Foundation
 import Glibc
 
-/// A directory that is removed with the last reference to it. Mounts below it are not entered.
+/// A directory that is removed together with this object. Mounts below it are not entered.
 package final class TemporaryDirectory: Sendable {
     package let path: String
 
@@ -17,7 +17,7 @@ package final class TemporaryDirectory: Sendable {
 
     deinit { _ = try? Command("rm", "-rf", "--one-file-system", path).run() }
 
-    /// Writes a file below this directory and gives its path.
+    /// Writes a file in this directory and returns its path.
     @discardableResult
     package func write(_ text: String, to name: String) throws -> String {
         let file = "\(path)/\(name)"
@@ -26,14 +26,15 @@ package final class TemporaryDirectory: Sendable {
     }
 }
 
-/// What went wrong in the scaffolding of a test, in a sentence.
+/// An error in the support code of a test: a sentence.
 package struct SupportError: Error, CustomStringConvertible {
     package let description: String
 
     package init(_ description: String) { self.description = description }
 }
 
-/// Asks again until the answer is there, or throws `message` when time is up.
+/// Calls the closure again and again until it returns a value, or throws `message` when the time is
+/// over.
 @discardableResult
 package func wait<Value>(
     seconds: Double = 30, for message: @autoclosure () -> String, until answer: () throws -> Value?

@@ -1,17 +1,18 @@
 import Foundation
 
-/// A program in a terminal of its own: a tmux server on a private socket, ended with it.
+/// A program in a terminal of its own: a tmux server on a private socket, which is ended together
+/// with this object.
 package final class Terminal {
     private let home: TemporaryDirectory
     private let socket: String
 
-    /// Starts `command` (its first word the program) in `directory`.
+    /// Starts `command` in `directory`. Its first word is the program.
     package init(
         _ command: [String], directory: String, columns: Int = 120, rows: Int = 40
     ) throws {
         home = try TemporaryDirectory("terminal")
         socket = "\(home.path)/tmux"
-        // Two words at least: tmux gives a single one to a shell.
+        // There must be at least two words, because tmux passes a single one to a shell.
         try tmux(
             ["new-session", "-d", "-x", "\(columns)", "-y", "\(rows)", "-c", directory, "env"]
                 + command)
@@ -29,16 +30,16 @@ package final class Terminal {
         return try command.succeed()
     }
 
-    /// What the screen shows now.
+    /// The present text of the screen.
     package func screen() throws -> String { try tmux(["capture-pane", "-p"]) }
 
-    /// Presses keys by tmux's names: "Escape", "Enter", "C-x", "M->".
+    /// Presses keys, which have tmux's names: "Escape", "Enter", "C-x", "M->".
     package func press(_ keys: String...) throws { try tmux(["send-keys"] + keys) }
 
-    /// Types text as it stands.
+    /// Types text literally.
     package func type(_ text: String) throws { try tmux(["send-keys", "-l", text]) }
 
-    /// Waits until the screen is as wanted; the error shows it as it is.
+    /// Waits until the screen is as wanted. The error shows the present screen.
     package func wait(
         for what: String, seconds: Double = 20, until wanted: (String) -> Bool
     ) throws {
@@ -53,7 +54,7 @@ package final class Terminal {
         try wait(for: "\"\(text)\"", seconds: seconds) { $0.contains(text) }
     }
 
-    /// Waits until the program has ended, and with it the server.
+    /// Waits until the program and the server have ended.
     package func waitForEnd(seconds: Double = 20) throws {
         try Support.wait(seconds: seconds, for: "the program in the terminal to end") {
             (try? tmux(["has-session"])) == nil ? true : nil

@@ -1,7 +1,7 @@
 import Glibc
 
-/// One step of the random tester. Paths are below the root of a side; `slot` is one of the handles
-/// a side keeps open across steps.
+/// One step of the random tester. Paths are relative to the root of a side. `slot` is one of the
+/// handles that a side keeps open across steps.
 package enum TreeOperation: Sendable {
     case open(slot: Int, path: String, flags: Int32)
     case close(slot: Int)
@@ -38,9 +38,10 @@ package enum TreeOperation: Sendable {
     }
 }
 
-/// Draws operations whose names collide often, as those of real programs do.
+/// Generates random operations. Their names collide often, like those of real programs.
 package struct TreeOperations {
-    /// What there was when last looked, links and directories too: most operations aim there.
+    /// The paths that existed at the last check, links and directories, too. Most operations use
+    /// one of them.
     package var known: [String] = []
     private var random: SeededRandom
     private let canRemount: Bool
@@ -50,7 +51,7 @@ package struct TreeOperations {
         "a", "b", "c", "letter.txt", "photo.jpg", "über größe.odt", longName.full,
     ]
 
-    /// As long as a name can be, and how to write of it.
+    /// The longest possible name, and how it is printed.
     static let longName = (full: String(repeating: "n", count: 251) + ".txt", short: "n…n.txt")
 
     package init(random: SeededRandom, canRemount: Bool) {
@@ -82,7 +83,8 @@ package struct TreeOperations {
         case 16: return .resize(slot: slot, size: offset)
         case 17: return .sync(slot: slot)
         case 18:
-            // Default, KEEP_SIZE, PUNCH_HOLE | KEEP_SIZE, ZERO_RANGE: what FUSE passes on.
+            // Default, KEEP_SIZE, PUNCH_HOLE | KEEP_SIZE, and ZERO_RANGE: the modes that FUSE
+            // passes on.
             let mode = random.pick([Int32(0), 1, 3, 0x10])
             return .allocate(slot: slot, mode: mode, offset: offset, length: count)
         default:
@@ -129,8 +131,8 @@ package struct TreeOperations {
     private mutating func onAttributes() -> TreeOperation {
         let name = "user." + random.pick(["color", "origin", "größe"])
         switch random.below(9) {
-        // Set-ID bits have tests of their own (PosixPermissionTests): here a write ends them,
-        // root's too, by a descriptor that was opened before they were set.
+        // Set-ID bits have tests of their own (PosixPermissionTests). Here a write clears them,
+        // even one by root, if the descriptor was opened before they were set.
         case 0: return .changeMode(path(), random.pick([0o644, 0o600, 0o755, 0o1755, 0o444]))
         case 1:
             let time = 1_000_000_000 + random.below(1_000_000)
@@ -142,7 +144,7 @@ package struct TreeOperations {
         }
     }
 
-    /// A path that exists, or one made up: at the root, or below something that exists.
+    /// A path that exists, or an invented one in the root or below something that exists.
     private mutating func path() -> String {
         if !known.isEmpty && random.below(10) < 6 { return random.pick(known) }
         let name = random.pick(Self.names)

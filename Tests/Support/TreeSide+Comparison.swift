@@ -3,10 +3,10 @@ import Foundation
 import Glibc
 
 extension TreeSide {
-    /// An errno by its name, or the number a call gave.
+    /// The text of an errno, or the number that a call returned.
     func said(_ result: some SignedInteger) -> String {
         if result >= 0 { return "\(result)" }
-        // `cl_` functions give the errno itself, libc leaves it aside.
+        // `cl_` functions return the negative errno; libc returns -1 and sets errno.
         let code = result == -1 ? errno : Int32(-result)
         return " \(String(cString: strerror(code)));"
     }
@@ -16,7 +16,7 @@ extension TreeSide {
         return fstat(descriptor, &status) == 0 ? " size \(status.st_size)" : said(-1)
     }
 
-    /// Bytes of which every part differs, so that a shift shows.
+    /// Bytes in which all parts differ, so that shifted contents are noticed.
     func pattern(_ count: Int, _ fill: UInt8) -> [UInt8] {
         (0..<max(count, 1)).map { fill &+ UInt8(truncatingIfNeeded: $0 &* 31 / 17) }
     }
@@ -27,7 +27,7 @@ extension TreeSide {
         return " \(data.count):" + String(sum, radix: 16)
     }
 
-    /// What must be the same of an item's attributes.
+    /// The attributes of an item that must be equal on both sides.
     func status(_ path: String) -> String {
         var status = Glibc.stat()
         guard lstat("\(root)/\(path)", &status) == 0 else { return said(-1) }
@@ -36,7 +36,7 @@ extension TreeSide {
 
     private func describe(_ status: Glibc.stat) -> String {
         let directory = status.st_mode & S_IFMT == S_IFDIR
-        // A directory's size is its file system's own affair.
+        // The size of a directory depends on its file system.
         return " mode \(String(status.st_mode, radix: 8)) links \(status.st_nlink)"
             + " owner \(status.st_uid):\(status.st_gid)"
             + (directory ? "" : " size \(status.st_size)")
@@ -65,7 +65,7 @@ extension TreeSide {
         let contents: Data
     }
 
-    /// The whole tree, item by item. Which names are one file is part of it.
+    /// The whole tree, item by item, including which names belong to one file.
     func items() throws -> [String: Item] {
         var items: [String: Item] = [:]
         var first: [ino_t: String] = [:]

@@ -2,7 +2,7 @@ import CLinux
 import Foundation
 import Glibc
 
-/// One of the two trees: performs operations and says what came of them, in words to compare.
+/// One of the two trees. It performs operations and returns their results as text, to be compared.
 final class TreeSide {
     let root: String
     private var handles: [Int: Int32] = [:]
@@ -18,7 +18,7 @@ final class TreeSide {
 
     private func at(_ path: String) -> String { "\(root)/\(path)" }
 
-    /// What the operation gave: an error's name, or what it found.
+    /// The result of an operation: the name of an error, or what it found.
     func perform(_ operation: TreeOperation) -> String {
         switch operation {
         case .writeWhole(let path, let count, let fill):
@@ -82,9 +82,9 @@ final class TreeSide {
         handles[slot].map(body) ?? "closed"
     }
 
-    /// A descriptor of the thing itself, a symlink too; closed afterwards.
+    /// Opens the item itself, even a symlink, and closes it afterwards.
     private func withPath(_ path: String, _ body: (Int32) -> String) -> String {
-        // O_PATH (0o10000000) is not in the overlay.
+        // Swift's Glibc overlay lacks O_PATH (0o10000000).
         let descriptor = Glibc.open(at(path), 0o10_000_000 | O_NOFOLLOW | O_CLOEXEC)
         guard descriptor >= 0 else { return said(descriptor) }
         defer { Glibc.close(descriptor) }
@@ -110,7 +110,7 @@ final class TreeSide {
         return written + said(Glibc.close(descriptor))
     }
 
-    /// A save as most programs do it.
+    /// Saves like most programs do.
     private func replace(_ path: String, _ count: Int, _ fill: UInt8) -> String {
         let draft = at(path) + ".new"
         let written = writeWhole(draft, O_EXCL, count, fill)
@@ -122,7 +122,7 @@ final class TreeSide {
     private func mapWrite(_ fd: Int32, _ offset: Int, _ count: Int, _ fill: UInt8) -> String {
         var status = Glibc.stat()
         guard fstat(fd, &status) == 0 else { return said(-1) }
-        // Beyond the end there is only SIGBUS.
+        // Access beyond the end of the file raises SIGBUS.
         let length = min(count, status.st_size - offset)
         if length <= 0 { return "beyond the end" }
         let page = offset & ~4095
@@ -137,7 +137,7 @@ final class TreeSide {
         _ input: Int32, _ output: Int32, _ source: Int, _ target: Int, _ count: Int
     ) -> String {
         var done = 0
-        // A short copy is allowed; what it ends with must be the same.
+        // A copy may be short, but the final result must be equal.
         while done < count {
             let moved = cl_copy_file_range(
                 input, Int64(source + done), output, Int64(target + done), count - done)
@@ -163,8 +163,8 @@ final class TreeSide {
         var status = Glibc.stat()
         guard lstat(at(path), &status) == 0 else { return result }
         guard result == "0" else { return result }
-        // Only right after it is set are times the same on both sides; of a symlink that leads to
-        // itself not even then, for looking at it reads it.
+        // Times are equal on both sides only right after they were set. Those of a symlink that
+        // points to itself are not even then, because looking at it reads it.
         let isLink = status.st_mode & S_IFMT == S_IFLNK
         return "\(status.st_mtim.tv_sec).\(status.st_mtim.tv_nsec) "
             + (isLink ? "" : "\(status.st_atim.tv_sec)")

@@ -1,8 +1,8 @@
 import Foundation
 import Glibc
 
-/// An ext4 file system on a disk in memory, whose state after a loss of power can be had at any
-/// moment, while programs go on writing. Takes root.
+/// An ext4 file system on a disk in memory. At any moment, while programs continue to write, it can
+/// give the state after a loss of power. Needs root.
 package final class VolatileDisk {
     package let path: String
     private let home: TemporaryDirectory
@@ -30,7 +30,7 @@ package final class VolatileDisk {
         try Command("mount", "-o", "loop", "\(served)/image", path).succeed()
     }
 
-    /// An image of what the disk would hold if its power were lost now.
+    /// An image of what the disk would contain if its power were lost now.
     package func imageAfterPowerLoss(seed: UInt64) throws -> PowerLossImage {
         images += 1
         let file = "\(home.path)/image \(images)"
@@ -55,7 +55,7 @@ package final class VolatileDisk {
         return String(decoding: line.dropLast(), as: UTF8.self)
     }
 
-    /// The end of its input ends the program, once the loop device has let go.
+    /// The program ends at the end of its input, after the loop device is detached.
     deinit {
         if umount2(path, 0) != 0 { _ = umount2(path, Int32(MNT_DETACH)) }
         try? toInput.close()
@@ -64,10 +64,10 @@ package final class VolatileDisk {
     }
 }
 
-/// A file system as a loss of power left it.
+/// A file system in the state after a loss of power.
 package final class PowerLossImage {
     package let path: String
-    /// How many blocks that were not flushed it has, and how many it lost.
+    /// The number of unflushed blocks that it has, and the number that it has lost.
     package let blocks: String
     private let file: String
 

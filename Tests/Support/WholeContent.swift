@@ -1,7 +1,7 @@
 import Foundation
 
-/// A content that says of itself who wrote it and how long it is, so that half of one, or a mixture
-/// of two, is known at sight.
+/// A content that says who wrote it and how long it is, so that half a content, or a mixture of
+/// two, is recognized.
 package struct WholeContent: Hashable, Sendable {
     package let writer: String
     package let sequence: Int
@@ -11,7 +11,7 @@ package struct WholeContent: Hashable, Sendable {
         self.sequence = sequence
     }
 
-    /// The bytes: a header line, then a body of as many bytes, that packs well every other time.
+    /// The bytes: a header line and a body of `length` bytes. Every second body is compressible.
     package func bytes(length: Int) -> Data {
         var random = SeededRandom(seed: UInt64(sequence) &* 0x1_0000 &+ UInt64(length))
         var body = Data(capacity: length + 8)
@@ -24,7 +24,7 @@ package struct WholeContent: Hashable, Sendable {
         return Data(header.utf8) + body
     }
 
-    /// What these bytes are a whole content of; nil when they are not whole.
+    /// Parses a complete content. Fails when the bytes are not complete.
     package init?(_ bytes: Data) {
         guard let end = bytes.firstIndex(of: UInt8(ascii: "\n")) else { return nil }
         let words = String(decoding: bytes[..<end], as: UTF8.self).split(separator: " ")
