@@ -29,7 +29,7 @@ struct QuotaTests {
         }
     }
 
-    /// One device claims that its documents are empty, the next one that they are huge.
+    /// The sizes that a device claims do not count; otherwise it could claim empty documents.
     @Test func whatIsKeptCountsAndNotWhatIsSaid() async throws {
         try await RunningHub.with { hub in
             var device = try await hub.device(quota: 100_000)

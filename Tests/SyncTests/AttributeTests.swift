@@ -2,7 +2,7 @@ import Foundation
 import Support
 import Testing
 
-/// A file system that does not take what another one took.
+/// A file system that refuses attributes which another one accepted.
 @Suite(.serialized) struct AttributeTests {
     /// ext4 has 4096 bytes for all attributes of a file.
     private static let set =
@@ -15,7 +15,7 @@ import Testing
         return result.status == 0 ? result.output.utf8.count : nil
     }
 
-    @Test("an attribute that does not fit elsewhere stays where it is")
+    @Test("an attribute that does not fit on another device stays where it is")
     func misfit() throws {
         let roomy = try SmallDisk("300m")
         let narrow = try LoopDisk(.ext4, megabytes: 300)
@@ -34,7 +34,7 @@ import Testing
             try fleet.settle()
             for path in ["f", "d", "late"] { #expect(try size(fleet, path) == 6000, "\(path)") }
             #expect(fleet.text(0, "late") == "2\n")
-            // Removed where it is, it is gone for good.
+            // When the attribute is removed where it is, it is gone for good.
             try fleet.shell(0, "setfattr -x user.large f; setfattr -x user.large d")
             try fleet.settle()
             try fleet.shell(1, "echo 3 > f; setfattr -n user.other -v 2 d")

@@ -20,7 +20,7 @@ import Testing
         contents.first { .sha256($0) == reference.id } ?? []
     }
 
-    @Test("what the line corrupted is asked for again, and nothing else") func askedAgain() throws {
+    @Test("only corrupted chunks are requested again") func askedAgain() throws {
         var asked: [Int] = []
         let read = try HubContents.verified(references) { references throws(VolumeError) in
             asked.append(references.count)
@@ -34,7 +34,7 @@ import Testing
         #expect(asked == [3, 1])
     }
 
-    @Test("what is damaged at the hub is told after three tries") func damaged() {
+    @Test("a chunk that is damaged at the hub is an error after three tries") func damaged() {
         var asked = 0
         #expect(throws: VolumeError.self) {
             try HubContents.verified(references) { references throws(VolumeError) in
@@ -45,7 +45,7 @@ import Testing
         #expect(asked == 3)
     }
 
-    @Test("what the hub does not have is asked for once") func absent() {
+    @Test("a chunk that the hub does not have is requested once") func absent() {
         var asked = 0
         #expect(throws: VolumeError.self) {
             try HubContents.verified(references) { references throws(VolumeError) in
@@ -61,7 +61,7 @@ import Testing
     private let item = Identifier(high: 1, low: 1)
     private let second: Int64 = 1_000_000_000
 
-    @Test("the first saves go at once, and a flood one a second") func flood() {
+    @Test("the first saves are sent at once, and further ones once a second") func flood() {
         var pace = EditPace(burst: 3, seconds: 1)
         for _ in 0..<3 {
             #expect(pace.pause(for: item, now: 10) == 0)
@@ -73,7 +73,7 @@ import Testing
         #expect(pace.pause(for: item, now: 10 + second) == second)
     }
 
-    @Test("after a while of rest it is as at first") func rest() {
+    @Test("after a pause, saves are sent at once again") func rest() {
         var pace = EditPace(burst: 2, seconds: 1)
         for _ in 0..<9 { pace.sent(item, now: 0) }
         #expect(pace.pause(for: item, now: 0) == 8 * second)

@@ -2,14 +2,15 @@ import Foundation
 import Support
 import Testing
 
-@Suite("A store that was copied", .serialized) struct ClonedStoreTests {
-    /// A device with the store of the first one, as it is now; both are mounted afterwards.
+@Suite("A copied store", .serialized) struct ClonedStoreTests {
+    /// Copies the store of the first device in its present state, and mounts both.
     private func clone(_ fleet: Fleet, isSettled: Bool = true) throws {
         let device = fleet.devices[0]
         let copy = "\(device.store)-copy"
         try device.unmount()
         try Command("cp", "-a", device.store, copy).succeed()
-        // As on another machine: two mounts of one volume would have the same control socket.
+        // The copy is changed as on another machine: two mounts of one volume would have the same
+        // control socket.
         try Command(
             "sqlite3", "\(copy)/journal.sqlite",
             "UPDATE meta SET value = lower(hex(randomblob(16))) WHERE key = 'volume'"
@@ -19,7 +20,7 @@ import Testing
         try fleet.attach(store: copy)
     }
 
-    @Test("both go on as devices of their own, and nothing is deleted or comes back")
+    @Test("both continue as separate devices, and nothing is deleted or comes back")
     func bothAlive() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "for i in {1..8}; do echo $i > a$i; echo $i > b$i; done")
@@ -40,7 +41,7 @@ import Testing
         }
     }
 
-    @Test("the one that was offline keeps what it has to tell, and tells it as another device")
+    @Test("the one that was offline keeps its changes and sends them as another device")
     func offlineMeanwhile() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "for i in {1..4}; do echo $i > a$i; echo $i > b$i; done; echo 1 > e")
@@ -59,7 +60,7 @@ import Testing
             #expect(fleet.text(1, "e") == "3\n")
             #expect(try fleet.conflicts(1, "e").isEmpty)
             #expect(!fleet.devices[0].said.contains("comparing everything"))
-            // Each goes on being the device that it is.
+            // Each process continues as the device that it is.
             for index in [0, 2] { try fleet.devices[index].remount() }
             try fleet.shell(0, "echo 0 > last0; rm b3")
             try fleet.shell(2, "echo 2 > last2; rm b4")

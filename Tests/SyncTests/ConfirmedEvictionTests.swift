@@ -5,8 +5,8 @@ import Testing
 
 @testable import Journal
 
-/// Bytes are given up only where the hub of now has said that it has them.
-@Suite("Eviction asks who has confirmed", .serialized) struct ConfirmedEvictionTests {
+/// Contents are evicted only if the present hub has confirmed that it has them.
+@Suite("Eviction needs a valid confirmation", .serialized) struct ConfirmedEvictionTests {
     private func fill(_ fleet: Fleet, bytes: Int = 200_000) throws -> Data {
         try fleet.shell(0, "head -c \(bytes) /dev/urandom > a")
         try fleet.settle()
@@ -17,7 +17,7 @@ import Testing
         try Data(contentsOf: URL(filePath: "\(fleet.devices[0].path)/a"))
     }
 
-    /// What `fsctl evict` says when it does not give the document up.
+    /// Returns what `fsctl evict` says if it refuses to evict the document.
     private func refusal(_ fleet: Fleet) throws -> String? {
         let result = try Programs.fsctl("evict", "\(fleet.devices[0].path)/a").run()
         return result.status == 0 ? nil : result.errors
@@ -34,7 +34,7 @@ import Testing
         ).succeed()
     }
 
-    @Test("signed out, nothing is given up, also after a remount") func signedOut() throws {
+    @Test("while signed out nothing is evicted, also after a remount") func signedOut() throws {
         try Fleet.with(1) { fleet in
             let bytes = try fill(fleet)
             try signOut(fleet.devices[0])
@@ -45,7 +45,7 @@ import Testing
                 #expect(try contents(fleet) == bytes)
                 try fleet.devices[0].remount()
             }
-            // The same hub says so again.
+            // The same hub confirms it again.
             try fleet.hub.start()
             try fleet.signIn(fleet.devices[0])
             try fleet.settle()
@@ -54,14 +54,14 @@ import Testing
         }
     }
 
-    @Test("what only another hub has confirmed stays until the new one has") func newHub() throws {
+    @Test("contents confirmed by another hub stay until the new one has") func newHub() throws {
         let other = try HubProcess()
         try Fleet.with(1) { fleet in
             let bytes = try fill(fleet, bytes: 1_500_000)
             let device = fleet.devices[0]
             try signOut(device)
             try fleet.hub.stop()
-            // Its contents need some seconds for their way to the new hub.
+            // The upload to the new hub takes some seconds.
             try device.unmount()
             device.options += ["limit_up=150", "cache=64K"]
             try device.mount()
@@ -73,7 +73,7 @@ import Testing
             let status = try Programs.fsctl("status", "\(device.path)/a").succeed()
             #expect(!status.contains("hub"), "\(status)")
             #expect(try contents(fleet) == bytes)
-            // It has them at last.
+            // Now the new hub has the contents.
             try device.unmount()
             device.options.removeLast(2)
             try other.start()
@@ -88,7 +88,7 @@ import Testing
         try other.check()
     }
 
-    @Test("a journal that does not say who confirmed asks the hub again") func upgraded() throws {
+    @Test("after an upgrade of the journal the hub is asked again") func upgraded() throws {
         try Fleet.with(1) { fleet in
             let bytes = try fill(fleet)
             try Programs.fsctl("evict", "\(fleet.devices[0].path)/a").succeed()

@@ -4,9 +4,9 @@ import Glibc
 import Support
 import Testing
 
-/// Two versions: conflicts on two mounts, looked at and settled by plain commands and by fsctl.
+/// Conflicts on two mounts, examined and settled by ordinary commands and by fsctl.
 @Suite("Conflicts") struct ConflictTests {
-    @Test("the losers lie in .conflicts, hidden from all who wander")
+    @Test("the losing versions are in .conflicts, which is not listed")
     func hidden() throws {
         try Fleet.with(2) { fleet in
             try fleet.script(0, "mkdir -p sub/deep; echo x > sub/deep/other; git init -q .")
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test("removing a version settles it, everywhere; all else there is EROFS")
+    @Test("removing a version settles it on all devices; other writes there are EROFS")
     func removing() throws {
         try Fleet.with(2) { fleet in
             for name in ["a.txt", "b.txt"] { try fleet.conflict(name) }
@@ -70,7 +70,7 @@ import Testing
                 #expect(try fleet.names(index) == ["a.txt", "b.txt"])
                 for name in ["a.txt", "b.txt"] {
                     #expect(fleet.text(index, name) == "by 1")
-                    // Settled is not gone.
+                    // A settled version stays in the history.
                     let kept = try fleet.names(index, ".versions/\(name)")
                     let texts = kept.map { fleet.text(index, ".versions/\(name)/\($0)") }
                     #expect(texts.contains("by 0"))
@@ -79,7 +79,7 @@ import Testing
         }
     }
 
-    @Test("moving a version onto its document makes it the current one; elsewhere, a copy of it")
+    @Test("moving a version onto its document makes it current; moving it elsewhere makes a copy")
     func moving() throws {
         try Fleet.with(2) { fleet in
             try fleet.conflict("a.txt")
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test("fsctl resolve: each way to settle, and each of them undone", arguments: [0, 1])
+    @Test("fsctl resolve: each way to settle a conflict, and its undo", arguments: [0, 1])
     func resolving(on index: Int) throws {
         try Fleet.with(2) { fleet in
             let resolve = { (arguments: [String]) in
@@ -121,7 +121,7 @@ import Testing
             try resolve(["a.txt", "--keep", "both"])
             try fleet.expect("a.txt", "by 1", conflicts: [])
             try fleet.expect("a 2.txt", "by 0", conflicts: [])
-            // Saved since: what was current before is in conflict then.
+            // Somebody has saved since, so the version that was current before is in conflict.
             try fleet.conflict("b.txt")
             let other = try #require(
                 try fleet.history(index, "b.txt").versions.last { $0.kind == "conflict" }?.number)
@@ -131,7 +131,7 @@ import Testing
             try fleet.expect("b.txt", "later", conflicts: ["by 0", "by 1"])
             try resolve(["--all", ".", "--keep", "newest"])
             try fleet.expect("b.txt", "later", conflicts: [])
-            // The other device's decision.
+            // The decision of the other device.
             try fleet.conflict("c.txt")
             try fleet.script(1 - index, "fsctl resolve c.txt --keep current")
             try fleet.settle()
@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    @Test("fsctl resolve says what is wrong, and does nothing then")
+    @Test("fsctl resolve reports errors and then does nothing")
     func mistakes() throws {
         try Fleet.with(2) { fleet in
             try fleet.conflict("a.txt")
@@ -165,7 +165,7 @@ import Testing
         }
     }
 
-    @Test("a merge tool gets what git gives it; its result is a save, and settles")
+    @Test("a merge tool gets the same files as from git; its result is a save that settles")
     func tool() throws {
         try Fleet.with(2) { fleet in
             try fleet.conflict("a.txt")
@@ -185,7 +185,7 @@ import Testing
         }
     }
 
-    @Test("what a merge tool makes has the document's mode, in its name nothing is for a shell")
+    @Test("a merge tool's result has the document's mode, and names are not interpreted by a shell")
     func toolModes() throws {
         try Fleet.with(2) { fleet in
             let name = "a; touch 'x' $HOME \u{e9}.sh"
@@ -209,7 +209,7 @@ import Testing
         }
     }
 
-    @Test("no setting of git that lies on the volume decides what runs")
+    @Test("no git setting on the volume decides which program runs")
     func syncedSettings() throws {
         try Fleet.with(2) { fleet in
             try fleet.conflict("a.txt")
@@ -233,7 +233,7 @@ import Testing
         }
     }
 
-    @Test("packages: shown as directories, chosen whole") func packages() throws {
+    @Test("packages are shown as directories and chosen as a whole") func packages() throws {
         try Fleet.with(2) { fleet in
             try fleet.script(0, "mkdir a.rtfd; echo base > a.rtfd/TXT; echo pic > a.rtfd/pic")
             try fleet.expectEqual()
@@ -275,7 +275,8 @@ import Testing
 }
 
 extension Fleet {
-    /// Makes a document "base" and saves "by 0" and "by 1" on the devices, unseen; the second wins.
+    /// Makes a document "base" and saves "by 0" and "by 1" on the devices without synchronisation
+    /// in between; the second wins.
     func conflict(_ path: String) throws {
         try put(0, path, "base")
         try settle()
@@ -288,8 +289,8 @@ extension Fleet {
         try settle()
     }
 
-    /// A shell's script in a device's mount, with our programs and two words of ours: `no` for what
-    /// is to fail, `none` for output that names no hidden directory.
+    /// Runs a shell script in a device's mount, with our programs and two functions: `no` for a
+    /// command that must fail, `none` for output that must name no hidden directory.
     func script(_ index: Int, _ text: String) throws {
         try shell(
             index,

@@ -12,7 +12,7 @@ import Testing
         try Command("sqlite3", "\(device.path)/data.db", ".timeout 20000", text).succeed()
     }
 
-    /// A program commits rows (or is in the middle of a transaction) and is killed.
+    /// A program commits rows, or is in the middle of a transaction, and is killed.
     private func killedProgram(_ device: MountedVolume, _ mode: Mode) throws {
         // A small cache spills pages of the open transaction into the database.
         let script =
@@ -45,21 +45,21 @@ import Testing
             let log = "\(b.path)/data.db-\(mode == .wal ? "wal" : "journal")"
             #expect(FileManager.default.fileExists(atPath: log))
             _ = try sqlite(a, "INSERT INTO t SELECT 'a', value FROM generate_series(1, 900);")
-            // B says what it waits for.
+            // Device B says what it waits for.
             try wait(seconds: 60, for: "B to say why it waits") {
                 let said = try Programs.fsctl("status", "--json", b.path).run().output
                 return said.contains("data.db-") ? true : nil
             }
             try fleet.settle([0])
             #expect(try sqlite(a, "PRAGMA integrity_check;") == "ok\n")
-            // A program opens it: the log goes into the database, or back.
+            // A program opens the database, which applies the log or rolls it back.
             let mine = try sqlite(b, "PRAGMA integrity_check; SELECT count(*) FROM t;")
             #expect(mine == (mode == .wal ? "ok\n500\n" : "ok\n200\n"))
             try fleet.expectEqual(tries: 5)
             for device in fleet.devices {
                 #expect(try sqlite(device, "PRAGMA integrity_check;") == "ok\n")
             }
-            // Everybody's rows are in a version.
+            // The rows of both devices are in some version.
             var found: Set<String> = []
             for content in try reachableContents(in: a.path) {
                 let file = try TemporaryDirectory("database")

@@ -2,13 +2,13 @@ import Testing
 
 @testable import Sync
 
-/// What is a mass deletion, and what is not.
+/// Which deletions are a mass deletion.
 @Suite struct DeletionBrakeTests {
     private static let second: Int64 = 1_000_000_000
     private static let hour = 3600 * second
 
-    /// Deletes so many documents in parts, 20 s apart, and gives the number that was told
-    /// before the rest was held.
+    /// Deletes `count` documents in each of `parts` parts, 20 s apart, and returns how many were
+    /// sent before the rest was held.
     private func passed(_ parts: Int, of count: Int, age: Int64, items: Int) -> Int {
         var brake = DeletionBrake(SyncSettings())
         var key: Int64 = 0
@@ -31,7 +31,7 @@ import Testing
         #expect(passed(20, of: 900, age: 24 * Self.hour, items: 100_000) == 900)
     }
 
-    @Test("what is made and removed again and again is not") func builds() {
+    @Test("repeated creation and removal is not held") func builds() {
         #expect(passed(100, of: 900, age: Self.hour / 2, items: 100_000) == 90_000)
     }
 
@@ -41,7 +41,7 @@ import Testing
         #expect(passed(1, of: 40, age: Self.second, items: 50) == 40)
     }
 
-    @Test("an hour later, and once they were meant, it counts anew") func counting() {
+    @Test("after an hour, and after a confirmation, the count starts again") func counting() {
         var brake = DeletionBrake(SyncSettings())
         func judge(longStanding: Int) -> DeletionBrake.Verdict {
             brake.judge(waiting: 9, longStanding: longStanding, of: 100_000, at: 2 * Self.hour)
@@ -49,7 +49,7 @@ import Testing
         for key in 1...1000 { brake.told(Int64(key), at: 0) }
         #expect(judge(longStanding: 1) == .none)
         for key in 1...1000 { brake.told(Int64(key), at: 2 * Self.hour) }
-        // What is young does not wait for that.
+        // Deletions of documents that were saved recently are not held.
         #expect(judge(longStanding: 1) == .longStanding)
         #expect(judge(longStanding: 0) == .none)
         brake.release()

@@ -4,9 +4,9 @@ import Support
 import Synchronization
 import Testing
 
-/// Open documents on two devices (Rows.md, A22, and the states that take two).
+/// Open documents on two devices (Rows.md, A22, and the states that need two devices).
 @Suite("Documents on two devices", .serialized) struct DocumentTests {
-    @Test("A22.2: what the other device writes appears, with nothing unsaved")
+    @Test("A22.2: changes of the other device appear, and nothing is unsaved")
     func content() throws {
         try Fleet.with(2) { fleet in
             try fleet.put(0, "a.txt", "old")
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test("A22.3: where the other device moves it, it is")
+    @Test("A22.3: the open document follows a move on the other device")
     func name() throws {
         try Fleet.with(2) { fleet in
             try fleet.put(0, "a.txt", "old")
@@ -69,7 +69,7 @@ import Testing
         }
     }
 
-    @Test("A22.4: what the other device deletes is closed here, and what was typed is kept")
+    @Test("A22.4: a deletion on the other device closes the document and keeps unsaved changes")
     func deletion() throws {
         try Fleet.with(2) { fleet in
             try fleet.put(0, "a.txt", "old")
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    /// "a.txt", open on both, and edited on both at the same time; the second edit wins.
+    /// Opens "a.txt" on both devices and edits it on both at the same time; the second edit wins.
     private func notesInConflict(_ fleet: Fleet) throws -> [Note] {
         try fleet.put(0, "a.txt", "old")
         try fleet.settle()
@@ -112,7 +112,7 @@ import Testing
         try String(contentsOf: #require(version.url), encoding: .utf8)
     }
 
-    @Test("A19.6: the versions of an open document, and where those in conflict are from")
+    @Test("A19.6: the versions of an open document, and the devices of its conflict versions")
     func versions() throws {
         try Fleet.with(2) { fleet in
             let notes = try notesInConflict(fleet)
@@ -132,12 +132,12 @@ import Testing
                 #expect(try rivals.map(text) == ["by 0"])
                 let (mine, theirs) = (current?.modificationDate, rivals.first?.modificationDate)
                 #expect(try #require(mine) > #require(theirs))
-                // What both come from is there too.
+                // The common ancestor is there, too.
                 let earlier = others.filter { !$0.isConflict }
                 #expect(earlier.map(\.localizedNameOfSavingComputer) == ["dev0"])
                 #expect(try earlier.map(text) == ["old"])
             }
-            // The user takes an old one back.
+            // The user restores an old version.
             let url = notes[0].fileURL
             let rival = try #require(
                 try FileVersion.unresolvedConflictVersionsOfItem(at: url)?.first?.url)
@@ -163,13 +163,13 @@ import Testing
                 $0.text == "edited in conflict" && $0.documentState == .inConflict
             }
             for note in notes { try note.shut() }
-            // It is in conflict when it is opened again.
+            // The document is in conflict when it is opened again.
             for index in 0..<2 {
                 let again = try Note.opened(fleet, index, "a.txt")
                 try onMain { #expect(again.documentState == .inConflict) }
                 try again.shut()
             }
-            // Settled on one, it is on both.
+            // A conflict that is settled on one device is settled on both.
             let last = try (0..<2).map { try Note.opened(fleet, $0, "a.txt") }
             let url = URL(filePath: "\(fleet.devices[1].path)/a.txt")
             try FileCoordinator().coordinate(writingItemAt: url) { url in
@@ -193,7 +193,7 @@ import Testing
             try onMain { note.text = "typed" }
             try Programs.fsctl("signout", "--at", fleet.devices[1].path).succeed()
             try note.wait(for: "the end") { $0.documentState == .closed }
-            // It was sent before.
+            // The last edit was sent before the document was closed.
             try wait(seconds: 30, for: "what was typed") {
                 fleet.text(0, "a.txt") == "typed" ? true : nil
             }
@@ -203,7 +203,7 @@ import Testing
         }
     }
 
-    @Test("A20.1, A22.6: a text travels without the picture beside it, as the counters tell")
+    @Test("A20.1, A22.6: a changed text is sent without its picture, as the counters show")
     func parts() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(
@@ -260,7 +260,7 @@ import Testing
     }
 }
 
-/// A text with pictures.
+/// A document with a text and pictures.
 private final class Letter: Document {
     var text = ""
     private var package = FileWrapper(directoryWithFileWrappers: [:])
@@ -277,7 +277,7 @@ private final class Letter: Document {
     }
 }
 
-/// A text that saves when it is asked to.
+/// A text document that saves only on request.
 private final class Note: Document {
     var text = "" { didSet { updateChangeCount(.done) } }
     override var autosaveDelay: Duration { .seconds(3600) }

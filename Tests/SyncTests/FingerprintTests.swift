@@ -2,7 +2,7 @@ import Foundation
 import Support
 import Testing
 
-/// `concord hub invite` shows what `fsctl signin --fingerprint` compares.
+/// `concord hub invite` prints the fingerprint that `fsctl signin --fingerprint` compares.
 @Suite("A hub whose certificate nobody has signed", .serialized) struct FingerprintTests {
     private let scratch: TemporaryDirectory
 
@@ -39,7 +39,7 @@ import Testing
         try Programs.fsctl("wait", "--durable", "hub", volume.path).succeed()
     }
 
-    @Test("signs in who has its fingerprint, also after it has got a new one")
+    @Test("a device signs in with the fingerprint, also after the certificate was replaced")
     func signingIn() throws {
         try makeCertificate()
         let hub = try HubProcess(arguments: ["--tls-cert", certificate, "--tls-key", key])
@@ -81,7 +81,7 @@ import Testing
         try hub.stop()
     }
 
-    @Test("whose file is given is trusted by that, and its fingerprint compared all the same")
+    @Test("a certificate file is trusted, and the fingerprint is compared as well")
     func withFile() throws {
         try Command(
             "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", key, "-out",
@@ -104,7 +104,7 @@ import Testing
         try hub.stop()
     }
 
-    @Test("a hub in clear has no fingerprint") func inClear() throws {
+    @Test("a hub without TLS has no fingerprint") func inClear() throws {
         let hub = try HubProcess()
         let lines = try hub.run("invite", "ann").split(separator: "\n")
         #expect(lines.count == 2)

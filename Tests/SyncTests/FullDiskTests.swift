@@ -3,18 +3,19 @@ import Glibc
 import Support
 import Testing
 
-/// A disk is full on one side: what the other side has stays, it is said, and it goes on by itself
-/// when there is room.
+/// If a disk is full on one side, the other side's data stay, the status reports it, and
+/// synchronisation continues by itself when there is room.
 @Suite(
     "A full disk between devices", .serialized,
     .enabled(if: geteuid() == 0, "mounting a small disk takes root"))
 struct FullDiskTests {
-    /// Files of 900,000 random bytes: small enough to come with their contents.
+    /// Makes files of 900,000 random bytes, which are small enough to be sent with their contents
+    /// at once.
     private func fill(_ count: Int) -> String {
         "mkdir full; for i in {1..\(count)}; do head -c 900000 /dev/urandom > full/$i; done"
     }
 
-    @Test("the hub's") func hub() throws {
+    @Test("the hub's disk is full") func hub() throws {
         let disk = try SmallDisk("24m")
         try Fleet.with(2, hub: try HubProcess(data: "\(disk.path)/data")) { fleet in
             try fleet.put(0, "kept", "1")
@@ -24,7 +25,8 @@ struct FullDiskTests {
                 let hub = try fleet.report(fleet.devices[0]).hub
                 return hub?.reason.isEmpty == false && hub?.state != "up" ? true : nil
             }
-            // Programs go on with what is here, and what is not safe is named.
+            // Programs continue to work with local documents, and the status names what is not
+            // safe.
             try fleet.put(0, "kept", "2")
             let status = try Programs.fsctl("status", fleet.devices[0].path).run()
             #expect(status.output.contains("full"), "\(status.output)")
@@ -35,7 +37,7 @@ struct FullDiskTests {
         }
     }
 
-    @Test("a device's that receives") func receiver() throws {
+    @Test("the disk of a receiving device is full") func receiver() throws {
         let disk = try SmallDisk("40m")
         try Fleet.with(1) { fleet in
             let other = try fleet.join(store: "\(disk.path)/store")
@@ -51,7 +53,7 @@ struct FullDiskTests {
                 return isAllThere || hub?.problems.isEmpty == false || hub?.reason.isEmpty == false
                     ? true : nil
             }
-            // Nothing of it is a file that holds less than it says.
+            // No file has fewer bytes than its size says.
             for name in try fleet.names(1, "full") {
                 guard let mine = try? Data(contentsOf: URL(filePath: "\(other.path)/full/\(name)"))
                 else { continue }

@@ -2,16 +2,16 @@ import Foundation
 import Support
 import Testing
 
-/// `make fuzz` gives it longer.
+/// `make fuzz` runs it longer.
 private let minutes =
     ProcessInfo.processInfo.environment["CONCORD_FUZZ_MINUTES"].flatMap { Double($0) } ?? 0.5
 
-/// Messages that are nearly right, and bytes that are none, to every endpoint of a hub and every
-/// request of a control socket, of real processes. Afterwards they serve a good client as before,
-/// what they keep is sound, and they have not grown.
+/// Sends slightly wrong messages and random bytes to each endpoint of a hub and to each request of
+/// a control socket, of real processes. Afterwards both serve a good client as before, their data
+/// are sound, and their memory has not grown.
 @Suite("Fuzzers", .serialized) struct FuzzTests {
-    /// Bytes that a process may ever have had in memory. The hub may hold the bodies of one account
-    /// (`CallerLimits`) and what it makes of them.
+    /// The maximum resident memory of a process. The hub may hold the bodies of one account
+    /// (`CallerLimits`) and what it decodes from them.
     private static let memory = 400 << 20
 
     private func run(
@@ -23,7 +23,7 @@ private let minutes =
             "/bin/sh", "-c", "exec '\(Programs.concord)' hub invite \"$0\" --data '\(hub.data)'",
         ]
         var command = Command("python3", arguments: ["-B", "\(scripts.path)/\(script).py"])
-        // At least as long as a loaded machine needs to begin.
+        // The time limit is at least as long as a loaded machine needs to start.
         command.timeoutSeconds = minutes * 60 + 300
         command.arguments += [words[0], "\(minutes * 60)", "\(seed)"] + words.dropFirst() + invite
         return try command.succeed()
@@ -47,7 +47,7 @@ private let minutes =
             let most = try mostMemory(of: process)
             print("the hub had \(most >> 20) MB at most")
             #expect(most < Self.memory)
-            // A device that was there all the time.
+            // A device that was connected all the time.
             let device = try mostMemory(of: fleet.devices[0].pid)
             #expect(device < Self.memory)
             try fleet.put(0, "after", "after")

@@ -3,9 +3,9 @@ import Foundation
 import Support
 import Testing
 
-/// What cannot be brought to one side holds up nothing else.
-@Suite("What is held up", .serialized) struct HeldUpTests {
-    @Test("a directory that has to stay for its local files makes no other deletion come back")
+/// What cannot be synchronised delays nothing else.
+@Suite("Changes that cannot be made now", .serialized) struct HeldUpTests {
+    @Test("a directory that stays for its local files does not undo other deletions")
     func stuckDirectory() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "mkdir dir; echo x > dir/x; echo z > z.txt; echo k > kept")
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test("contents that cannot be read are told, and others go first", arguments: [20_000_000, 9])
+    @Test("unreadable contents are reported; others are sent", arguments: [20_000_000, 9])
     func unreadable(size: Int) throws {
         let fleet = try Fleet(1)
         let device = fleet.devices[0]
@@ -39,7 +39,7 @@ import Testing
         try fleet.offline(0)
         try fleet.shell(0, "head -c \(size) /dev/urandom > unread")
         try device.waitForDisk()
-        // As a disk that loses bytes.
+        // The disk has lost bytes.
         try Command(
             "/bin/bash", "-ec",
             """

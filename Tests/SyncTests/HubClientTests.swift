@@ -8,7 +8,7 @@ import Testing
 
 @testable import Sync
 
-@Suite("What a device asks of a hub") struct HubClientTests {
+@Suite("Requests of a device to a hub") struct HubClientTests {
     @Test("a feed of another epoch is refused") func feedOfAnotherEpoch() throws {
         let hub = try HubProcess()
         let client = try HubClient(try HubAddress(hub.address))
@@ -28,8 +28,8 @@ import Testing
     }
 }
 
-@Suite("The way to a hub") struct HubWayTests {
-    /// Runs a hub in this process while `body` asks it.
+@Suite("The connection to a hub") struct HubWayTests {
+    /// Runs a hub in this process while `body` sends requests to it.
     private func withHub(
         certificate: String? = nil, key: String? = nil, _ body: (_ port: Int) throws -> Void
     ) async throws {
@@ -66,7 +66,7 @@ import Testing
         return path
     }
 
-    /// What is said when the hub is asked at that address.
+    /// Returns the error message of a request to that address.
     private func answer(_ address: String, certificate: String? = nil) throws -> String {
         let client = try HubClient(try HubAddress(address, certificate: certificate))
         defer { client.close() }
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test("each way that does not lead there is told in a sentence that says what to do")
+    @Test("each failed connection is reported with a sentence that says what to do")
     func sentences() async throws {
         let scratch = try TemporaryDirectory("certificates")
         let own = try makeCertificate(in: scratch, "own.pem")
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    @Test("in clear only to this machine, unless it is said") func clear() throws {
+    @Test("unencrypted connections only to this machine, unless allowed") func clear() throws {
         for address in [
             "https://hub.example:8420", "http://localhost:1", "http://127.0.0.1:8420",
             "http://[::1]:8420", "http://127.1.2.3",

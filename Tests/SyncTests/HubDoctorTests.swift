@@ -6,7 +6,7 @@ import Support
 import Testing
 
 /// `fsctl doctor` compares tree, journal, chunks and hub.
-@Suite("The doctor asks the hub", .serialized) struct HubDoctorTests {
+@Suite("The doctor compares with the hub", .serialized) struct HubDoctorTests {
     private func doctor(_ fleet: Fleet, _ index: Int, _ words: String...) throws -> (
         status: Int32, text: String
     ) {
@@ -17,7 +17,7 @@ import Testing
         return (result.status, result.output + result.errors)
     }
 
-    /// Changes the journal of a device that is not mounted meanwhile.
+    /// Changes the journal of a device while it is not mounted.
     private func tamper(
         _ fleet: Fleet, _ index: Int, _ body: (Transaction) throws -> Void
     ) throws {
@@ -82,7 +82,7 @@ import Testing
                 .succeed()
             try "text".write(toFile: "\(device.path)/a", atomically: false, encoding: .utf8)
             try Programs.fsctl("wait", "--durable", "hub", device.path).succeed()
-            // What the device itself asks is not in the way.
+            // The device's own requests must not interfere.
             liar.refuse(LyingHub.Refusal(path: path, status: 503, isDone: false))
             let doctor = try Beside("doctor", device.path)
             try wait(for: "refusals; \(device.said)") { liar.told >= 3 ? true : nil }
@@ -106,7 +106,7 @@ import Testing
             }
             let (status, text) = try doctor(fleet, 0)
             #expect(status == 0, "\(text)")
-            // The device asks about what it believes when it begins, and may have been first.
+            // The device asks about unconfirmed versions when it starts, and may have been faster.
             #expect(
                 text.contains("It is on this device, and is sent again")
                     || text.contains("are the same here and at the hub"), "\(text)")

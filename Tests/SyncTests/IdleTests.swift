@@ -3,7 +3,7 @@ import Testing
 
 /// What a device does while nothing happens.
 @Suite("Idle devices") struct IdleTests {
-    @Test("a device that is offline, or has lost its hub, wakes a few times a minute")
+    @Test("a device that is offline or has lost its hub wakes only a few times a minute")
     func withoutHub() throws {
         try Fleet.with(1) { fleet in
             try fleet.shell(0, "echo one > letter.txt")

@@ -2,9 +2,9 @@ import Foundation
 import Support
 import Testing
 
-/// What stays on the device where it is.
-@Suite("Names that never travel", .serialized) struct LocalNamesTests {
-    @Test("temporary files, what the ignore file names, and what no other machine could be told")
+/// Items that stay on their device.
+@Suite("Names that are never sent", .serialized) struct LocalNamesTests {
+    @Test("temporary files, ignored files, and names that other machines cannot represent")
     func stayHere() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(
@@ -17,21 +17,21 @@ import Testing
             try fleet.settle()
             let came = try fleet.names(1)
             #expect(came == [".concordignore", "letter"], "\(came)")
-            // Nothing of it counts as unsafe, and nothing is stuck.
+            // None of them counts as unsafe, and nothing is stuck.
             let hub = try fleet.report(fleet.devices[0]).hub
             #expect(hub?.unsent == 0 && hub?.problems.isEmpty == true)
-            // The rule has travelled: it holds there, too.
+            // The ignore file was sent, so the rule holds on the other device, too.
             try fleet.shell(1, "echo 1 > b.log; echo 2 > letter")
             try fleet.settle()
             #expect(fleet.text(0, "letter") == "2\n")
             #expect(fleet.text(0, "b.log") == nil)
-            // What is finished gets its name, and travels under that.
+            // A finished file gets its final name, and is sent under it.
             try fleet.shell(0, "mv film.mkv.crdownload film.mkv; mv a.log a.txt")
             try fleet.settle()
             let there = [".concordignore", "a.txt", "b.log", "film.mkv", "letter"]
             let names = try fleet.names(1)
             #expect(names == there, "\(names)")
-            // What begins to be ignored is deleted nowhere.
+            // A file that becomes ignored is not deleted on other devices.
             try fleet.shell(1, "echo '*.txt' >> .concordignore")
             try fleet.settle()
             #expect(fleet.text(0, "a.txt") == "1\n")

@@ -4,18 +4,18 @@ import HubProtocol
 import Support
 import Synchronization
 
-/// Stands between devices and a hub, and answers something else than the hub did.
+/// A proxy between devices and a hub that changes some of the hub's answers.
 final class LyingHub: @unchecked Sendable {
-    /// What is answered instead to a path; nil: what the hub says.
+    /// Returns the answer to send instead; nil if the hub's answer stays.
     typealias Lie = @Sendable (_ path: String, _ body: [UInt8]) -> [UInt8]?
 
     /// A request that is not answered by the hub.
     struct Refusal: Sendable {
-        /// The part of a path that it is an answer to.
+        /// The part of the path of the requests to refuse.
         var path: String
-        /// An HTTP status; nil: no word, and the line is cut.
+        /// The HTTP status; nil if the connection is closed without an answer.
         var status: Int?
-        /// The hub has done what it was asked.
+        /// Whether the hub has processed the request before.
         var isDone: Bool
     }
 
@@ -74,7 +74,7 @@ final class LyingHub: @unchecked Sendable {
         }
     }
 
-    /// Closes all connections, and returns when nobody works any more.
+    /// Closes all connections, and returns when all threads have ended.
     func stop() {
         let open = state.withLock { state in
             state.isEnding = true
@@ -90,7 +90,7 @@ final class LyingHub: @unchecked Sendable {
 
     func refuse(_ refusal: Refusal?) { state.withLock { ($0.refusal, $0.told) = (refusal, 0) } }
 
-    /// How often it lied or refused since it was told to.
+    /// The number of changed or refused answers since it was told to.
     var told: Int { state.withLock { $0.told } }
 
     private func keep(_ connection: Int32) -> Bool {
@@ -151,7 +151,7 @@ final class LyingHub: @unchecked Sendable {
     private func answer(_ refusal: Refusal, to client: Int32) {
         state.withLock { $0.told += 1 }
         guard let status = refusal.status else { return }
-        // As a hub does, and as what stands before one.
+        // The answer of a hub, or of a proxy before it.
         let code = status == 503 ? "busy" : "\(status)"
         let body = #"{"code":"\#(code)","message":"Not now."}"#
         LyingHub.send(
@@ -162,7 +162,7 @@ final class LyingHub: @unchecked Sendable {
             to: client)
     }
 
-    /// As it comes; the connection is used once.
+    /// Passes bytes on as they arrive; the connection is used once.
     private func pass(from up: Int32, to client: Int32) {
         var head: [UInt8]? = []
         var piece = [UInt8](repeating: 0, count: 1 << 16)
@@ -185,7 +185,7 @@ final class LyingHub: @unchecked Sendable {
         }
     }
 
-    /// Without its own words on what the line says.
+    /// Removes the headers about the connection.
     private static func head(_ head: String, with line: String) -> String {
         let names = line.lowercased().components(separatedBy: "\r\n").map {
             $0.prefix { $0 != ":" } + ":"

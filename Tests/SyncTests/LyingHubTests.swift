@@ -5,14 +5,14 @@ import Reconcile
 import Support
 import Testing
 
-/// A hub that was taken over, or is broken, does not take a device down: what it says is refused,
-/// in words, and the device goes on when it tells the truth again.
+/// A hub that was taken over, or is broken, does not take a device down: its invalid answers are
+/// refused with a reason, and the device continues when the hub answers correctly again.
 @Suite("A hub that lies", .serialized) struct LyingHubTests {
     private struct Lie {
         var name: String
-        /// The part of a path that it is an answer to.
+        /// The part of the path whose answers are changed.
         var path: String
-        /// In what the status says; nil where it may stay in step.
+        /// A word in the status's reason; nil if the device may stay connected.
         var word: String?
         var tell: @Sendable ([UInt8]) -> [UInt8]
     }

@@ -10,7 +10,7 @@ private let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"]
 @Suite("Managed documents on two devices", .serialized) struct ManagedDocumentTests {
     private static let count = 10_000
 
-    @Test("A14.12, A18.27: a thousand edits on each side, offline: both have all of them")
+    @Test("A14.12, A18.27: after a thousand offline edits on each side, both devices have all")
     func offline() throws {
         var random = SeededRandom(named: "managed", usual: isSoak ? nil : 26_112_203)
         try Fleet.with(2) { fleet in
@@ -33,7 +33,7 @@ private let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"]
             try table(fleet, index, name) { try await $0.open() }
         }
         for index in 0..<2 { try fleet.offline(index) }
-        // Who saves last is the newer.
+        // The device that saves last has the newer version.
         let newer = random.below(2)
         var edits: [[Edit]] = []
         for (index, table) in tables.enumerated() {
@@ -63,7 +63,7 @@ private let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"]
             #expect(kept.mapValues(\.value) == lost)
             let isSound = try onMain { try await table.isSound() }
             #expect(isSound)
-            // They can be had in the version that they are from, too.
+            // The lost values are available in their version, too.
             let version = try #require(kept.values.first?.version)
             #expect(kept.values.allSatisfy { $0.version == version })
             try check(table.fileURL, version, edits[1 - newer])
@@ -72,7 +72,7 @@ private let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"]
         try fleet.expectEqual()
         for index in 0..<2 {
             #expect(try fleet.conflicts(index, name).isEmpty)
-            // Both merged, or one did: of equal bytes there is one version.
+            // Both devices merged, or only one; equal contents are one version.
             let versions = try fleet.history(index, name).versions
             #expect(versions.filter { $0.parents.count > 1 }.count == 1)
         }
@@ -90,7 +90,7 @@ private let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"]
         try old.close()
     }
 
-    @Test("what is unsaved here is saved when the other's save comes, and both are merged: no loop")
+    @Test("unsaved changes are saved when the other's save arrives; both are merged without a loop")
     func unsaved() throws {
         try Fleet.with(2) { fleet in
             let first = try table(fleet, 0, "a.table") { table in
@@ -127,7 +127,7 @@ private let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"]
             for table in [first, second] { try onMain { try await table.close() } }
             try fleet.expectEqual()
             for index in 0..<2 {
-                // Three saves a round: of each device, and one for both.
+                // Each round has three saves: one of each device, and one for both.
                 let versions = try fleet.history(index, "a.table").versions
                 #expect(versions.count <= 1 + 3 * 3)
                 #expect(versions.allSatisfy { $0.kind != "conflict" })
@@ -136,7 +136,7 @@ private let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"]
         }
     }
 
-    @Test("merged on both at the same time, unseen, it is one version") func atOnce() throws {
+    @Test("independent merges on both devices are one version") func atOnce() throws {
         try Fleet.with(2) { fleet in
             try fleet.put(0, ".concordattributes", "*.table automerge=off\n")
             let first = try table(fleet, 0, "a.table") { table in
@@ -159,7 +159,7 @@ private let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"]
             for index in 0..<2 { try fleet.online(index) }
             try fleet.settle()
             for index in 0..<2 {
-                // What is read is here.
+                // Reading downloads the contents.
                 try fleet.script(index, "cat a.table .conflicts/a.table/* > /dev/null")
                 try fleet.offline(index)
             }
@@ -211,7 +211,7 @@ private struct Edit: Sendable {
     var cell: Cell
     var value: Int
 
-    /// One cell each of so many different rows.
+    /// Returns edits of one cell in each of `count` different rows.
     static func random(_ count: Int, of rows: Int, by author: Int, _ random: inout SeededRandom)
         -> [Edit]
     {
@@ -223,7 +223,7 @@ private struct Edit: Sendable {
     }
 }
 
-/// Rows with two numbers, 0 until they are edited.
+/// A table with two numbers in each row, which are 0 until they are edited.
 private final class Table: ManagedDocument {
     override var autosaveDelay: Duration { .seconds(3600) }
 
@@ -274,7 +274,7 @@ private final class Table: ManagedDocument {
         return cells
     }
 
-    /// The newest of each cell.
+    /// Returns the newest lost value of each cell.
     func losses() async throws -> [Cell: (value: Int, version: String)] {
         try await read { database in
             var cells: [Cell: (value: Int, version: String)] = [:]

@@ -2,9 +2,9 @@ import Foundation
 import Support
 import Testing
 
-/// Automatic merges, from the true base, on two mounts.
+/// Automatic merges, with the true common ancestor, on two mounts.
 @Suite("Merging") struct MergingTests {
-    /// Edits of both devices, unseen, and back in step.
+    /// Edits on both devices without synchronisation, and then synchronises.
     private func edit(_ fleet: Fleet, _ zero: String, _ one: String) throws {
         try fleet.settle()
         try fleet.offline(0)
@@ -16,7 +16,7 @@ import Testing
     }
 
     private func awaitMerged(_ fleet: Fleet, _ names: [String]) throws {
-        // The conflict is everywhere, or settled already.
+        // The conflict has reached both devices, or is already settled.
         try fleet.settle()
         try wait(seconds: 60, for: "\(names) to be merged") { () throws -> Bool? in
             for index in fleet.devices.indices {
@@ -27,7 +27,7 @@ import Testing
         try fleet.expectEqual()
     }
 
-    @Test("what merges cleanly is merged: text, lists, JSON, packages; both end on the list")
+    @Test("clean merges are made: text, lists, JSON, packages; both devices agree")
     func clean() throws {
         try Fleet.with(2) { fleet in
             try fleet.script(
@@ -65,7 +65,7 @@ import Testing
                     [ -e p.rtfd/new ]; [ ! -e p.rtfd/gone ]
                     no grep -rqE '^(<<<<<<<|>>>>>>>)' .
                     """)
-                // A version with two parents, once.
+                // There is exactly one version with two parents.
                 let versions = try fleet.history(index, "n.txt").versions
                 #expect(versions.last { $0.kind == "current" }?.parents.count == 2)
             }
@@ -73,7 +73,7 @@ import Testing
         }
     }
 
-    @Test("what does not merge cleanly stays in conflict, and so does what the rules leave alone")
+    @Test("conflicts stay that do not merge cleanly or that the rules leave alone")
     func left() throws {
         try Fleet.with(2) { fleet in
             try fleet.script(
@@ -101,7 +101,7 @@ import Testing
                     rm said
                     """)
             }
-            // Asked for, it is; on both at once, it is one version.
+            // A requested merge is made; if both devices make it at once, it is one version.
             for index in 0..<2 { try fleet.offline(index) }
             for index in 0..<2 {
                 try fleet.script(index, "fsctl resolve asked.txt --merge; fsctl merge off.txt")
@@ -119,14 +119,14 @@ import Testing
         }
     }
 
-    @Test("a merge that is taken back stays so, and can be asked for again") func undone() throws {
+    @Test("an undone merge is not repeated, unless a person asks") func undone() throws {
         try Fleet.with(2) { fleet in
             try fleet.script(0, "seq 1 20 > n.txt")
             try edit(fleet, "sed -i s/^3$/three/ n.txt", "sed -i s/^18$/eighteen/ n.txt")
             try awaitMerged(fleet, ["n.txt"])
             try fleet.script(1, "fsctl resolve n.txt --undo")
             try fleet.settle()
-            // Longer than others wait for one another.
+            // This is longer than devices wait for each other.
             sleep(6)
             try fleet.settle()
             for index in 0..<2 {
@@ -140,7 +140,7 @@ import Testing
         }
     }
 
-    @Test("a merge waits for who shows the document: he saves first") func presented() throws {
+    @Test("a merge waits until presenters have saved") func presented() throws {
         try Fleet.with(2) { fleet in
             try fleet.script(0, "echo '* automerge=ask' > .concordattributes; seq 1 20 > n.txt")
             try edit(fleet, "sed -i s/^3$/three/ n.txt", "sed -i s/^18$/eighteen/ n.txt")

@@ -7,7 +7,7 @@ import Testing
 
 /// Queries that run while two devices work (Rows.md, B6).
 @Suite("Metadata queries", .serialized) struct MetadataQueryTests {
-    /// What a query has told.
+    /// Collects what a query reports.
     private final class Listener: Sendable {
         private let updates = Mutex<[MetadataQuery.Update]>([])
         private let task = Mutex<Task<Void, Never>?>(nil)
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test("B6.2, B6.4: all there is first, packages as one; then what the other device does")
+    @Test("B6.2, B6.4: first all documents, packages as one; then changes of the other device")
     func living() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(
@@ -70,7 +70,7 @@ import Testing
         }
     }
 
-    @Test("B6.3: contents that go and come, and how far they are") func downloading() throws {
+    @Test("B6.3: evicted and downloaded contents, and the progress") func downloading() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "head -c 9000000 /dev/urandom > a.bin")
             try fleet.settle()
@@ -98,7 +98,7 @@ import Testing
         }
     }
 
-    @Test("what a program reads just now is on its way: in queries, and in what the daemon says")
+    @Test("a document being read is downloading, in queries and in the daemon's status")
     func reading() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "head -c 9000000 /dev/urandom > a.bin")

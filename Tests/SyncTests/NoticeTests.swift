@@ -3,8 +3,8 @@ import Glibc
 import Support
 import Testing
 
-/// What the desktop is told, on a session bus of its own with a stand-in for the desktop's part.
-@Suite("The desktop hears of conflicts", .serialized) struct NoticeTests {
+/// What the desktop is told, on a private session bus with a simulated desktop.
+@Suite("The desktop is told about conflicts", .serialized) struct NoticeTests {
     @Test("one notification on each device, that names them and closes when all are settled")
     func notified() throws {
         let home = try TemporaryDirectory("bus")

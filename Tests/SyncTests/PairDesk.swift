@@ -4,11 +4,11 @@ import Foundation
 import Glibc
 import Support
 
-/// A pair's directory on one device.
+/// The directory of a pair on one device.
 struct PairDesk {
     let root: String
 
-    // MARK: What a program does
+    // MARK: Actions of a program
 
     func write(_ path: String, _ text: String) throws {
         try write(path, text, O_WRONLY | O_CREAT | O_TRUNC)
@@ -72,7 +72,7 @@ struct PairDesk {
         try FileManager.default.removeItem(atPath: at(path))
     }
 
-    /// What every pair has at first, as `PairSide.base` says.
+    /// Creates what each pair starts with, as `PairSide.base` says.
     func prepare(_ items: [String: PairItem]) throws {
         try makeDirectory("")
         for item in [items["d"]!, items["e"]!] { try makeDirectory(item.name) }
@@ -99,9 +99,9 @@ struct PairDesk {
         if result < 0 { throw SupportError("\(call) \(at(path)): \(errno)") }
     }
 
-    // MARK: What is to be seen
+    // MARK: The visible state
 
-    /// One line for each item, as `PairTable.lines` has them.
+    /// Returns one line for each item, in the form of `PairTable.lines`.
     func seen() throws -> Set<String> {
         var lines: Set<String> = []
         try see("", &lines)
@@ -117,7 +117,7 @@ struct PairDesk {
                 try hidden.contains(name) ? versions("\(inside).conflicts/\(name)") : []
             let item = try item(path, conflicts)
             let line = item.line(at: path.withoutDate)
-            // Two of one line would be seen as one.
+            // A duplicate line is marked, because a set would hide it.
             lines.insert(lines.contains(line) ? "\(line) again" : line)
             if item.kind == .directory { try see(path, &lines) }
         }
@@ -142,7 +142,7 @@ struct PairDesk {
         return item
     }
 
-    /// Of a file; of a package, its files with their contents.
+    /// Returns the contents of a file, or the files of a package with their contents.
     private func text(_ path: String) throws -> String {
         var status = stat()
         guard stat(at(path), &status) == 0, status.st_mode & S_IFMT == S_IFDIR else {
@@ -159,9 +159,9 @@ struct PairDesk {
         try FileManager.default.contentsOfDirectory(atPath: at(directory)).sorted()
     }
 
-    // MARK: What can be had again
+    // MARK: The history
 
-    /// The id by which its history is to be had, wherever it is and whether it is there at all.
+    /// Returns the id of a document, by which its history is available even after its deletion.
     func document(_ path: String) throws -> String {
         guard let id = try attribute("user.concord.id", of: path) else {
             throw SupportError("no user.concord.id of \(at(path))")
@@ -177,13 +177,13 @@ struct PairDesk {
 }
 
 extension String {
-    /// `name (dev1 2026-11-21).txt` is `name (dev1).txt`.
+    /// Shortens `name (dev1 2026-11-21).txt` to `name (dev1).txt`.
     fileprivate var withoutDate: String {
         replacing(/\ \((dev\d) [^)]*\)/) { " (\($0.output.1))" }
     }
 }
 
-/// The histories of one device.
+/// Reads the histories of one device.
 struct PairHistory {
     private let client: ControlClient
 
@@ -191,7 +191,7 @@ struct PairHistory {
         client = try ControlClient(socket: MountedPath(FilePath(root)).socket)
     }
 
-    /// All contents that a document ever had and still has, whatever became of it.
+    /// Returns all contents that are still available of a document, even after its deletion.
     func texts(of document: String) throws -> [String] {
         var request = Request(.versions)
         request.document = document

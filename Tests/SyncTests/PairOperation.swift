@@ -1,9 +1,9 @@
-/// One thing that a person or a program does to what every pair's directory has at first: the
+/// One action of a person or a program on the contents that each pair's directory starts with: the
 /// documents `d/f.txt` and `d/g.txt`, the package `d/p.rtfd`, the link `d/l` and the empty folder
 /// `e`.
 struct PairOperation: Sendable {
     var name: String
-    /// What the volume is told of it, register by register.
+    /// The effects on the volume, register by register.
     var effects: @Sendable (PairSide) -> [PairEffect]
     var perform: @Sendable (PairDesk, PairSide) throws -> Void
 
@@ -15,8 +15,8 @@ struct PairOperation: Sendable {
     }
 }
 
-/// Who does it: device 0 is A, device 1 is B. Texts are never the same for two pairs or sides,
-/// except where that is the point.
+/// The device that acts: device 0 is A, device 1 is B. Texts differ between pairs and sides, except
+/// where equal texts are the point.
 struct PairSide: Sendable {
     var letter: String
     var pair: String
@@ -37,7 +37,7 @@ struct PairSide: Sendable {
         PairItem(kind: .symlink, parent: "d", name: name, text: target)
     }
 
-    /// The id of something new.
+    /// The id of a new item.
     func new(_ name: String) -> String { "\(letter).\(name)" }
 
     static func base(_ pair: String) -> [String: PairItem] {
@@ -54,7 +54,7 @@ struct PairSide: Sendable {
         return items
     }
 
-    /// Contents that were there before.
+    /// The contents before the action.
     func before(_ id: String) -> String { PairSide.base(pair)[id]!.text }
 }
 

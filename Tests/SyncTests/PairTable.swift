@@ -1,24 +1,24 @@
-/// Something below a pair's directory; what it is called here is its id, whatever its name.
+/// An item in a pair's directory. Its id is constant, whatever its name becomes.
 struct PairItem: Equatable, Sendable {
     enum Kind: String, Sendable { case file, directory, package, symlink }
 
     var kind: Kind
-    /// The directory's id; empty: the pair's own.
+    /// The id of its directory; empty for the pair's directory.
     var parent: String
     var name: String
-    /// Contents, or a symlink's target.
+    /// The contents, or a symbolic link's target.
     var text = ""
     var conflicts: [String] = []
     var mode = 0o600
     /// The extended attribute `user.note`.
     var note: String?
-    /// The item that it was made another name of.
+    /// The item of which it became another name (a hard link).
     var linkedTo: String?
-    /// The device whose name is in the spare one.
+    /// The device whose name is in the alternative name.
     var placedOn = 0
 }
 
-/// One register of one item, as one device wants it.
+/// One change of a register of an item, as one device wants it.
 enum PairEffect: Sendable {
     case save(String, String)
     case place(String, in: String, as: String)
@@ -28,7 +28,7 @@ enum PairEffect: Sendable {
     case create(String, PairItem)
 }
 
-/// All that one device wants, an item's registers side by side.
+/// All changes that one device wants, by item and register.
 struct PairWishes {
     var device: Int
     var texts: [String: String] = [:]
@@ -38,7 +38,7 @@ struct PairWishes {
     var deleted: Set<String> = []
     var created: [(id: String, item: PairItem)] = []
 
-    /// Whoever deletes a directory deletes all that he sees in it.
+    /// A device that deletes a directory deletes everything that it sees in it.
     init(_ device: Int, _ effects: [PairEffect], _ base: [String: PairItem]) {
         self.device = device
         for effect in effects {
@@ -60,25 +60,25 @@ struct PairWishes {
         }
     }
 
-    /// Whether a deletion that has not seen it gives way: contents and places count, attributes do
-    /// not (rows 4 to 6).
+    /// Returns whether a deletion that has not seen the item gives way: contents and places count,
+    /// attributes do not (rows 4 to 6).
     func wants(_ id: String) -> Bool { texts[id] != nil || places[id] != nil }
 }
 
-/// The decision table once more (DecisionTable.md), written from its rows and not from the
-/// code: what is there when two devices that did not see each other have met. It decides each
-/// register by itself; the order of arrival counts only for names and cycles.
+/// A second implementation of the decision table, written from the rows of DecisionTable.md and not
+/// from the code: the result when two devices meet that did not see each other's changes. Each
+/// register is decided separately; the order of arrival matters only for names and cycles.
 struct PairTable {
     private(set) var items: [String: PairItem]
     private let base: [String: PairItem]
     private let first: PairWishes
     private let second: PairWishes
-    /// Who made what goes by another id now: one folder made twice, one file made twice.
+    /// Items that now have another id, because both devices created the same folder or file.
     private var aliases: [String: String] = [:]
-    /// Who came to his name before whom: 0 had it all the time.
+    /// The order in which items came to their names; 0 if they had them from the beginning.
     private var ranks: [String: Int] = [:]
 
-    /// - Parameter newer: The device that did all its work after the other had.
+    /// - Parameter newer: The device that made all of its changes after the other one.
     init(_ base: [String: PairItem], first: PairWishes, second: PairWishes, newer: Int) {
         (items, self.base, self.first, self.second) = (base, base, first, second)
         let (new, old) = first.device == newer ? (first, second) : (second, first)
@@ -103,8 +103,8 @@ struct PairTable {
         }
     }
 
-    /// Row 24. Two names that are one file on the device that linked them get attributes together:
-    /// what comes for the one is told of the other.
+    /// Row 24. Two names that are one file on the device that linked them share attributes: what
+    /// arrives for one name is sent for the other one.
     private mutating func decideAttributes(_ new: PairWishes, _ old: PairWishes) {
         for id in base.keys {
             if let mode = new.modes[id] ?? old.modes[id] { items[id]?.mode = mode }
@@ -112,7 +112,7 @@ struct PairTable {
         }
     }
 
-    /// What comes with contents comes as another file, and the other name keeps what it had.
+    /// New contents arrive as a new file, and the other name keeps its old contents.
     private mutating func decideLinks() {
         for id in items.keys {
             guard let file = items[id]?.linkedTo, first.texts[file] == nil,
@@ -135,8 +135,9 @@ struct PairTable {
         }
     }
 
-    /// Rows 11 and 12: the same folder, the same bytes, the same link at one name is one item. So
-    /// it is where what is created later finds its like under the name, however that came there.
+    /// Rows 11 and 12: the same folder, the same contents or the same link under one name is one
+    /// item. So an item that is created later is unified with an equal one under its name, however
+    /// that one came there.
     private mutating func create() {
         for (wishes, rank) in [(first, 1), (second, 2)] {
             for (id, item) in wishes.created {
@@ -158,7 +159,7 @@ struct PairTable {
         }
     }
 
-    /// Row 18: who would close it stays.
+    /// Row 18: the move that would close the cycle is not made.
     private mutating func breakCycle() {
         for id in second.places.keys where ranks[id] == 2 {
             var next = items[id]!.parent
@@ -173,8 +174,8 @@ struct PairTable {
 
     // MARK: Life
 
-    /// Rows 4 to 10: what the deleter had not seen stays, with the folders above it; a folder that
-    /// was moved keeps all that went with it.
+    /// Rows 4 to 10: items that the deleting device had not seen stay, with the folders above them;
+    /// a moved folder keeps everything that moved with it.
     private mutating func decideLife() {
         var alive = Set(items.keys.filter { !isDeleted($0) })
         for id in alive {
@@ -200,7 +201,7 @@ struct PairTable {
 
     // MARK: Names
 
-    /// Rows 13 to 15: who has the name keeps it, the newcomer gets his spare one.
+    /// Rows 13 to 15: the first item keeps the name, and the later one gets its alternative name.
     private mutating func decideNames() {
         let claims = Dictionary(grouping: items.keys) { [items[$0]!.parent, items[$0]!.name] }
         for ids in claims.values where ids.count > 1 {
@@ -213,9 +214,9 @@ struct PairTable {
         }
     }
 
-    // MARK: What is seen of it
+    // MARK: The visible result
 
-    /// One line for each item, as `PairDesk.seen` has them.
+    /// Returns one line for each item, in the form of `PairDesk.seen`.
     static func lines(_ items: [String: PairItem]) -> Set<String> {
         Set(
             items.keys.map { id in

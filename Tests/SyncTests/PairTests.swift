@@ -2,14 +2,14 @@ import Foundation
 import Support
 import Testing
 
-/// Every operation on one device against every operation on another, both offline, and a third
-/// device that watches: one fleet, a directory for each pair. `PairTable` says what is to be there
-/// afterwards, `PairOperation` who does what.
+/// Each operation on one device against each operation on another one, both offline, with a third
+/// device that watches: one fleet, with a directory for each pair. `PairTable` says what must be
+/// there afterwards, and `PairOperation` what is done.
 ///
-/// Promise 1 is taken at its word: what a device saved is to be had again on that device, as
-/// current, conflict or history version, also of a document that is deleted; and on all three if
-/// it was the last that the device saved there and nobody deleted it, because then the table says
-/// so.
+/// Promise 1 is taken literally: what a device saved must be available on that device as a current,
+/// conflict or history version, even if the document was deleted. It must be available on all three
+/// devices if it was the last save of that device and nobody deleted the document, because then the
+/// decision table says so.
 @Suite("Pairs of operations", .serialized) struct PairTests {
     struct Pair: Sendable {
         var a: PairOperation
@@ -23,7 +23,7 @@ import Testing
 
         func effects(_ device: Int) -> [PairEffect] { [a, b][device].effects(sides()[device]) }
 
-        /// Device 1 did all its work after device 0.
+        /// Device 1 did all of its work after device 0.
         func expected(first: Int) -> Set<String> {
             let base = PairSide.base(name)
             let wishes = [0, 1].map { PairWishes($0, effects($0), base) }
@@ -31,7 +31,7 @@ import Testing
             return PairTable.lines(table.items)
         }
 
-        /// What each of the two devices saved, by what it belongs to; before: device 0.
+        /// The saves of one device, by item; `before` are those of device 0.
         func saves(_ device: Int) -> [(id: String, text: String)] {
             var saves = effects(device).compactMap { effect in
                 if case .save(let id, let text) = effect { (id: id, text: text) } else { nil }
@@ -42,8 +42,9 @@ import Testing
         }
     }
 
-    /// Who does which, and who is online first, is drawn; CONCORD_PAIRS=all has every operation on
-    /// either side in both orders, `CONCORD_PAIRS="rename;delete"` only these.
+    /// Chooses at random which device does which operation and which one is online first.
+    /// CONCORD_PAIRS=all runs each operation on either side in both orders,
+    /// `CONCORD_PAIRS="rename;delete"` only these.
     private static func pairs(_ random: inout SeededRandom) -> [Pair] {
         let wanted = ProcessInfo.processInfo.environment["CONCORD_PAIRS"]
         let names = wanted.map { Set($0.split(separator: ";").map(String.init)) } ?? ["all"]
@@ -63,7 +64,7 @@ import Testing
 
     @Test("three devices, two offline: the decision table")
     func table() throws {
-        // The same ones in CI each time: others are for who looks for trouble.
+        // CI always runs the same pairs; another seed searches for new failures.
         var random = SeededRandom(named: "pairs of operations", usual: 1)
         let first = random.below(2)
         let pairs = Self.pairs(&random)
@@ -83,7 +84,7 @@ import Testing
             try fleet.online(first)
             try fleet.settle([first, 2], seconds: 120)
             try fleet.online(1 - first)
-            // Where it does not end, what differs tells more.
+            // If synchronisation does not end, the differences are more useful than the timeout.
             do { try fleet.settle(seconds: 120) } catch { Issue.record("\(error)") }
             let seen = try compare(fleet, pairs, first: first)
             try expectKept(fleet, pairs, documents, seen)
@@ -91,7 +92,7 @@ import Testing
         }
     }
 
-    /// - Returns: For each pair, the ids of its documents.
+    /// - Returns: The ids of the documents of each pair.
     private func prepare(_ fleet: Fleet, _ pairs: [Pair]) throws -> [[String: String]] {
         let root = fleet.devices[0].path
         for operation in Set(pairs.map(\.a.name)) {
@@ -112,7 +113,7 @@ import Testing
         }
     }
 
-    /// - Returns: What the devices that were offline show of each pair.
+    /// - Returns: What the two devices that were offline show of each pair.
     private func compare(_ fleet: Fleet, _ pairs: [Pair], first: Int) throws -> [[Set<String>]] {
         var wrong: [String] = []
         var all: [[Set<String>]] = []
@@ -132,8 +133,8 @@ import Testing
         return all
     }
 
-    /// What is not in the tree or in conflict has to be in the history, on the device that saved
-    /// it.
+    /// Contents that are neither in the tree nor in conflict must be in the history of the device
+    /// that saved them.
     private func expectKept(
         _ fleet: Fleet, _ pairs: [Pair], _ documents: [[String: String]], _ seen: [[Set<String>]]
     ) throws {

@@ -2,13 +2,13 @@ import Foundation
 import Support
 import Testing
 
-@Suite("Places and kinds", .serialized) struct PlaceTests {
+@Suite("Places and kinds of items", .serialized) struct PlaceTests {
     private static let before = """
         for n in a b c; do echo $n > $n; done
         mkdir x y; echo x > x/in; echo y > y/in
         """
 
-    @Test("names that go round: files, folders, and between folders") func circle() throws {
+    @Test("cyclic renames of files, of folders, and between folders") func circle() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, Self.before)
             try fleet.expectEqual()
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test("names that go round on two devices at once, each in its way") func circles() throws {
+    @Test("different cyclic renames on two devices at once") func circles() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, Self.before)
             try fleet.expectEqual()
@@ -53,8 +53,8 @@ import Testing
         }
     }
 
-    /// The package stands beside the folder, and its history is one.
-    @Test("a package becomes a folder here and is edited there") func packageToFolder() throws {
+    /// The package stands next to the folder, and its history is complete.
+    @Test("a package becomes a folder, and is edited") func packageToFolder() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "mkdir p.rtfd; echo 1 > p.rtfd/TXT")
             try fleet.settle()

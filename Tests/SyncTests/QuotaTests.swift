@@ -2,9 +2,8 @@ import Hub
 import Support
 import Testing
 
-@Suite("An account without room", .serialized) struct QuotaTests {
-    @Test("a document that is too large is told of, and others go on") func tooLarge() async throws
-    {
+@Suite("An account with a full quota", .serialized) struct QuotaTests {
+    @Test("a document too large is reported, and others are sent") func tooLarge() async throws {
         let hub = try HubProcess()
         let administration = try Administration(DataDirectory(hub.data))
         try await administration.setQuota(of: "ann", 100_000)

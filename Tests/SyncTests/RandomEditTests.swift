@@ -6,15 +6,15 @@ import Testing
 private let environment = ProcessInfo.processInfo.environment
 private let soakMinutes = environment["CONCORD_SOAK_MINUTES"].flatMap { Double($0) }
 
-/// Two devices edit the same documents at random, at the same time, with merges on. Each edit puts
-/// a word of its own into a line of its own: no word that was ever saved may be lost.
+/// Two devices edit the same documents at random, at the same time, with automatic merges. Each
+/// edit puts a unique word into a line of its own, and no word that was saved may be lost.
 @Suite("Two devices edit at random", .serialized) struct RandomEditTests {
     @Test("some edits", arguments: [UInt64(26_112_201)]) func some(seed: UInt64) throws {
         try edit(seed: seed, rounds: 2, editsPerRound: 120, documents: 12)
     }
 
     @Test(
-        "CONCORD_EDITS edits, a million if it is not said", .enabled(if: soakMinutes != nil, "soak")
+        "CONCORD_EDITS edits, a million by default", .enabled(if: soakMinutes != nil, "soak")
     )
     func soak() throws {
         let edits = environment["CONCORD_EDITS"].flatMap { Int($0) } ?? 1_000_000
@@ -44,7 +44,7 @@ private let soakMinutes = environment["CONCORD_SOAK_MINUTES"].flatMap { Double($
                         in: "\(fleet.devices[device].path)/\(name)",
                         safely: .random(using: &random))
                     words[name, default: []].append(word)
-                    // Now and then somebody is on a plane.
+                    // Sometimes a device goes offline.
                     if Int.random(in: 0..<60, using: &random) == 0 {
                         try fleet.set(device, online: false)
                     } else if Int.random(in: 0..<20, using: &random) == 0 {
@@ -65,7 +65,7 @@ private let soakMinutes = environment["CONCORD_SOAK_MINUTES"].flatMap { Double($
         }
     }
 
-    /// As a program does that reads a document, and saves it some time later.
+    /// Reads a document and saves it some time later, like many programs.
     private func insert(_ word: String, atLine line: Int, in path: String, safely: Bool) throws {
         var lines = try String(contentsOfFile: path, encoding: .utf8).split(
             separator: "\n", omittingEmptySubsequences: false)
@@ -74,12 +74,13 @@ private let soakMinutes = environment["CONCORD_SOAK_MINUTES"].flatMap { Double($
         try data.write(to: URL(filePath: path), options: safely ? .atomic : [])
     }
 
-    /// Every word is in some version of its document, on one device or the other; the current one
-    /// and those in conflict are the same on both, and no marker is in any of them.
+    /// Checks that each word is in some version of its document on one of the devices, that the
+    /// current and conflict versions are the same on both, and that none of them contains a
+    /// conflict marker.
     private func check(_ fleet: Fleet, _ words: [String: [String]]) throws {
         try wait(seconds: 300, for: "merges to end") { () throws -> Bool? in
             try fleet.settle(seconds: 240)
-            // Those who wait for the other one to merge wait for seconds.
+            // Devices may wait some seconds for the other one to merge.
             sleep(6)
             let before = try fleet.devices.map { try fleet.report($0).hub?.head }
             try fleet.settle(seconds: 240)
@@ -89,12 +90,12 @@ private let soakMinutes = environment["CONCORD_SOAK_MINUTES"].flatMap { Double($
         for (name, saved) in words {
             let conflicts = try (0..<2).map { try fleet.conflicts($0, name) }
             if conflicts[0] != conflicts[1] {
-                // A merge that was still being made, or a difference for good?
+                // A merge may still be in progress; only a lasting difference is a failure.
                 sleep(60)
                 let later = try (0..<2).map { try fleet.conflicts($0, name) }
                 #expect(later[0] == later[1], "\(name): \(conflicts), a minute later \(later)")
             }
-            // What one device never heard of is on the other one.
+            // One device may not have recorded a version that the other one has.
             var lost = Set(saved)
             for index in 0..<2 {
                 let shown = fleet.text(index, name) ?? ""
@@ -105,7 +106,7 @@ private let soakMinutes = environment["CONCORD_SOAK_MINUTES"].flatMap { Double($
         }
     }
 
-    /// In any version of a document on that device.
+    /// Returns the words in all versions of a document on that device.
     private func kept(_ root: String, _ name: String) throws -> Set<String> {
         let path = name as NSString
         let place = "\(root)/\(path.deletingLastPathComponent)"
@@ -120,7 +121,7 @@ private let soakMinutes = environment["CONCORD_SOAK_MINUTES"].flatMap { Double($
         return words
     }
 
-    /// What a soak is to keep small.
+    /// Describes what must stay small during a soak.
     private func state(_ fleet: Fleet, _ names: [String]) throws -> String {
         let open = try names.reduce(0) { try $0 + fleet.conflicts(0, $1).count }
         let memory = fleet.devices.map { device in

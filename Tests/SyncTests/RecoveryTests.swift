@@ -3,7 +3,7 @@ import Glibc
 import Support
 import Testing
 
-/// What must not get lost whatever dies, comes back or was never there.
+/// Nothing is lost when processes die, or when old copies of data come back.
 @Suite("Nothing is lost between devices", .serialized) struct RecoveryTests {
     @Test("devices and hub are killed while both write") func kills() throws {
         try Fleet.with(2) { fleet in
@@ -23,18 +23,18 @@ import Testing
                 #expect(try fleet.names(0, "b\(round)").count == 30)
                 #expect(try fleet.names(1, "a\(round)").count == 30)
             }
-            // What comes back after its death is no copy of itself.
+            // A device that is restarted after a kill is not a copy of itself.
             for device in fleet.devices { #expect(!device.said.contains("this store is a copy")) }
         }
     }
 
-    /// Longer than any lease and time limit in `make soak`.
+    /// In `make soak` this is longer than each lease and time limit.
     static let pauses =
         ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"] == nil
         ? [2] : [2, 180]
 
     @Test(
-        "a device is stopped in the middle of a write, and goes on where it was", arguments: pauses)
+        "a device is stopped in the middle of a write, and continues there", arguments: pauses)
     func stopped(seconds: Int) throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "for i in {1..50}; do echo $i > $i; done")
@@ -71,7 +71,7 @@ import Testing
         }
     }
 
-    @Test("the hub comes back from yesterday's backup: what is newer is offered again, no conflict")
+    @Test("the hub is restored from an old backup: newer changes are sent again, no conflict")
     func restoredHub() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(
@@ -102,9 +102,9 @@ import Testing
         }
     }
 
-    /// Nobody said that it is an older copy. What the device had numbered while the hub was down
-    /// must not stand in the way of what is numbered after.
-    @Test("the hub comes back as an older copy while a device has something for it")
+    /// The hub does not know that it is an older copy. Operations that the device numbered while
+    /// the hub was down must not block later ones.
+    @Test("the hub comes back as an older copy while a device has unsent changes")
     func olderHub() throws {
         try Fleet.with(1) { fleet in
             try fleet.shell(0, "echo 1 > kept; echo 1 > edited; echo 1 > moved")
@@ -116,7 +116,7 @@ import Testing
             try fleet.shell(0, "echo 2 > edited; echo 2 > new")
             try fleet.settle()
             try fleet.hub.stop()
-            // What has no contents is given its number without the hub.
+            // An operation without contents gets its number without the hub.
             try fleet.shell(0, "mkdir d; mv moved d")
             try wait(for: "what is to be sent to have a number") {
                 try fleet.report(fleet.devices[0]).hub?.sending ?? 0 > 0 ? true : nil
@@ -126,7 +126,7 @@ import Testing
             try Command("mv", copy, fleet.hub.data).succeed()
             try fleet.hub.start()
             try fleet.settle()
-            // It goes on being in step.
+            // The device stays synchronised.
             try fleet.shell(0, "echo 4 > last; rm kept")
             try fleet.settle()
             try fleet.join()
@@ -138,9 +138,9 @@ import Testing
         }
     }
 
-    /// The copy has its `heads`, too, and another device's changes reach beyond what the first one
-    /// had seen before the first one asks.
-    @Test("the hub comes back as an older copy, and another device goes on first")
+    /// The copy includes `heads`, and another device's changes reach past what the first device had
+    /// seen before the first one asks.
+    @Test("the hub comes back as an older copy, and another device continues first")
     func olderHubThatGrew() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "echo 1 > kept; echo 1 > edited")
@@ -172,7 +172,7 @@ import Testing
         }
     }
 
-    @Test("a device's store comes back from last week: it catches up and overwrites nothing")
+    @Test("a device's old store comes back: it catches up and overwrites nothing")
     func restoredDevice() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "echo 1 > edited; echo 1 > gone; echo 1 > mine")
@@ -197,7 +197,7 @@ import Testing
         }
     }
 
-    @Test("two trees that were filled from one disk become one") func equalTrees() throws {
+    @Test("two trees with equal contents become one volume") func equalTrees() throws {
         try Fleet.with(1) { fleet in
             let fill = "mkdir -p d/e; for i in {1..40}; do echo $i > d/e/$i; done; echo same > same"
             try fleet.shell(0, fill + "; echo one > differs")
@@ -211,14 +211,14 @@ import Testing
             try fleet.expectEqual()
             #expect(try fleet.names(0).count == 3)
             #expect(try fleet.names(1, "d/e").count == 40)
-            // One of them is current, the other one a version.
+            // One of them is current, and the other one is a conflict version.
             let texts = try [fleet.text(0, "differs") ?? ""] + fleet.conflicts(0, "differs")
             #expect(texts.sorted() == ["one\n", "two\n"])
             #expect(other.pid > 0)
         }
     }
 
-    @Test("a mass deletion is held until it is meant") func brake() throws {
+    @Test("a mass deletion is held until it is confirmed") func brake() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(
                 0, "mkdir d; for i in {1..1300}; do echo $i > d/$i; done; echo 1 > kept")
@@ -229,7 +229,7 @@ import Testing
                 (try fleet.report(fleet.devices[0]).hub?.held ?? 0) >= 1300 ? true : nil
             }
             #expect(try fleet.names(1, "d").count == 1300)
-            // All of them have been looked at again by then, more than one batch.
+            // By then all of them have been examined again, in more than one batch.
             sleep(3)
             #expect(try fleet.names(1, "d").count == 1300)
             try fleet.put(0, "kept", "2")
@@ -242,7 +242,7 @@ import Testing
         }
     }
 
-    @Test("who listens sends nothing") func noEcho() throws {
+    @Test("a device that only receives sends nothing") func noEcho() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(
                 0,
@@ -256,7 +256,7 @@ import Testing
                 0, "echo 2 > a/b/f; mv a c; mv big small; rm empty; echo 2 > p.rtfd/two")
             try fleet.expectEqual()
             let sent = try fleet.report(fleet.devices[1]).hub
-            // `bytesUp` counts requests' bodies: asking for contents is all that it did.
+            // `bytesUp` counts the bodies of requests, and this device only requested contents.
             #expect(sent?.unsent == 0 && sent?.sending == 0)
             let head = sent?.head
             try fleet.devices[1].remount()
@@ -268,13 +268,13 @@ import Testing
 
 /// Contents on demand, from a real hub.
 @Suite("Contents from the hub", .serialized) struct ContentsFromHubTests {
-    @Test("evicted, read again, and not to be had without the hub") func evicting() throws {
+    @Test("contents are evicted and read again, but not without the hub") func evicting() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "head -c 5000000 /dev/urandom > big; echo small > small")
             try fleet.expectEqual()
             let path = "\(fleet.devices[1].path)/big"
             let mine = try Data(contentsOf: URL(filePath: "\(fleet.devices[0].path)/big"))
-            // Large and new: only its name came.
+            // The document is large and new, so only its name arrived.
             #expect(try Data(contentsOf: URL(filePath: path)) == mine)
             try Programs.fsctl("evict", path).succeed()
             let used = try Command("du", "-k", "\(fleet.devices[1].tree)/big").succeed()
@@ -290,7 +290,7 @@ import Testing
         }
     }
 
-    @Test("a device that joins has every name at once and contents when they are read")
+    @Test("a joining device has each name at once, and contents when they are read")
     func joining() throws {
         try Fleet.with(1) { fleet in
             try fleet.shell(
@@ -307,7 +307,7 @@ import Testing
         }
     }
 
-    @Test("a package comes whole, large ones too, to one who is there and to one who joins")
+    @Test("packages are always downloaded completely, also large ones and on a joining device")
     func packages() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(

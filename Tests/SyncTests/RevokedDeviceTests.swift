@@ -1,9 +1,9 @@
 import Support
 import Testing
 
-/// A device that the hub does not know any more.
+/// A device that the hub no longer knows.
 @Suite("A revoked device", .serialized) struct RevokedDeviceTests {
-    @Test("signs in again with a new code, and what waits is sent") func again() throws {
+    @Test("it signs in again with a new code, and waiting changes are sent") func again() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "echo 1 > edited; echo 1 > gone; echo 1 > moved")
             try fleet.expectEqual()
@@ -18,7 +18,7 @@ import Testing
                 let said = try Command(Programs.fsctl, arguments: words + place).run()
                 #expect(said.status != 0 && said.errors.contains("fsctl signin"), "\(said.errors)")
             }
-            // Not with a code of somebody else's.
+            // A code of another user is refused.
             try fleet.hub.run("user", "add", "bob")
             let lines = try fleet.hub.run("invite", "bob").split(separator: "\n")
             let other = try Programs.fsctl(
@@ -29,7 +29,7 @@ import Testing
             try fleet.expectEqual()
             #expect(try fleet.names(1) == ["edited", "new", "there"])
             #expect(fleet.text(1, "edited") == "2\n")
-            // Who is known is not signed in twice.
+            // A device that is signed in cannot sign in again.
             let twice = try Programs.fsctl(
                 "signin", fleet.hub.address, "--code", try fleet.hub.invite(), "--at", device.path
             ).run()

@@ -8,8 +8,8 @@ import Support
 import Synchronization
 import Testing
 
-/// How safe documents are, on real mounts and a real hub.
-@Suite("How safe it is", .serialized) struct SafetyTests {
+/// The reported safety of documents, on real mounts and with a real hub.
+@Suite("Reported safety", .serialized) struct SafetyTests {
     private func status(_ fleet: Fleet, _ index: Int, _ path: String) throws -> DocumentReport {
         let place = try MountedPath(FilePath("\(fleet.devices[index].path)/\(path)"))
         return try ControlClient(socket: place.socket).ask(
@@ -42,7 +42,7 @@ import Testing
             #expect(try status(fleet, 0, "d").durability == "hub")
             #expect(try status(fleet, 0, "").durability == "hub")
             try fleet.settle()
-            // The other one has taken it whole, and says so.
+            // The other device has downloaded all of it and reports that.
             try wait(for: "two devices") { try status(fleet, 0, "a").devices == 2 ? true : nil }
             try wait(for: "the attribute") {
                 attribute(fleet, 1, "a", "durability") == "hub 2" ? true : nil
@@ -54,7 +54,7 @@ import Testing
             #expect(try FileCoordinator.durability(ofItemAt: url) == .hub(devices: 2))
             #expect(try FileCoordinator.durability(ofItemAt: URL(filePath: "/proc")) == nil)
 
-            // What was let go of does not count any more; what came back does.
+            // Evicted contents do not count any more; downloaded ones do.
             try Programs.fsctl("evict", "\(fleet.devices[1].path)/a").succeed()
             #expect(attribute(fleet, 1, "a", "state") == "dataless")
             try wait(for: "one device") { try status(fleet, 0, "a").devices == 1 ? true : nil }
@@ -77,7 +77,7 @@ import Testing
                 try status(fleet, 1, "a").durability == "hub" ? true : nil
             }
             try wait(for: "two devices") { try status(fleet, 1, "a").devices == 2 ? true : nil }
-            // Let go of, it can be had again: by the id that the hub knows.
+            // Evicted contents can be downloaded again by the version id that the hub knows.
             try Programs.fsctl("evict", "\(fleet.devices[1].path)/a").succeed()
             #expect(attribute(fleet, 1, "a", "state") == "dataless")
             #expect(fleet.text(1, "a") == "the same")
@@ -109,7 +109,7 @@ import Testing
             #expect(try fleet.report(fleet.devices[0]).hub?.waiting == [])
             #expect(attribute(fleet, 0, "a", "state") == "current")
 
-            // A name that no other machine can have never gets there.
+            // A name that other machines cannot represent is never sent.
             try fleet.shell(0, "echo x > $'\\xff'; echo y > b")
             let all = try Programs.fsctl(
                 "wait", "--durable", "hub", fleet.devices[0].path
@@ -129,7 +129,7 @@ import Testing
                 try client.ask(request, as: Nothing.self)
             }
             #expect(error?.message.contains("not UTF-8") == true)
-            // With another name it gets there, and nothing is left of it where it is removed.
+            // After a rename it is sent, and nothing of it is left where it was removed.
             try fleet.shell(0, "mv $'\\xff' c; echo x > $'\\xfe'; mv b $'\\xfd'")
             try fleet.settle()
             #expect(try fleet.report(fleet.devices[0]).hub?.refused == 2)
@@ -167,7 +167,7 @@ import Testing
                     heard.withLock { $0.append(message.kind) }
                     guard message.kind.isAsking, let turn = message.turn else { return }
                     if message.kind == .save {
-                        // What the person had typed.
+                        // The person's unsaved changes.
                         try? Data("saved".utf8).write(to: file)
                     }
                     var answer = Request(.answer)
@@ -186,7 +186,8 @@ import Testing
             client.withLock { $0 = nil }
             turns.close()
 
-            // What it saved was at the hub before: whoever joins has it.
+            // The changes that the presenter saved reached the hub before, so a joining device has
+            // them.
             try fleet.signIn(device)
             try wait(for: "the news") { watcher.events.withLock { $0.count } == 2 ? true : nil }
             #expect(watcher.events.withLock { $0.last }?.token?.isEmpty == false)
@@ -198,7 +199,7 @@ import Testing
         }
     }
 
-    /// As a presenter that hears everything.
+    /// Registers a presenter for all kinds of messages.
     private func present(_ place: MountedPath, to turns: TurnClient) throws {
         var request = Request(.present, path: place.components)
         request.presenter = 1
@@ -273,7 +274,7 @@ import Testing
             try fleet.settle()
             try wait(for: "its removal") { try fleet.names(1) == ["other"] ? true : nil }
             try fleet.expectEqual()
-            // What it was can be had again.
+            // The package can be undeleted.
             try Programs.fsctl("undelete", "\(fleet.devices[1].path)/p.rtfd").succeed()
             try fleet.shell(1, "grep -qx one p.rtfd/one && grep -qx two p.rtfd/inner/two")
             try fleet.expectEqual()

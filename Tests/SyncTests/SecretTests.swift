@@ -3,9 +3,9 @@ import Glibc
 import Support
 import Testing
 
-/// Where a device keeps what proves who it is.
+/// Where a device keeps its secrets.
 @Suite("Secrets", .serialized) struct SecretTests {
-    /// Files of a store, but for the tree, in which a token stands.
+    /// Returns the files of a store, without the tree, that contain a token.
     private func filesWithTokens(_ store: String) throws -> [String] {
         let command = Command(
             "/bin/sh", "-c",
@@ -14,7 +14,7 @@ import Testing
         return try command.run().output.split(separator: "\n").map(String.init)
     }
 
-    /// What of a store others could open.
+    /// Returns what other users could open in a store.
     private func open(_ store: String) throws -> String {
         try Command(
             "/bin/sh", "-c",
@@ -22,11 +22,11 @@ import Testing
         ).succeed()
     }
 
-    @Test("a store is private, whoever made its directory, and the token has a file of its own")
+    @Test("a store is private even in an open directory, and the token has its own file")
     func privateStore() throws {
         let home = try TemporaryDirectory("secrets")
         let store = "\(home.path)/store"
-        // As with a umask of 0.
+        // This is the result of a umask of 0.
         try Command(
             "/bin/sh", "-ec",
             "mkdir '\(store)'; chmod 777 '\(store)'; setfacl -d -m u::rwx,g::rwx,o::rwx '\(store)'"
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test("an old journal's secrets move to their file, and nothing of them stays behind")
+    @Test("an old journal's secrets are moved to their file, and nothing of them remains")
     func moved() throws {
         try Fleet.with(1) { fleet in
             let device = fleet.devices[0]
@@ -68,7 +68,7 @@ import Testing
             try device.remount()
             try fleet.settle()
             #expect(try filesWithTokens(device.store) == ["./credentials"])
-            // It says so where they are gone, and a new code makes the device known again.
+            // The device reports missing credentials, and a new code signs it in again.
             try device.unmount()
             unlink("\(device.store)/credentials")
             try device.mount()
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    @Test("a token that is some days old is renewed, and the device goes on")
+    @Test("a token that is some days old is renewed, and the device continues")
     func renewed() throws {
         try Fleet.with(1) { fleet in
             let device = fleet.devices[0]
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test("a code comes from standard input or a file, and is in no list of processes")
+    @Test("a code is read from standard input or a file, so no process list shows it")
     func codes() throws {
         try Fleet.with(0) { fleet in
             let words = ["'\(Programs.fsctl)' signin", fleet.hub.address, "--at"]

@@ -3,7 +3,7 @@ import Glibc
 import Support
 import Testing
 
-/// Holes stay holes on the way to another device and back.
+/// Holes stay holes when a file is sent to another device and evicted and downloaded again.
 @Suite(.serialized) struct SparseTests {
     private func room(_ device: MountedVolume, _ path: String) -> Int {
         var status = stat()
@@ -11,7 +11,7 @@ import Testing
         return Int(status.st_blocks) * 512
     }
 
-    @Test("what is a hole here is one elsewhere", arguments: [8, 200])
+    @Test("a hole on one device is a hole on the other", arguments: [8, 200])
     func holes(megabytes: Int) throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(

@@ -2,19 +2,19 @@ import Foundation
 import Support
 import Testing
 
-/// The decision table on two real mounts and a real hub: both devices do something unseen by the
-/// other, and meet again. Rows as in DecisionTable.md.
+/// The decision table on two real mounts with a real hub: both devices change something while they
+/// are offline, and then meet. The rows are those of DecisionTable.md.
 @Suite("Two devices, one volume", .serialized) struct StoryTests {
-    /// What is there before, what A and B do while both are offline, and what is so afterwards.
+    /// The state before, the offline changes of A and B, and the state afterwards.
     struct Story: CustomTestStringConvertible, Sendable {
         var row: Int
         var title: String
         var before: String
         var a: String
         var b: String
-        /// Shell, on both devices; must succeed.
+        /// A shell script that must succeed on both devices.
         var after: String
-        /// Conflict versions by document, by their texts.
+        /// The texts of the conflict versions, by document.
         var conflicts: [String: [String]] = [:]
 
         var testDescription: String { "row \(row): \(title)" }

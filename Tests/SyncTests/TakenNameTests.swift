@@ -5,10 +5,10 @@ import Testing
 
 @testable import Sync
 
-/// One item takes the name that another one has left here, and not at the hub yet. Nobody else used
-/// the name: neither item may be given another one.
-@Suite("A name is taken over on one device", .serialized) struct TakenNameTests {
-    /// Each is done on a device with `d/x`, a file `f` and 40 files in `many`.
+/// One item takes a name that another item has freed here but not yet at the hub. No other device
+/// has used the name, so neither item may get an alternative name.
+@Suite("One device reuses a freed name", .serialized) struct TakenNameTests {
+    /// Each case runs on a device with `d/x`, a file `f` and 40 files in `many`.
     struct Case: CustomTestStringConvertible, Sendable {
         var testDescription: String
         var script: String

@@ -3,7 +3,7 @@ import Glibc
 import Support
 import Testing
 
-/// When a document was modified, as the devices show it.
+/// The modification times of documents, as the devices show them.
 @Suite("Times")
 struct TimeTests {
     private func time(_ device: MountedVolume, _ path: String) throws -> Int64 {
@@ -20,7 +20,7 @@ struct TimeTests {
         for device in fleet.devices { try Programs.fsctl("doctor", device.path).succeed() }
     }
 
-    @Test("the same made or saved on two devices has one time, the first that the hub heard of")
+    @Test("equal contents from two devices have one time, the first that the hub received")
     func equalContents() throws {
         try Fleet.with(2) { fleet in
             try fleet.put(0, "old", "old")
@@ -41,7 +41,7 @@ struct TimeTests {
             try expect(new, of: "new", fleet)
             try expect(old, of: "old", fleet)
             try expectSound(fleet)
-            // Nothing of it is told again, and what is set from now on is the same everywhere.
+            // Nothing is sent again, and times that are set from now on are the same everywhere.
             for index in 0..<2 {
                 try fleet.devices[index].remount()
                 let set = 1_300_000_000 + index
@@ -54,7 +54,7 @@ struct TimeTests {
         }
     }
 
-    @Test("a time that was set before a document came to a device stays what it is")
+    @Test("a time that was set before a document reached a device is kept")
     func setBefore() throws {
         try Fleet.with(2) { fleet in
             try fleet.offline(1)

@@ -5,12 +5,12 @@ import Testing
 
 @testable import Sync
 
-// What was deleted, or done by a device that was away.
+// Deletions, and devices that were away.
 extension TrapTests {
     @Test("24: a full directory is removed while older states of its files come back from the hub")
     func emptied() throws {
         try Fleet.with(2) { fleet in
-            // Else it would be a mass deletion, which is held back.
+            // With fewer kept files this would be a mass deletion, which is held back.
             try fleet.shell(0, "mkdir kept; for i in {1..300}; do echo > kept/$i; done")
             for round in 0..<8 {
                 try fleet.shell(
@@ -19,7 +19,8 @@ extension TrapTests {
                     mkdir d; for i in {1..60}; do echo \(round) > d/$i; done
                     for i in {1..60}; do echo again > d/$i; chmod 640 d/$i; done
                     """)
-                // At another moment each time: before, while and after the hub tells them.
+                // The deletion comes at a different moment each time: before, while and after the
+                // hub announces the files.
                 try wait(seconds: 60, for: "\(round * 8) of them to arrive") {
                     (try? fleet.names(1, "d").count) ?? 0 >= round * 8 ? true : nil
                 }
@@ -45,7 +46,7 @@ extension TrapTests {
             try fleet.shell(1, "rm -r edited filled d")
             try fleet.settle([1])
             if isDown { try fleet.devices[0].mount() }
-            // Not for a moment gone where it was made.
+            // The document never disappears on the device where it was edited.
             let own = try OpenFile("\(fleet.devices[0].tree)/edited", O_RDONLY)
             try fleet.online(0)
             try fleet.expectSound()
@@ -59,7 +60,7 @@ extension TrapTests {
         }
     }
 
-    @Test("28: a device that was away for long brings nothing back and overwrites nothing")
+    @Test("28: a device that was away for long restores nothing deleted and overwrites nothing")
     func awayForLong() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(
@@ -88,7 +89,7 @@ extension TrapTests {
                 let isThere = fleet.text(1, "kept") == "12\n" && fleet.text(1, "d/g") == "new\n"
                 return isThere ? true : nil
             }
-            // What is open for writing stays what was opened: that is what it goes on from.
+            // A handle that is open for writing keeps the version that it opened.
             #expect(try held.text() == "1\n")
             try held.write("late\n", at: 0)
             held.close()
@@ -104,22 +105,22 @@ extension TrapTests {
         }
     }
 
-    /// What a document shows, and what is in conflict with it.
+    /// Returns the current contents of a document and its conflict versions.
     private func all(_ fleet: Fleet, _ index: Int, _ path: String) throws -> Set<String> {
         Set(try fleet.conflicts(index, path) + [fleet.text(index, path) ?? ""])
     }
 
-    @Test("29: what another device did cannot be done here for a while") func immovable() throws {
+    @Test("29: another device's changes cannot be made here for a while") func immovable() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "echo 1 > removed; echo 1 > edited; echo 1 > gone; echo 1 > lost")
             try fleet.expectEqual()
             let tree = fleet.devices[1].tree
-            // Even root is refused: EPERM.
+            // The attribute makes even root's writes fail with EPERM.
             let fixed = try Command("chattr", "+i", "\(tree)/removed", "\(tree)/edited").run()
             guard fixed.status == 0 else { return }
             let loose = Command("chattr", "-i", "\(tree)/removed", "\(tree)/edited")
             defer { _ = try? loose.run() }
-            // It is gone here before the other device's deletion and edit come.
+            // The files are deleted here before the other device's deletion and edit arrive.
             try fleet.offline(1)
             try fleet.shell(1, "rm gone lost")
             try fleet.shell(0, "rm removed gone; echo 2 > edited; echo 2 > lost; echo 1 > other")
@@ -133,7 +134,7 @@ extension TrapTests {
             try wait(seconds: 60, for: "the others not to wait") {
                 fleet.text(1, "other") != nil && fleet.text(0, "lost") != nil ? true : nil
             }
-            // It is not a new document of this device.
+            // The remaining file does not become a new document of this device.
             #expect(fleet.text(0, "removed") == nil && fleet.text(1, "removed") == "1\n")
             #expect(fleet.text(0, "edited") == "2\n" && fleet.text(1, "edited") == "1\n")
             try loose.succeed()
@@ -148,7 +149,7 @@ extension TrapTests {
         }
     }
 
-    @Test("31: made offline, restarted before it is sent, listed, sent, read and removed")
+    @Test("31: offline changes survive a restart before they are sent")
     func restarted() throws {
         try Fleet.with(2) { fleet in
             try fleet.hub.stop()

@@ -17,7 +17,7 @@ extension TrapTests {
             let home = try TemporaryDirectory("suspended")
             fleet.hub.send(SIGSTOP)
             defer { fleet.hub.send(SIGCONT) }
-            // One waits in open(2), the other one in read(2).
+            // One program waits in open(2), the other one in read(2).
             let names = ["small", "large"]
             let cats = try names.map {
                 try Reading("\(fleet.devices[1].path)/\($0)", to: "\(home.path)/\($0)")
@@ -26,7 +26,7 @@ extension TrapTests {
             kill(fleet.devices[1].pid, SIGSTOP)
             sleep(2)
             kill(fleet.devices[1].pid, SIGCONT)
-            // Who is stopped itself in open(2) may hear EINTR, but gets nothing of less bytes.
+            // A stopped program in open(2) may get EINTR, but no program reads fewer bytes.
             let stopped = try Reading("\(fleet.devices[1].path)/small")
             try stopped.waitUntilItWaits()
             stopped.send(SIGSTOP)
@@ -62,7 +62,7 @@ extension TrapTests {
             try fleet.shell(1, "mkdir \(folder); mv *.pkg \(folder)/")
             try fleet.expectEqual()
             #expect(try fleet.names(0, folder).count == 10)
-            // Made twice, unseen; and one of them edited twice.
+            // Both devices create the same names offline, and one document is edited on both.
             for index in 0..<2 { try fleet.offline(index) }
             for index in 0..<2 {
                 for name in names { try fleet.put(index, "\(name.dropFirst())2", "by \(index)") }
@@ -78,7 +78,8 @@ extension TrapTests {
                 #expect(found.allSatisfy { $0.utf8.count <= 255 })
                 let texts = found.compactMap { fleet.text(index, $0) }
                 #expect(texts.count { $0 == "new" } == 19)
-                // The spare names' documents and the first ones', and the document with a conflict.
+                // The documents with alternative names, the first ones, and the one with a
+                // conflict.
                 let ours = (0..<2).map { device in texts.count { $0 == "by \(device)" } }
                 #expect(ours.reduce(0, +) == 61 && ours.min()! >= 30, "\(ours)")
                 let both =
@@ -89,7 +90,7 @@ extension TrapTests {
     }
 
     @Test(
-        "18: a spare name fits, whatever device and document are called",
+        "18: an alternative name fits for any names of the device and the document",
         arguments: ["laptop", "机", "👨‍👩‍👧‍👦"], ["n", "é", "👨‍👩‍👧‍👦"])
     func spareNames(device: String, name: String) {
         let device = String(repeating: device, count: 250 / device.utf8.count)
@@ -100,7 +101,7 @@ extension TrapTests {
         }
     }
 
-    @Test("19: a device that joins has the conflicts, and does not settle them")
+    @Test("19: a joining device has the conflicts and does not settle them")
     func conflictsOfOneWhoJoins() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "mkdir p.rtfd; echo old > p.rtfd/TXT.rtf; echo old > f")
@@ -134,7 +135,7 @@ extension TrapTests {
                 for index in 0..<4 { try fleet.offline(index) }
                 for index in 0..<4 {
                     written.append("round \(round), device \(index)")
-                    // Made from what is current here; else it would be made from the one before.
+                    // Reading makes the next save an edit of the version that is current here.
                     _ = fleet.text(index, "f")
                     try fleet.put(index, "f", written.last!)
                     try fleet.devices[index].waitForDisk()

@@ -7,11 +7,11 @@ private let isRoot = geteuid() == 0
 
 // A device's disk fails at the wrong moment.
 extension TrapTests {
-    /// [traps 39] From a random moment on everything that the disk is asked for is EIO: while
-    /// newer saves replace queued ones, and while changes of another device are applied. The
-    /// machine is started again then.
+    /// [traps 39] From a random moment on, each request of the disk fails with EIO, while newer
+    /// saves replace queued ones and another device's changes are applied. Then the machine is
+    /// started again.
     @Test(
-        "36: the disk says EIO at any step",
+        "36: the disk fails with EIO at any step",
         .enabled(if: isRoot, "a disk of its own takes root"))
     func failingDisk() throws {
         var random = SeededRandom(named: "failingDisk", usual: 39)
@@ -21,14 +21,15 @@ extension TrapTests {
             try fleet.shell(1, "for i in {1..20}; do echo 0 > $i; done; mkdir theirs")
             try fleet.expectEqual()
             for round in 1...6 {
-                // What is known to be safe by now, of each document.
+                // What is known to be safe of each document at this point.
                 try fleet.offline(1)
                 try fleet.shell(1, "for i in {1..20}; do echo \(round)a > $i; done")
                 try device.waitForDisk()
                 try fleet.shell(
                     0, "for i in {1..20}; do echo \(round) > theirs/\(round).$i; done")
                 try fleet.settle([0])
-                // The queue moves while newer saves come, and all of theirs arrive.
+                // The queue is sent while newer saves are made, and all of the other device's saves
+                // arrive.
                 try fleet.online(1)
                 let saving = Command(
                     "bash", "-c",
@@ -44,15 +45,16 @@ extension TrapTests {
                 try device.kill9()
                 umount2(device.path, Int32(MNT_DETACH))
                 try disk.restorePower()
-                // The machine has not really been started again since.
+                // The machine has not really been restarted, so the journal's record of its start
+                // is changed.
                 try Command(
                     "sqlite3", "\(disk.path)/store/journal.sqlite",
                     "UPDATE meta SET value = 'an earlier one' WHERE key = 'boot'"
                 ).succeed()
                 try device.mount()
-                // Drafts that the disk had not kept are found missing, and told after a moment.
+                // Versions that the disk did not keep are found missing and sent after a moment.
                 try fleet.expectEqual(tries: 5)
-                // Neither the queued save nor the newer one would be neither of them.
+                // Each document must have the queued save or the newer one.
                 for name in 1...20 {
                     let text = fleet.text(0, "\(name)") ?? "nothing"
                     #expect(
@@ -68,7 +70,7 @@ extension TrapTests {
 
     /// [traps 55]
     @Test(
-        "37: what was saved here cannot be set aside for what another device saved",
+        "37: a local save cannot be set aside for another device's save",
         .enabled(if: isRoot, "a disk of its own takes root"), arguments: Fault.allCases)
     func settingAside(fault: Fault) throws {
         try Fleet.with(1) { fleet in
@@ -77,7 +79,7 @@ extension TrapTests {
             try fleet.put(0, "a.bin", "base")
             try fleet.expectEqual()
             try fleet.offline(1)
-            // Too large to be kept in what is set aside for the journal.
+            // The file is larger than the space that is reserved for the journal.
             let mine = "mine " + String(repeating: "m", count: 900_000)
             let theirs = "theirs " + String(repeating: "t", count: 2_000_000)
             try fleet.put(1, "a.bin", mine)
@@ -91,11 +93,12 @@ extension TrapTests {
                     "bash", "-c", "head -c 1G /dev/zero > '\(filler)'; true"
                 ).run()
             }
-            // The hub is heard only when the disk fails.
+            // The hub's changes arrive only after the disk has failed.
             fleet.hub.send(SIGSTOP)
             try fleet.online(1)
             if fault == .readOnly {
-                // As after an error: the kernel lets nobody make it read-only while it is written.
+                // The disk behaves as after an error, because the kernel does not remount it
+                // read-only while it is being written.
                 try Command("mount", "-o", "remount,abort", disk.path).succeed()
             } else if fault == .failing {
                 try disk.cutPower()
@@ -112,7 +115,7 @@ extension TrapTests {
                 #expect(fleet.text(1, "a.bin") == mine)
                 try FileManager.default.removeItem(atPath: filler)
             } else {
-                // A read-only or failing disk tells nobody anything: the bytes are what counts.
+                // A read-only or failing disk accepts no record, so only the contents are checked.
                 if fault == .readOnly { #expect(fleet.text(1, "a.bin") == mine) }
                 try device.kill9()
                 umount2(device.path, Int32(MNT_DETACH))

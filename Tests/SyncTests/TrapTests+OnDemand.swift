@@ -5,7 +5,7 @@ import Testing
 
 @testable import Sync
 
-// Contents that come when they are read, and devices that only listen.
+// Contents on demand, and devices that only receive.
 extension TrapTests {
     @Test(
         "32: more is pinned than the disk has room for",
@@ -21,7 +21,7 @@ extension TrapTests {
             let pin = Programs.fsctl("pin", "\(other.path)/film")
             let refused = try pin.run()
             #expect(refused.status != 0 && refused.errors.contains("Free some space"), "\(refused)")
-            // It left room for others.
+            // Pinning left space for other programs.
             try fleet.shell(1, "head -c 4000000 /dev/urandom > mine; echo small > small")
             try wait(seconds: 60, for: "the small one elsewhere") {
                 fleet.text(0, "small") == "small\n" ? true : nil
@@ -32,7 +32,7 @@ extension TrapTests {
                 } == true ? true : nil
             }
             try disk.grow(to: "800m")
-            // Nobody asks again.
+            // The downloads continue without another request.
             try wait(seconds: 60, for: "what is pinned") {
                 try (1...12).allSatisfy { number in
                     let file = try FileStatus(of: "\(other.tree)/film/\(number)")
@@ -47,7 +47,7 @@ extension TrapTests {
         }
     }
 
-    @Test("33: replaced elsewhere while it is read, by one of the same size and second")
+    @Test("33: a file is replaced by another device while it is read, with equal size and time")
     func replacedWhileRead() throws {
         try Fleet.with(1) { fleet in
             try fleet.shell(
@@ -86,7 +86,7 @@ extension TrapTests {
         }
     }
 
-    @Test("34: nor at full speed") func onlyOneWritesFast() throws {
+    @Test("34: one device at full speed makes no conflict") func onlyOneWritesFast() throws {
         let random = SeededRandom(named: "OnlyOneWrites", usual: 261_123)
         let home = try TemporaryDirectory("model")
         try Fleet.with(2) { fleet in
@@ -100,7 +100,7 @@ extension TrapTests {
             try tree.run(steps: isSoak ? 10_000 : 500, comparing: 500)
             tree.closeAll()
             try fleet.settle()
-            // The hub had nothing to say to it.
+            // The hub has sent no change to the writing device.
             try tree.compareTrees()
             for device in fleet.devices {
                 let found = try Programs.fsctl("conflicts", device.path).succeed()
@@ -110,7 +110,7 @@ extension TrapTests {
         }
     }
 
-    @Test("34: whatever one device does, one that only listens is in conflict with nothing")
+    @Test("34: one writing device causes no conflict with a device that only receives")
     func onlyOneWrites() throws {
         let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"] != nil
         let random = SeededRandom(named: "OnlyOneWrites", usual: 261_123)
@@ -119,11 +119,12 @@ extension TrapTests {
             let model = "\(home.path)/model"
             try FileManager.default.createDirectory(
                 atPath: model, withIntermediateDirectories: false)
-            // A program that goes on saving to what was replaced meanwhile makes a conflict alone.
+            // A program that continues to save to a replaced file causes a conflict even on one
+            // device.
             let tree = RandomTree(
                 random: random, tested: fleet.devices[0].path, model: model, staysOpen: false)
             defer { tree.closeAll() }
-            // At a person's pace. See "What is not shown" in Traps.md.
+            // The edits come at a person's pace. See "What the tests do not show" in Traps.md.
             for _ in 0..<(isSoak ? 600 : 40) {
                 try tree.run(steps: 25, comparing: 25)
                 tree.closeAll()

@@ -3,9 +3,10 @@ import Glibc
 import Support
 import Testing
 
-// A hub that has no time now.
+// A busy hub.
 extension TrapTests {
-    /// [traps 68] Before the hub has heard a group of changes, and after it has done them.
+    /// [traps 68] The hub refuses before it has received a group of changes, or after it has
+    /// applied them.
     @Test(
         "35: the hub answers commits with 423, 429, 503, or not at all",
         arguments: [423, 429, 503, nil])
@@ -57,7 +58,8 @@ extension TrapTests {
                 try work("echo \(round) > deleted; mv moved\(round) moved")
                 try expectHere("[ -e deleted ] && [ -e moved ] && [ ! -e moved\(round) ]")
             }
-            // Nothing met itself: no conflict, no name with a mark, and each save once.
+            // No device is in conflict with itself: no conflicts, no alternative names, and each
+            // save exists once.
             for path in [device.path, fleet.devices[0].path] {
                 let names = try FileManager.default.contentsOfDirectory(atPath: path)
                 #expect(

@@ -5,15 +5,15 @@ import Testing
 
 @testable import Sync
 
-// Saves that meet the sending of earlier ones.
+// Saves while earlier ones are being sent.
 extension TrapTests {
-    @Test("21: saves without end are not put off without end, and leave nothing behind")
+    @Test("21: endless saves are sent in time and leave no garbage")
     func continual() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "echo first > typed")
             try fleet.expectEqual()
             let path = fleet.devices[0].path
-            // Slower than what is saved.
+            // The upload is slower than the saves.
             try Programs.fsctl("limit", "--up", "200", "--at", path).succeed()
             var saved = 0
             func save() throws {
@@ -27,7 +27,7 @@ extension TrapTests {
             func arrived() -> Int? {
                 fleet.text(1, "typed").flatMap { Int($0.prefix { $0.isNumber }) }
             }
-            // One after the other while it is sent: two of them are read on the other device.
+            // Two of the saves that are made during uploads must be readable on the other device.
             for _ in 0..<2 {
                 let before = arrived() ?? 0
                 try wait(seconds: 60, for: "a save to arrive while others follow") {
@@ -76,7 +76,7 @@ extension TrapTests {
         }
     }
 
-    @Test("23: pieces are put into a file whose place was reserved, while it is sent")
+    @Test("23: a preallocated file is filled in pieces while it is sent")
     func pieces() throws {
         try Fleet.with(2) { fleet in
             let device = fleet.devices[0]
@@ -105,13 +105,13 @@ extension TrapTests {
             #expect(try versionSums("\(device.path)/torrent").allSatisfy(sums.contains))
             #expect(try versionSums(theirs).last == sums.last)
             #expect(try fleet.conflicts(1, "torrent").isEmpty)
-            // What was never written is nowhere filled with older contents.
+            // Parts that were never written are not filled with older contents.
             try Programs.fsctl("evict", theirs).succeed()
             #expect(try sum(theirs) == sums.last)
         }
     }
 
-    @Test("25: after its own save nothing changes that a program can ask for")
+    @Test("25: after a save nothing changes that a program can query")
     func unchanged() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "echo 0 > replaced; echo 0 > inplace")
@@ -126,7 +126,7 @@ extension TrapTests {
                 let held = ["replaced", "inplace"].map { open("\(path)/\($0)", O_RDONLY) }
                 defer { for file in held { close(file) } }
                 let before = try look(path)
-                // Recorded, sent, taken in elsewhere, and confirmed.
+                // The save is recorded, sent, applied on the other device, and confirmed.
                 try fleet.settle()
                 #expect(fleet.text(1, "replaced") == text && fleet.text(1, "inplace") == text)
                 #expect(try look(path) == before, "round \(round)")
@@ -136,7 +136,7 @@ extension TrapTests {
         }
     }
 
-    /// Inode, mode, links, owner, size and all times but that of the last access.
+    /// Returns the inode, mode, links, owner, size and all times except the access time.
     private func look(_ directory: String) throws -> String {
         try Command(
             "stat", "--format", "%n %i %f %h %u %g %s %y %z", "\(directory)/replaced",
@@ -144,7 +144,7 @@ extension TrapTests {
         ).succeed()
     }
 
-    @Test("26: what is written while it is sent") func whileSent() throws {
+    @Test("26: a file is written while it is sent") func whileSent() throws {
         try Fleet.with(2) { fleet in
             let path = fleet.devices[0].path
             try Programs.fsctl("limit", "--up", "3000", "--at", path).succeed()
@@ -186,7 +186,8 @@ extension TrapTests {
         String(try Command("sha256sum", path).succeed().prefix(64))
     }
 
-    /// Runs a program in Python that calls `closed()` after each save; the contents' sums then.
+    /// Runs a Python program that calls `closed()` after each save, and returns the checksums of
+    /// the contents at these moments.
     private func sums(_ fleet: Fleet, _ index: Int, _ program: String, of name: String) throws
         -> [String]
     {
@@ -202,7 +203,7 @@ extension TrapTests {
         return try command.succeed().split(separator: "\n").map(String.init)
     }
 
-    /// Of a document's versions, oldest first.
+    /// Returns the checksums of a document's versions, oldest first.
     private func versionSums(_ path: String) throws -> [String] {
         let document = URL(filePath: path)
         let hidden = document.deletingLastPathComponent()

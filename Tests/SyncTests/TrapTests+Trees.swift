@@ -22,13 +22,14 @@ extension TrapTests {
             let writing = command
             let writer = Thread { _ = try? writing.run() }
             writer.start()
-            // By the other one, further up and further down, while they are on their way.
+            // The other device renames a directory above and one below while the files are being
+            // sent.
             try wait(for: "the first") { fleet.text(1, "d/below/3") == "3\n" ? true : nil }
             try fleet.shell(1, "mv d e/d2")
             try wait(for: "some more") { fleet.text(1, "e/d2/below/21") == "21\n" ? true : nil }
             try fleet.shell(1, "mv e/d2/below top")
             try wait(seconds: 60, for: "the writer") { writer.isFinished ? true : nil }
-            // By the one that puts them there.
+            // The device that creates the files renames their directory.
             try fleet.shell(0, "mkdir n; for i in {1..60}; do echo $i > n/$i; done; mv n e/n2")
             try fleet.expectEqual()
             try fleet.join()
@@ -49,7 +50,8 @@ extension TrapTests {
         }
     }
 
-    /// What three devices do while they are offline; all files have a name once, afterwards.
+    /// What three devices do while they are offline. Afterwards each file must have exactly one
+    /// name.
     struct Moves: CustomTestStringConvertible, Sendable {
         var title: String
         var before: String
@@ -80,7 +82,7 @@ extension TrapTests {
             ], files: ["f2", "f4", "n"]),
     ]
 
-    @Test("14: moves in a circle and across ancestors", arguments: moves)
+    @Test("14: cyclic moves and moves across ancestors", arguments: moves)
     func circles(_ moves: Moves) throws {
         try Fleet.with(3) { fleet in
             try fleet.shell(0, moves.before)
@@ -102,7 +104,7 @@ extension TrapTests {
         }
     }
 
-    @Test("15: blocks that are there already move nothing else") func known() throws {
+    @Test("15: blocks that the hub already has do not shift other blocks") func known() throws {
         try Fleet.with(2) { fleet in
             let make = """
                 import random
@@ -112,7 +114,7 @@ extension TrapTests {
                 """
             try fleet.shell(0, "python3 -c '\(make)\nput(\"one\", A, B, A)'")
             try fleet.settle()
-            // Of these the hub has all but C, many times over and at other offsets.
+            // The hub has all chunks of these files except C, many times and at other offsets.
             try fleet.shell(
                 0,
                 """
@@ -125,7 +127,7 @@ extension TrapTests {
             try fleet.settle()
             try fleet.join()
             try fleet.settle()
-            // From the middle first, then as a whole.
+            // Each file is read first from the middle and then completely.
             let parts = [("two", 3_000_000), ("three", 5_500_000), ("one", 1_999_999)]
             for (name, offset) in parts {
                 let paths = [0, 2].map { "\(fleet.devices[$0].path)/\(name)" }
@@ -141,8 +143,7 @@ extension TrapTests {
         }
     }
 
-    @Test("17: inode numbers stay, and file handles are refused, not broken") func numbers() throws
-    {
+    @Test("17: inode numbers are stable, and file handles are refused") func numbers() throws {
         try MountedVolume.with { volume in
             let script = """
                 import ctypes, errno, os, sys

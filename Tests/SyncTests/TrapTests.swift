@@ -3,8 +3,8 @@ import Glibc
 import Support
 import Testing
 
-/// What other vendors' users lost data by, each a test. Sync.docc/Traps.md lists all twenty, those
-/// too that are tested elsewhere.
+/// Ways in which other vendors' users lost data, each as a test. Sync.docc/Traps.md lists all of
+/// them, with those that are tested elsewhere.
 @Suite("Traps that rivals shipped", .serialized) struct TrapTests {
     @Test("1: a rename into a folder that nobody has listed") func unlisted() throws {
         try Fleet.with(2) { fleet in
@@ -15,13 +15,14 @@ import Testing
                 for i in range(%d, %d): os.rename("from/%%d" %% i, "to/%%d" %% i)
                 """
             let counts = "[ $(ls to | wc -l) = %d ] && [ $(ls from | wc -l) = %d ]"
-            // The first half on one device, the second on the other: nothing is in any memory.
+            // One device lists the first half, the other one the second, so that no cache has
+            // everything.
             for (index, first) in [(0, 1), (1, 21)] {
                 let device = fleet.devices[index]
                 try device.remount()
                 try fleet.shell(
                     index, "python3 -c '\(String(format: rename, first, first + 20))'")
-                // What was answered with 0 holds, whatever ends the daemon.
+                // A rename that returned 0 is kept, however the daemon ends.
                 try device.kill9()
                 try device.mount()
                 let done = first + 19
@@ -35,7 +36,7 @@ import Testing
         }
     }
 
-    @Test("2: attributes are told while a read waits for the hub") func attributes() throws {
+    @Test("2: attributes are answered while a read waits for the hub") func attributes() throws {
         try Fleet.with(1) { fleet in
             try fleet.shell(
                 0,
@@ -69,8 +70,7 @@ import Testing
         }
     }
 
-    @Test("3: the same bytes once more are neither a version nor a conflict") func rewrite() throws
-    {
+    @Test("3: saving equal bytes makes neither a version nor a conflict") func rewrite() throws {
         try Fleet.with(2) { fleet in
             let names = ["inplace", "replaced", "again", "touched"]
             try fleet.shell(0, "for n in \(names.joined(separator: " ")); do echo text > $n; done")
@@ -100,7 +100,7 @@ import Testing
         }
     }
 
-    @Test("4: half a download is nobody's document") func downloads() throws {
+    @Test("4: a partial download is not sent") func downloads() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(
                 0,
@@ -110,7 +110,7 @@ import Testing
                 """)
             try fleet.settle()
             #expect(try fleet.names(1).filter { $0 != "film.pdf" } == [])
-            // Longer than anything waits for a program to go on.
+            // This is longer than any wait for a program to continue.
             sleep(2)
             try fleet.shell(
                 0, "head -c 300000 /dev/urandom >> film.pdf.crdownload; echo rest >> book.part")
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    @Test("5: renamed right after its close, and whole at the hub") func renamed() throws {
+    @Test("5: a file renamed right after its close is complete") func renamed() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(
                 0,
@@ -153,7 +153,7 @@ import Testing
                 '
                 """)
             try Programs.fsctl("wait", "--durable", "hub", fleet.devices[0].path).succeed()
-            // Its own memory of what it wrote cannot stand in for what the hub has.
+            // The device's own cache must not stand in for the hub.
             try fleet.devices[0].unmount()
             let fresh = try fleet.join()
             try fleet.settle([1, 2])
@@ -173,7 +173,7 @@ import Testing
 
     @Test("6: a file replaced by a longer one has its new size at once") func replaced() throws {
         try Fleet.with(2) { fleet in
-            // What git's index relies on.
+            // git's index relies on this.
             let script = """
                 import os
                 for i in range(100):
@@ -193,7 +193,7 @@ import Testing
                 try wait(seconds: 20, for: "round \(round)") { () -> Bool? in
                     var status = stat()
                     guard stat(path, &status) == 0 else { return nil }
-                    // Never the new size with the old bytes, nor the other way round.
+                    // The new size never appears with the old contents, nor the other way round.
                     let read = fleet.text(1, "T") ?? ""
                     return status.st_size == text.utf8.count + 1 && read == text + "\n" ? true : nil
                 }
@@ -212,7 +212,7 @@ import Testing
         }
     }
 
-    @Test("8: let go of while it is being saved") func evicted() throws {
+    @Test("8: a document is evicted while it is being saved") func evicted() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "echo 0 > inplace; echo 0 > replaced")
             try fleet.expectEqual()
@@ -224,7 +224,7 @@ import Testing
                 try fleet.put(index, "inplace", text)
                 try fleet.put(index, "replaced.tmp", text)
                 try fleet.shell(index, "mv replaced.tmp replaced")
-                // Every other time it is at the hub, or about to be.
+                // Every other time the save is at the hub, or about to be.
                 if round % 4 == 0 {
                     try Programs.fsctl("wait", "--durable", "hub", path).succeed()
                 }
@@ -263,7 +263,7 @@ final class Reading {
     func send(_ signal: Int32) { child.send(signal) }
     func waitForEnd() throws -> Int32 { try child.waitForEnd(seconds: 40) }
 
-    /// Returns when the kernel has it wait for the mount's daemon.
+    /// Returns when the kernel makes the program wait for the mount's daemon.
     func waitUntilItWaits() throws {
         try wait(for: "cat to wait") {
             let place = try? String(contentsOfFile: "/proc/\(pid)/wchan", encoding: .utf8)
@@ -273,8 +273,8 @@ final class Reading {
 }
 
 extension Fleet {
-    /// All are equal, and neither a device nor the hub finds anything wrong. The hub is checked
-    /// once more when the fleet ends.
+    /// Checks that all devices are equal, and that neither a device nor the hub finds a fault. The
+    /// hub is checked once more when the fleet ends.
     func expectSound() throws {
         try expectEqual()
         for device in devices {

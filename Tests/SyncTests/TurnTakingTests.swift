@@ -6,14 +6,14 @@ import Testing
 private let environment = ProcessInfo.processInfo.environment
 private let soakMinutes = environment["CONCORD_SOAK_MINUTES"].flatMap { Double($0) }
 
-/// Two devices edit the same documents, one after the other, each when it has what the other did.
-/// Nobody contradicts anybody: no conflict may come of it, and who only listens sends nothing.
-@Suite("Two devices take turns", .serialized) struct TurnTakingTests {
-    @Test("A20.6: some turns, and no echo")
+/// Two devices edit the same documents alternately, each after it has received the other's change.
+/// There must be no conflict, and a device that only receives must send nothing.
+@Suite("Two devices edit alternately", .serialized) struct TurnTakingTests {
+    @Test("A20.6: alternating edits cause no echo")
     func some() throws { try takeTurns(documents: 100, edits: 800) }
 
     @Test(
-        "CONCORD_EDITS turns, a million if it is not said", .enabled(if: soakMinutes != nil, "soak")
+        "CONCORD_EDITS edits, a million by default", .enabled(if: soakMinutes != nil, "soak")
     )
     func soak() throws {
         let edits = environment["CONCORD_EDITS"].flatMap { Int($0) } ?? 1_000_000
@@ -42,7 +42,7 @@ private let soakMinutes = environment["CONCORD_SOAK_MINUTES"].flatMap { Double($
         }
     }
 
-    /// In place, as most programs do.
+    /// Saves in place, as most programs do.
     private func save(_ text: String, to path: String) throws {
         let file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
         try #require(file >= 0, "\(path): \(errno)")
@@ -62,7 +62,7 @@ private let soakMinutes = environment["CONCORD_SOAK_MINUTES"].flatMap { Double($
         return true
     }
 
-    /// How many operations a device has ever numbered.
+    /// Returns the number of operations that a device has ever numbered.
     private func sent(_ fleet: Fleet, _ index: Int) throws -> Int {
         let session = try query(
             fleet.devices[index], "SELECT value FROM meta WHERE key = 'hub.session'")

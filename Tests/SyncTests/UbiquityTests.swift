@@ -4,9 +4,9 @@ import Support
 import Synchronization
 import Testing
 
-/// What the library says of a volume and its items (Rows.md, A17, B4, B5).
+/// What the library reports about a volume and its items (Rows.md, A17, B4, B5).
 @Suite("Containers", .serialized) struct UbiquityTests {
-    @Test("A17.1, A17.4, B4.1: a token while signed in, the same everywhere; changes are told")
+    @Test("A17.1, A17.4, B4.1: the token while signed in, equal everywhere; changes are reported")
     func identity() throws {
         try Fleet.with(2) { fleet in
             let containers = try fleet.devices.map { device in
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test("A17.2, A17.3: any URL of a volume leads to it; signed out, never in: no token")
+    @Test("A17.2, A17.3: any URL of a volume finds it; there is no token without a sign-in")
     func signedOut() throws {
         try MountedVolume.with { volume in
             let root = URL(filePath: volume.path)
@@ -60,7 +60,7 @@ import Testing
             #expect(try container.identityToken() != nil)
             try Programs.fsctl("signout", "--at", root.path).succeed()
             #expect(try container.identityToken() == nil)
-            // A place for documents it is all the same.
+            // It is a place for documents nevertheless.
             try fleet.put(0, "a.txt", "here")
             let url = root.appending(path: "a.txt")
             let values = try UbiquityContainer.resourceValues(ofItemAt: url)
@@ -68,7 +68,7 @@ import Testing
         }
     }
 
-    @Test("A17.7: all documents of a directory are moved in, and out again, at once")
+    @Test("A17.7: all documents of a directory are moved into the volume and out again together")
     func everything() throws {
         let home = try TemporaryDirectory("local")
         try Fleet.with(2) { fleet in
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    @Test("B4.4, B4.6: an item is moved onto the volume and off it, which takes it from others")
+    @Test("B4.4, B4.6: an item is moved into the volume and out of it, which removes it elsewhere")
     func moving() throws {
         let home = try TemporaryDirectory("local")
         try Fleet.with(2) { fleet in
@@ -118,7 +118,7 @@ import Testing
             try fleet.expectEqual()
             #expect(fleet.text(1, "a.txt") == "mine")
 
-            // The wrong way round, and onto something.
+            // The direction is wrong, and the destination exists.
             let wrong = #expect(throws: FileCoordinationError.self) {
                 try onMain {
                     try await container.setUbiquitous(
@@ -136,7 +136,7 @@ import Testing
             }
             #expect(fleet.text(0, "a.txt") == "mine")
 
-            // What comes back is whole, also when it was not here.
+            // An item that is moved out is complete, even if it was not on this device.
             try UbiquityContainer.evictItem(at: there)
             try onMain {
                 try await container.setUbiquitous(
@@ -148,7 +148,7 @@ import Testing
         }
     }
 
-    @Test("what is to be read in a turn is downloaded before the accessor runs")
+    @Test("a coordinated read downloads before its accessor runs")
     func coordinatedReading() throws {
         try Fleet.with(2) { fleet in
             try fleet.put(0, "a.txt", "text")
@@ -171,7 +171,7 @@ import Testing
                     try isHere()
                 })
 
-            // Offline its error is the call's, and nothing is held.
+            // While offline, the call throws the error, and nothing is claimed.
             try UbiquityContainer.evictItem(at: url)
             try fleet.offline(1)
             let error = #expect(throws: FileCoordinationError.self) {
@@ -182,10 +182,10 @@ import Testing
             let writer = FileCoordinator(waits: false)
             try writer.coordinate(writingItemAt: url, options: .forDeleting) { _ in }
             try fleet.online(1)
-            // Nothing is new at the hub, and yet it is asked at once.
+            // The hub has no news, but it is asked at once.
             try fleet.settle(seconds: 20)
 
-            // Who waits for a hub that says nothing can be cancelled.
+            // A call that waits for a silent hub can be cancelled.
             fleet.hub.send(SIGSTOP)
             defer { fleet.hub.send(SIGCONT) }
             let reader = FileCoordinator()
@@ -229,7 +229,7 @@ import Testing
                 try values().downloadingStatus == .current ? true : nil
             }
 
-            // What the hub does not have yet stays.
+            // Contents that the hub does not have yet stay.
             try fleet.offline(1)
             try fleet.put(1, "a.txt", "by one")
             try fleet.devices[1].waitForDisk()

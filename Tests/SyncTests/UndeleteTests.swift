@@ -2,9 +2,9 @@ import Foundation
 import Support
 import Testing
 
-/// A document that is deleted and comes back, or whose name another one takes, keeps its name on
-/// all devices, however soon that is.
-@Suite("Deleted and back", .serialized) struct UndeleteTests {
+/// A document that is deleted and restored, or whose name another document takes, has the same name
+/// on all devices, however fast this happens.
+@Suite("Deleted and restored", .serialized) struct UndeleteTests {
     @Test("the README's tour can be pasted as one block")
     func tour() throws {
         let readme = try String(
@@ -18,7 +18,7 @@ import Testing
             line.hasPrefix("fsctl ") ? Programs.fsctl + line.dropFirst(5) : line
         }
         try Fleet.with(2) { fleet in
-            // What differs ends with 1, as diff(1) does.
+            // The exit status 1 means that the files differ, as with diff(1).
             try fleet.shell(
                 0,
                 block.map { $0.contains(" diff ") ? "\($0) || [ $? = 1 ]" : "\($0) || exit 9" }
@@ -28,10 +28,11 @@ import Testing
         }
     }
 
-    @Test("a version's id is the same on all devices, and stands for its number")
+    @Test("a version's id is the same on all devices and can be used like its number")
     func identifiers() throws {
         try Fleet.with(2) { fleet in
-            // Versions of its own, and a number that the other one does not give it.
+            // The device has versions of its own, so the other device has another number for the
+            // same version.
             try fleet.shell(
                 0,
                 """
@@ -54,7 +55,7 @@ import Testing
         }
     }
 
-    @Test("an earlier document of a name is pointed out") func earlier() throws {
+    @Test("an earlier document of the same name is shown") func earlier() throws {
         try MountedVolume.with { volume in
             let script = """
                 cd \(volume.path)
@@ -75,7 +76,7 @@ import Testing
     }
 
     @Test(
-        "a name that is free again is taken, whatever of its last owner is still to be sent",
+        "a freed name is reused while changes of its last owner are unsent",
         arguments: [
             "rm f; FSCTL undelete f", "rm f; echo c > f", "mv f g; echo c > f; rm g",
             "mv f d/g; echo c > f; rm d/g", "rm f; mkdir f; rmdir f; echo c > f",
@@ -83,7 +84,7 @@ import Testing
     func names(_ commands: String) throws {
         try Fleet.with(2) { fleet in
             let commands = commands.replacing("FSCTL", with: Programs.fsctl)
-            // The first save is sent at once; the second one, so soon after it, waits.
+            // The first save is sent at once; the second one follows so soon that it waits.
             try fleet.shell(
                 0,
                 """

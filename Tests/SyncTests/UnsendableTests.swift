@@ -6,15 +6,15 @@ import Testing
 
 @testable import Sync
 
-/// What was to be sent and cannot be any more does not hold up the rest.
+/// A change that can no longer be sent does not block the others.
 @Suite("What cannot be sent", .serialized) struct UnsendableTests {
-    @Test("an operation whose contents are gone does not end the sending")
+    @Test("an operation whose contents are gone does not stop the sending")
     func goneContents() throws {
         try Fleet.with(1) { fleet in
             try fleet.shell(0, "echo 1 > a; echo 1 > b")
             try fleet.settle()
             try fleet.hub.stop()
-            // What has no contents is given its number without the hub.
+            // An operation without contents gets its number without the hub.
             try fleet.shell(0, "mkdir d")
             let device = fleet.devices[0]
             try wait(for: "what is to be sent to have a number") {
@@ -29,7 +29,7 @@ import Testing
                 var operation = try #require(decoded)
                 operation.id.number += 1
                 operation.item = item.id
-                // As if it had been removed since.
+                // The contents were removed in the meantime.
                 operation.change = .edit(
                     Revision(
                         id: .random(), parents: [], content: .sha256([1]), size: 1,

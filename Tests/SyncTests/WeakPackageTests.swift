@@ -2,8 +2,8 @@ import Foundation
 import Support
 import Testing
 
-/// What one turn changes in a weak package is never seen in halves by who takes turns, here or on
-/// another device; each of its files is a document of its own (Rows.md, A12.5 to A12.10).
+/// Changes of a weak package under one claim are never partly visible to programs that use claims,
+/// here or on another device; each of its files is a separate document (Rows.md, A12.5 to A12.10).
 @Suite("Weak packages", .serialized) struct WeakPackageTests {
     @Test("A12.5, A12.8: index and payload always agree") func batches() throws {
         try withBox { fleet, box, there in
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test("A12.6: turns in quick succession are never mixed") func quick() throws {
+    @Test("A12.6: claims in quick succession are never mixed") func quick() throws {
         try withBox { fleet, box, there in
             let writer = taking(turns: 20, at: box, pause: { UInt32($0 % 5) * 100_000 }) { number in
                 """
@@ -46,7 +46,7 @@ import Testing
         }
     }
 
-    @Test("a turn whose contents are still on their way when the next one begins waits for that")
+    @Test("changes that are uploading when the next claim begins wait for it")
     func overtaken() throws {
         try withBox { fleet, box, there in
             let device = fleet.devices[0]
@@ -58,7 +58,7 @@ import Testing
                 try Programs.fsctl("status", device.path).succeed().contains("kB/s, down")
                     ? true : nil
             }
-            // The next turn, which ends when it is told to.
+            // The next claim, which ends when the test says so.
             let next = try Beside(
                 "coordinate", "write", box, "--", "sh", "-c",
                 "echo 2 > \(box)/index; echo written; read line; echo 2 > \(box)/data/payload")
@@ -82,7 +82,8 @@ import Testing
         }
     }
 
-    /// Two devices that have a package with an index and a payload, and its path on each.
+    /// Runs `body` with two devices that have a package with an index and a payload, and with its
+    /// path on each.
     private func withBox(_ body: (Fleet, _ here: String, _ there: String) throws -> Void) throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "mkdir box.weakpkg; echo 0 > box.weakpkg/index")
@@ -93,9 +94,9 @@ import Testing
         }
     }
 
-    /// Runs a script in each of these turns to write.
+    /// Runs a script in each of these claims to write.
     ///
-    /// - Parameter pause: Microseconds after a turn.
+    /// - Parameter pause: The microseconds after a claim.
     private func taking(
         turns: Int, at box: String, pause: @escaping @Sendable (Int) -> UInt32 = { _ in 0 },
         _ script: @escaping @Sendable (Int) -> String
@@ -112,7 +113,8 @@ import Testing
         return writer
     }
 
-    /// Lines of index and payload, read in one turn, and of what else is said there.
+    /// Returns the lines of index and payload, read under one claim, and the output of further
+    /// commands.
     private func read(_ box: String, _ more: String = "") throws -> [String] {
         try Programs.fsctl(
             "coordinate", "read", box, "--", "sh", "-c",
@@ -120,7 +122,7 @@ import Testing
         ).succeed().split(separator: "\n").map(String.init)
     }
 
-    @Test("A12.10: a conflict is one file's alone") func conflict() throws {
+    @Test("A12.10: a conflict concerns only one file") func conflict() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(
                 0, "mkdir box.weakpkg; echo 0 > box.weakpkg/one; echo 0 > box.weakpkg/two")
