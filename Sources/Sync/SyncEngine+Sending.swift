@@ -296,8 +296,7 @@ extension SyncEngine {
         }
     }
 
-    /// Returns as many operations as fit one request, up to the first one whose contents are not
-    /// here.
+    /// Returns as many operations as fit one request, up to the first one without contents here.
     private func entries(of rows: [OutboxRow], _ reader: Reader) throws(VolumeError)
         -> [OperationEntry]
     {

@@ -1,9 +1,10 @@
-/// One line of a plan: who does what, and when. A failing run is a file of these, which is repeated
-/// as it is and shrunk by leaving lines out.
+/// One line of a plan: an actor, a verb and a time. A failing run is a file of such lines, which is
+/// repeated unchanged, and shrunk by leaving lines out.
 struct Action: Hashable, Sendable, CustomStringConvertible {
-    /// Stays the same when others are left out: contents are named after it.
+    /// A number that stays the same when other actions are left out, because contents are named
+    /// after it.
     let number: Int
-    /// Milliseconds after the round began; late is allowed, early is not.
+    /// Milliseconds after the start of the round. The action may happen later, but not earlier.
     let time: Int
     /// `dev0`, `dev1`, …, `hub` or `all`.
     let actor: String
@@ -25,15 +26,15 @@ struct Action: Hashable, Sendable, CustomStringConvertible {
         self.init(number, at: time, words[2], verb)
     }
 
-    /// The device's number; nil of others.
+    /// The device's number; nil for other actors.
     var device: Int? { actor.hasPrefix("dev") ? Int(actor.dropFirst(3)) : nil }
 }
 
-/// What several actors do until everything is settled.
+/// The actions of several actors until everything is settled.
 typealias Round = [Action]
 
 enum PlanText {
-    /// The rounds of a file of actions; lines that begin with # are remarks.
+    /// Parses the rounds of a file of actions. Lines that begin with # are comments.
     static func rounds(of text: String) throws(PlanError) -> [Round] {
         var rounds: [Round] = [[]]
         for line in text.split(separator: "\n") where line.first != "#" {

@@ -1,8 +1,8 @@
 import Foundation
 import Support
 
-/// A run from a seed, or of actions from a file, until the first round that is not well; and what
-/// is left of that round after shrinking it.
+/// A run from a seed, or of the actions in a file. It ends at the first round that fails, and
+/// shrinks that round.
 struct Campaign {
     private let options: Options
     private let seed: UInt64
@@ -36,7 +36,7 @@ struct Campaign {
         while rounds.map({ count < $0 }) ?? (Date() < end) {
             count += 1
             let round = plan.round()
-            // Before it is done: what ends this process leaves it.
+            // The file is written before the round, so that it remains if this process is killed.
             let file = "\(directory)/round \(count).actions"
             try Data(PlanText.text([round]).utf8).write(to: URL(filePath: file))
             let violations = try runner.run(round)
@@ -78,7 +78,7 @@ struct Campaign {
         return violations.isEmpty
     }
 
-    // MARK: A round that fails
+    // MARK: A failing round
 
     private func tell(_ round: Round, _ violations: [Violation]) throws {
         for violation in violations.prefix(40) { say(violation) }
@@ -94,8 +94,8 @@ struct Campaign {
         say("chaos: again: \(command) replay '\(shrunk)'")
     }
 
-    /// On devices of its own, one round after the other: what one has broken must not be seen in
-    /// the next one, so they are new ones after each failure.
+    /// Runs candidates on devices of their own, one round after another. After each failure the
+    /// devices are new, so that the damage does not affect the next round.
     private func shrink(
         _ round: Round, _ violations: [Violation], minutes: Int
     ) throws -> Round {

@@ -2,13 +2,13 @@ import Foundation
 import Glibc
 import Support
 
-/// Breaks everything around real devices and a real hub, and asks whether a promise broke with it.
+/// Causes faults around real devices and a real hub, and checks whether a promise is broken.
 ///
 ///     chaos run [--seed N] [--minutes M] [--rounds N] [--devices N] [--actions N] [--pause MS]
 ///               [--out DIR] [--shrink MINUTES]
-///     chaos replay FILE [--times N] [--shrink MINUTES]     the actions of a run that failed
-///     chaos check HISTORY                                 judges a history, whoever wrote it
-///     chaos picture HISTORY DOCUMENT [--round N] > life.svg    a document's life on all devices
+///     chaos replay FILE [--times N] [--shrink MINUTES]     repeats the actions of a failed run
+///     chaos check HISTORY                                 judges any history
+///     chaos picture HISTORY DOCUMENT [--round N] > life.svg    draws a document's history
 @main struct Chaos {
     static func main() {
         signal(SIGPIPE, SIG_IGN)
@@ -64,7 +64,7 @@ import Support
     }
 }
 
-/// Words, and `--name number`.
+/// The arguments: words, and options `--name number`.
 struct Options {
     private(set) var words: [String] = []
     private var values: [String: String] = [:]
@@ -85,7 +85,8 @@ struct Options {
     func number(_ name: String, _ usual: Int) -> Int { values[name].flatMap { Int($0) } ?? usual }
 }
 
-/// To standard output, at once: whoever waits for hours looks into a file.
+/// Writes a line to standard output without buffering, because a long run is watched through a
+/// file.
 func say(_ line: some CustomStringConvertible) {
     try? FileHandle.standardOutput.write(contentsOf: Data("\(line)\n".utf8))
 }

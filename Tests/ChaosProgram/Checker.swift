@@ -1,4 +1,5 @@
-/// Judges a history: what was promised, and what was found. Knows no clock, no file and no program.
+/// Judges a history by comparing what was promised with what was found. It uses no clock, no file
+/// and no program.
 struct Checker {
     private var violations: [Violation] = []
     private let events: [Event]
@@ -26,7 +27,7 @@ struct Checker {
         incidents()
         checkOwnTrees()
         checkWhatIsLeft()
-        // What was not settled differs, of course.
+        // Without a settled state the devices may differ.
         guard events.contains(where: { $0.kind == .settled }) else { return }
         checkLosses()
         checkInventions()
@@ -34,7 +35,7 @@ struct Checker {
         checkEquality()
     }
 
-    // MARK: What speaks for itself
+    // MARK: Incidents
 
     private mutating func incidents() {
         for event in events {
@@ -49,9 +50,9 @@ struct Checker {
         }
     }
 
-    // MARK: Nothing that was closed is lost
+    // MARK: No closed contents are lost
 
-    /// Of each device, the contents that it has as a file or as a version.
+    /// Returns for each device the contents that it has as files or versions.
     private func held() -> [String: Set<String>] {
         var held: [String: Set<String>] = [:]
         for event in events where event.kind == .item || event.kind == .version {
@@ -70,8 +71,8 @@ struct Checker {
                 held[event.actor]?.contains(content) != true
             else { continue }
             if isRolledBack(event.actor, after: index) {
-                // An older store knows of what came later only what the hub can tell: what was
-                // promised to be there.
+                // An older store knows only those later contents that were promised to be at the
+                // hub.
                 let isPromised = promised[content]?.contains { $0.detail == "hub" } == true
                 if !isPromised || all.contains(content) { continue }
             }
@@ -93,7 +94,7 @@ struct Checker {
 
     static func writes(_ verb: [String]) -> Bool { ["save", "change"].contains(verb.first) }
 
-    // MARK: Nobody invents anything
+    // MARK: No contents are invented
 
     private mutating func checkInventions() {
         var written: Set<String> = []
@@ -117,7 +118,7 @@ struct Checker {
             guard isSeen, let content = event.content, !written.contains(content) else { continue }
             if event.detail?.hasPrefix("symlink") == true { continue }
             let writers = event.writers ?? ""
-            // A program that was cut off in the middle of its save leaves what it had written.
+            // A program that was killed during its save leaves a part of its contents.
             if mayBeEmpty && ["", "…"].contains(writers) { continue }
             if unfinished.contains(where: { !$0.isEmpty && writers.contains($0) }) { continue }
             note(
@@ -126,8 +127,8 @@ struct Checker {
         }
     }
 
-    /// Who reads for some time does not wait for a program of the same process that writes in
-    /// place.
+    /// Returns whether the file was written in place during a long read. The reader does not wait
+    /// for a writer of the same process.
     private func isWrittenMeanwhile(_ read: Event, _ index: Int) -> Bool {
         for event in events[..<index].reversed() where event.actor == read.actor {
             if event.kind == .began && event.action == read.action { return false }
@@ -137,7 +138,7 @@ struct Checker {
         return true
     }
 
-    // MARK: No conflict is invented
+    // MARK: No conflicts are invented
 
     private mutating func checkConflicts() {
         let bases = Dictionary(
@@ -154,7 +155,7 @@ struct Checker {
                         + "alone worked")
                 continue
             }
-            // What was changed by the handle that had read it knows it.
+            // A handle that had read the contents before it changed them knew them.
             let successors = versions.filter {
                 $0.actor == event.actor && $0.document == event.document && $0.detail == "current"
                     && event.content != nil && (bases[$0.content ?? ""] ?? nil) == event.content
@@ -173,7 +174,7 @@ struct Checker {
         }
     }
 
-    /// The only device that works at that path, if there is one.
+    /// Returns the only device that works at the path; nil if several do.
     static func owner(of path: String) -> String? {
         let first = path.prefix { $0 != "/" }
         guard first.hasPrefix("own"), Int(first.dropFirst(3)) != nil else { return nil }
@@ -193,7 +194,7 @@ struct Checker {
         }
     }
 
-    /// By device and path: the kind, the mode and the content.
+    /// Returns the kind, the mode and the content, by device and path.
     private func trees(_ kind: Event.Kind) -> [String: [String: String]] {
         var trees: [String: [String: String]] = [:]
         for event in events where event.kind == kind {

@@ -1,10 +1,11 @@
 import Foundation
 import Support
 
-/// What a file holds: contents that name their writer, one behind the other, so that what nobody
-/// wrote is known at sight.
+/// The contents of files. Each content names its writer, so that bytes that nobody wrote are
+/// recognized.
 enum Content {
-    /// Equal for equal bytes, and hardly for others: sixteen digits.
+    /// Returns sixteen digits that are equal for equal bytes and almost certainly different for
+    /// others.
     static func name(_ bytes: Data) -> String {
         var sum: UInt64 = 0xcbf2_9ce4_8422_2325 ^ UInt64(bytes.count)
         bytes.withUnsafeBytes { raw in
@@ -25,8 +26,8 @@ enum Content {
         return String(repeating: "0", count: 16 - digits.count) + digits
     }
 
-    /// Who wrote these bytes, as `dev0.17`, or `dev0.17+dev1.20` of what was appended to; ends with
-    /// `…` where something follows that is no whole content.
+    /// Returns the writers of these bytes, such as `dev0.17`, or `dev0.17+dev1.20` if contents were
+    /// appended. It ends with `…` if the last part is not a complete content.
     static func writers(_ bytes: Data) -> String {
         var rest = bytes[...]
         var names: [String] = []

@@ -4,17 +4,17 @@ import Glibc
 import Support
 import SystemCalls
 
-/// The programs of one device: does what an action says, and writes down what it was told.
+/// The programs of one device: they do what an action says and record the results.
 struct DevicePrograms {
     let site: Site
     let history: History
     let round: Int
-    /// Those that read beside the others.
+    /// The programs that read in parallel with the others.
     let readers: DispatchGroup
 
     private var root: String { "\(site.volume.path)/r\(round)" }
     private func place(_ path: String) -> String { "\(root)/\(path)" }
-    /// A content of an earlier round is another one, though its action's number be the same.
+    /// The name includes the round, because the numbers of actions repeat.
     private var writer: String { "\(site.name)r\(round)" }
 
     func perform(_ action: Action) {
@@ -81,7 +81,7 @@ struct DevicePrograms {
         }
     }
 
-    /// By one handle, beside what the other programs do meanwhile.
+    /// Reads a file through one handle while other programs continue.
     private func hold(_ path: String, _ milliseconds: Int, _ event: Event) throws(Errno) {
         let file = try ProgramCalls.opened(path, O_RDONLY)
         let begun = ContinuousClock.now
@@ -98,7 +98,7 @@ struct DevicePrograms {
                     Data(half[..<count]) + (try ProgramCalls.rest(of: file, from: count))
                 event.content = Content.name(bytes)
                 event.writers = Content.writers(bytes)
-                // Who reads for longer than a turn lasts may see what the next one writes.
+                // A reader that takes longer than the reader's time limit may see later writes.
                 event.outcome =
                     ContinuousClock.now - begun < .milliseconds(900) ? "ok" : "too late"
             } catch { event.outcome = ProgramCalls.name(error) }
@@ -144,9 +144,9 @@ struct DevicePrograms {
         event.writers = Content.writers(bytes)
     }
 
-    // MARK: Looking again
+    // MARK: Observing
 
-    /// After a fault nobody knows how far the action came: what is there now counts.
+    /// After a fault it is not known how far the action came, so the present state is recorded.
     private func observe(_ action: Action) {
         site.waitUntilUp()
         for path in action.verb.paths {
@@ -161,7 +161,7 @@ struct DevicePrograms {
 }
 
 extension Verb {
-    /// What it is about, the document that it changes first.
+    /// The paths that the verb concerns; the document that it changes is first.
     var paths: [String] {
         switch self {
         case .save(let path, _, _, _), .change(let path, _, _), .remove(let path),

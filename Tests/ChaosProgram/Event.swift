@@ -1,35 +1,38 @@
 import Foundation
 
-/// What an actor did, was told, or was seen to hold: one line of JSON. The checker knows nothing
-/// else of a run, so another generator of load that writes such lines can be judged by it, too.
+/// One line of JSON that says what an actor did, what it was told, or what it was seen to have. The
+/// checker knows nothing else of a run, so it can judge the histories of other load generators,
+/// too.
 struct Event: Codable, Hashable, Sendable {
     enum Kind: String, Codable, Sendable {
-        /// A program begins `verb`; `content` is what it is going to write.
+        /// A program begins `verb`; `content` is what it will write.
         case began
-        /// It ended: `outcome` is `ok` or the name of the error; `content` is what the document
-        /// holds now, or what was read, and `base` what it held when the program looked before.
+        /// The program has ended: `outcome` is `ok` or the name of the error, `content` is what the
+        /// document now has or what was read, and `base` is what it had when the program looked
+        /// before.
         case did
-        /// Looked at after something had failed because of a fault.
+        /// The state that was found after a failure caused by a fault.
         case observed
-        /// `path`, which holds `content`, was said to be durable (`detail`: disk or hub).
+        /// `path` with `content` was promised to be durable (`detail`: disk or hub).
         case promised
-        /// Something was done to `actor`: `detail` says what.
+        /// A fault that concerns `actor`; `detail` describes it.
         case fault
-        /// A process ended that nobody had ended, or a program did not come back from a call.
+        /// A process ended unexpectedly, or a program did not return from a call.
         case died, hung
-        /// All is in step, or could not be brought there in time: `detail` is what it waits for.
+        /// Everything is synchronised, or was not in time; `detail` says what is missing.
         case settled, unsettled
         /// After settling: what is at a path of a device (`detail`: the kind and the mode), and
         /// each version of each document there (`detail`: current, history or conflict).
         case item, version
-        /// A later look at what an earlier round had left.
+        /// The state of an earlier round at a later time.
         case left
-        /// A tool of the product examined something: `outcome` is `ok`, or `detail` says what.
+        /// A tool of the product examined something: `outcome` is `ok`, or `detail` says what it
+        /// found.
         case examined
     }
 
     var kind: Kind
-    /// Milliseconds since the run began.
+    /// Milliseconds since the start of the run.
     var at = 0
     var round = 0
     var actor: String
@@ -37,12 +40,12 @@ struct Event: Codable, Hashable, Sendable {
     var verb: [String]?
     var path: String?
     var content: String?
-    /// Who wrote that, for people: `dev0.17+dev1.20`, with `…` when it is not whole.
+    /// The writers of the content, for people: `dev0.17+dev1.20`, with `…` if it is incomplete.
     var writers: String?
     var base: String?
     var outcome: String?
     var detail: String?
-    /// Of a version: the document's id, and its own.
+    /// The ids of the document and of the version.
     var document: String?
     var version: String?
     var parents: [String]?
@@ -65,22 +68,23 @@ struct Event: Codable, Hashable, Sendable {
     }
 }
 
-/// Something that a history shows and that must not be.
+/// A broken promise that a history shows.
 struct Violation: Hashable, Sendable, CustomStringConvertible {
     enum Kind: String, Sendable, CaseIterable {
-        /// A content that was closed is no version and in no file, on the device that saved it.
+        /// A closed content is in no version and in no file of the device that saved it.
         case lost
-        /// Bytes that no program wrote, or half of what one wrote.
+        /// Bytes that no program wrote, or a part of what one wrote.
         case invented
-        /// A conflict between contents of which one was made from the other, or a name with a mark,
-        /// where only one device ever worked.
+        /// A conflict between two contents of which one was made from the other, or an alternative
+        /// name where only one device worked.
         case conflict
-        /// A tree is not what the only device that worked there made of it, or two devices differ.
+        /// A tree differs from what the only device that worked there made, or the trees of two
+        /// devices differ.
         case tree
-        /// A program was refused what it may do, or told something that is not so.
+        /// A program got an error without a cause, or a wrong answer.
         case told
         case died, hung, unsettled, unsound
-        /// What an earlier round left has changed.
+        /// The state of an earlier round has changed.
         case changed
     }
 

@@ -2,7 +2,7 @@ import Foundation
 import Support
 import Synchronization
 
-/// Keeps what happened, in memory and line by line in a file.
+/// Records events in memory, and line by line in a file.
 final class History: Sendable {
     private struct State {
         var events: [Event] = []
@@ -31,7 +31,7 @@ final class History: Sendable {
         state.withLock { $0.events.filter { $0.round == round } }
     }
 
-    /// - Parameter round: Left out, the present one.
+    /// - Parameter round: The round of the event; the present one if it is left out.
     func note(_ event: Event, round: Int? = nil) {
         var event = event
         event.at = Int((ContinuousClock.now - beginning) / .milliseconds(1))
@@ -42,8 +42,8 @@ final class History: Sendable {
         }
     }
 
-    /// What is judged is not needed any more, but for the trees, at which a later look is taken;
-    /// the file has all of it.
+    /// Removes the events of a judged round from memory, except the trees, which are compared
+    /// later. The file keeps all events.
     func forget(round: Int) {
         state.withLock { state in
             state.events.removeAll { $0.round == round && $0.kind != .item }

@@ -3,12 +3,12 @@ import Glibc
 import Support
 import SystemCalls
 
-/// Takes stock of a device: what its tree shows, and every version that it can give back.
+/// Takes an inventory of a device: what its tree shows, and each version that it can return.
 struct Inventory {
     let site: Site
     let history: History
 
-    /// What is at a path, as an event: `detail` is its kind and mode.
+    /// Returns an event that describes what is at a path; `detail` is its kind and mode.
     static func look(
         at place: String, named path: String, _ kind: Event.Kind, _ actor: String
     ) -> Event {
@@ -35,7 +35,7 @@ struct Inventory {
         return event
     }
 
-    /// Everything below the round's directory.
+    /// Records everything in the round's directory.
     func tree(ofRound round: Int, as kind: Event.Kind) {
         let root = "\(site.volume.path)/r\(round)"
         for path in (try? FileManager.default.subpathsOfDirectory(atPath: root))?.sorted() ?? [] {
@@ -44,7 +44,7 @@ struct Inventory {
         }
     }
 
-    /// Every version of every document that is or was in the round's directory.
+    /// Records each version of each document that is or was in the round's directory.
     func versions(ofRound round: Int) throws {
         var line = try VolumeLine(mountPoint: site.volume.path)
         for (document, path) in try documents(ofRound: round) {
@@ -71,8 +71,8 @@ struct Inventory {
         }
     }
 
-    /// Ids and paths from the journal, because no tool lists what was deleted with its directory.
-    /// Nothing else is taken from there: versions are asked for as a person would.
+    /// Reads ids and paths from the journal, because no tool lists documents that were deleted with
+    /// their directory. Everything else is requested through the product's tools.
     private func documents(ofRound round: Int) throws -> [(String, String)] {
         let query = """
             WITH RECURSIVE below(key, path) AS (

@@ -1,20 +1,20 @@
-/// What is in a directory in which one device alone works, as POSIX says it must be.
+/// A model of a directory in which only one device works, following POSIX.
 struct OwnTree {
     indirect enum Node: Equatable {
         case directory
         case symlink(String)
-        /// Of an inode, so that a change shows under all its names.
+        /// The inode number, so that a change is visible under all names of a file.
         case file(Int)
     }
 
-    /// What a verb must answer.
+    /// The required answer to a verb.
     enum Answer: Equatable {
         case ok
         case refused(String)
     }
 
     private(set) var nodes: [String: Node] = [:]
-    /// By inode; nil where nobody knows.
+    /// The contents by inode; nil if they are not known.
     private(set) var contents: [Int: String?] = [:]
     private var inodes = 0
 
@@ -36,7 +36,7 @@ struct OwnTree {
         contents[inode] = .some(content)
     }
 
-    /// What was seen there counts, whatever should have been there.
+    /// Accepts what was observed, whatever the model expected.
     mutating func observe(_ path: String, _ kind: String, _ content: String?) {
         switch kind {
         case "file":
@@ -47,7 +47,8 @@ struct OwnTree {
         }
     }
 
-    /// What the verb must answer, and what the tree is then. `content` is what it wrote.
+    /// Applies a verb to the model and returns the required answer. `content` is what the verb
+    /// wrote.
     mutating func apply(_ verb: Verb, content: String?) -> Answer {
         switch verb {
         case .save(let path, let way, _, _): return save(path, "\(way)", content)
@@ -68,7 +69,7 @@ struct OwnTree {
         }
     }
 
-    // MARK: Each verb
+    // MARK: The verbs
 
     private var missing: Answer { .refused("ENOENT") }
 
@@ -137,7 +138,7 @@ struct OwnTree {
         return .ok
     }
 
-    /// With all below it; to nowhere, if `to` is nil.
+    /// Moves a path with everything below it, or removes it if `to` is nil.
     private mutating func move(_ from: String, to: String?) {
         for (path, node) in nodes where path == from || path.hasPrefix(from + "/") {
             nodes[path] = nil

@@ -1,5 +1,5 @@
-/// Follows what a device did in the directory that it has for itself, and compares what it was
-/// told, what was read there, and what is there in the end, with what must be.
+/// Follows what a device did in its own directory, and compares the answers, the contents that were
+/// read, and the final tree with the model.
 struct OwnTreeJudge {
     let device: String
     let root: String
@@ -14,10 +14,10 @@ struct OwnTreeJudge {
     }
 
     mutating func run() {
-        // A directory that was never made is not missed.
+        // A directory that was never created is not missing.
         guard events.contains(where: { $0.actor == device && concerns($0) }) else { return }
         for event in events where event.actor == device && concerns(event) {
-            // From then on nobody knows what is there.
+            // After a rollback the state is not known.
             if rollBack.map({ event.at >= $0 }) == true { return }
             switch event.kind {
             case .did: follow(event)
@@ -46,7 +46,8 @@ struct OwnTreeJudge {
 
     private mutating func follow(_ event: Event) {
         guard let words = event.verb, let verb = Verb(words: words) else { return }
-        // What the product's own tools refuse is not POSIX's matter; `hold` reads beside the rest.
+        // POSIX does not say when the product's own tools may refuse; `hold` reads in parallel with
+        // others.
         switch verb {
         case .hold: return
         case .wait, .restore, .evict, .pin, .unpin: if !event.isOK { return }
@@ -60,7 +61,7 @@ struct OwnTreeJudge {
         case .refused(let code) where code == outcome: break
         case .ok:
             tree = before
-            // `excused` says that a fault explains it; what is there then was observed.
+            // `excused` means that a fault explains the failure; the state was observed afterwards.
             if event.detail != "excused" {
                 findings.append((event, .told, "\(words.joined(separator: " ")): \(outcome)"))
             }
@@ -82,7 +83,7 @@ struct OwnTreeJudge {
             findings.append(
                 (event, .told, "\(device) reads \(event.writers ?? ""), not \(expected)"))
         case .restore:
-            // Whether its other names go with it is the product's choice.
+            // Whether other names of the file change with it is the product's choice.
             tree.put(path, event.content)
         default: break
         }
@@ -102,7 +103,7 @@ struct OwnTreeJudge {
             let isSame =
                 expected == (seen?.0 ?? "nothing")
                 && (content == nil || content == seen?.1)
-            // A hub that comes back as it was infers no deletion: what went since may be back.
+            // A restored hub infers no deletion, so items that were deleted since may come back.
             if isSame || (expected == "nothing" && hubIsRolledBack) { continue }
             var event = seen?.2 ?? anchor
             event.path = path

@@ -1,5 +1,5 @@
-/// A document's life on all devices: a column a device, time from top to bottom, a line from each
-/// content to what was made from it.
+/// A picture of a document's history on all devices: one column for each device, time from top to
+/// bottom, and a line from each content to what was made from it.
 struct Picture {
     private let document: String
     private let events: [Event]
@@ -7,13 +7,13 @@ struct Picture {
     private let rowHeight = 22
     private let columnWidth = 330
 
-    /// - Parameter document: A path, as histories have it.
+    /// - Parameter document: A path as in the history.
     init(of document: String, events: [Event]) {
         self.document = document
         let concerning = events.filter {
             $0.path == document || $0.kind == .fault || $0.verb?.contains(document) == true
         }
-        // What began and ended is shown once; of the end, what differs from the file itself.
+        // An action is shown once, at its end.
         let shown = concerning.filter { $0.kind != .began }
         let first = shown.firstIndex { $0.kind != .fault } ?? 0
         self.events = Array(shown[first...])
@@ -43,7 +43,8 @@ struct Picture {
     private func y(_ row: Int) -> Int { 36 + (row + 1) * rowHeight }
     private func column(_ event: Event) -> Int { actors.firstIndex(of: event.actor) ?? 0 }
 
-    /// From where a content was last written to where another one was made from it.
+    /// Returns lines from the last place where a content was written to where another one was made
+    /// from it.
     private var ancestry: [String] {
         var written: [String: (Int, Int)] = [:]
         var lines: [String] = []

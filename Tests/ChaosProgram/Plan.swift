@@ -1,18 +1,18 @@
 import Support
 
-/// What is done in a run, from a seed alone: the same seed gives the same rounds everywhere.
+/// Creates the actions of a run from a seed. The same seed gives the same rounds on each machine.
 struct Plan {
-    /// How many devices there are, and how many actions a round has.
+    /// The number of devices, and the number of actions in a round.
     let devices: Int
     let actions: Int
     /// The mean pause between two actions of one device, in milliseconds.
     let pause: Int
     private var random: SeededRandom
     private var number = 0
-    /// What was probably made in this round, by directory.
+    /// The paths that were probably created in this round, by directory.
     private var made: [String: [String]] = [:]
 
-    /// In `own0`, `own1`, … only that device does anything, so everything about it is known.
+    /// Only one device works in each of `own0`, `own1`, …, so the expected state is known exactly.
     static func ownDirectory(_ device: Int) -> String { "own\(device)" }
     static let sharedDirectory = "shared"
 
@@ -24,7 +24,7 @@ struct Plan {
     mutating func round() -> Round {
         var round: Round = []
         var clocks = [Int](repeating: 0, count: devices)
-        // A round has some kinds of faults and not others: a mixture of all hides each one.
+        // Each round has only some kinds of faults, because a mixture of all would hide each one.
         let faults = Fault.allCases.filter { fault in
             random.oneIn(fault == .deviceRolledBack || fault == .hubRolledBack ? 8 : 3)
         }
@@ -36,7 +36,7 @@ struct Plan {
                 round.append(Action(number, at: 0, "dev\(device)", .makeDirectory(path)))
             }
         }
-        // Each device makes these: it is one directory in the end.
+        // Each device creates these directories, which must become one.
         for (device, directory) in ["x", "y"].enumerated() where device < devices {
             number += 1
             let path = "\(Plan.sharedDirectory)/\(directory)"
@@ -49,7 +49,7 @@ struct Plan {
             number += 1
             let directory = isShared ? Plan.sharedDirectory : own(device)
             let verb = verb(in: directory)
-            // Only what is at the hub can be evicted.
+            // Only contents that are at the hub can be evicted.
             if case .evict(let path) = verb {
                 round.append(
                     Action(
@@ -69,13 +69,13 @@ struct Plan {
 
     private func own(_ device: Int) -> String { Plan.ownDirectory(device) }
 
-    // MARK: What programs do
+    // MARK: Actions of programs
 
     private static let names = ["a", "b", "c", "d.bin", "e.bin", "f"]
     private static let directories = ["", "x/", "y/", "x/z/"]
 
     private mutating func place(_ directory: String) -> String {
-        // Where all work, they shall meet.
+        // In the shared directory the devices use few names, so that they meet.
         if directory == Plan.sharedDirectory {
             return "\(directory)/\(random.pick(["a", "b", "c.bin", "x/a", "y/b"]))"
         }
@@ -90,7 +90,7 @@ struct Plan {
         }
     }
 
-    /// One that is probably there, most of the time.
+    /// Usually returns a path that probably exists.
     private mutating func existing(_ directory: String) -> String {
         guard let known = made[directory], !random.oneIn(8) else { return place(directory) }
         return random.pick(known)
@@ -132,21 +132,22 @@ struct Plan {
         case 0: return .removeDirectory(path)
         case 1: return .rename("\(directory)/x", "\(directory)/y")
         case 2:
-            // Nothing is saved under these names: that would follow the link.
+            // Nothing is saved under these names, because a save would follow the link.
             let link = "\(path)/link\(random.below(2))"
             return random.oneIn(3) ? .remove(link) : .symlink(link, target: "nowhere")
         default: return .makeDirectory(path)
         }
     }
 
-    // MARK: What goes wrong
+    // MARK: Faults
 
     private enum Fault: CaseIterable {
         case deviceDies, deviceStops, hubDies, hubStops, lineCut, lineStalls, lineReset, offline
         case deviceRolledBack, hubRolledBack
     }
 
-    /// A few times in a round, each with its end; what has no end is mended when all settles.
+    /// Returns some occurrences of a fault with their ends. Faults without an end are ended when
+    /// the round settles.
     private mutating func occurrences(of fault: Fault, until length: Int) -> Round {
         var round: Round = []
         for _ in 0..<(1 + random.below(2)) {

@@ -4,7 +4,7 @@ import Glibc
 import Support
 import SystemCalls
 
-/// What a program does with a file: system calls, nothing of the product's.
+/// System calls of ordinary programs, without any code of the product.
 enum ProgramCalls {
     static func read(_ path: String) throws(Errno) -> Data {
         let file = try opened(path, O_RDONLY)
@@ -35,8 +35,8 @@ enum ProgramCalls {
         return status
     }
 
-    /// Changes a file by a handle that has read it. `announce` is told what was read and what it
-    /// will hold.
+    /// Changes a file through a handle that has read it. `announce` receives the old contents and
+    /// the new ones.
     static func change(
         _ path: String, _ way: InPlace, writer: String, number: Int, size: Int,
         announce: (Data, Data) -> Void
@@ -66,14 +66,14 @@ enum ProgramCalls {
         if let failed { throw failed }
     }
 
-    /// As long as the old one, where that is possible.
+    /// Returns a content of the same length as the old one if possible.
     private static func content(
         _ writer: String, _ number: Int, instead old: Data, _ way: InPlace, _ size: Int
     ) -> Data {
         let whole = WholeContent(writer: writer, sequence: number)
         if way == .append { return old + whole.bytes(length: size) }
         let draft = whole.bytes(length: max(4_000, old.count - 60))
-        // A byte more or less where the header's own length changes.
+        // The length may differ by a byte if the length of the header changes.
         return old.count <= 4_000
             ? draft
             : whole.bytes(length: max(4_000, old.count - 60 + old.count - draft.count))
@@ -98,7 +98,7 @@ enum ProgramCalls {
         munmap(memory, new.count)
     }
 
-    /// Verbs on names, below a directory.
+    /// Performs verbs on names in a directory.
     static func changeNames(_ verb: Verb, in root: String) throws(Errno) {
         func place(_ path: String) -> String { "\(root)/\(path)" }
         switch verb {
@@ -121,7 +121,7 @@ enum ProgramCalls {
         if result < 0 { throw Errno(errno) }
     }
 
-    /// `ENOENT` and its like, as histories have it.
+    /// Returns the errno name, such as `ENOENT`, as in histories.
     static func name(_ error: Errno) -> String {
         let names: [Int32: String] = [
             ENOENT: "ENOENT", EEXIST: "EEXIST", ENOTEMPTY: "ENOTEMPTY", ENOTDIR: "ENOTDIR",

@@ -3,7 +3,7 @@ import Glibc
 import Support
 import Synchronization
 
-/// Stands between a device and the hub, on one thread of its own, and can be a bad line.
+/// A proxy between a device and the hub that can simulate a bad connection. It has its own thread.
 final class Proxy: Sendable {
     let port: Int
     private let wanted = Mutex(Line.open)
@@ -38,7 +38,7 @@ final class Proxy: Sendable {
         poke()
     }
 
-    /// Its thread closes everything that it has.
+    /// Ends the proxy; its thread closes all connections.
     func end() {
         isEnding.store(true, ordering: .relaxed)
         poke()
@@ -111,10 +111,10 @@ final class Proxy: Sendable {
 
 private let nonblocking = Int32(SOCK_NONBLOCK.rawValue)
 
-/// A connection from a device and the one to the hub that goes with it.
+/// A connection from a device, with the corresponding connection to the hub.
 private final class Pair {
     private let ends: [Int32]
-    /// What came from each end and has not gone to the other yet.
+    /// The bytes from each end that have not been passed on.
     private var waiting: [[UInt8]] = [[], []]
     private var isOver = [false, false]
     private(set) var hasEnded = false
@@ -134,7 +134,8 @@ private final class Pair {
             if waiting[side].isEmpty && !isOver[side] { events[side] |= Int16(POLLIN) }
             if !waiting[side].isEmpty { events[1 - side] |= Int16(POLLOUT) }
         }
-        // An end of which nothing is wanted is left out: its hanging up would be told for ever.
+        // An end without wanted events is left out, because poll(2) would report its hang-up again
+        // and again.
         return zip(ends, events).map { pollfd(fd: $1 == 0 ? -1 : $0, events: $1, revents: 0) }
     }
 

@@ -2,7 +2,7 @@ import Foundation
 import Glibc
 import Support
 
-/// Does rounds of actions on real devices and a real hub, and writes the history.
+/// Runs rounds of actions on real devices and a real hub, and writes the history.
 final class Runner {
     let world: World
     let history: History
@@ -17,7 +17,7 @@ final class Runner {
         World.present.withLock { [world] in $0 = world }
     }
 
-    /// What the history shows of the round, which is then forgotten.
+    /// Runs a round and returns the violations in its history.
     func run(_ round: Round) throws -> [Violation] {
         history.beginRound()
         let number = history.round
@@ -41,7 +41,7 @@ final class Runner {
         }
     }
 
-    // MARK: Doing
+    // MARK: Actions
 
     private func perform(_ round: Round, _ number: Int) {
         let faults = DispatchQueue(label: "faults")
@@ -63,7 +63,7 @@ final class Runner {
                 }
             }
         }
-        // A device that was killed is needed by the programs that wait for it.
+        // Faults end first, because programs may wait for a device that was killed.
         faults.sync {}
         world.mend()
         for waited in [group, readers] where waited.wait(timeout: .now() + 240) != .success {
@@ -95,12 +95,12 @@ final class Runner {
                 history.note(event)
             }
         }
-        // Only now the round counts as settled: the checker then expects the inventory.
+        // The round counts as settled only now, because the checker then expects the inventory.
         for site in world.sites { history.note(Event(.settled, site.name)) }
         return true
     }
 
-    /// A last look at the rounds that were well, and at everything as a whole.
+    /// Compares the earlier rounds once more, and examines everything as a whole.
     func end() -> [Violation] {
         history.beginRound()
         let last = history.round
@@ -124,7 +124,7 @@ final class Runner {
 }
 
 extension Verb {
-    /// What is done to processes and lines, and not by programs.
+    /// Whether the verb affects processes and connections, not programs.
     var isFault: Bool {
         switch self {
         case .kill, .start, .stop, .go, .line, .offline, .online, .keep, .rollBack: true

@@ -1,10 +1,10 @@
-/// Leaves out of a failing round what it fails without.
+/// Removes the actions from a failing round that it does not need to fail.
 enum Shrink {
-    /// Delta debugging: halves, then smaller and smaller parts, as long as what is left still
-    /// fails.
+    /// Delta debugging: removes halves, and then smaller and smaller parts, as long as the rest
+    /// still fails.
     /// - Parameters:
-    ///   - fails: Whether these actions, in this order, still fail.
-    ///   - isOver: Whether there is no time left; what is found by then is given back.
+    /// - fails: Returns whether these actions, in this order, still fail.
+    /// - isOver: Returns whether the time is over; the smallest result so far is then returned.
     static func smallest<Element>(
         _ all: [Element], isOver: () -> Bool = { false }, fails: ([Element]) throws -> Bool
     ) rethrows -> [Element] {
@@ -29,9 +29,9 @@ enum Shrink {
         return left
     }
 
-    /// The round without some actions; its end stays, and the others stay in their order.
-    /// - Parameter subjects: What went wrong is about these paths or devices: what has to do with
-    ///   them is tried alone first, because each try takes seconds.
+    /// Returns the round without some actions; the last action stays, and the order stays.
+    /// - Parameter subjects: The paths or devices of the violations. Actions that concern them are
+    ///   tried first, because each try takes seconds.
     static func shrunk(
         _ round: Round, about subjects: [String], isOver: () -> Bool,
         fails: (Round) throws -> Bool
@@ -47,7 +47,7 @@ enum Shrink {
         return left + ending
     }
 
-    /// What to keep, the most daring first.
+    /// Returns which actions to keep, beginning with the smallest sets.
     private static func guesses(_ subjects: [String]) -> [(Action) -> Bool] {
         let directories = Set(
             subjects.compactMap { $0.split(separator: "/").first.map(String.init) })

@@ -3,12 +3,12 @@ import Glibc
 import Support
 import Synchronization
 
-/// A device: a real mount, its line to the hub, and what has been done to it.
+/// A device: a real mount, its connection to the hub, and the faults that affect it.
 final class Site: @unchecked Sendable {
     let name: String
     let volume: MountedVolume
     let proxy: Proxy
-    /// What its programs do, one after the other.
+    /// The queue on which its programs run, one after another.
     let programs: DispatchQueue
     private let condition = NSCondition()
     private var isUp = true
@@ -27,7 +27,7 @@ final class Site: @unchecked Sendable {
         ).succeed()
     }
 
-    /// How often something was done to it that lets programs fail.
+    /// The number of faults so far that can make programs fail.
     var faultCount: Int { condition.withLock { faults } }
 
     func waitUntilUp() {
@@ -58,15 +58,15 @@ final class Site: @unchecked Sendable {
         _ = Glibc.kill(volume.pid, signal)
     }
 
-    /// Does nothing while the daemon is stopped. It could not answer, and the actor that waited for
-    /// the answer is the one that would let the daemon continue.
+    /// Does nothing while the daemon is stopped, because the daemon could not answer, and this
+    /// thread is the one that must let it continue.
     func set(offline: Bool) {
         guard condition.withLock({ isUp }), !isStopped else { return }
         isOffline = offline
         _ = try? Programs.fsctl(offline ? "offline" : "online", "--at", volume.path).run()
     }
 
-    /// Whether its daemon has ended though nobody ended it.
+    /// Whether the daemon has ended although no action ended it.
     var hasDied: Bool {
         guard condition.withLock({ isUp }) else { return false }
         let status = try? String(contentsOfFile: "/proc/\(volume.pid)/stat", encoding: .utf8)

@@ -1,29 +1,28 @@
 import Support
 
-/// How programs change a file that is there, without replacing it. `SavePattern` has the other
-/// ways.
+/// Ways to change an existing file without replacing it. `SavePattern` has the other ways.
 enum InPlace: String, CaseIterable, Sendable {
-    /// Opens the file and adds a content behind what it holds.
+    /// Opens the file and appends a content.
     case append
-    /// Writes another content of the same length over the old one, in two halves.
+    /// Overwrites the contents in two halves with others of the same length.
     case overwrite
-    /// The same by a shared mapping, which outlives the descriptor.
+    /// The same through a shared mapping that outlives the descriptor.
     case map
 }
 
-/// What becomes of the line between a device and the hub.
+/// The state of the connection between a device and the hub.
 enum Line: String, CaseIterable, Sendable {
-    /// Bytes pass.
+    /// Bytes are passed on.
     case open
     /// All connections are closed, and new ones are refused.
     case cut
-    /// Connections stay, and nothing passes.
+    /// Connections stay open, and no bytes are passed on.
     case stall
-    /// All connections are reset once; new ones pass.
+    /// All connections are reset once; new ones work.
     case reset
 }
 
-/// One thing that an actor does. Its text form is a few words, and parses back.
+/// One action of an actor. Its text form is a few words, which can be parsed again.
 enum Verb: Hashable, Sendable {
     case save(String, SavePattern, size: Int, synced: Bool)
     case change(String, InPlace, size: Int)
@@ -35,9 +34,9 @@ enum Verb: Hashable, Sendable {
     case symlink(String, target: String)
     case link(String, String)
     case read(String)
-    /// Reads half of a file, and the other half so many milliseconds later, by the same handle.
+    /// Reads half of a file, and after this time the other half, through the same handle.
     case hold(String, milliseconds: Int)
-    /// Asks `fsctl wait` until the file is so durable.
+    /// Waits with `fsctl wait` until the file has this durability.
     case wait(String, durability: String)
     case restore(String, back: Int)
     case evict(String)
@@ -45,17 +44,17 @@ enum Verb: Hashable, Sendable {
     case unpin(String)
     case offline
     case online
-    /// Of a device's or the hub's process: SIGKILL, starting again, SIGSTOP and SIGCONT.
+    /// For a device's or the hub's process: SIGKILL, a restart, SIGSTOP and SIGCONT.
     case kill
     case start
     case stop
     case go
     case line(Line)
-    /// Of a device or the hub: a copy of its store as it is when it dies now, and that copy put
+    /// For a device or the hub: copies its store in the state after a kill, and later puts the copy
     /// back.
     case keep
     case rollBack
-    /// Mends everything, waits until all devices are in step, and takes stock of them.
+    /// Ends all faults, waits until all devices are synchronised, and takes the inventory.
     case settle
 
     var words: [String] {
@@ -90,7 +89,7 @@ enum Verb: Hashable, Sendable {
         }
     }
 
-    /// Nil when the words are no verb.
+    /// Returns nil if the words are not a valid verb.
     init?(words: [String]) {
         let verb: Verb?
         switch words.count {

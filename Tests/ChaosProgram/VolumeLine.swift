@@ -3,8 +3,8 @@ import Foundation
 import Glibc
 import Support
 
-/// Asks a mounted volume's daemon by the documented protocol: a JSON object a line. Written anew
-/// here, because an oracle that asked through the product's own code would share its mistakes.
+/// A client of the documented protocol of a volume's daemon: one JSON object in each line. It is
+/// written separately, because an oracle that used the product's code would share its mistakes.
 final class VolumeLine {
     typealias Object = [String: Any]
     private let descriptor: Int32
@@ -36,7 +36,7 @@ final class VolumeLine {
 
     deinit { close(descriptor) }
 
-    /// The answer's `result`; throws the message of an error.
+    /// Returns the answer's `result`, or throws the message of an error.
     func ask(_ verb: String, _ fields: Object = [:]) throws -> Object {
         number += 1
         var request = fields
@@ -70,7 +70,7 @@ final class VolumeLine {
         }
     }
 
-    /// All bytes of a version of a file.
+    /// Returns all bytes of a version of a file.
     func contents(document: String, number: Int, size: Int) throws -> Data {
         var bytes = Data()
         while bytes.count < size {

@@ -3,13 +3,13 @@ import Glibc
 import Support
 import Synchronization
 
-/// The hub and the devices, and everything that can be done to them from outside.
+/// The hub and the devices, and all faults that can affect them from outside.
 final class World: @unchecked Sendable {
     let hub: HubProcess
     let sites: [Site]
     let history: History
     private var hubIsUp = true
-    /// What an interrupted run has to take away.
+    /// What an interrupted run must clean up.
     static let present = Mutex<World?>(nil)
 
     init(devices: Int, history: History) throws {
@@ -21,7 +21,7 @@ final class World: @unchecked Sendable {
 
     func site(_ name: String) -> Site? { sites.first { $0.name == name } }
 
-    /// A fault, or its end. The thread that does this does nothing else meanwhile.
+    /// Applies a fault, or ends it. The calling thread does nothing else in the meantime.
     func apply(_ action: Action) {
         var event = Event(.fault, action.actor)
         event.action = action.number
@@ -84,7 +84,7 @@ final class World: @unchecked Sendable {
         history.note(event)
     }
 
-    /// Ends every fault. Who has died by himself is named.
+    /// Ends all faults, and records processes that ended unexpectedly.
     func mend() {
         for site in sites {
             site.proxy.set(.open)
@@ -97,9 +97,9 @@ final class World: @unchecked Sendable {
         for site in sites where site.isOffline { site.set(offline: false) }
     }
 
-    // MARK: Being in step
+    // MARK: Synchronisation
 
-    /// Waits until nothing is on its way any more. Nil, or what it waits for, by device.
+    /// Waits until everything is synchronised. Returns nil, or what each device waits for.
     func settle(seconds: Double) -> [String: String]? {
         var waits: [String: String] = [:]
         var calm = 0
@@ -116,7 +116,7 @@ final class World: @unchecked Sendable {
                 if let why = unrest(of: site, &cursors) { waits[site.name] = why }
             }
             if waits.isEmpty && cursors.count > 1 { waits["all"] = "cursors \(cursors)" }
-            // Once may be between two steps.
+            // A single calm moment may lie between two steps.
             calm = waits.isEmpty ? calm + 1 : 0
             return calm > 4 ? true : nil
         }
@@ -149,7 +149,7 @@ final class World: @unchecked Sendable {
             + (isScanning ? ", scanning" : "") + " " + reasons.joined(separator: " ")
     }
 
-    /// What each daemon's doctor and the hub's check say; takes everything down.
+    /// Records the findings of each daemon's doctor and of the hub's check, and ends all processes.
     func examineAndEnd() {
         for site in sites {
             examined(site.name, Programs.fsctl("doctor", site.volume.path))
@@ -186,7 +186,7 @@ final class World: @unchecked Sendable {
     }
 }
 
-/// A copy beside a directory, which takes its place later.
+/// A copy next to a directory that can replace it later.
 private struct StoreCopy {
     private let directory: String
     private var copy: String { directory + "-kept" }
@@ -198,7 +198,7 @@ private struct StoreCopy {
         try Command("cp", "-a", directory, copy).succeed()
     }
 
-    /// Nothing happens where there is none.
+    /// Does nothing if there is no copy.
     func putBack() throws {
         guard FileManager.default.fileExists(atPath: copy) else { return }
         try Command("rm", "-rf", "--one-file-system", directory).succeed()

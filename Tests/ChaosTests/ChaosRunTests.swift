@@ -2,17 +2,17 @@ import Foundation
 import Support
 import Testing
 
-/// CONCORD_CHAOS_MINUTES, or a few rounds; `make chaos` takes as long as it is told.
+/// CONCORD_CHAOS_MINUTES, or a few rounds; `make chaos` sets it.
 private let minutes =
     ProcessInfo.processInfo.environment["CONCORD_CHAOS_MINUTES"].flatMap { Int($0) }
 
 @Suite("Chaos", .enabled(if: geteuid() == 0, "mounting through a mapping takes passthrough"))
 struct ChaosRunTests {
-    /// Not in every run of the tests: it finds faults that are not mended yet. (One device did not
-    /// settle: a document was "not at the hub: some of its contents cannot be read on this device",
-    /// once in round 3.)
+    /// It is not part of each test run, because it finds faults that are not repaired yet. (One
+    /// device did not settle: a document was "not at the hub: some of its contents cannot be read
+    /// on this device", once in round 3.)
     @Test(
-        "three devices, a hub and bad lines from one seed: no promise breaks",
+        "three devices, a hub and bad connections from one seed: no promise is broken",
         .enabled(if: minutes != nil, "takes CONCORD_CHAOS_MINUTES"))
     func run() throws {
         let home = try TemporaryDirectory("chaos")

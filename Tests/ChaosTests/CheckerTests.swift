@@ -3,9 +3,10 @@ import Testing
 
 @testable import chaos
 
-/// Histories of which it is known what is wrong with them.
+/// Histories with known violations.
 @Suite("The checker") struct CheckerTests {
-    /// One device saves twice where it alone works, both save where both work; all is well.
+    /// A history without violations: one device saves twice in its own directory, and both save in
+    /// the shared one.
     private func clean(_ change: (inout Told) -> Void = { _ in }) -> Told {
         var told = Told()
         told.act("dev0", "mkdir own0")
@@ -28,7 +29,7 @@ import Testing
         return told
     }
 
-    @Test("finds nothing in a history in which nothing is wrong") func nothing() {
+    @Test("finds nothing in a correct history") func nothing() {
         #expect(clean().violations == [])
     }
 
@@ -45,14 +46,14 @@ import Testing
         #expect(told.violations == [.lost])
     }
 
-    @Test("owes nothing for a save that was cut off") func cutOff() {
+    @Test("does not require a save that was interrupted") func cutOff() {
         let told = clean {
             $0.save("dev1", "shared/b", "B3", outcome: "ENOTCONN", detail: "excused")
         }
         #expect(told.violations == [])
     }
 
-    @Test("says what was said of a lost content's durability") func untrueDurability() {
+    @Test("reports the promised durability of a lost content") func untrueDurability() {
         let told = clean {
             $0.save("dev1", "shared/b", "B3")
             $0.add(.promised, "dev1") {
@@ -70,7 +71,7 @@ import Testing
         #expect(told.violations == [.invented])
     }
 
-    @Test("takes what is left of a save that was cut off for that writer's") func torn() {
+    @Test("accepts a part of an interrupted save as its writer's") func torn() {
         let told = clean {
             $0.save("dev1", "shared/b", "B3", outcome: "ENOTCONN", detail: "excused")
             $0.version("dev1", "shared/b", "B3…")
@@ -83,12 +84,12 @@ import Testing
         #expect(told.violations == [.conflict])
     }
 
-    @Test("finds a conflict with what was made from it") func conflictWithSuccessor() {
+    @Test("finds a conflict with a successor") func conflictWithSuccessor() {
         let told = clean { $0.version("dev1", "shared/b", "B1", "conflict") }
         #expect(told.violations == [.conflict])
     }
 
-    @Test("takes two saves that did not see each other for a conflict") func conflict() {
+    @Test("accepts a conflict of two independent saves") func conflict() {
         let told = clean {
             $0.save("dev0", "shared/b", "B3", base: "B1")
             for actor in ["dev0", "dev1"] { $0.version(actor, "shared/b", "B3", "conflict") }
@@ -96,21 +97,21 @@ import Testing
         #expect(told.violations == [])
     }
 
-    @Test("finds a name with a mark where one device alone works") func mark() {
+    @Test("finds an alternative name where one device alone works") func mark() {
         let told = clean {
             for actor in ["dev0", "dev1"] { $0.found(actor, "own0/a (dev0 2026-11-23)", "A1") }
         }
         #expect(Set(told.violations) == [.conflict, .tree])
     }
 
-    @Test("finds trees that differ, and one that is not what its only device made of it")
+    @Test("finds trees that differ, and one that differs from its only device's actions")
     func trees() {
         #expect(clean { $0.found("dev1", "shared/c", "B1") }.violations == [.tree])
         let told = clean { $0.act("dev0", "remove own0/a") }
         #expect(told.violations == [.tree])
     }
 
-    @Test("finds a refusal without a cause, and an answer that cannot be") func told() {
+    @Test("finds an error without a cause, and a wrong answer") func told() {
         let refused = clean {
             $0.save("dev0", "own0/b", "C", outcome: "EIO")
         }
@@ -119,7 +120,7 @@ import Testing
         #expect(clean { $0.act("dev0", "read own0/a", content: "A1") }.violations == [.told])
     }
 
-    @Test("goes on from what was seen after a fault") func observed() {
+    @Test("continues from the observed state after a fault") func observed() {
         let told = clean {
             $0.act("dev0", "remove own0/a", outcome: "ENOTCONN", detail: "excused")
             $0.add(.observed, "dev0") { ($0.path, $0.detail) = ("own0/a", "nothing") }
@@ -128,8 +129,7 @@ import Testing
         #expect(told.violations == [])
     }
 
-    @Test("owes of a device that was rolled back what was said to be at the hub") func rolledBack()
-    {
+    @Test("requires of a rolled back device what was at the hub") func rolledBack() {
         func told(_ promise: String) -> [Violation.Kind] {
             clean {
                 $0.save("dev1", "shared/b", "B3")
@@ -143,7 +143,7 @@ import Testing
         #expect(told("hub") == [.lost])
     }
 
-    @Test("lets what was removed be back where the hub was rolled back, and nothing else")
+    @Test("allows removed items to return after a rollback of the hub, and nothing else")
     func hubRolledBack() {
         func told(_ verb: String, _ fault: String) -> [Violation.Kind] {
             clean {
@@ -156,8 +156,7 @@ import Testing
         #expect(told("rename own0/a own0/c", "roll-back") == [.tree])
     }
 
-    @Test("judges a long reading only where nothing was written in place meanwhile") func holding()
-    {
+    @Test("judges a long read only if there were no writes in place") func holding() {
         func told(_ meanwhile: String) -> [Violation.Kind] {
             clean {
                 $0.act("dev1", "save shared/b inPlace 10 unsynced", content: "B2")
@@ -173,7 +172,7 @@ import Testing
         #expect(told("save shared/b inPlace 10 unsynced") == [])
     }
 
-    @Test("names what died, hung, did not settle or is not sound") func incidents() {
+    @Test("reports what died, hung, did not settle or is damaged") func incidents() {
         var told = clean()
         for kind in [Event.Kind.died, .hung, .unsettled] { told.add(kind, "dev0") }
         told.add(.examined, "hub") { $0.outcome = "unsound" }

@@ -6,9 +6,9 @@ import Testing
 
 @testable import chaos
 
-/// What the checker expects of POSIX is what a plain directory does.
-@Suite("What a tree must be") struct OwnTreeTests {
-    @Test("is what a directory on the disk is", arguments: [UInt64(11), 12, 13])
+/// A plain directory behaves as the checker expects of POSIX.
+@Suite("The model of a tree") struct OwnTreeTests {
+    @Test("behaves like a directory on a disk", arguments: [UInt64(11), 12, 13])
     func same(seed: UInt64) throws {
         let home = try TemporaryDirectory("own")
         var plan = Plan(seed: seed, devices: 1, actions: 600)
@@ -27,7 +27,7 @@ import Testing
         }
     }
 
-    /// Nil for what only Concord has.
+    /// Returns nil for verbs that only Concord has.
     private func perform(_ action: Action, in root: String) throws -> (String, String?)? {
         var content: String?
         do throws(Errno) {

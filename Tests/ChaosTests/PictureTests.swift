@@ -2,7 +2,7 @@ import Testing
 
 @testable import chaos
 
-@Suite("A document's life") struct PictureTests {
+@Suite("The picture of a document") struct PictureTests {
     @Test("shows its saves on their devices, faults, and no other document") func life() {
         var told = Told()
         told.save("dev0", "shared/b", "B1")

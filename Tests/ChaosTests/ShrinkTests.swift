@@ -3,7 +3,7 @@ import Testing
 @testable import chaos
 
 @Suite("Shrinking") struct ShrinkTests {
-    @Test("leaves what it takes to fail, in its order", arguments: [[7], [3, 90], [0, 50, 99]])
+    @Test("keeps what is needed to fail, in order", arguments: [[7], [3, 90], [0, 50, 99]])
     func smallest(needed: [Int]) {
         var tries = 0
         let left = Shrink.smallest(Array(0..<100)) { rest in
@@ -14,7 +14,7 @@ import Testing
         #expect(tries < 150)
     }
 
-    @Test("keeps the end of a round, and gives back what it has when there is no time left")
+    @Test("keeps the end of a round, and returns its result when the time is over")
     func rounds() {
         var plan = Plan(seed: 5)
         let round = plan.round()
@@ -26,7 +26,7 @@ import Testing
         #expect(late == round)
     }
 
-    @Test("tries first what has to do with what went wrong") func guesses() {
+    @Test("first tries the actions that concern the violations") func guesses() {
         var plan = Plan(seed: 6)
         let round = plan.round()
         var sizes: [Int] = []

@@ -1,6 +1,6 @@
 @testable import chaos
 
-/// A history written by hand: what happened to two devices, and what was found in the end.
+/// A history that is written by hand: what happened on two devices, and what was found at the end.
 struct Told {
     private(set) var events: [Event] = []
     private var number = 0
@@ -14,7 +14,7 @@ struct Told {
         events.append(event)
     }
 
-    /// A verb that begins and ends.
+    /// Adds the beginning and the end of a verb.
     mutating func act(
         _ actor: String, _ words: String, content: String? = nil, base: String? = nil,
         outcome: String = "ok", detail: String? = nil

@@ -1,6 +1,6 @@
-"""control.py MOUNTPOINT SECONDS SEED FSCTL HUB INVITE…: every request of a volume's control socket, spoiled.
+"""control.py MOUNTPOINT SECONDS SEED FSCTL HUB INVITE…: sends damaged requests to a control socket.
 
-Ends with 1 and says what was sent when the daemon does not answer a good client rightly.
+Exits with 1 and prints what was sent if the daemon does not serve a good client correctly.
 """
 import json
 import os
@@ -12,7 +12,7 @@ import time
 
 from mutations import spoil, spoil_bytes
 
-# Valid fields of every request. The daemon itself tells the names, so none is forgotten.
+# Valid fields of each request. The daemon lists its verbs, so that none is forgotten here.
 CLAIM = {"claim": 1, "access": [{"path": "a.txt", "read": []}, {"path": "d/b.txt", "write": "update"}]}
 FIELDS = {
     "status": [{}, {"path": "a.txt"}, {"document": "ID"}, {"path": "a.txt", "local": True}],
@@ -60,16 +60,16 @@ FIELDS = {
     "locks": [{}, {"path": "d"}],
     "watch": [{"path": "d"}, {}],
 }
-# A right one of these ends what is to be tested.
+# A valid request of these would end the test.
 ENDING = ("stop", "signout")
 
 
 class Fault(Exception):
-    """What the daemon must not do."""
+    """A wrong answer of the daemon."""
 
 
 class Fuzzer:
-    """Sends what is nearly right to the daemon of a mount."""
+    """Sends slightly wrong requests to the daemon of a mount."""
 
     def __init__(self, mount, seed, fsctl, hub, invite):
         self.mount, self.random = mount, random.Random(seed)
@@ -100,7 +100,7 @@ class Fuzzer:
             file.write(text + "\n")
 
     def ask(self, request):
-        """The answer of a request in which nothing is wrong, on a connection that stays."""
+        """Returns the answer to a valid request on a persistent connection."""
         if self.polite is None:
             self.polite = self.connect().makefile("rw")
         print(json.dumps(dict(id=7, **request)), file=self.polite, flush=True)
@@ -114,7 +114,7 @@ class Fuzzer:
                 return answer
 
     def message(self):
-        """One request: right, or spoiled in its fields."""
+        """Returns one request: valid, or with damaged fields."""
         verb = self.random.choice(list(FIELDS))
         fields = json.loads(json.dumps(self.random.choice(FIELDS[verb])))
         for key, value in fields.items():
@@ -128,7 +128,7 @@ class Fuzzer:
         return json.dumps(request).encode()
 
     def rude(self):
-        """Some lines on a connection of their own; answers are read for a moment, or not at all."""
+        """Sends some lines on a new connection; answers are read for a moment, or not at all."""
         lines = [self.message() for _ in range(self.random.randrange(1, 12))]
         raw = b"\n".join(lines) + self.random.choice([b"\n", b"\n", b"\n", b""])
         if self.random.random() < 0.3:
@@ -153,7 +153,7 @@ class Fuzzer:
                     self.judge(json.loads(line))
 
     def judge(self, answer):
-        """An answer is a result or a sentence."""
+        """Checks that an answer is a result or an error with a sentence."""
         self.answers += 1
         if answer.get("ok") is False:
             self.refused += 1
@@ -161,7 +161,7 @@ class Fuzzer:
                 raise Fault("no sentence: %r" % answer)
 
     def works(self):
-        """Whether a good client is served: turns, states, files and their versions."""
+        """Checks that a good client is served: claims, states, files and their versions."""
         self.turn += 1
         access = [{"path": "good", "write": "update"}]
         claimed = self.ask({"verb": "claim", "claim": self.turn, "access": access})
@@ -183,7 +183,7 @@ class Fuzzer:
             raise Fault("no status")
 
     def settle(self):
-        """Undoes what a request may rightly have done: the volume is online, quick and signed in."""
+        """Undoes the effects of valid requests: the volume is online, unlimited and signed in."""
         for request in ({"verb": "online"}, {"verb": "limit", "upload": 0, "download": 0}, {"verb": "brake", "release": True}):
             self.ask(request)
         if self.ask({"verb": "status"})["result"].get("hub") is None:
@@ -207,7 +207,7 @@ class Fuzzer:
 
 
 def main(mount, seconds, seed, fsctl, hub, *invite):
-    """Exits with 1 and what was sent when something is wrong."""
+    """Exits with 1 and prints what was sent if something is wrong."""
     fuzzer = None
     try:
         fuzzer = Fuzzer(mount, int(seed), fsctl, hub, list(invite))

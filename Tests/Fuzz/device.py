@@ -1,4 +1,4 @@
-"""A device of a hub, in a few lines: it says what the description allows."""
+"""A small client of a hub that sends what the API description allows."""
 import base64
 import hashlib
 import hmac
@@ -12,25 +12,25 @@ import urllib.parse
 
 
 class Fault(Exception):
-    """What the hub must not do."""
+    """A wrong answer of the hub."""
 
 
 class Line:
-    """A connection that is opened again when it was closed."""
+    """A connection that is opened again after it was closed."""
 
     def __init__(self, address, tls=None):
         self.place = urllib.parse.urlsplit(address)
         self.tls, self.connection = tls, None
 
     def connect(self):
-        """A new connection."""
+        """Opens a new connection."""
         if self.tls:
             return http.client.HTTPSConnection(
                 self.place.hostname, self.place.port, timeout=60, context=self.tls)
         return http.client.HTTPConnection(self.place.hostname, self.place.port, timeout=60)
 
     def ask(self, method, path, body=None, headers=None):
-        """Status and body of the answer."""
+        """Returns the status and the body of the answer."""
         for is_last in (False, True):
             is_new = self.connection is None
             if is_new:
@@ -46,7 +46,7 @@ class Line:
             except (ConnectionError, http.client.HTTPException) as error:
                 self.connection.close()
                 self.connection = None
-                # A body that is too long may be cut off, and an idle connection closed.
+                # The hub may cut off a body that is too long, and close an idle connection.
                 if len(body or b"") > 60_000 and not is_last:
                     return 413, b""
                 if is_new or is_last:
@@ -57,7 +57,7 @@ class Line:
 
 
 class Device:
-    """A device of an account that says what the description allows, when it wants to."""
+    """A device of an account that can send valid requests."""
 
     def __init__(self, address, invite, user, tls=None):
         self.line, self.invite, self.user = Line(address, tls), invite, user
@@ -70,7 +70,7 @@ class Device:
             "code": said.stdout.split("\n")[-2], "deviceName": "fuzzer",
             "device": "%032x" % random.getrandbits(128),
         }
-        # As behind a proxy, for what is guessed is counted by address.
+        # The header simulates a proxy, because wrong codes are counted by address.
         answer = self.good("POST", "/v1/enrol", asked, {"X-Forwarded-For": "10.1.1.1"})
         self.token, self.id, self.epoch = answer["token"], answer["device"], answer["epoch"]
         self.number = 1
@@ -85,7 +85,7 @@ class Device:
         return made
 
     def good(self, method, path, body, more=None):
-        """The answer of a request in which nothing is wrong."""
+        """Returns the answer to a valid request."""
         is_json = not isinstance(body, bytes)
         kind = "application/json" if is_json else "application/octet-stream"
         data = json.dumps(body).encode() if is_json else body
@@ -103,13 +103,13 @@ class Device:
         return "/v1/volumes/%s/%s" % (self.volume["id"], call)
 
     def frame(self, data):
-        """A chunk as it is uploaded, and its id."""
+        """Returns a chunk's frame and its id."""
         key = base64.b64decode(self.volume["chunkKey"])
         chunk = hmac.new(key, b"\1" + hashlib.sha256(data).digest(), hashlib.sha256).digest()
         return struct.pack(">I", len(data)) + chunk + b"\0" + data, chunk
 
     def works(self):
-        """Whether what it uploads and commits is what it then reads."""
+        """Checks that uploaded and committed contents can be read."""
         self.open()
         data = random.randbytes(random.choice([1, 100, 5000]))
         frame, chunk = self.frame(data)
@@ -127,13 +127,13 @@ class Device:
             raise Fault("a good operation is not in the changes: %r" % page)
 
     def placement(self, name, parent="0" * 32):
-        """A name in a directory, and the one it takes where that is taken."""
+        """Returns a name in a directory, with its alternative name."""
         both = name, name + " 2"
         keys = [base64.b64encode(text.encode()[-60:]).decode() for text in both]
         return {"parent": parent, "name": both[0], "spare": both[1], "key": keys[0], "spareKey": keys[1]}
 
     def operation(self, item, change, **more):
-        """One of this device's operations, with the next number."""
+        """Returns an operation of this device with the next number."""
         self.number += 1
         return dict(
             number=self.number - 1, item=item, time=time.time_ns(), base=0, change=change, **more)
@@ -144,12 +144,12 @@ class Device:
             "operations": operations, "sent": time.time_ns()})
 
     def directory(self, item, name, parent="0" * 32):
-        """The operation that makes a directory."""
+        """Returns the operation that creates a directory."""
         return self.operation(item, {"do": "create", "create": {
             "kind": 2, "attributes": {}, "placement": self.placement(name, parent)}})
 
     def make(self, data, chunk):
-        """Makes a file of what was uploaded: its id, and the answer."""
+        """Creates a file with an uploaded chunk. Returns its id and the answer."""
         item, revision = ("%032x" % random.getrandbits(128) for _ in range(2))
         note = dict.fromkeys(("deviceName", "person", "program", "name"), "x")
         note.update(modified=1, saved=1)

@@ -1,7 +1,7 @@
-"""hub.py ADDRESS SECONDS SEED INVITE…: every endpoint of a hub gets spoiled messages and spoiled bytes.
+"""hub.py ADDRESS SECONDS SEED INVITE…: sends damaged messages and bytes to each endpoint of a hub.
 
-INVITE… is the command that gives a one-time code on its last line, and takes the user's name at its end.
-Ends with 1 and says what was sent when an answer is a 5xx, does not come, or is wrong for a good client.
+INVITE… is a command that prints a one-time code in its last line; its last argument is the user's name.
+Exits with 1 and prints what was sent if an answer is a 5xx, is missing, or is wrong for a good client.
 """
 import base64
 import json
@@ -14,12 +14,12 @@ import urllib.parse
 from device import Device, Fault
 from mutations import EDGES, TEXTS, Messages, spoil, spoil_bytes, strange
 
-# Busy, over its quota, or the disk is full: answers that a device understands.
+# The hub is busy, the quota is exceeded, or the disk is full. Devices handle these answers.
 ALLOWED = {503: {"busy"}, 507: {"quota", "full"}}
 
 
 class Fuzzer:
-    """Sends what is nearly right."""
+    """Sends slightly wrong requests."""
 
     def __init__(self, address, invite, seed):
         self.random = random.Random(seed)
@@ -35,7 +35,7 @@ class Fuzzer:
         self.messages.ids += [self.hostile.id, self.good.id, "0" * 32, self.hostile.volume["id"]]
 
     def commit(self, message):
-        """Makes the hub look at it: its device, its epochs, its numbers."""
+        """Fills in the device, the epochs and the numbers, so that the hub examines the message."""
         device = self.hostile
         message.update(
             device=device.id, epoch=device.epoch, volumeEpoch=device.volume["epoch"],
@@ -59,7 +59,7 @@ class Fuzzer:
         return message
 
     def body(self, path, about):
-        """A valid body, and its type."""
+        """Returns a valid body and its content type."""
         content = about.get("requestBody", {}).get("content", {})
         if "application/json" in content:
             message = self.messages.value(content["application/json"]["schema"])
@@ -79,7 +79,7 @@ class Fuzzer:
         return b"", None
 
     def address_of(self, path, about, is_odd):
-        """The path with its parameters, and headers."""
+        """Returns the path with its parameters, and the headers."""
         random, headers = self.random, {}
         volume = self.hostile.volume["id"]
         path = path.replace("{volume}", random.choice([volume] * 20 + [self.good.volume["id"], "x"]))
@@ -102,7 +102,7 @@ class Fuzzer:
         return path + ("?" + urllib.parse.urlencode(query) if query else ""), headers
 
     def request(self):
-        """One request to one endpoint: right, spoiled as a message, or its bytes."""
+        """Sends one request to one endpoint: valid, or with a damaged message or damaged bytes."""
         random = self.random
         method, path, about = random.choice(self.paths)
         if path.endswith("/signout") and random.random() < 0.95:
@@ -129,7 +129,7 @@ class Fuzzer:
         return self.sent
 
     def judge(self, status, said):
-        """Notes the status, and obeys as a device would."""
+        """Records the status, and reacts as a device would."""
         self.statuses[status] = self.statuses.get(status, 0) + 1
         try:
             answer = json.loads(said)
@@ -158,7 +158,7 @@ class Fuzzer:
                 device.number = max(device.number, result["number"] + 1)
 
     def bytes(self):
-        """Spoils the bytes of a whole request, or of several at once."""
+        """Damages the bytes of a whole request, or of several at once."""
         raw = b""
         for _ in range(self.random.choice([1, 1, 2, 3])):
             method, target, headers, body = self.request()
@@ -183,7 +183,7 @@ class Fuzzer:
             if answer[:1] == b"5" and answer[:3] not in (b"501", b"505"):
                 if not any(b'"%s"' % code.encode() in answer for code in ("busy", "quota", "full")):
                     raise Fault("%r" % answer[:500])
-        # It may have ended a token, or used numbers.
+        # The request may have ended a token or used numbers.
         device = self.hostile
         status, _ = device.line.ask("GET", "/v1/devices", None, device.headers())
         if status == 401:
@@ -208,12 +208,12 @@ class Fuzzer:
 
 
 def strange_bytes(random_):
-    """A body where none is asked for."""
+    """Returns a body for a request that needs none."""
     return json.dumps(strange(random_)).encode() if random_.random() < 0.1 else b""
 
 
 def main(address, seconds, seed, *invite):
-    """Exits with 1 and what was sent when something is wrong."""
+    """Exits with 1 and prints what was sent if something is wrong."""
     random.seed(int(seed))
     fuzzer = Fuzzer(address, list(invite), int(seed))
     try:

@@ -1,10 +1,10 @@
-"""Valid messages made from the hub's own description, and what can be wrong with a message."""
+"""Creates valid messages from the hub's API description, and damages messages."""
 import base64
 import json
 import sys
 import time
 
-# Messages are deeper than programs.
+# Messages are nested more deeply than Python's default recursion limit.
 sys.setrecursionlimit(20_000)
 
 EDGES = [
@@ -20,7 +20,7 @@ TEXTS = [
 
 
 class Messages:
-    """Makes values as a schema asks for them; ids are often ones that were used before."""
+    """Creates values that match a schema; ids are often ones that were used before."""
 
     def __init__(self, description, random):
         self.schemas = description["components"]["schemas"]
@@ -29,7 +29,7 @@ class Messages:
         self.chunks = [bytes(32)]
 
     def id(self):
-        """A known id, or a new one."""
+        """Returns a known id or a new one."""
         if self.random.random() < 0.3:
             self.ids.append("%032x" % self.random.getrandbits(128))
             del self.ids[1:-2000]
@@ -37,7 +37,7 @@ class Messages:
         return self.random.choice(self.ids)
 
     def named(self, name):
-        """A value of one of the schemas that have a name, where its type does not tell enough."""
+        """Returns a value of a named schema if its type is not specific enough."""
         random = self.random
         if name == "Id":
             return self.id()
@@ -56,7 +56,7 @@ class Messages:
         return self.value(self.schemas[name])
 
     def value(self, schema):
-        """A value that the schema allows."""
+        """Returns a value that matches the schema."""
         random = self.random
         if "$ref" in schema:
             return self.named(schema["$ref"].split("/")[-1])
@@ -83,7 +83,7 @@ class Messages:
         return "text %d" % random.randrange(1000)
 
     def object(self, schema):
-        """All fields that it needs, and some of the others."""
+        """Returns an object with all required fields and some others."""
         needed = schema.get("required", [])
         made = {
             name: self.value(field)
@@ -97,14 +97,14 @@ class Messages:
 
 
 def keys(value):
-    """What `value[key]` takes; nothing for what has no parts."""
+    """Returns the keys of `value[key]`; none if the value has no parts."""
     if isinstance(value, dict):
         return list(value)
     return range(len(value)) if isinstance(value, list) else []
 
 
 def places(value):
-    """Every place in a message: what it is in, and by which key."""
+    """Returns each place in a message as its container and key."""
     found, open_ = [], [value]
     while open_:
         inside = open_.pop()
@@ -116,7 +116,7 @@ def places(value):
 
 
 def nested(random):
-    """A value in many others."""
+    """Returns a deeply nested value."""
     value = random.choice([0, None, "x", {}])
     for _ in range(random.choice([10, 100, 500])):
         value = [value] if random.random() < 0.5 else {"change": value}
@@ -124,7 +124,7 @@ def nested(random):
 
 
 def strange(random):
-    """What may stand where something else was expected."""
+    """Returns an unexpected value."""
     return random.choice([
         lambda: random.choice(EDGES), lambda: random.choice(TEXTS), lambda: None,
         lambda: random.random() < 0.5, lambda: {}, lambda: [], lambda: nested(random),
@@ -134,7 +134,7 @@ def strange(random):
 
 
 def spoil(random, message):
-    """Changes a message at one to three places: a field is missing, of another type, at an edge."""
+    """Damages a message at one to three places: a missing field, a wrong type, or an edge value."""
     for _ in range(random.choice([1, 1, 1, 2, 3])):
         found = places(message)
         if not found:
@@ -151,7 +151,7 @@ def spoil(random, message):
             inside[key] = (inside[key] or [0]) * random.choice([2, 17, 1001])
         elif deed == 4:
             other, name = random.choice(found)
-            # Its text, for a value must not be in itself.
+            # The value is copied through its text, because a value must not contain itself.
             inside[key] = json.loads(json.dumps(other[name])) if name in keys(other) else None
         else:
             inside[key] = strange(random)
@@ -159,7 +159,7 @@ def spoil(random, message):
 
 
 def spoil_bytes(random, data):
-    """Changes bytes: some are others, cut off, left out, doubled, or of another message."""
+    """Damages bytes: changes, cuts, removes or doubles some, or takes some of another message."""
     data = bytearray(data)
     for _ in range(random.choice([1, 1, 2, 4, 8])):
         at = random.randrange(len(data) + 1)
