@@ -9,7 +9,6 @@ extension PackStore {
     /// find because of damage is not copied.
     ///
     /// Throws `.damaged` when a needed record does not have the right bytes, and `.full`.
-    /// Throws `.damaged` when a record that is needed does not give its bytes, and `.full`.
     package func compact(
         _ pack: UInt32, keeping isNeeded: (Digest, ChunkLocation) -> Bool
     ) throws(VolumeError) -> [(Digest, ChunkLocation)] {
