@@ -148,8 +148,8 @@ extension Exchange {
         }
         if !isSameHub { base.image.attributes = remote.attributes }
         base.image.conflicts = base.image.conflicts.filter { remote.conflicts.contains($0) }
-        // The item was deleted after it was agreed on, so the deletion counts. Another hub did not
-        // see what this device has, so there its deletion does not count as seen here.
+        // If the hub deleted the item after the agreement, the deletion counts. At another hub it
+        // does not, because this device still has the item.
         if case .trashed(_, let sequence) = state.life, !isSameHub || sequence <= base.sequence {
             base.image.isAlive = false
         }

@@ -73,7 +73,7 @@ package enum Verdict: Hashable, Sendable {
     case bounced
     /// The item was unified with another one: equal directories, or equal files of the same name.
     case unified(into: Identifier)
-    /// The item now has two live versions.
+    /// The item has one more live version than before: they are in conflict.
     case conflict
 
     package enum Reason: String, Hashable, Sendable {

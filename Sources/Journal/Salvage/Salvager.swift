@@ -16,7 +16,7 @@ final class Salvager {
     var roots: [String: UInt32] = [:]
     /// Tables that may have missing rows.
     var broken: Set<String> = []
-    /// Pages whose contents have been copied.
+    /// Pages of rows or entries that a tree led to and that were read.
     private var known: Set<UInt32> = []
     /// Pages that the list of free pages names, if that list is sound. They have no rows.
     private var free: Set<UInt32> = []
