@@ -1,13 +1,14 @@
 import FileCoordination
 import Foundation
 
-/// What a note shows, or what somebody else has saved in the same moment.
+/// One version of a note in conflict: the current one, or one that another device saved at the same
+/// time.
 struct Conflict: Sendable {
     let version: FileVersion
     let isCurrent: Bool
     let text: String
 
-    /// Who has saved it, and when.
+    /// Who saved the version, where and when.
     var origin: String {
         let device = version.localizedNameOfSavingComputer ?? "?"
         let time = version.modificationDate.map { date in
@@ -21,13 +22,13 @@ struct Conflict: Sendable {
     enum Choice: Sendable {
         case current
         case other(FileVersion)
-        /// The other becomes a note beside.
+        /// The other version becomes a note of its own beside this one.
         case both(FileVersion)
     }
 }
 
 extension Note {
-    /// The version that is shown, and those in conflict with it; empty when there is no conflict.
+    /// The current version and those in conflict with it; empty when there is no conflict.
     @concurrent nonisolated func conflicts() async throws -> [Conflict] {
         try await FileCoordinator(filePresenter: self).coordinate(
             readingItemAt: fileURL, options: .withoutChanges
@@ -53,8 +54,8 @@ extension Note {
         return String(decoding: file?.regularFileContents ?? Data(), as: UTF8.self)
     }
 
-    /// Settles the conflict, on all devices. Of two that are kept, one stays in the conflict with
-    /// others that there may be.
+    /// Settles the conflict on all devices. When both are kept, only the version that becomes a
+    /// note of its own is settled; other versions stay in conflict.
     @concurrent nonisolated func settle(_ conflicts: [Conflict], _ choice: Conflict.Choice)
         async throws
     {
@@ -78,7 +79,7 @@ extension Note {
 }
 
 extension URL {
-    /// `name 2.txt`, or the next number that nothing has.
+    /// `name 2.txt`, or the same with the next free number.
     fileprivate var freeNameBeside: URL {
         let stem = deletingPathExtension().lastPathComponent
         var number = 2

@@ -1,17 +1,17 @@
-/// What somebody presses.
+/// A key that the user pressed.
 enum Key: Hashable, Sendable {
     case text(String)
-    /// With Control.
+    /// A letter with the Control key.
     case control(Character)
     case enter, backspace, delete, escape, tab
     case up, down, left, right, home, end, pageUp, pageDown
 }
 
-/// Bytes of a terminal as keys.
+/// Turns the bytes of a terminal into keys.
 struct KeyReader {
     private var bytes: [UInt8] = []
 
-    /// Whether a key has begun, unless it is Escape.
+    /// Whether bytes have arrived that may be the beginning of a key.
     var isWaiting: Bool { !bytes.isEmpty }
 
     mutating func read(_ piece: some Sequence<UInt8>) -> [Key] {
@@ -36,13 +36,14 @@ struct KeyReader {
         return keys
     }
 
-    /// Nothing more comes that belongs to what has begun.
+    /// Call it when no more bytes come: a lone escape byte is then the Escape key.
     mutating func end() -> [Key] {
         defer { bytes = [] }
         return bytes == [0x1B] ? [.escape] : []
     }
 
-    /// `ESC [ … letter`, `ESC O letter`, or Escape and another key; nil when its end has not come.
+    /// The escape sequence at the beginning: `ESC [ … letter`, `ESC O letter`, or a lone escape
+    /// before another key; nil while it is incomplete.
     private func sequence() -> [UInt8]? {
         guard bytes.count > 1 else { return nil }
         guard bytes[1] == UInt8(ascii: "[") || bytes[1] == UInt8(ascii: "O") else { return [0x1B] }
@@ -76,7 +77,7 @@ struct KeyReader {
         }
     }
 
-    /// Of the bytes, how many are whole characters of UTF-8.
+    /// The number of bytes that form complete UTF-8 characters.
     private static func whole(_ run: ArraySlice<UInt8>) -> Int {
         guard let start = run.lastIndex(where: { $0 & 0xC0 != 0x80 }) else { return run.count }
         let first = run[start]

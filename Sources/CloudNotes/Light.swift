@@ -1,6 +1,6 @@
 import FileCoordination
 
-/// What a note's state looks like: a colour, and a word for who sees none.
+/// The state of a note as a colour, and as a word for people who do not see colours.
 enum Light: Equatable {
     case closed, green, yellow
     case red(String)

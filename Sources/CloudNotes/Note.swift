@@ -1,11 +1,11 @@
 import FileCoordination
 import Foundation
 
-/// A text, in a file; with attachments, in a package of `text.txt` and them.
+/// A text in a file or, with attachments, in a package with them and `text.txt`.
 final class Note: Document {
     private(set) var text = ""
     private(set) var attachments: [String: FileWrapper] = [:]
-    /// Something of it looks different now.
+    /// Called when the note must be drawn again.
     var changed: () -> Void = {}
 
     override func load(fromContents contents: any Sendable, ofType type: String) throws {

@@ -2,13 +2,13 @@ import FileCoordination
 import Foundation
 import Synchronization
 
-/// The notes of a directory. It presents the directory, and so hears of everything that others do
-/// in there; on a file system that is no volume nobody tells.
+/// The notes of a directory. It presents the directory, so it is told of all changes by others. On
+/// a file system that is no volume it is not.
 final class NoteList: FilePresenter {
     struct Entry: Sendable {
         var url: URL
         var date: Date
-        /// The first line that says something.
+        /// The first line that is not blank.
         var preview: String
         var isInConflict = false
 
@@ -44,7 +44,7 @@ final class NoteList: FilePresenter {
     func presentedSubitem(at url: URL, didGain version: FileVersion) { changed() }
     func presentedSubitem(at url: URL, didResolve version: FileVersion) { changed() }
 
-    /// As they are now, by name.
+    /// The present notes, sorted by name.
     @concurrent func entries() async throws -> [Entry] {
         let directory = url(of: "")
         let names = try FileManager.default.contentsOfDirectory(atPath: directory.path)
@@ -60,7 +60,7 @@ final class NoteList: FilePresenter {
         }
     }
 
-    /// Nil for one that is gone, or is not a note.
+    /// Nil for a note that does not exist any more, and for other files.
     private func entry(at url: URL) -> Entry? {
         let text = url.pathExtension == "notepkg" ? url.appending(path: "text.txt") : url
         guard let facts = try? FileManager.default.attributesOfItem(atPath: text.path),
@@ -74,10 +74,11 @@ final class NoteList: FilePresenter {
         if let former, former.date == date {
             entry.preview = former.preview
         } else if values?.downloadingStatus == .notDownloaded {
-            // A list is no reason to download all it shows; opening a note is.
+            // Showing the list must not download everything in it; opening a note does.
             (entry.preview, entry.date) = ("(not on this device yet)", .distantPast)
         } else {
-            // Without waiting: who writes it now makes us hear of it afterwards.
+            // The coordinator does not wait. If another program is writing the note now, a change
+            // message follows.
             let coordinator = FileCoordinator(filePresenter: self, waits: false)
             let read = try? coordinator.coordinate(
                 readingItemAt: url, options: .withoutChanges
@@ -98,7 +99,7 @@ final class NoteList: FilePresenter {
     }
 }
 
-// What is done with notes as files.
+// Operations on notes as files.
 extension NoteList {
     @concurrent func rename(_ url: URL, to newURL: URL) async throws {
         let coordinator = FileCoordinator(filePresenter: self)

@@ -1,7 +1,7 @@
 import FileCoordination
 import Foundation
 
-// What is shown.
+// Draws the screen.
 extension Program {
     func draw() {
         guard let terminal else { return }
@@ -54,7 +54,7 @@ extension Program {
     }
 
     private func drawConflicts(_ screen: inout Screen) {
-        screen.add((.yellow, "● Several versions were saved at the same time. Which one is it?"))
+        screen.add((.yellow, "● Several versions were saved at the same time. Which one to keep?"))
         for (number, conflict) in conflicts.enumerated() {
             screen.add(
                 (number == pointed ? .reverse : .plain, conflict.origin),

@@ -1,7 +1,7 @@
 import FileCoordination
 import Foundation
 
-// What keys do.
+// Handles keys.
 extension Program {
     func press(_ key: Key) async throws {
         message = ""
@@ -42,13 +42,13 @@ extension Program {
         try await open(Note(fileURL: free(name, "txt")), isNew: true)
     }
 
-    /// Where a note is to be, which nothing else is; with that type if none was typed.
+    /// The URL for a note of that name, which must be free. `type` is added if no type was typed.
     private func free(_ name: String, _ type: String) throws -> URL {
-        if name.contains("/") { throw Failure("a name has no /: choose another one") }
+        if name.contains("/") { throw Failure("a name must not contain /: choose another one") }
         let isTyped = NoteList.types.contains((name as NSString).pathExtension.lowercased())
         let url = list.url(of: isTyped ? name : "\(name).\(type)")
         if FileManager.default.fileExists(atPath: url.path) {
-            throw Failure("\(url.lastPathComponent) is there already: choose another name")
+            throw Failure("\(url.lastPathComponent) exists already: choose another name")
         }
         return url
     }
@@ -56,7 +56,8 @@ extension Program {
     // MARK: Editing
 
     private func press(_ key: Key, editing note: Note) async throws {
-        // For a moment, while it is read again; the keys wait in line.
+        // Waits while the note is being read again, which takes a moment. Keys stay in the queue
+        // meanwhile.
         for await state in note.states where !state.contains(.editingDisabled) { break }
         switch key {
         case .text(let text): buffer.insert(text)
@@ -100,7 +101,8 @@ extension Program {
             let choice = conflicts[pointed].isCurrent ? .current : Conflict.Choice.other(version)
             try await settle(note, choice)
         case .text("b"):
-            // Of the one that is current nothing would come beside but itself.
+            // The current version cannot become a note of its own, so this means the first other
+            // one.
             let other = conflicts[pointed].isCurrent ? conflicts[1].version : version
             try await settle(note, .both(other))
         case .escape: conflicts = []

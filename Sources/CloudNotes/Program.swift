@@ -1,7 +1,7 @@
 import FileCoordination
 import Foundation
 
-/// The list of notes, the one that is open, and what the keys do.
+/// The program's state: the list of notes, the open note, and a conflict that is being settled.
 @MainActor final class Program {
     let list: NoteList
     private let events: AsyncStream<Event>
@@ -10,14 +10,14 @@ import Foundation
 
     var entries: [NoteList.Entry] = []
     var selected = 0
-    /// What is open, and what of it is shown.
+    /// The open note, and its text with the cursor.
     var note: Note?
     var buffer = TextBuffer()
     private var watching: Task<Void, Never>?
-    /// While a conflict is settled, and which version is pointed at.
+    /// The versions of a conflict that is being settled, and the index of the selected one.
     var conflicts: [Conflict] = []
     var pointed = 0
-    /// A question that is being answered.
+    /// A question that the user is answering, and what is done with the answer.
     var prompt:
         (question: String, answer: TextBuffer, action: @MainActor (String) async throws -> Void)?
     var message = ""
@@ -34,7 +34,7 @@ import Foundation
         list = NoteList(directory) { send(.listChanged) }
     }
 
-    /// Until somebody leaves.
+    /// Runs until the user leaves.
     func run() async throws {
         let terminal = try Terminal(send)
         self.terminal = terminal
@@ -55,7 +55,7 @@ import Foundation
         }
     }
 
-    /// What goes wrong is said in the last line.
+    /// Runs `body` and shows its error in the last line of the screen.
     func attempt(_ body: @MainActor () async throws -> Void) async {
         do { try await body() } catch { message = error.localizedDescription }
     }
@@ -64,7 +64,7 @@ import Foundation
 
     // MARK: The list
 
-    /// Many messages are one look.
+    /// Reads the list again. Calls that come while it is being read lead to one more reading.
     func relist() {
         mustList = true
         guard !isListing else { return }
@@ -133,10 +133,10 @@ import Foundation
         }
     }
 
-    /// Stays open when something cannot be saved.
+    /// Closes the note. It stays open when something cannot be saved.
     func closeNote() async throws {
         guard let note else { return }
-        // Its end is our own doing.
+        // The watcher must not report this closing as a deletion.
         watching?.cancel()
         do { try await note.close() } catch {
             watch(note)

@@ -1,4 +1,4 @@
-/// How a line looks.
+/// The style of a span.
 enum Style: String {
     case plain = "0"
     case dim = "2"
@@ -8,34 +8,34 @@ enum Style: String {
     case yellow = "33"
 }
 
-/// What is to be shown: lines of spans, and where the cursor is.
+/// The contents of the screen: lines of spans, and the cursor.
 struct Screen {
     typealias Span = (style: Style, text: String)
 
     let columns: Int
     let rows: Int
     private var lines: [[Span]] = []
-    /// From 0; nil where there is none.
+    /// Counted from 0; nil when there is no cursor.
     var cursor: (row: Int, column: Int)?
 
     init(_ size: (columns: Int, rows: Int)) { (columns, rows) = size }
 
-    /// Lines that still fit, one kept for the last.
+    /// The number of lines that still fit, apart from the last one.
     var room: Int { max(0, rows - lines.count - 1) }
-    /// How many there are.
+    /// The number of lines so far.
     var count: Int { lines.count }
 
     mutating func add(_ spans: Span...) {
         if lines.count < rows { lines.append(spans) }
     }
 
-    /// The last line of the screen: what keys there are.
+    /// Fills the screen and adds the last line, which shows the keys.
     mutating func finish(_ text: String) {
         while room > 0 { add() }
         add((.dim, text))
     }
 
-    /// In the terminal's words.
+    /// The screen as escape sequences and text.
     var drawing: String {
         var text = "\u{1B}[?25l\u{1B}[H"
         for (number, line) in lines.enumerated() {
@@ -54,7 +54,7 @@ struct Screen {
         return text
     }
 
-    /// A note may hold what a terminal would take as a command.
+    /// Replaces control characters by spaces, because a terminal would execute them.
     private static func printable(_ text: String) -> String {
         String(
             text.unicodeScalars.map { scalar -> Character in
@@ -65,10 +65,10 @@ struct Screen {
 }
 
 extension StringProtocol {
-    /// In columns: East Asian characters and pictures take two.
+    /// The width in columns; East Asian characters and emoji take two.
     var width: Int { reduce(0) { $0 + $1.width } }
 
-    /// As much from the beginning as fits so many columns.
+    /// The longest prefix that fits into so many columns.
     func prefix(fitting columns: Int) -> String {
         var left = columns
         return String(

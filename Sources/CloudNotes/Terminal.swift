@@ -2,13 +2,13 @@ import Dispatch
 import Foundation
 import Glibc
 
-/// The terminal in raw mode, on its alternate screen, until it is closed.
+/// The terminal in raw mode, with its alternate screen, until it is closed.
 @MainActor final class Terminal {
     private var former = termios()
     private var signals: [any DispatchSourceSignal] = []
 
-    /// - Parameter event: Called with keys, from a thread of its own, and when the size changes or
-    ///   somebody ends the program.
+    /// - Parameter event: Called with each key, on a thread of its own, when the size changes, and
+    ///   when a signal ends the program.
     init(_ event: @escaping @Sendable (Event) -> Void) throws {
         guard isatty(0) != 0, isatty(1) != 0, tcgetattr(0, &former) == 0 else {
             throw Failure("cloud-notes needs a terminal: start it in one")
@@ -55,7 +55,8 @@ import Glibc
         var keys = KeyReader()
         var piece = [UInt8](repeating: 0, count: 4096)
         while true {
-            // A key that begins with an escape comes in one go; Escape itself comes alone.
+            // The bytes of an escape sequence arrive together, so a lone escape byte is the Escape
+            // key.
             var input = pollfd(fd: 0, events: Int16(POLLIN), revents: 0)
             if keys.isWaiting, poll(&input, 1, 50) == 0 {
                 for key in keys.end() { event(.key(key)) }
@@ -69,11 +70,11 @@ import Glibc
     }
 }
 
-/// What the program answers to.
+/// The events that the program handles.
 enum Event: Sendable {
     case key(Key)
     case resized
-    /// Somebody has changed something in the directory.
+    /// Another program or device has changed something in the directory.
     case listChanged
     case ended
 }

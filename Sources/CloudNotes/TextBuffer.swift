@@ -1,11 +1,11 @@
-/// A text that somebody types in.
+/// A text with a cursor, edited by keys.
 struct TextBuffer {
     private var lines: [[Character]] = [[]]
-    /// The line that the cursor is in, and before which of its characters.
+    /// The cursor: its line, and the index of the character after it.
     private(set) var row = 0
     private(set) var column = 0
 
-    /// A text that comes from elsewhere leaves the cursor where it is, as far as it can.
+    /// A new text leaves the cursor where it is, as far as possible.
     var text: String {
         get { lines.map { String($0) }.joined(separator: "\n") }
         set {
@@ -32,12 +32,12 @@ struct TextBuffer {
         }
     }
 
-    /// What is before the cursor.
+    /// Deletes the character before the cursor.
     mutating func deleteBackward() {
         if moveBack() { deleteForward() }
     }
 
-    /// What is behind the cursor.
+    /// Deletes the character after the cursor.
     mutating func deleteForward() {
         if column < lines[row].count {
             lines[row].remove(at: column)
@@ -46,7 +46,8 @@ struct TextBuffer {
         }
     }
 
-    /// Goes where a key says; `page` is how many lines are shown. False for another key.
+    /// Moves the cursor; `page` is the number of lines shown. Returns false if the key moves no
+    /// cursor.
     mutating func move(_ key: Key, page: Int) -> Bool {
         switch key {
         case .left: _ = moveBack()
@@ -84,8 +85,8 @@ struct TextBuffer {
         return true
     }
 
-    /// The part of the text that is shown in so many columns and rows, and where the cursor is in
-    /// it.
+    /// The part of the text around the cursor that fits into so many columns and rows, and the
+    /// cursor's place in it.
     func shown(columns: Int, rows: Int) -> (lines: [String], cursor: (row: Int, column: Int)) {
         var all: [String] = []
         var cursor = (row: 0, column: 0)

@@ -1,6 +1,6 @@
 import Foundation
 
-// cloud-notes DIRECTORY: the notes in there.
+// cloud-notes DIRECTORY shows the notes of a directory.
 let arguments = CommandLine.arguments.dropFirst()
 var isDirectory: ObjCBool = false
 guard let path = arguments.first, arguments.count == 1, !path.hasPrefix("-") else {
@@ -9,7 +9,7 @@ guard let path = arguments.first, arguments.count == 1, !path.hasPrefix("-") els
 }
 guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory), isDirectory.boolValue
 else {
-    FileHandle.standardError.write(Data("\(path) is not a directory: name one\n".utf8))
+    FileHandle.standardError.write(Data("\(path) is not a directory; give the path of one\n".utf8))
     exit(66)
 }
 do { try await Program(URL(filePath: path, directoryHint: .isDirectory)).run() } catch {

@@ -1,4 +1,4 @@
-/// What the browser gets.
+/// The page that the browser gets.
 enum Page {
     static let html = """
         <!doctype html>
@@ -10,7 +10,7 @@ enum Page {
         <main></main>
         <dialog>
           <h2></h2>
-          <p>Several versions were saved at the same time. Which one is it?</p>
+          <p>Several versions were saved at the same time. Which one to keep?</p>
           <div></div>
           <form method="dialog"><button>Later</button></form>
         </dialog>
@@ -61,7 +61,7 @@ enum Page {
           return tile;
         }
 
-        // A placeholder at first; the browser asks for what is in sight, and that downloads it.
+        // The image loads lazily: the browser requests visible pictures only, which downloads them.
         function show(tile, picture) {
           const frame = tile.querySelector(".frame");
           if (tile.dataset.version !== picture.version) {
@@ -113,7 +113,7 @@ enum Page {
           sheet.showModal();
         }
 
-        // One look after the other; what happens meanwhile is worth another one.
+        // Looks run one after the other. A change during a look leads to one more.
         let looking = false, again = false;
         async function changed() {
           again = true;

@@ -5,7 +5,7 @@ import Hummingbird
 import Logging
 import ServiceLifecycle
 
-/// Why a request is not answered: a status, and a sentence.
+/// Why a request fails: a status and a sentence.
 struct Failure: LocalizedError {
     let status: HTTPResponse.Status
     let errorDescription: String?
@@ -15,12 +15,12 @@ struct Failure: LocalizedError {
     }
 }
 
-/// The page, on this machine only, for those who know the token.
+/// Serves the page on this machine only, to browsers that know the token.
 struct Server {
     let shoebox: Shoebox
-    /// 0 for any that is free.
+    /// 0 chooses a free port.
     let port: Int
-    /// Other users of this machine can connect too; they do not know it.
+    /// A secret in the page's address, because other users of this machine can connect, too.
     private let token = (0..<4).map { _ in
         String(UInt32.random(in: .min ... .max), radix: 16)
     }.joined()
@@ -78,7 +78,7 @@ struct Server {
         answer(Data(text.utf8), type)
     }
 
-    /// - Parameter isKept: The URL names contents that never change.
+    /// - Parameter isKept: Whether the URL names contents that never change.
     private func answer(_ data: Data, _ type: String, isKept: Bool = false) -> Response {
         Response(
             status: .ok,
@@ -90,7 +90,7 @@ struct Server {
             ], body: ResponseBody(byteBuffer: ByteBuffer(bytes: data)))
     }
 
-    /// Server-sent events: one now, and one for each change.
+    /// Server-sent events: one at once, and one for each change.
     private func events() -> Response {
         let changes = shoebox.changes
         return Response(
@@ -106,7 +106,7 @@ struct Server {
     }
 }
 
-/// Says what went wrong in words.
+/// Answers a failed request with its error as a sentence.
 private struct Faults: RouterMiddleware {
     @concurrent func handle(
         _ request: Request, context: BasicRequestContext,

@@ -4,15 +4,15 @@ import Synchronization
 
 /// A picture as the page shows it.
 struct Picture: Codable, Hashable, Sendable {
-    /// From the directory, without `/` in front.
+    /// The path relative to the directory, without a leading `/`.
     var path: String
-    /// Bytes.
+    /// In bytes.
     var size: Int
-    /// Another one for other contents.
+    /// A text that changes with the contents.
     var version: String
     /// Whether its contents are on this device.
     var isHere: Bool
-    /// How much of them has come, from 0 to 100; nil unless they are on their way.
+    /// The downloaded part of the contents, from 0 to 100; nil when they are not being downloaded.
     var percent: Double?
     var isInConflict: Bool
 
@@ -31,7 +31,7 @@ struct Picture: Codable, Hashable, Sendable {
     }
 }
 
-/// The pictures of a directory: which there are, what becomes of them, and their contents.
+/// The pictures of a directory, with their changes and contents.
 final class Shoebox: Sendable {
     let directory: URL
     private let state = Mutex(State())
@@ -47,7 +47,7 @@ final class Shoebox: Sendable {
         reading.maxConcurrentOperationCount = 8
     }
 
-    /// Follows the directory, whoever adds, changes, moves or removes something in it.
+    /// Follows all changes in the directory until the task is cancelled.
     func follow() async {
         var query = MetadataQuery(searchScopes: [directory]) { item in
             !item.isDirectory && Picture.types[item.url.pathExtension.lowercased()] != nil
@@ -65,7 +65,7 @@ final class Shoebox: Sendable {
 
     var pictures: [Picture] { state.withLock { $0.pictures } }
 
-    /// Something each time that the pictures are others.
+    /// A value each time the pictures have changed.
     var changes: AsyncStream<Void> {
         let (stream, continuation) = AsyncStream.makeStream(
             of: Void.self, bufferingPolicy: .bufferingNewest(1))
@@ -77,24 +77,24 @@ final class Shoebox: Sendable {
         return stream
     }
 
-    /// Of a picture that is shown, and of nothing else that a page may ask for.
+    /// The URL of a picture that the page shows. Any other path is refused.
     func url(of path: String) throws -> URL {
         guard pictures.contains(where: { $0.path == path }) else {
-            throw Failure(.notFound, "there is no picture \(path) (any more)")
+            throw Failure(.notFound, "there is no picture \(path)")
         }
         return directory.appending(path: path)
     }
 
-    /// What is at a URL, downloaded if it was not here.
+    /// The contents of the item at a URL, downloaded if they are not here.
     @concurrent func contents(of url: URL) async throws -> Data {
         let values = try UbiquityContainer.resourceValues(ofItemAt: url)
         if values?.downloadingStatus == .notDownloaded {
-            // Reading would do it too, but tell nobody how far it is.
+            // Reading would download it as well, but without showing progress.
             try UbiquityContainer.startDownloadingItem(at: url)
         }
         let intent = FileAccessIntent.readingIntent(with: url)
         return try await withCheckedThrowingContinuation { done in
-            // In a queue: reading waits for the network, which a task must not.
+            // Reading waits for the network, so it must not run on a task's thread.
             FileCoordinator().coordinate(with: [intent], queue: reading) { error in
                 if let error { return done.resume(throwing: error) }
                 done.resume(with: Result { try Data(contentsOf: intent.url) })
@@ -105,7 +105,7 @@ final class Shoebox: Sendable {
 
 // MARK: Conflicts
 
-/// A version of a picture that is in conflict with others.
+/// A version of a picture in a conflict, as the page shows it.
 struct Rival: Codable, Hashable, Sendable {
     var id: String
     var device: String
@@ -116,7 +116,7 @@ struct Rival: Codable, Hashable, Sendable {
 }
 
 extension Shoebox {
-    /// What is shown first, then what others saved at the same time.
+    /// The current version first, then the versions in conflict with it.
     @concurrent func rivals(of url: URL) async throws -> [Rival] {
         try await FileCoordinator().coordinate(readingItemAt: url) { url in
             let others = try FileVersion.unresolvedConflictVersionsOfItem(at: url) ?? []
@@ -132,23 +132,23 @@ extension Shoebox {
         }
     }
 
-    /// What a version looks like.
+    /// The contents of a version.
     @concurrent func version(_ id: String, of url: URL) async throws -> Data {
         let version = try FileVersion.version(ofItemAt: url, forPersistentIdentifier: id)
         guard let place = version?.url else {
-            throw Failure(.notFound, "that version is not kept any more")
+            throw Failure(.notFound, "that version is no longer kept")
         }
         return try await contents(of: place)
     }
 
-    /// Keeps one version of a picture; the others are history from then on, on all devices.
+    /// Keeps one version of a picture. The others become history on all devices.
     @concurrent func keep(_ id: String, of url: URL) async throws {
         try await FileCoordinator().coordinate(writingItemAt: url) { url in
             let others = try FileVersion.unresolvedConflictVersionsOfItem(at: url) ?? []
             if let chosen = others.first(where: { $0.persistentIdentifier == id }) {
                 try chosen.replaceItem(at: url)
             } else if try FileVersion.currentVersionOfItem(at: url)?.persistentIdentifier != id {
-                throw Failure(.conflict, "it was settled elsewhere meanwhile: look again")
+                throw Failure(.conflict, "the conflict was settled elsewhere meanwhile; look again")
             }
             for version in others { try version.setResolved(true) }
         }

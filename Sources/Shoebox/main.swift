@@ -1,6 +1,7 @@
 import Foundation
 
-// shoebox DIRECTORY [PORT]: the pictures in there, as a page for a browser on this machine.
+// shoebox DIRECTORY [PORT] serves the pictures of a directory as a page for a browser on this
+// machine.
 let arguments = Array(CommandLine.arguments.dropFirst())
 var isDirectory: ObjCBool = false
 guard (1...2).contains(arguments.count), !arguments[0].hasPrefix("-"),
@@ -12,7 +13,7 @@ else {
 let path = arguments[0]
 guard FileManager.default.fileExists(atPath: path, isDirectory: &isDirectory), isDirectory.boolValue
 else {
-    FileHandle.standardError.write(Data("\(path) is not a directory: name one\n".utf8))
+    FileHandle.standardError.write(Data("\(path) is not a directory; give the path of one\n".utf8))
     exit(66)
 }
 let directory = URL(filePath: path, directoryHint: .isDirectory).resolvingSymlinksInPath()

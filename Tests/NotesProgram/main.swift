@@ -1,7 +1,7 @@
 import FileCoordination
 import Foundation
 
-/// A text.
+/// A document that is a text.
 final class Note: Document {
     var text = "" { didSet { updateChangeCount(.done) } }
 
@@ -17,7 +17,7 @@ final class Note: Document {
     }
 }
 
-/// Green, yellow and red.
+/// The state as a traffic light.
 func light(_ state: Document.State) -> String {
     if state.contains(.closed) { return "closed" }
     if state.contains(.savingError) { return "red: unsaved" }
@@ -33,7 +33,7 @@ if FileManager.default.fileExists(atPath: note.fileURL.path) {
     try await note.save(to: note.fileURL, for: .creating)
 }
 
-// The main thread must stay free: others wait for the document there.
+// The main thread must stay free, because other programs wait for the document there.
 let lines = AsyncStream<String> { lines in
     Thread.detachNewThread {
         while let line = readLine() { lines.yield(line) }

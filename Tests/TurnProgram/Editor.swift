@@ -11,7 +11,7 @@ final class Editor: FilePresenter {
 
     init(url: URL) throws {
         state = Mutex((url, "", false))
-        // Registered within the turn, it misses nothing that happens after it has read.
+        // Registered within the read, the presenter misses no later change.
         try FileCoordinator(filePresenter: self).coordinate(readingItemAt: url) { url in
             FileCoordinator.addFilePresenter(self)
             try read(url)
@@ -46,7 +46,7 @@ final class Editor: FilePresenter {
 
     private func read(_ url: URL) throws {
         let text = try String(contentsOf: url, encoding: .utf8)
-        // What was typed meanwhile is newer.
+        // Text that was typed meanwhile is newer.
         state.withLock { if !$0.isDirty { $0.text = text } }
     }
 
