@@ -12,7 +12,7 @@ import Volume
 
 @testable import Mount
 
-/// Programs save while the hub's changes come in, and daemons are killed.
+/// Programs save while changes from the hub arrive, and daemons are killed.
 @Suite("The applier's races", .serialized)
 struct ApplierRaceTests {
     enum Save: CaseIterable { case inPlace, replacing, removing }
@@ -40,7 +40,7 @@ struct ApplierRaceTests {
             try names.map { try String(contentsOfFile: directory + "/" + $0, encoding: .utf8) })
     }
 
-    /// Nobody's bytes are lost, whoever comes first.
+    /// No bytes are lost, whichever change comes first.
     @Test(arguments: Save.allCases) func whatIsSavedMeanwhileLives(how: Save) throws {
         try ApplierStage.with { stage in
             var generator = SeededRandom(seed: 7)
@@ -94,7 +94,7 @@ struct ApplierRaceTests {
             version: Identifier(high: 8, low: index))
     }
 
-    /// The process that is killed: this test, run again.
+    /// The process that is killed: it runs this test again.
     @Test(.enabled(if: ProcessInfo.processInfo.environment[variable] != nil))
     func aDaemonToKill() throws {
         let base = try #require(ProcessInfo.processInfo.environment[Self.variable])
@@ -111,8 +111,8 @@ struct ApplierRaceTests {
         sleep(60)
     }
 
-    /// The process that kills itself, in the transaction in which its first scan makes items of
-    /// what was put into the tree without a word in the log of events.
+    /// The process that kills itself in the transaction in which its first scan creates items for
+    /// files that were put into the tree without an event in the log.
     @Test(.enabled(if: ProcessInfo.processInfo.environment[scanVariable] != nil))
     func aScanToKill() throws {
         let base = try #require(ProcessInfo.processInfo.environment[Self.scanVariable])
@@ -165,8 +165,8 @@ struct ApplierRaceTests {
         try checkWhatArrived(home.path)
     }
 
-    /// The transaction that makes items of what has arrived is not committed: the files must still
-    /// say what they are.
+    /// The transaction that adopts the arrivals is not committed, so the files must still have
+    /// their arrival tags.
     @Test func theDaemonIsKilledInAScan() throws {
         let home = try TemporaryDirectory("killed")
         let null = open("/dev/null", O_RDWR | O_CLOEXEC)
@@ -181,7 +181,8 @@ struct ApplierRaceTests {
         defer { child.killGroup() }
         _ = try child.waitForEnd(seconds: 60)
         try checkWhatArrived(home.path)
-        // Killed after the transaction and before the removal of a mark: the mark is there again.
+        // The daemon is killed after the transaction and before the removal of a tag, so the tag is
+        // still there.
         let file = open(home.path + "/store/tree/f20", O_RDONLY | O_CLOEXEC)
         defer { close(file) }
         let attribute = "user.concord.arrival"

@@ -15,8 +15,8 @@ import Volume
 @testable import Mount
 @testable import concord
 
-/// A volume mounted by this process, with its control socket and an applier: what the sync engine
-/// has at hand.
+/// A volume mounted by this process, with its control socket and an applier, as the sync engine has
+/// it.
 final class ApplierStage {
     let home: TemporaryDirectory?
     let base: String
@@ -28,7 +28,7 @@ final class ApplierStage {
     private let server: ControlServer
     private let done = BlockingQueue<Void>()
 
-    /// In a directory of its own, or in that one.
+    /// Uses a new directory, or the given one.
     init(at base: String? = nil) throws {
         home = base == nil ? try TemporaryDirectory("applier") : nil
         self.base = base ?? home!.path
@@ -94,16 +94,16 @@ final class ApplierStage {
 
     func write(_ text: String, to name: String) throws {
         try text.write(toFile: path + "/" + name, atomically: false, encoding: .utf8)
-        // That it was closed the mount hears a moment after the program.
+        // The mount is told of the close a moment after the program has returned from it.
         try wait(for: "\(name) to be recorded") {
             try quiet()
-            // In a package it is no item.
+            // A file in a package is no item.
             guard let item = try item(name) else { return true }
             return item.size == UInt64(text.utf8.count) && item.changed != 0 ? true : nil
         }
     }
 
-    /// All that has happened is in the journal, and recorded.
+    /// Waits until all events are in the journal and everything is recorded.
     func quiet() throws {
         let volume = volume
         try wait(for: "the recorder") {
@@ -128,7 +128,7 @@ final class ApplierStage {
         TreePlace(name.split(separator: "/").map { Name($0) })
     }
 
-    /// As the planner knows it: from the journal.
+    /// The item as the planner knows it, from the journal.
     func expected(_ name: String) throws -> Trace {
         let item = try #require(try item(name))
         var status = stat()
@@ -144,7 +144,7 @@ final class ApplierStage {
 
     // MARK: Arrivals
 
-    /// Prepared: its name in the hidden directory, and what it is.
+    /// A prepared item: its name in the hidden directory, and what it is.
     func file(_ text: String, item: Identifier = .random(), parents: [Identifier] = []) throws
         -> (String, Arrival)
     {
@@ -204,7 +204,7 @@ final class ApplierStage {
     }
 }
 
-/// What inotify says of some directories.
+/// The inotify events of some directories.
 final class Watcher {
     private let descriptor: Int32
     private var names: [Int32: String] = [:]
@@ -220,7 +220,7 @@ final class Watcher {
 
     deinit { close(descriptor) }
 
-    /// All but opening, closing and reading, as `directory/name event`.
+    /// All events except opening, closing and reading, as `directory/name event`.
     func events() -> [String] {
         var buffer = [UInt8](repeating: 0, count: 1 << 16)
         let count = read(descriptor, &buffer, buffer.count)

@@ -12,8 +12,8 @@ import Volume
 
 @testable import Mount
 
-/// The hub's changes as system calls in the mount: watchers hear, local changes live, and nothing
-/// echoes.
+/// Changes from the hub as system calls in the mount: watchers are notified, local changes are
+/// kept, and nothing is sent back.
 @Suite("The applier", .serialized)
 struct ApplierTests {
     @Test func stepsAreHeardOnce() throws {
@@ -61,7 +61,7 @@ struct ApplierTests {
             #expect(watcher.events() == ["d/c deleted"])
             try stage.quiet()
             #expect(try stage.item("d/c") == nil)
-            // Nothing of ours made a version.
+            // Nothing that the applier did has made a version.
             let versions = try stage.volume.perform { t in try t.versions(of: a.key).count }
             #expect(versions == 2)
         }
@@ -109,7 +109,7 @@ struct ApplierTests {
             )
             let id = try #require(try stage.item("a")).id
             let (new, _) = try stage.file("new", item: id)
-            // Edited in place, replaced, removed since.
+            // The files were edited in place, replaced or removed since.
             try "mine".write(toFile: stage.path + "/a", atomically: false, encoding: .utf8)
             try "mine".write(toFile: stage.path + "/b", atomically: true, encoding: .utf8)
             unlink(stage.path + "/c")
@@ -158,7 +158,7 @@ struct ApplierTests {
             #expect(results == [.open, .open, .open])
             #expect(stage.text("box/a") == "old" && stage.text("box/b") == "mine")
             #expect(stage.text("box/c") == nil)
-            // Each for itself, the others are done.
+            // Applied separately, the other steps are done.
             let again = stage.applier.apply(try steps())
             #expect(again == [.done, .changed, .done])
         }
@@ -194,7 +194,7 @@ struct ApplierTests {
                 return result != .open ? true : nil
             }
             #expect(result == .done)
-            // A handle keeps the version it opened.
+            // A handle keeps the version that it opened.
             var bytes = [UInt8](repeating: 0, count: 10)
             #expect(read(reader, &bytes, 10) == 3 && bytes[..<3].elementsEqual(Array("old".utf8)))
             close(reader)
@@ -240,7 +240,7 @@ struct ApplierTests {
             let left = try FileManager.default.contentsOfDirectory(
                 atPath: stage.base + "/store/incoming")
             #expect(left.isEmpty)
-            // A local edit, then a plan that does not know of it.
+            // A local edit is followed by a plan that does not know it.
             try stage.write("mine", to: "p.pages/x")
             let (late, _) = try stage.package(["x": "three"], item: item.id)
             #expect(
@@ -265,11 +265,11 @@ struct ApplierTests {
                     at: stage.place("p.pages"), inode: item.inode, changed: item.changed,
                     aside: stage.volume.asideName(for: item.id))
             }
-            // What a plan does not know of lives.
+            // A change that the plan does not know is kept.
             try stage.write("mine", to: "p.pages/x")
             #expect(stage.apply(step(item)) == .changed)
             #expect(stage.text("p.pages/x") == "mine")
-            // While a program has it open it is not recorded.
+            // It is not recorded while a program has it open.
             let now = try wait(for: "the package to be recorded") { () -> Item? in
                 let now = try stage.item("p.pages")
                 return now?.current != item.current && now?.changed != 0 ? now : nil
@@ -293,7 +293,7 @@ struct ApplierTests {
             let left = try FileManager.default.contentsOfDirectory(
                 atPath: stage.base + "/store/incoming")
             #expect(left.isEmpty)
-            // Its past is whole: at least what it was first, and what was written to it then.
+            // Its history is complete: it has at least the first contents and those written later.
             let found = try stage.volume.history(of: item.id)
             let history = try #require(found)
             #expect(history.state == .deleted && history.versions.count >= 2)

@@ -6,9 +6,10 @@ import Model
 import Support
 import SystemCalls
 
-/// Counts what something done on a mount costs. Asks the daemon by its socket, which costs nothing.
+/// Counts what an action on a mount costs. It asks the daemon by its socket, which costs no
+/// request.
 struct CostMeter {
-    /// FUSE requests by name, and the volume's own counters; what stayed at 0 is left out.
+    /// FUSE requests by name, and the volume's own counters, without those that stayed at 0.
     struct Cost {
         var requests: [String: Int]
         var volume: [String: Int]
@@ -23,7 +24,8 @@ struct CostMeter {
         client = try ControlClient(socket: String(decoding: value[..<count], as: UTF8.self))
     }
 
-    /// Once nothing is in progress: RELEASE, FORGET and what follows a notification come late.
+    /// Returns when nothing is in progress, because RELEASE, FORGET and the requests after a
+    /// notification come late.
     func of(_ body: () throws -> Void) throws -> Cost {
         let before = try settled()
         try body()
@@ -39,7 +41,7 @@ struct CostMeter {
         try client.ask(Request(.statistics), as: StatisticsReport.self)
     }
 
-    /// The counts when they have stood still for a moment.
+    /// The counts when they have not changed for a moment.
     private func settled() throws -> StatisticsReport {
         var last = try counts()
         var quiet = 0

@@ -5,20 +5,20 @@ import Support
 import SystemCalls
 import Testing
 
-/// What system calls cost in requests. Some are the kernel's own habits, on every FUSE file system:
-/// - A changed directory's attributes are asked for again (GETATTR) when it is next walked through;
-///   a file's when it is next looked at after it was read or written.
-/// - A name that is to be made or replaced is looked up once more, whatever is remembered of it.
-/// - Before a program's first write to a file, `security.capability` is asked for (GETXATTR).
+/// The requests that system calls cost. Some are sent by the kernel on every FUSE file system:
+/// - The attributes of a changed directory are requested again (GETATTR) when it is next traversed;
+///   those of a file when it is next examined after it was read or written.
+/// - A name that is to be created or replaced is looked up again, whatever is cached of it.
+/// - Before a program's first write to a file, `security.capability` is requested (GETXATTR).
 @Suite("What system calls cost")
 struct CostTests {
-    @Test("looking: nothing, once it is known")
+    @Test("looking: no requests once the attributes are cached")
     func looking() throws {
         try MountedVolume.with { volume in
             let meter = try CostMeter(volume)
             let file = "\(volume.path)/file"
             try touch(file)
-            // Its times moved since it was made, and the directory's.
+            // The file's times have changed since it was created, and so have the directory's.
             _ = try FileStatus(of: file)
             #expect(try meter.requests { _ = try FileStatus(of: file) } == [:])
             #expect(try meter.requests { _ = access(file + "2", F_OK) } == ["LOOKUP": 1])
@@ -37,7 +37,7 @@ struct CostTests {
         try call(access("\(volume.path)/link", F_OK))
     }
 
-    @Test("names: the kernel looks, and asks for the change; one look at the directory follows")
+    @Test("names: a lookup and the change itself; then the directory's attributes once")
     func names() throws {
         try MountedVolume.with { volume in
             let meter = try CostMeter(volume)
@@ -62,7 +62,7 @@ struct CostTests {
         }
     }
 
-    /// After the root's attributes were looked at, which each change in it makes stale.
+    /// Measures after the root's attributes were read, because each change in it makes them stale.
     private func expectCost(
         _ expected: [String: Int], _ meter: CostMeter, lookingAt path: String,
         _ body: () throws -> Void
@@ -71,15 +71,15 @@ struct CostTests {
         try expectCost(expected, meter, body)
     }
 
-    @Test("create, write and close: one request each way, and what the kernel asks by itself")
+    @Test("create, write and close: one request each, and those that the kernel adds")
     func creating() throws {
         try MountedVolume.with { volume in
             let meter = try CostMeter(volume)
             let bytes = [UInt8](repeating: 7, count: 1 << 20)
             var expected = ["LOOKUP": 1, "CREATE": 1, "GETXATTR": 1, "RELEASE": 1]
             for (name, flags) in [("a", O_WRONLY), ("b", O_RDWR)] {
-                // A file that may be mapped for writing changes behind the kernel's back: its
-                // attributes are asked for to finish the open.
+                // A file that may be mapped for writing changes without the FUSE part of the kernel
+                // noticing, so its attributes are requested at the end of the open.
                 if flags == O_RDWR { expected["GETATTR", default: 0] += 1 }
                 let cost = try meter.requests {
                     let file = try OpenFile.creating("\(volume.path)/\(name)", flags)
@@ -87,7 +87,8 @@ struct CostTests {
                     try file.write(bytes, at: bytes.count)
                     file.close()
                 }
-                // The second: made in a directory that has changed since it was looked at.
+                // The second file is created in a directory that has changed since its attributes
+                // were read.
                 #expect(cost == expected)
                 expected["GETATTR"] = 1
             }
@@ -96,7 +97,7 @@ struct CostTests {
         }
     }
 
-    @Test("open and close: a request each; data, mapped or not, none")
+    @Test("open and close: one request each; data, mapped or not: none")
     func opening() throws {
         try MountedVolume.with { volume in
             let path = "\(volume.path)/file"
@@ -130,8 +131,8 @@ struct CostTests {
         _ expected: [String: Int], _ meter: CostMeter, _ body: () throws -> Void
     ) throws {
         var cost = try meter.requests(body)
-        // Attributes that a write changed are asked for once more, before this body or in it: the
-        // release that ends the write is answered when it likes.
+        // Attributes changed by a write are requested again, before or during this body, because
+        // the release that ends the write may be served at any time.
         if cost["GETATTR"] == 1 { cost["GETATTR"] = nil }
         #expect(cost == expected)
     }
@@ -158,7 +159,7 @@ struct CostTests {
         file.close()
     }
 
-    @Test("without passthrough: large requests, and what was read is remembered")
+    @Test("without passthrough: large requests, and data that was read is cached")
     func throughTheDaemon() throws {
         try MountedVolume.with(options: ["nopassthrough"]) { volume in
             let meter = try CostMeter(volume)
@@ -177,7 +178,7 @@ struct CostTests {
         }
     }
 
-    @Test("listing: requests by the page, not by the entry; the second time from memory")
+    @Test("listing: a request for each page, not for each entry; none the second time")
     func listing() throws {
         try MountedVolume.with { volume in
             let count = 2_000
@@ -198,7 +199,7 @@ struct CostTests {
                 _ = try Command("ls", "-l", directory).succeed()
             }
             let looked = try meter.requests(long)
-            // Once for each file the kernel asks for its access control list, and remembers it.
+            // The kernel requests the access control list of each file once and caches it.
             let lists = try #require(looked["GETXATTR"])
             #expect(lists <= count + 3)
             #expect(looked.values.reduce(0, +) - lists <= 4 + count / 100, "\(looked)")
@@ -207,8 +208,8 @@ struct CostTests {
         }
     }
 
-    /// The cost once it needs no `request`, if ever: the kernel may drop pages that it remembers
-    /// any time, and does within the second where DAMON reclaims what lies idle.
+    /// The cost when no `request` is needed any more, if that happens. The kernel may drop cached
+    /// pages at any time, and does so within a second where DAMON reclaims idle memory.
     private func remembered(
         _ meter: CostMeter, _ request: String, _ body: () throws -> Void
     ) throws -> [String: Int] {
@@ -219,7 +220,7 @@ struct CostTests {
         return cost
     }
 
-    /// And waits for the first look at the tree: what it finds may drop what was read meanwhile.
+    /// Mounts again and waits for the first scan, because its findings may drop cached data.
     private func remount(_ volume: MountedVolume) throws {
         try volume.remount()
         try volume.waitForDisk()

@@ -1,14 +1,14 @@
 import Support
 import Testing
 
-/// The two ways contents take: straight from the kernel to the file, or through the daemon. What
-/// programs see must be the same; each test of contents runs on both.
+/// The two paths of data: directly from the kernel to the file, or through the daemon. Programs
+/// must see the same on both, so each test of contents runs on both.
 enum DataPath: String, CaseIterable, CustomTestStringConvertible {
     case passthrough, nopassthrough
 
     var testDescription: String { rawValue }
 
-    /// A volume of its own for `body`.
+    /// Mounts a new volume for `body`.
     func with(
         options: [String] = [], _ body: (MountedVolume) throws -> Void
     ) throws {

@@ -3,7 +3,7 @@ import Glibc
 import Support
 import Testing
 
-/// Dates far from now, which files of other people and of archives have.
+/// Dates far from now, as files of other people and of archives have them.
 @Suite("POSIX: dates")
 struct DateTests {
     private static let dates = [
@@ -11,7 +11,7 @@ struct DateTests {
         "1901-12-12", "1600-02-03", "1970-01-01 00:00:00",
     ]
 
-    @Test("dates beyond what 64 bits of nanoseconds hold are kept", arguments: DataPath.allCases)
+    @Test("dates beyond 64 bits of nanoseconds are kept", arguments: DataPath.allCases)
     func far(_ way: DataPath) throws {
         try way.with { volume in
             let plain = try TemporaryDirectory("dates")
@@ -46,7 +46,7 @@ struct DateTests {
         }
     }
 
-    @Test("a directory of versions of any time can be asked for")
+    @Test("the directory of versions at any time can be opened")
     func past() throws {
         try MountedVolume.with { volume in
             try Data("1\n".utf8).write(to: URL(fileURLWithPath: "\(volume.path)/a.txt"))
@@ -62,7 +62,7 @@ struct DateTests {
         }
     }
 
-    /// Seconds and nanoseconds of the modification time.
+    /// The modification time in seconds and nanoseconds.
     private func time(_ path: String) throws -> [Int] {
         var status = stat()
         guard lstat(path, &status) == 0 else { throw SupportError("no \(path)") }

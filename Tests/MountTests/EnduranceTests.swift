@@ -7,8 +7,8 @@ import Support
 import SystemCalls
 import Testing
 
-/// What stays behind, and what happens when room runs out.
-@Suite("What a mount takes and gives back")
+/// What a mount leaves behind, and what happens when the disk is full.
+@Suite("Resources of a mount")
 struct EnduranceTests {
     private static let load = """
         i=0
@@ -81,7 +81,7 @@ struct EnduranceTests {
             command.directory = volume.path
             try command.succeed()
             try volume.waitForDisk()
-            // The kernel forgets what is gone a moment later.
+            // The kernel forgets removed files a moment later.
             var now = before
             try wait(seconds: 20, for: "threads and descriptors \(now) to be \(before) again") {
                 now = try taken(volume)
@@ -117,10 +117,11 @@ struct EnduranceTests {
             #expect(try fill("\(volume.path)/filler.bin") == .noSpace)
             for (pattern, letter) in zip(SavePattern.allCases, letters) {
                 #expect(try String(contentsOfFile: letter, encoding: .utf8) == "kept")
-                // There is no room: refused, or done.
+                // The disk is full: operations fail or succeed.
                 try? pattern.save(Data(repeating: 7, count: 3_000_000), to: letter, synced: true)
             }
-            // Room comes from elsewhere: what is removed here is history, and takes its room.
+            // Space is freed elsewhere on the disk, because removed contents stay in the history
+            // and take space.
             try call(unlink("\(home.path)/ballast"))
             for letter in letters { try expectRecovered(letter, in: volume) }
             let doctor = try Programs.fsctl("doctor", volume.path).run()
@@ -128,7 +129,7 @@ struct EnduranceTests {
         }
     }
 
-    /// A save succeeds again, without a restart, and what was kept before is a version.
+    /// A save succeeds again without a restart, and the contents saved before are a version.
     private func expectRecovered(_ letter: String, in volume: MountedVolume) throws {
         try wait(seconds: 30, for: "room for a save of \(letter)") {
             try? Data("after".utf8).write(to: URL(filePath: letter))
@@ -142,7 +143,7 @@ struct EnduranceTests {
         #expect(histories.contains { $0.versions.contains { $0.size == 4 } }, "\(letter)")
     }
 
-    /// Writes until that is refused; why it was.
+    /// Writes until a write fails, and returns the error.
     private func fill(_ path: String) throws -> Errno? {
         let filler = try OpenFile.creating(path, O_WRONLY)
         let block = [UInt8](repeating: 1, count: 1 << 20)

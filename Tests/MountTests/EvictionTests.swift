@@ -4,7 +4,7 @@ import Glibc
 import Support
 import Testing
 
-/// Giving up what the hub has: only what nobody uses, and nobody hears of it.
+/// Eviction of contents that the hub has: only of unused documents, and without notifications.
 @Suite("eviction")
 struct EvictionTests {
     private func kept(_ volume: OnDemandVolume, _ name: String, bytes count: Int) throws {
@@ -14,7 +14,7 @@ struct EvictionTests {
         try volume.order("keep", name)
     }
 
-    @Test("what the hub does not have stays")
+    @Test("contents that the hub does not have stay")
     func unsent() throws {
         try OnDemandVolume.with { volume in
             try "mine".write(toFile: "\(volume.path)/a", atomically: false, encoding: .utf8)
@@ -77,7 +77,7 @@ struct EvictionTests {
         }
     }
 
-    @Test("nobody hears of it")
+    @Test("watchers are not notified")
     func silence() throws {
         try OnDemandVolume.with { volume in
             try kept(volume, "a", bytes: 3 << 20)
@@ -97,12 +97,12 @@ struct EvictionTests {
         }
     }
 
-    @Test("back and forth, with readers and writers all the time")
+    @Test("eviction and download again and again, with readers and writers all the time")
     func races() throws {
         try OnDemandVolume.with { volume in
             for number in 0..<4 { try kept(volume, "\(number)", bytes: 300_000) }
-            // Each writer replaces the whole by one letter's repetition; a reader must never see
-            // anything else.
+            // Each writer replaces the contents by a repetition of one letter; a reader must never
+            // see anything else.
             let script = """
                 import os, random, sys, time
                 end = time.time() + 6
@@ -149,7 +149,7 @@ struct EvictionTests {
         }
     }
 
-    @Test("a folder goes and comes back")
+    @Test("a directory is evicted and downloaded again")
     func folder() throws {
         try OnDemandVolume.with { volume in
             try Command("mkdir", "\(volume.path)/d").succeed()
@@ -162,7 +162,7 @@ struct EvictionTests {
         }
     }
 
-    @Test("over the limit, the least recently used go")
+    @Test("above the limit, the least recently used documents are evicted")
     func limit() throws {
         try OnDemandVolume.with("cache=100000") { volume in
             for number in 0..<5 { try kept(volume, "\(number)", bytes: 40_000) }
@@ -179,7 +179,7 @@ struct EvictionTests {
         }
     }
 
-    @Test("what had only begun is right after kill -9, at any moment")
+    @Test("an eviction that is interrupted by kill -9 at any moment leaves correct contents")
     func killed() throws {
         let volume = try OnDemandVolume()
         defer { volume.cleanUp() }

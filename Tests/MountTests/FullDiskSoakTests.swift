@@ -14,7 +14,7 @@ private let diskMinutes = ProcessInfo.processInfo.environment["CONCORD_DISK_MINU
 /// A disk of 500 MB that is full all the time: CONCORD_DISK_MINUTES, 3 in `make soak`.
 @Suite("Soak: a full disk", .enabled(if: soakMinutes ?? diskMinutes != nil, "make soak"))
 struct FullDiskSoakTests {
-    @Test("what is current finds space, the store always mounts, the doctor finds nothing")
+    @Test("current contents find space, the store always mounts, and the doctor finds nothing")
     func hour() throws {
         let disk = try LoopDisk(.ext4, megabytes: 500)
         try MountedVolume.with(store: "\(disk.path)/store") { volume in
@@ -37,7 +37,7 @@ struct FullDiskSoakTests {
     }
 }
 
-/// Programs that write, append and delete until the disk is full, and what they may expect.
+/// Programs that write, append and delete until the disk is full, and the results they may expect.
 private final class FullDiskWork: Sendable {
     private struct File {
         var size: Int
@@ -47,7 +47,7 @@ private final class FullDiskWork: Sendable {
 
     private struct State {
         var files: [String: File] = [:]
-        /// What programs are writing, which is not a file yet.
+        /// Bytes that programs are writing, which are not a complete file yet.
         var underway = 0
         var refusals = 0
         var saves = 0
@@ -98,12 +98,12 @@ private final class FullDiskWork: Sendable {
         case 0..<3:
             try save(path, 1 + random.below(30_000_000), via: path + ".new", keeping: 0)
         case 3, 4:
-            // What it empties is copied first.
+            // The contents that this save empties are copied first.
             try save(path, 1 + random.below(20_000_000), via: path, keeping: known?.size ?? 0)
         case 5..<9: for _ in 0..<20 { try append(path, 1 + random.below(100_000)) }
         default: try remove(path)
         }
-        // Somebody makes room now and then.
+        // Frees some space now and then.
         while state.withLock({ $0.files.values.reduce(0) { $0 + $1.size } }) > usable * 9 / 10 {
             let names = state.withLock { $0.files.keys.filter { $0.contains("/\(program)-") } }
             guard !names.isEmpty else { return }
@@ -111,7 +111,7 @@ private final class FullDiskWork: Sendable {
         }
     }
 
-    /// Bytes that do not pack, at the speed of the kernel.
+    /// Incompressible bytes, produced at the speed of the kernel.
     private func noise(_ count: Int) throws(Errno) -> [UInt8] {
         try OpenFile("/dev/urandom", O_RDONLY).bytes(count)
     }
@@ -127,7 +127,7 @@ private final class FullDiskWork: Sendable {
                 file.close()
                 if !replaces { try call(rename(draft, path)) }
             } catch {
-                // A program that could not save takes its draft away.
+                // A program that could not save removes its draft.
                 let isBegun = !replaces || state.withLock { $0.files[path] } == nil
                 if isBegun { unlink(draft) }
                 throw error
@@ -163,8 +163,8 @@ private final class FullDiskWork: Sendable {
         state.withLock { $0.files[path] = nil }
     }
 
-    /// ENOSPC is right where what is current and what is being written do not fit: a fifth is left
-    /// for the journal, for packs, and for what programs have just let go of.
+    /// ENOSPC is correct if the current contents and those being written do not fit. A fifth of the
+    /// disk is left for the journal, for packs, and for contents that programs have just deleted.
     private func attempt(_ size: Int, _ body: () throws(Errno) -> Void) throws {
         state.withLock { $0.underway += size }
         defer { state.withLock { $0.underway -= size } }
@@ -185,14 +185,14 @@ private final class FullDiskWork: Sendable {
         }
     }
 
-    /// Where the disk's bytes are.
+    /// How the disk's space is used.
     private func parts() -> String {
         let parts = ["tree", "stash", "chunks", "reserve", "journal.sqlite", "journal.sqlite-wal"]
         let said = try? Command("du", arguments: ["-sk"] + parts.map { "\(store)/\($0)" }).run()
         return said?.output.replacing("\n", with: ", ") ?? "nothing known"
     }
 
-    /// What one file has taken is there for the next as soon as it is deleted.
+    /// The space of a file is available for the next one as soon as the file is deleted.
     func fillAndEmpty() throws {
         let path = "\(root)/filler"
         let block = try noise(1 << 20)
@@ -224,7 +224,7 @@ private final class FullDiskWork: Sendable {
         try remove(path)
     }
 
-    /// Everything that was saved and is current has its contents.
+    /// All current documents have the contents that were saved.
     func check() throws {
         for (path, file) in state.withLock({ $0.files }) {
             let real = try OpenFile(path, O_RDONLY)

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("a damaged store")
 struct HealingTests {
-    @Test("a spoilt page of the journal costs neither documents nor their versions")
+    @Test("a damaged page of the journal costs neither documents nor their versions")
     func journalPage() throws {
         try MountedVolume.with { volume in
             for number in 1...200 {
@@ -16,9 +16,9 @@ struct HealingTests {
             try volume.kill9()
             try Command("umount", "-l", volume.path).succeed()
             let journal = "\(volume.store)/journal.sqlite"
-            // Brings the log into the file, as the next opening would.
+            // Writes the log into the database, as the next opening would.
             try Command("sqlite3", journal, "PRAGMA wal_checkpoint(TRUNCATE);").succeed()
-            // One that holds versions: nobody reads a free one.
+            // A page with versions, because a free page is never read.
             let page = try Command(
                 "sqlite3", journal,
                 "SELECT max(pageno) FROM dbstat WHERE name = 'versions' AND pagetype = 'leaf';"
@@ -43,7 +43,7 @@ struct HealingTests {
         }
     }
 
-    @Test("a spoilt chunk costs its version alone, and the doctor names it")
+    @Test("a damaged chunk costs only its version, and the doctor names it")
     func chunk() throws {
         try MountedVolume.with { volume in
             let file = "\(volume.path)/letter.txt"

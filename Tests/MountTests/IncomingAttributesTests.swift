@@ -10,7 +10,7 @@ import Volume
 
 @testable import Mount
 
-/// What another device may decide about a file of this one.
+/// What another device may decide about a file of this device.
 @Suite("Incoming attributes", .serialized)
 struct IncomingAttributesTests {
     private let stranger: uid_t = 4321
@@ -25,7 +25,7 @@ struct IncomingAttributesTests {
         try status(stage, name).st_mode & 0o7777
     }
 
-    /// A directory that belongs to somebody else.
+    /// A directory that belongs to another user.
     private func directory(_ stage: ApplierStage, _ name: String, mode: mode_t = 0o755) throws {
         let path = stage.path + "/" + name
         #expect(mkdir(path, 0o755) == 0 && chown(path, stranger, stranger) == 0)
@@ -55,7 +55,7 @@ struct IncomingAttributesTests {
                 let place = stage.place(name + "/new")
                 #expect(
                     stage.apply(.make(incoming: try stage.prepare(made), at: place)) == .done)
-                // In a directory with the set-group-ID bit, as mkdir makes one.
+                // Also in a directory with the set-group-ID bit, as mkdir creates one.
                 #expect(try mode(stage, name + "/new") == expected)
             }
         }
@@ -96,7 +96,7 @@ struct IncomingAttributesTests {
                     path: Array("in/f".utf8), mode: 0o6755, size: UInt64(bytes.count),
                     chunks: [chunk]),
             ])
-            // As an older device encoded it.
+            // As an older device has encoded it.
             var encoded = manifest.encoded
             let plain: [UInt8] = [0xED, 0x03]
             for index in encoded.indices.dropLast()
@@ -174,7 +174,7 @@ struct IncomingAttributesTests {
             #expect(stage.apply(.make(incoming: name, at: stage.place("d/new"))) == .done)
             #expect(list(stage, "d/new", access) == entries([7, 6, 5, 5, 0]))
             #expect(list(stage, "d/new", initial) == given)
-            // As a program's creat(2) gives it.
+            // As for a file created by creat(2).
             let path = stage.path + "/d/here"
             let own = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o640)
             #expect(own >= 0 && close(own) == 0)
@@ -224,7 +224,7 @@ struct IncomingAttributesTests {
                     let count = cl_path_getxattr(path, name, &value, value.count)
                     #expect(count < 0, "\(name)")
                 }
-                // The set-group-ID bit of a directory was set here.
+                // The set-group-ID bit of a directory was set on this device.
                 #expect(try mode(stage, name) == (name == "f" ? 0o750 : 0o2750))
             }
         }

@@ -3,7 +3,7 @@ import Testing
 @testable import Mount
 
 @Suite struct InodeIndexTests {
-    /// Against a Dictionary, with numbers that collide: few slots, many removals.
+    /// Compares the index with a Dictionary, with colliding numbers, few slots and many removals.
     @Test(arguments: [UInt64(1), 2, 3]) func agreesWithADictionary(seed: UInt64) {
         var state = seed
         func random(_ bound: UInt64) -> UInt64 {

@@ -2,7 +2,7 @@ import Foundation
 import Support
 import Testing
 
-/// Kills the daemon so many times under load.
+/// Kills the daemon this many times under load.
 func runKillLoop(_ random: SeededRandom, rounds: Int) throws {
     try MountedVolume.with { volume in
         try KillLoop(volume: volume, random: random).run(rounds: rounds)
@@ -15,12 +15,12 @@ func runKillLoop(_ random: SeededRandom, rounds: Int) throws {
 /// A few rounds; `make soak` runs 200.
 @Suite("kill -9 under load")
 struct KillLoopTests {
-    @Test("whatever the load, nothing promised is lost")
+    @Test("nothing that was confirmed is lost, whatever the load")
     func nothingIsLost() throws {
         try runKillLoop(SeededRandom(named: "KillLoop", usual: 501), rounds: 8)
     }
 
-    @Test("a killed daemon comes back with every document whole")
+    @Test("after a kill, every document is complete")
     func documentsAreWhole() throws {
         try MountedVolume.with { volume in
             for round in 1...3 {

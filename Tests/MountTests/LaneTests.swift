@@ -5,7 +5,7 @@ import Testing
 
 @testable import Mount
 
-/// What waits for one thing does not keep those waiting who want another.
+/// Requests that wait for one thing do not delay requests that wait for another.
 @Suite("Threads for parked requests")
 struct LaneTests {
     @Test(
@@ -24,7 +24,7 @@ struct LaneTests {
         parking.stop()
     }
 
-    @Test("a pool has no more threads than its limit, and runs all that it has taken")
+    @Test("a pool has no more threads than its limit, and runs all work that it has accepted")
     func limit() {
         let pool = ThreadPool("test", limit: 3)
         let state = Mutex((running: 0, most: 0, done: 0))
@@ -49,7 +49,7 @@ struct LaneTests {
 
     @Test("work that meets a thread about to end is not forgotten")
     func ending() {
-        // Threads are never idle for long: most of the work meets one that is ending.
+        // Threads end very soon when idle, so most of the work meets one that is ending.
         let pool = ThreadPool("test", limit: 2, idleSeconds: 0)
         for _ in 0..<2000 {
             let isDone = DispatchSemaphore(value: 0)

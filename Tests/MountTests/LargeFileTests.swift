@@ -5,12 +5,12 @@ import Support
 import SystemCalls
 import Testing
 
-/// Files too large to be copied aside before a program writes in them.
+/// Files that are too large to be copied before a program writes in them.
 @Suite("Large files, changed in place")
 struct LargeFileTests {
     private static let size = 20 << 20
 
-    /// Bytes that do not pack, the same for the same seed.
+    /// Incompressible bytes, equal for equal seeds.
     private func bytes(_ count: Int, seed: UInt64) -> [UInt8] {
         var random = SeededRandom(seed: seed)
         var words = (0..<(count / 8)).map { _ in random.next() }
@@ -25,7 +25,7 @@ struct LargeFileTests {
         return try OpenFile(path, O_RDONLY).bytes(version.size + 1)
     }
 
-    /// A large document that has its first version.
+    /// A large document with its first version.
     private func recorded(seed: UInt64, in volume: MountedVolume) throws -> (String, [UInt8]) {
         let path = "\(volume.path)/disk.img"
         let contents = bytes(Self.size, seed: seed)
@@ -63,7 +63,7 @@ struct LargeFileTests {
             #expect(try reader.bytes(new.count + 1) == new)
             #expect(view?.text(6, at: 3 << 20) == "mapped")
             #expect(map?.text(7, at: 7 << 20) == "at 7340")
-            // As long as it is mapped for writing it is being written.
+            // It counts as being written as long as it is mapped for writing.
             (view, map) = (nil, nil)
             appender.close()
             writer.close()
@@ -74,7 +74,7 @@ struct LargeFileTests {
         }
     }
 
-    @Test("a mapping made before the close goes on after it")
+    @Test("a mapping made before the close still writes after it")
     func mappedOnly() throws {
         try MountedVolume.with { volume in
             let (path, old) = try recorded(seed: 2, in: volume)

@@ -5,12 +5,12 @@ import Support
 import SystemCalls
 import Testing
 
-/// From mount to unmount, in order and out of order.
-@Suite("A mount's life")
+/// From mount to unmount, orderly or not.
+@Suite("Mounting and unmounting")
 struct LifecycleTests {
     enum End: String, CaseIterable { case terminate, interrupt, umount, command }
 
-    /// Two saves of a document, and the next mount shows both.
+    /// Saves a document twice; the next mount shows both versions.
     private func save(_ text: String, to name: String, in volume: MountedVolume) throws {
         try Data(text.utf8).write(to: URL(filePath: "\(volume.path)/\(name)"))
     }
@@ -31,7 +31,7 @@ struct LifecycleTests {
         try MountedVolume.with { volume in
             try save("one", to: "letter.txt", in: volume)
             try save("two", to: "letter.txt", in: volume)
-            // Not a moment for the recorder: what was closed counts.
+            // The recorder gets no time before the end: closed files must be kept.
             switch end {
             case .terminate: try volume.terminate(SIGTERM)
             case .interrupt: try volume.terminate(SIGINT)
@@ -91,7 +91,7 @@ struct LifecycleTests {
         }
     }
 
-    @Test("mount waits for the process of the last mount, which umount does not")
+    @Test("a mount waits for the process of the last mount, while umount does not")
     func mountedAgain() throws {
         try MountedVolume.with { volume in
             try save("one", to: "letter.txt", in: volume)
@@ -117,7 +117,7 @@ struct LifecycleTests {
         }
     }
 
-    @Test("a new mount takes the place of a dead one and heals it")
+    @Test("a new mount replaces a dead one and repairs the store")
     func dead() throws {
         try MountedVolume.with { volume in
             try save("one", to: "letter.txt", in: volume)
@@ -183,8 +183,8 @@ struct LifecycleTests {
             usleep(200_000)
             for client in clients { #expect(!client.hasEnded(), "\(client.name) should wait") }
             for client in clients { client.send(SIGKILL) }
-            // They wait for a request that nobody has taken yet: that can be killed. One that the
-            // daemon has taken already ends only with an answer, or with the daemon.
+            // They wait for a request that the daemon has not read yet, which can be killed. A
+            // request that the daemon has read ends only with an answer, or with the daemon.
             for client in clients { #expect(try client.waitForEnd(seconds: 10) == 137) }
             let patient = try ChildProcess(
                 "touch", ["\(volume.path)/later"], input: null, output: null, errors: null)
@@ -197,13 +197,14 @@ struct LifecycleTests {
         }
     }
 
-    @Test("a daemon that is stopped for too long hangs nobody, and mounts again when it goes on")
+    @Test("a daemon stopped for too long hangs no program, and mounts again when it continues")
     func stoppedForLong() throws {
         try MountedVolume.with(options: ["suspend_timeout=1"]) { volume in
             try save("one", to: "letter.txt", in: volume)
             try stop(volume)
             defer { _ = kill(volume.pid, SIGCONT) }
-            // It waits for the daemon and ends with an error, though the daemon never answers.
+            // The call waits for the daemon and ends with an error, although the daemon never
+            // answers.
             let question = try Command("stat", "\(volume.path)/absent").run()
             #expect(question.status != 0)
             #expect(!question.errors.contains("No such file"), "\(question.errors)")
@@ -239,7 +240,7 @@ struct LifecycleTests {
         }
     }
 
-    @Test("what was edited in the tree while nothing was mounted is versions at the next mount")
+    @Test("changes in the tree while it was not mounted are versions at the next mount")
     func directEdits() throws {
         try MountedVolume.with { volume in
             for name in ["edited", "replaced", "removed", "moved", "same"] {
@@ -255,8 +256,7 @@ struct LifecycleTests {
             try command.succeed()
             try volume.mount()
             try volume.waitForDisk()
-            // Bytes that were overwritten beside the mount are gone; that there was a version is
-            // not.
+            // Bytes that were overwritten without the mount are lost; the version is still listed.
             let edited = try History.of("\(volume.path)/edited.txt")
             #expect(edited.versions.map(\.size).last == 6)
             #expect(try texts(of: "d/created.txt", in: volume) == ["after\n"])
@@ -267,7 +267,7 @@ struct LifecycleTests {
         }
     }
 
-    @Test("two volumes at once are two")
+    @Test("two volumes mounted at once are independent")
     func two() throws {
         try MountedVolume.with { first in
             try MountedVolume.with { second in

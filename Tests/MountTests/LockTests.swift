@@ -5,7 +5,7 @@ import Support
 import SystemCalls
 import Testing
 
-/// Locks between processes (traps 17 and 18). They are the kernel's own, on our inodes.
+/// Locks between processes (traps 17 and 18). The kernel handles them on our inodes.
 @Suite("Locks")
 struct LockTests {
     /// Takes each kind of lock in turn and adds 1 to a number in the file by reading and writing
@@ -83,14 +83,14 @@ struct LockTests {
         }
     }
 
-    /// F_OFD_SETLK of the whole file; the errno, or 0.
+    /// F_OFD_SETLK of the whole file; returns the errno, or 0.
     private func openLock(_ file: OpenFile, _ kind: Int32) -> Int32 {
         var lock = flock()
         lock.l_type = Int16(kind)
         return fcntl(file.descriptor, 37, &lock) == 0 ? 0 : errno
     }
 
-    /// F_OFD_GETLK: what stands in the way of a lock for writing.
+    /// F_OFD_GETLK: the lock that prevents a write lock.
     private func holder(_ file: OpenFile) -> Int32 {
         var lock = flock()
         lock.l_type = Int16(F_WRLCK)

@@ -2,7 +2,7 @@ import Foundation
 import Support
 import Testing
 
-/// Packaging/mount.concord, as mount(8) calls it, with a `concord` that only says how it was
+/// Packaging/mount.concord, called as by mount(8), with a `concord` that only prints how it was
 /// called.
 @Suite("mount -t concord")
 struct MountCommandTests {
@@ -21,7 +21,7 @@ struct MountCommandTests {
         return try command.run()
     }
 
-    @Test("what only mount(8) understands does not reach concord; the rest does, in order")
+    @Test("options for mount(8) do not reach concord; the others do, in their order")
     func options() throws {
         let options = [
             "rw", "defaults", "noauto", "user=ada", "nofail", "_netdev", "x-systemd.automount",
@@ -41,7 +41,7 @@ struct MountCommandTests {
         #expect(try call(["/s", "/m"]).errors == "<mount><--store></s></m>")
     }
 
-    @Test("remounting is between mount(8) and the kernel")
+    @Test("remounting is left to mount(8) and the kernel")
     func remounting() throws {
         let result = try call(["/s", "/mnt/a b", "-o", "rw,remount,ro,noatime,x-gvfs-show"])
         #expect(

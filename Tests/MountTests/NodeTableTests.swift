@@ -7,8 +7,7 @@ import Testing
 
 @testable import Mount
 
-/// The table of nodes without a kernel: what looking up, forgetting, renaming and removing mean for
-/// it.
+/// The table of nodes without a kernel: lookups, forgetting, renames and removals.
 @Suite struct NodeTableTests {
     private let table: NodeTable
 

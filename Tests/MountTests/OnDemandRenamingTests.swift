@@ -4,7 +4,7 @@ import Glibc
 import Support
 import Testing
 
-/// Renames and links that make a placeholder's bytes another document's, or a part of one.
+/// Renames and links that would make a placeholder's bytes a part of another document.
 @Suite("renaming on demand")
 struct OnDemandRenamingTests {
     private func versions(_ volume: OnDemandVolume, _ name: String) throws -> Int {
@@ -18,7 +18,7 @@ struct OnDemandRenamingTests {
         try volume.order("keep", name)
     }
 
-    @Test("what is put over a document comes first", arguments: [1000, 3 << 20], DataPath.allCases)
+    @Test("what is put over a file comes first", arguments: [1000, 3 << 20], DataPath.allCases)
     func over(size: Int, way: DataPath) throws {
         try OnDemandVolume.with(way.rawValue) { volume in
             let draft = try volume.absent("draft.txt", bytes: size)
@@ -35,7 +35,7 @@ struct OnDemandRenamingTests {
         }
     }
 
-    @Test("two documents that are exchanged come first")
+    @Test("two placeholders that are exchanged are fetched first")
     func exchanged() throws {
         try OnDemandVolume.with { volume in
             let (a, b) = ("\(volume.path)/a.txt", "\(volume.path)/b.txt")
@@ -53,7 +53,7 @@ struct OnDemandRenamingTests {
         }
     }
 
-    @Test("what goes into a package comes first", arguments: ["mv", "ln", "directory"])
+    @Test("a placeholder put into a package comes first", arguments: ["mv", "ln", "directory"])
     func intoPackage(how: String) throws {
         try OnDemandVolume.with { volume in
             try package(volume, "Note.rtfd")
@@ -71,7 +71,7 @@ struct OnDemandRenamingTests {
         }
     }
 
-    @Test("what becomes a package comes first")
+    @Test("the contents of a directory renamed to a package are fetched first")
     func becomesPackage() throws {
         try OnDemandVolume.with { volume in
             try Command("mkdir", "\(volume.path)/photos").succeed()
@@ -88,7 +88,7 @@ struct OnDemandRenamingTests {
         }
     }
 
-    @Test("what a directory holds comes before an attribute makes a package of it")
+    @Test("placeholders in a directory are fetched before an attribute makes it a package")
     func becomesPackageByAttribute() throws {
         try OnDemandVolume.with { volume in
             try Command("mkdir", "\(volume.path)/photos").succeed()
@@ -116,7 +116,7 @@ struct OnDemandRenamingTests {
         try volume.mount()
     }
 
-    @Test("what was moved over a document while unmounted comes by itself", arguments: 0...2)
+    @Test("a placeholder moved over a document while unmounted is downloaded", arguments: 0...2)
     func overWhileUnmounted(offlineMounts: Int) throws {
         try OnDemandVolume.with { volume in
             let draft = try volume.absent("draft.txt", bytes: 5000)
@@ -179,7 +179,7 @@ struct OnDemandRenamingTests {
         }
     }
 
-    @Test("a temporary file that becomes a document, and a second name, come first")
+    @Test("a temporary file that becomes a document, or gets a second name, is fetched first")
     func anotherName() throws {
         try OnDemandVolume.with { volume in
             let bytes = try volume.absent("a.txt", bytes: 5000)
@@ -198,7 +198,7 @@ struct OnDemandRenamingTests {
         }
     }
 
-    @Test("without the hub nothing is renamed, and nothing is lost")
+    @Test("without the hub these renames fail, and nothing is lost")
     func offline() throws {
         try OnDemandVolume.with { volume in
             let draft = try volume.absent("draft.txt", bytes: 5000)
@@ -213,7 +213,7 @@ struct OnDemandRenamingTests {
                 let failure = try Command(words[0], names[0], names[1]).run()
                 #expect(failure.errors.contains("unreachable"), "\(words): \(failure.errors)")
             }
-            // A document may have another name, or none, without its bytes.
+            // A document can be renamed or removed without its bytes.
             try Command("mv", "\(volume.path)/draft.txt", "\(volume.path)/final.txt").succeed()
             #expect(try versions(volume, "final.txt") == 1)
             #expect(try versions(volume, "Note.rtfd") == 1)
@@ -224,7 +224,7 @@ struct OnDemandRenamingTests {
         }
     }
 
-    @Test("many renames that wait keep nobody else waiting, and a signal ends them")
+    @Test("many waiting renames do not delay other requests, and a signal ends them")
     func waiting() throws {
         try OnDemandVolume.with { volume in
             try "there".write(

@@ -7,7 +7,7 @@ import Testing
 /// Many placeholders, and a disk that is full.
 @Suite("contents on demand, at scale")
 struct OnDemandScaleTests {
-    @Test("listing a thousand placeholders asks nobody, twice, right after a start")
+    @Test("listing a thousand placeholders twice, right after a start, does not ask the hub")
     func listing() throws {
         try OnDemandVolume.with { volume in
             for number in 0..<1000 { try volume.order("place", "\(number)", "1", "0") }
@@ -47,7 +47,7 @@ struct OnDemandScaleTests {
         }
     }
 
-    @Test("a disk that is full: ENOSPC, and nothing is taken for whole")
+    @Test("a full disk: ENOSPC, and no document counts as complete")
     func full() throws {
         let home = try TemporaryDirectory("full")
         try Command("mkdir", "\(home.path)/disk").succeed()

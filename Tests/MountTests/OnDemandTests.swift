@@ -4,7 +4,7 @@ import Glibc
 import Support
 import Testing
 
-/// Documents whose bytes are on the hub: what programs see of them, on a real mount.
+/// Documents whose bytes are at the hub: what programs see of them, on a real mount.
 @Suite("contents on demand")
 struct OnDemandTests {
     private static let large = 3 << 20
@@ -68,7 +68,7 @@ struct OnDemandTests {
         }
     }
 
-    @Test("looking never asks the hub, and shows a file of its size that takes no room")
+    @Test("looking never asks the hub, and shows a file of its size that takes no space")
     func looking() throws {
         try OnDemandVolume.with { volume in
             try volume.absent("a.bin", bytes: 100_000)
@@ -98,7 +98,7 @@ struct OnDemandTests {
         }
     }
 
-    @Test("a hub that cannot be reached is told at once", arguments: [1000, large])
+    @Test("an unreachable hub is reported at once", arguments: [1000, large])
     func offline(size: Int) throws {
         try OnDemandVolume.with { volume in
             let bytes = try volume.absent("a.bin", bytes: size)
@@ -111,7 +111,7 @@ struct OnDemandTests {
         }
     }
 
-    @Test("a hub that knows nothing of it any more: EIO, and the document stays")
+    @Test("a hub that has lost the version: EIO, and the document stays")
     func forgotten() throws {
         try OnDemandVolume.with { volume in
             try volume.absent("a.bin", bytes: 1000)
@@ -124,7 +124,7 @@ struct OnDemandTests {
         }
     }
 
-    @Test("a hub that does not answer is waited for so long", arguments: [1000, large])
+    @Test("the wait for a hub that does not answer is bounded", arguments: [1000, large])
     func timeout(size: Int) throws {
         try OnDemandVolume.with("timeout=0.3") { volume in
             let bytes = try volume.absent("a.bin", bytes: size)
@@ -136,7 +136,7 @@ struct OnDemandTests {
         }
     }
 
-    @Test("a signal ends the waiting", arguments: [1000, large])
+    @Test("a signal ends the wait", arguments: [1000, large])
     func interrupt(size: Int) throws {
         try OnDemandVolume.with { volume in
             let bytes = try volume.absent("a.bin", bytes: size)
@@ -148,7 +148,7 @@ struct OnDemandTests {
             try wait(for: "the hub to be asked") { volume.asked.isEmpty ? nil : true }
             cat.send(SIGTERM)
             #expect(try cat.waitForEnd(seconds: 10) == 128 + SIGTERM)
-            // Others are served meanwhile.
+            // Other requests are served meanwhile.
             try "here".write(toFile: "\(volume.path)/b", atomically: false, encoding: .utf8)
             try volume.set("hold", nil)
             #expect(try volume.read("a.bin") == bytes)
@@ -164,7 +164,7 @@ struct OnDemandTests {
             try volume.set("spoil", how)
             let result = try Command("cat", "\(volume.path)/a.bin").run()
             #expect(result.status == 1)
-            // What came before the trouble is right.
+            // Bytes that arrived before the failure are correct.
             #expect(bytes.starts(with: result.outputData))
             #expect(try volume.order("dataless", "a.bin") == "true")
             try volume.set("spoil", nil)
@@ -186,7 +186,7 @@ struct OnDemandTests {
         }
     }
 
-    @Test("the first bytes of a huge document come alone")
+    @Test("only the first bytes of a huge document are fetched")
     func huge() throws {
         try OnDemandVolume.with { volume in
             try volume.order("place", "huge.bin", "2560", "8")
@@ -200,7 +200,7 @@ struct OnDemandTests {
             #expect(volume.given <= 16 << 20)
             let used = try Command("du", "-k", "\(volume.store)/tree/huge.bin").succeed()
             #expect(Int(used.prefix { $0.isNumber })! <= 20 << 10)
-            // What was read of it can be given up.
+            // The fetched part can be evicted.
             #expect(try volume.order("evict", "/").hasPrefix("1 "))
             #expect(
                 try Command("du", "-k", "\(volume.store)/tree/huge.bin").succeed()
@@ -267,7 +267,7 @@ struct OnDemandTests {
         }
     }
 
-    @Test("a program that is not here runs")
+    @Test("a program whose file is at the hub runs")
     func execute() throws {
         try OnDemandVolume.with { volume in
             let file = "\(volume.path)/program"
@@ -280,7 +280,7 @@ struct OnDemandTests {
         }
     }
 
-    @Test("programs that look at everything are refused")
+    @Test("programs that open every file are refused")
     func idlers() throws {
         try OnDemandVolume.with { volume in
             try volume.absent("a.bin", bytes: 1000)

@@ -3,7 +3,7 @@ import Foundation
 import Glibc
 import Support
 
-/// A volume mounted by `contents-program`, whose hub is a directory that a test spoils as it likes.
+/// A volume mounted by `contents-program`, whose hub is a directory that a test can damage.
 final class OnDemandVolume {
     let path: String
     let store: String
@@ -27,7 +27,7 @@ final class OnDemandVolume {
         try mount()
     }
 
-    /// Mounts one for the length of `body`.
+    /// Mounts a volume while `body` runs.
     static func with(
         _ options: String..., store: String? = nil, body: (OnDemandVolume) throws -> Void
     ) throws {
@@ -83,7 +83,7 @@ final class OnDemandVolume {
         return line
     }
 
-    /// Gives a command; its answer.
+    /// Sends a command and returns the answer.
     @discardableResult
     func tell(_ words: String...) throws -> String {
         let bytes = Array((words.joined(separator: " ") + "\n").utf8)
@@ -91,13 +91,13 @@ final class OnDemandVolume {
         return try hear()
     }
 
-    /// Gives a command and does not wait for its answer.
+    /// Sends a command and does not wait for the answer.
     func begin(_ words: String...) {
         let bytes = Array((words.joined(separator: " ") + "\n").utf8)
         _ = write(toInput, bytes, bytes.count)
     }
 
-    /// The same, where it must go well.
+    /// Sends a command, which must succeed.
     @discardableResult
     func order(_ words: String...) throws -> String {
         let bytes = Array((words.joined(separator: " ") + "\n").utf8)
@@ -139,7 +139,7 @@ final class OnDemandVolume {
 
     // MARK: The hub
 
-    /// Says what is wrong with it; nil: nothing any more.
+    /// Sets what is wrong with the hub; nil ends that.
     func set(_ name: String, _ text: String? = "") throws {
         if let text {
             try text.write(toFile: "\(hub)/\(name)", atomically: true, encoding: .utf8)
@@ -148,7 +148,7 @@ final class OnDemandVolume {
         }
     }
 
-    /// What it was asked for since `forgetLog`.
+    /// The requests since `forgetLog`.
     var asked: [String] {
         let text = (try? String(contentsOfFile: "\(hub)/log", encoding: .utf8)) ?? ""
         return text.split(separator: "\n").map(String.init)
@@ -156,14 +156,14 @@ final class OnDemandVolume {
 
     func forgetLog() throws { try set("log", nil) }
 
-    /// Bytes it has given.
+    /// How many bytes it has sent.
     var given: Int {
         asked.filter { $0.hasPrefix("chunk ") }.reduce(0) { $0 + (Int($1.dropFirst(6)) ?? 0) }
     }
 
     // MARK: Documents
 
-    /// Makes a document of random bytes that only the hub has; its bytes.
+    /// Makes a document whose random bytes only the hub has, and returns the bytes.
     @discardableResult
     func absent(_ name: String, bytes count: Int) throws -> Data {
         var bytes = Data(count: count)

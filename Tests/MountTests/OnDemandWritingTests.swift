@@ -4,7 +4,7 @@ import Glibc
 import Support
 import Testing
 
-/// What changes documents whose bytes are on the hub, and what kills those who bring them.
+/// Changes of documents whose bytes are at the hub, and kills during downloads.
 @Suite("writing on demand")
 struct OnDemandWritingTests {
     private static let large = 3 << 20
@@ -30,7 +30,7 @@ struct OnDemandWritingTests {
         }
     }
 
-    @Test("who appends or maps gets all of it first")
+    @Test("a program that appends or maps gets all bytes first")
     func appendAndMap() throws {
         try OnDemandVolume.with { volume in
             let bytes = try volume.absent("a.bin", bytes: Self.large)
@@ -51,7 +51,7 @@ struct OnDemandWritingTests {
         }
     }
 
-    @Test("what is replaced as a whole is not downloaded", arguments: [1000, large])
+    @Test("a document that is replaced as a whole is not downloaded", arguments: [1000, large])
     func replaced(size: Int) throws {
         try OnDemandVolume.with { volume in
             let bytes = try volume.absent("a.bin", bytes: size)
@@ -63,7 +63,7 @@ struct OnDemandWritingTests {
             #expect(try volume.read("a.bin") == Data("two\n".utf8))
             #expect(volume.asked.isEmpty)
             #expect(try volume.order("dataless", "a.bin") == "false")
-            // The first version is the hub's still.
+            // The first version is still at the hub.
             try volume.set("offline", nil)
             let directory = "\(volume.path)/.versions/a.bin"
             let versions = try FileManager.default.contentsOfDirectory(atPath: directory).sorted()
@@ -74,7 +74,7 @@ struct OnDemandWritingTests {
         }
     }
 
-    @Test("truncation to nothing needs no bytes, to something all of them")
+    @Test("truncation to 0 needs no bytes, to another size all of them")
     func truncation() throws {
         try OnDemandVolume.with { volume in
             let bytes = try volume.absent("a.bin", bytes: Self.large)
@@ -94,7 +94,7 @@ struct OnDemandWritingTests {
         }
     }
 
-    @Test("times and permissions of what is not here can be set")
+    @Test("times and permissions of a placeholder can be set")
     func attributes() throws {
         try OnDemandVolume.with { volume in
             let bytes = try volume.absent("a.bin", bytes: Self.large)
@@ -145,7 +145,7 @@ struct OnDemandWritingTests {
         }
     }
 
-    @Test("links to what is not here read the same")
+    @Test("links to a placeholder read the same contents")
     func links() throws {
         try OnDemandVolume.with { volume in
             let bytes = try volume.absent("a.bin", bytes: 50_000)
@@ -157,7 +157,7 @@ struct OnDemandWritingTests {
         }
     }
 
-    @Test("kill -9 in the middle: what is half here is not taken for whole")
+    @Test("kill -9 during a download: a partly filled file does not count as complete")
     func killed() throws {
         let volume = try OnDemandVolume()
         defer { volume.cleanUp() }
@@ -175,7 +175,7 @@ struct OnDemandWritingTests {
         let given = volume.given
         try volume.set("offline")
         try volume.mount()
-        // Nothing is asked for what looking shows.
+        // Attributes are shown without asking the hub.
         #expect(try Command("stat", "-c", "%y %s", file).succeed() == before)
         #expect(try volume.order("dataless", "a.bin") == "true")
         #expect(try volume.order("doctor") == "")
@@ -183,7 +183,7 @@ struct OnDemandWritingTests {
         try volume.set("offline", nil)
         try volume.forgetLog()
         #expect(try volume.read("a.bin") == bytes)
-        // What had come is not fetched again.
+        // Bytes that had arrived are not fetched again.
         #expect(volume.given <= bytes.count - given / 2)
         #expect(try Command("stat", "-c", "%y %s", file).succeed() == before)
         try volume.order("hydrate", "a.bin")
@@ -194,7 +194,7 @@ struct OnDemandWritingTests {
         try volume.unmount()
     }
 
-    @Test("what is all here is read right after a start, whatever the hub says")
+    @Test("a complete document can be read right after a start, whatever the hub answers")
     func restart() throws {
         try OnDemandVolume.with { volume in
             let bytes = try volume.absent("a.bin", bytes: 100_000)

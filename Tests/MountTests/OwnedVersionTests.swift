@@ -4,9 +4,9 @@ import Support
 import Testing
 
 /// Versions keep the owner and the permissions that their document had.
-@Suite("Whose versions are", .enabled(if: geteuid() == 0, "acting as other users takes root"))
+@Suite("Owners of versions", .enabled(if: geteuid() == 0, "acting as other users takes root"))
 struct OwnedVersionTests {
-    /// Of root, with `as UID COMMAND…` for others.
+    /// Runs a script as root, in which `as UID COMMAND…` acts as another user.
     @discardableResult
     private func script(_ volume: MountedVolume, _ text: String) throws -> String {
         var command = Command(
@@ -29,7 +29,7 @@ struct OwnedVersionTests {
         return try command.succeed()
     }
 
-    @Test("a file that takes the place of another user's does not show that one's versions")
+    @Test("a file that replaces another user's file does not show that user's versions")
     func replaced() throws {
         try MountedVolume.with { volume in
             let said = try script(
@@ -61,7 +61,7 @@ struct OwnedVersionTests {
         }
     }
 
-    @Test("a directory of the past, too, and what is settled and deleted") func past() throws {
+    @Test("the same for past directories, resolved and deleted versions") func past() throws {
         try MountedVolume.with { volume in
             let said = try script(
                 volume,
@@ -97,7 +97,7 @@ struct OwnedVersionTests {
         }
     }
 
-    @Test("a document that is made private has a private past, whoever has it later")
+    @Test("a document that is made private has a private history, whoever owns it later")
     func madePrivate() throws {
         try MountedVolume.with { volume in
             let said = try script(
@@ -144,7 +144,7 @@ struct OwnedVersionTests {
         }
     }
 
-    @Test("access control lists let in and keep out as they did") func accessLists() throws {
+    @Test("access control lists of versions admit the same users") func accessLists() throws {
         try MountedVolume.with { volume in
             let said = try script(
                 volume,
@@ -167,7 +167,7 @@ struct OwnedVersionTests {
         }
     }
 
-    @Test("conflicts are listed, read and settled by those who may know of them")
+    @Test("conflicts are listed, read and resolved by users who may see them")
     func conflicts() throws {
         try MountedVolume.with(options: ["list_conflicts"]) { volume in
             let said = try script(
@@ -201,7 +201,7 @@ struct OwnedVersionTests {
         }
     }
 
-    @Test("who watches hears no name that he could not list") func watched() throws {
+    @Test("a watcher is told no name that its user could not list") func watched() throws {
         try MountedVolume.with { volume in
             let heard = volume.store + ".heard"
             defer { unlink(heard) }

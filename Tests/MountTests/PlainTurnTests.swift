@@ -4,10 +4,10 @@ import Glibc
 import Support
 import Testing
 
-/// Programs that know of no turns take them all the same.
-@Suite("Plain programs take turns", .serialized)
+/// Programs that know nothing of coordination are coordinated all the same.
+@Suite("Plain programs are coordinated", .serialized)
 struct PlainTurnTests {
-    /// Rewrites a document in place, or reads it and says how often it saw two writers at once.
+    /// Rewrites a document in place, or reads it and prints how often it saw two writers at once.
     private static let rewriting = """
         import os, sys
         path, role, times = sys.argv[1], sys.argv[2], int(sys.argv[3])
@@ -42,7 +42,7 @@ struct PlainTurnTests {
         return String(decoding: try output.readToEnd() ?? Data(), as: UTF8.self)
     }
 
-    @Test("two rewrite a document in place, others read it: nobody sees a mixture")
+    @Test("two programs rewrite a document in place, others read it: none sees a mixture")
     func rewriting() throws {
         try MountedVolume.with { volume in
             let path = "\(volume.path)/document"
@@ -59,7 +59,7 @@ struct PlainTurnTests {
         }
     }
 
-    @Test("shell commands in turns: nobody sees a document half written")
+    @Test("shell commands at once: none sees a half-written document")
     func coordinated() throws {
         try MountedVolume.with { volume in
             try Data("aaaaaaaa".utf8).write(to: URL(fileURLWithPath: "\(volume.path)/document"))
@@ -99,7 +99,7 @@ struct PlainTurnTests {
             try Command("sh", "-c", "echo first > '\(path)'").succeed()
             let before = volume.locks(path)
             #expect(before.contains { $0.process == reader.pid && $0.state == .granted })
-            // Were it waited for again, its turn would be over after five seconds only.
+            // If it was waited for again, its lease would lapse only after five seconds.
             var second = Command("sh", "-c", "echo second > '\(path)'")
             second.timeoutSeconds = 4
             try second.succeed()
@@ -115,7 +115,7 @@ struct PlainTurnTests {
         }
     }
 
-    @Test("five processes on one SQLite database wait for its own locks, not for turns")
+    @Test("five processes on one SQLite database wait for its own locks, not for leases")
     func databases() throws {
         try MountedVolume.with { volume in
             let insert = """
@@ -124,7 +124,7 @@ struct PlainTurnTests {
                 done
                 """
             try Command("sqlite3", "\(volume.path)/data.db", "CREATE TABLE t (n)").succeed()
-            // One connection that stays, between its transactions.
+            // One connection stays open, between its transactions.
             let (idle, _) = try start(
                 "(echo 'SELECT 1;'; sleep 600) | sqlite3 data.db", in: volume.path)
             defer { idle.killGroup() }
@@ -177,7 +177,7 @@ struct PlainTurnTests {
         }
     }
 
-    @Test("opens that wait cost no thread, hear Ctrl-C, and end with the mount")
+    @Test("waiting opens hold no thread, and end by Ctrl-C or with the mount")
     func waiting() throws {
         try MountedVolume.with { volume in
             let path = "\(volume.path)/document"
@@ -237,7 +237,7 @@ struct PlainTurnTests {
 }
 
 extension MountedVolume {
-    /// What `fsctl locks` says of a path.
+    /// The output of `fsctl locks` for a path.
     func locks(_ path: String) -> [LocksReport.Turn] {
         guard let client = try? ControlClient(socket: socket) else { return [] }
         var request = Request(.locks, path: nil)

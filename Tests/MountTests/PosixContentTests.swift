@@ -6,7 +6,7 @@ import Synchronization
 import SystemCalls
 import Testing
 
-/// Contents, sizes and times, as POSIX and Linux have them.
+/// Contents, sizes and times as on POSIX and Linux.
 @Suite("POSIX: contents")
 struct PosixContentTests {
     @Test("sparse files: holes are holes, found and kept", arguments: DataPath.allCases)
@@ -113,7 +113,7 @@ struct PosixContentTests {
         }
     }
 
-    @Test("what a mapping wrote after the last close is in the version")
+    @Test("data that a mapping has written after the last close is in the version")
     func mappedVersion() throws {
         try MountedVolume.with { volume in
             let path = "\(volume.path)/mapped.txt"
@@ -172,7 +172,7 @@ struct PosixContentTests {
             // With O_APPEND, pwrite(2) does what write(2) does.
             try file.write("first", at: 20)
             expected += Array("first".utf8)
-            // Where the kernel writes by itself it opens the file below once, with O_APPEND.
+            // With passthrough the kernel opens the file below once, with O_APPEND.
             if way == .nopassthrough {
                 try call(fcntl(file.descriptor, F_SETFL, 0))
                 try file.write("second", at: 30)
@@ -192,7 +192,7 @@ struct PosixContentTests {
             let path = "\(volume.path)/flags"
             let synced = try OpenFile(path, O_WRONLY | O_CREAT | O_SYNC | O_APPEND)
             try synced.write("one ")
-            try synced.write("two ", at: 0)  // O_APPEND beats the offset.
+            try synced.write("two ", at: 0)  // O_APPEND overrides the offset.
             #expect(try String(contentsOfFile: path, encoding: .utf8) == "one two ")
             let file = try OpenFile(path, O_RDWR | O_DIRECT)
             var block: UnsafeMutableRawPointer?
@@ -268,7 +268,7 @@ struct PosixContentTests {
         }
     }
 
-    @Test("statfs tells of the disk below; names have 255 bytes")
+    @Test("statfs describes the disk below; names have 255 bytes")
     func space() throws {
         try MountedVolume.with { volume in
             var (here, below) = (statvfs(), statvfs())
@@ -280,7 +280,7 @@ struct PosixContentTests {
         }
     }
 
-    @Test("each save of a burst is a version, although closes are heard of late")
+    @Test("each save of a burst is a version, although closes are reported late")
     func bursts() throws {
         try expectVersions { path, number throws(Errno) in
             let file = try OpenFile.creating(path, O_WRONLY)
@@ -288,7 +288,7 @@ struct PosixContentTests {
         }
     }
 
-    @Test("what is truncated by path right after its close is a version (trap 9)")
+    @Test("a document truncated by path right after its close is a version (trap 9)")
     func truncatedBursts() throws {
         try expectVersions { path, number throws(Errno) in
             let file = try OpenFile.creating(path, O_WRONLY)
@@ -298,7 +298,7 @@ struct PosixContentTests {
         }
     }
 
-    /// Six threads save sixty times, each a document of its own; no content may be missing.
+    /// Six threads save sixty times each, in a document of their own; no content may be missing.
     private func expectVersions(
         _ save: @escaping @Sendable (String, Int) throws(Errno) -> Void
     ) throws {

@@ -5,10 +5,10 @@ import Support
 import SystemCalls
 import Testing
 
-/// Names, links and directories, as POSIX and Linux have them.
+/// Names, links and directories as on POSIX and Linux.
 @Suite("POSIX: names")
 struct PosixNameTests {
-    @Test("a file without a name lives as long as it is open", arguments: DataPath.allCases)
+    @Test("a file without a name exists as long as it is open", arguments: DataPath.allCases)
     func orphans(_ way: DataPath) throws {
         try way.with { volume in
             let path = "\(volume.path)/orphan.txt"
@@ -37,7 +37,7 @@ struct PosixNameTests {
         }
     }
 
-    @Test("what O_PATH holds is told to have no links once its name is gone")
+    @Test("a file held by O_PATH has a link count of 0 once its name is removed")
     func paths() throws {
         try MountedVolume.with { volume in
             let path = "\(volume.path)/file"
@@ -56,7 +56,7 @@ struct PosixNameTests {
         }
     }
 
-    @Test("hard links: one file, whichever name goes first")
+    @Test("hard links: one file, whichever name is removed first")
     func hardLinks() throws {
         try MountedVolume.with { volume in
             let names = (1...4).map { "\(volume.path)/name \($0)" }
@@ -125,7 +125,7 @@ struct PosixNameTests {
         }
     }
 
-    @Test("what rename, rmdir and unlink must refuse, on a tree that nobody has listed (trap 14)")
+    @Test("what rename, rmdir and unlink must refuse, on a tree that was never listed (trap 14)")
     func refusals() throws {
         try MountedVolume.with { volume in
             let script = """
@@ -218,7 +218,7 @@ struct PosixNameTests {
         return Set(listed.outputData.split(separator: 0).map(Array.init))
     }
 
-    @Test("every entry is met once while a directory is emptied, filled and read at the same time")
+    @Test("every entry is listed once while a directory is emptied, filled and read at once")
     func scanning() throws {
         try MountedVolume.with { volume in
             let count = 3_000
@@ -247,7 +247,7 @@ struct PosixNameTests {
         }
     }
 
-    @Test("pipes, sockets and devices are made and work")
+    @Test("pipes, sockets and devices can be created and work")
     func specialFiles() throws {
         try MountedVolume.with(options: ["dev"]) { volume in
             let script = """

@@ -5,7 +5,7 @@ import Support
 import SystemCalls
 import Testing
 
-/// Owners, groups, modes and access control lists. Root mounts; other users come in.
+/// Owners, groups, modes and access control lists. Root mounts; other users have access.
 @Suite("POSIX: permissions", .enabled(if: geteuid() == 0, "acting as other users takes root"))
 struct PosixPermissionTests {
     /// A shell script of another user's (uid 1000, gid 1000), in the volume.
@@ -26,7 +26,7 @@ struct PosixPermissionTests {
         return try command.succeed()
     }
 
-    @Test("what users make is theirs, by their umask", arguments: DataPath.allCases)
+    @Test("new files get their user's identity and umask", arguments: DataPath.allCases)
     func owners(_ way: DataPath) throws {
         try way.with { volume in
             try asRoot("chmod 1777 .", in: volume)
@@ -48,7 +48,7 @@ struct PosixPermissionTests {
         }
     }
 
-    @Test("a set-group-id directory gives its group, to who is in it and who is not")
+    @Test("a set-group-ID directory passes on its group, for members and others")
     func setGroupID() throws {
         for way in DataPath.allCases {
             try way.with { volume in
@@ -58,7 +58,7 @@ struct PosixPermissionTests {
                     umask 022; rm -rf sg/*; : > sg/file; mkdir sg/below; chmod 2755 sg/file
                     stat -c '%u %g %a' sg/file sg/below
                     """
-                // Who is not in the group cannot set the bit.
+                // A user outside the group cannot set the bit.
                 let stranger = try asUser(script, in: volume)
                 #expect(stranger == "1000 2000 755\n1000 2000 2755\n", "\(way)")
                 let member = try asUser(script, groups: "2000,3000", in: volume)
@@ -86,7 +86,7 @@ struct PosixPermissionTests {
         }
     }
 
-    @Test("permissions are the kernel's: nobody reads, writes or searches what he may not")
+    @Test("the kernel checks permissions: no user reads, writes or searches without them")
     func denials() throws {
         try MountedVolume.with { volume in
             try asRoot(
@@ -134,7 +134,7 @@ struct PosixPermissionTests {
         }
     }
 
-    @Test("what somebody else has written to does not run set-id", arguments: DataPath.allCases)
+    @Test("a file written to by another user does not run set-ID", arguments: DataPath.allCases)
     func setIDPrograms(_ way: DataPath) throws {
         try way.with(options: ["suid"]) { volume in
             try asRoot(
@@ -152,7 +152,7 @@ struct PosixPermissionTests {
         }
     }
 
-    @Test("root's writes leave a file that it made set-id as it is", arguments: DataPath.allCases)
+    @Test("root's writes keep the set-ID bits of its own file", arguments: DataPath.allCases)
     func setIDOfRoot(_ way: DataPath) throws {
         try way.with { volume in
             let named = open(volume.path + "/made", O_CREAT | O_EXCL | O_RDWR, 0o6700)
@@ -186,7 +186,7 @@ struct PosixPermissionTests {
         }
     }
 
-    @Test("in a sticky directory nobody removes what is another's")
+    @Test("in a sticky directory no user removes another's files")
     func sticky() throws {
         try MountedVolume.with { volume in
             try asRoot(
@@ -217,7 +217,7 @@ struct PosixPermissionTests {
             #expect(list == plain)
             #expect(list.contains("user:1000:rw-"))
             #expect(list.contains("default:user:1000:rw-"))
-            // The umask does not count where there is a default list.
+            // The umask is not used if there is a default list.
             #expect(try asUser("cat shared/file; echo more >> shared/file", in: volume) == "root\n")
             try asRoot("setfacl -m u:1000:-,m::r shared/file", in: volume)
             #expect(throws: SupportError.self) { try asUser("cat shared/file", in: volume) }

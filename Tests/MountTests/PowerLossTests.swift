@@ -3,11 +3,11 @@ import Glibc
 import Support
 import Testing
 
-/// CONCORD_POWER_LOSSES, or a few; `make soak` takes 200.
+/// The number of rounds: CONCORD_POWER_LOSSES, or a few; `make soak` runs 200.
 private let powerLosses =
     ProcessInfo.processInfo.environment["CONCORD_POWER_LOSSES"].flatMap { Int($0) } ?? 8
 
-/// `fsctl wait --durable disk` through a loss of power.
+/// `fsctl wait --durable disk` and losses of power.
 @Suite(.serialized, .enabled(if: geteuid() == 0, "mounting a disk of its own takes root"))
 struct PowerLossTests {
     @Test(arguments: DataPath.allCases, [20_000, 4_000_000])
@@ -22,7 +22,7 @@ struct PowerLossTests {
                 try volume.waitForDisk()
                 let descriptor = open(file, flags)
                 try #require(descriptor >= 0)
-                // Every fourth block, and then all the rest.
+                // Writes every fourth block, and then the others.
                 for start in [3, 0, 1, 2] {
                     for index in stride(from: start, to: size / 4_000, by: 4) {
                         let bytes = [UInt8](repeating: 1, count: 4_000)

@@ -54,7 +54,7 @@ struct ProgramTests {
         }
     }
 
-    @Test("git clones, commits, collects and finds everything whole")
+    @Test("git clones, commits, collects garbage and finds everything intact")
     func git() throws {
         try MountedVolume.with { volume in
             let script = """
@@ -77,7 +77,7 @@ struct ProgramTests {
         }
     }
 
-    @Test("cp -a and tar carry everything over and back")
+    @Test("cp -a and tar copy everything there and back")
     func copies() throws {
         try MountedVolume.with { volume in
             let outside = try TemporaryDirectory()

@@ -2,7 +2,7 @@ import Foundation
 import Support
 import Testing
 
-/// Does random things to `volume` and to a plain directory beside it, until `enough`.
+/// Does random operations on `volume` and on a plain directory beside it, until `enough`.
 func runRandomly(_ random: SeededRandom, until enough: (Int) -> Bool) throws {
     let home = try TemporaryDirectory()
     let model = "\(home.path)/model"
@@ -18,7 +18,7 @@ func runRandomly(_ random: SeededRandom, until enough: (Int) -> Bool) throws {
             steps += 500
         }
         tree.closeAll()
-        // What the mount showed is what lies in the tree, without Concord.
+        // The plain files in the tree are what the mount showed.
         try volume.unmount()
         let left = try Command("diff", "-r", "--no-dereference", volume.tree, model).run()
         #expect(left.output == "", "the plain files differ")
@@ -27,7 +27,7 @@ func runRandomly(_ random: SeededRandom, until enough: (Int) -> Bool) throws {
 
 @Suite("Random operations on the mount")
 struct RandomTreeTests {
-    /// One seed here, by chance in `make soak`.
+    /// One fixed seed here, random seeds in `make soak`.
     @Test("do the same as on a plain directory")
     func same() throws {
         let random = SeededRandom(named: "RandomTree", usual: 3_024_131_565)

@@ -6,8 +6,8 @@ import Support
 import SystemCalls
 import Testing
 
-/// What recording and restoring cost, in transactions and chunks.
-@Suite("What versions cost")
+/// The costs of recording and restoring, in transactions and chunks.
+@Suite("Costs of versions")
 struct RecordingCostTests {
     @Test("a save costs at most three transactions; a burst of a hundred hardly more")
     func transactions() throws {
@@ -63,12 +63,12 @@ struct RecordingCostTests {
                 try volume.waitForDisk()
             }
             #expect(try Array(Data(contentsOf: URL(filePath: path))) == old)
-            // The kernel remembers what it has read of a version.
+            // The kernel caches what it has read of a version.
             #expect((restored.volume["chunkReads"] ?? 0) <= reads, "\(restored.volume)")
         }
     }
 
-    /// How many chunks the store has: those of what was displaced.
+    /// The number of chunks in the store, which are those of displaced contents.
     private func storedChunks(in volume: MountedVolume) throws -> Int? {
         let journal = "file:\(volume.store)/journal.sqlite?mode=ro"
         let text = try Command("sqlite3", journal, "SELECT count(*) FROM chunks").succeed()

@@ -2,7 +2,7 @@ import Foundation
 import Support
 import Testing
 
-/// A folder as it was.
+/// Past states of a directory.
 @Suite("The past") struct RewindTests {
     private func script(_ volume: MountedVolume, _ text: String) throws -> String {
         var command = Command(
@@ -11,7 +11,7 @@ import Testing
         return try command.succeed()
     }
 
-    /// A time between what was done before and what comes.
+    /// A moment between the earlier and the later changes.
     private func moment(_ volume: MountedVolume) throws -> String {
         try volume.waitForDisk()
         sleep(1)
@@ -88,14 +88,14 @@ import Testing
                     """)
                 #expect(said == "shown\nmine\nmine\n", "\(at)")
             }
-            // Root sees all of it.
+            // Root sees everything.
             let all = try script(
                 volume, "cd 'd/.versions/@\(time)'; cat private other closed/in/deeper gone")
             #expect(all == "secret\nsecret\nsecret\nsecret\n")
         }
     }
 
-    @Test("rewind makes it so again, as new versions; and back") func rewind() throws {
+    @Test("rewind restores a directory by new versions, and can be undone") func rewind() throws {
         try withHistory { volume, time in
             let all = "find d -type f -printf '%P:' -exec cat {} \\; | sort | xargs"
             let before = try script(volume, all)
@@ -107,9 +107,9 @@ import Testing
             #expect(said.contains("d/new") && said.contains("stays"))
             let after = "e/y:two gone:gone new:new p.rtfd/t:t renamed:z same:same x:one\n"
             #expect(try script(volume, all) == after)
-            // Nothing is left to do, and the second time changes nothing.
+            // A second rewind changes nothing.
             #expect(try script(volume, "fsctl rewind d --to '\(time)'; \(all)").hasSuffix(after))
-            // What was there until now is there still.
+            // The contents until now are still in the history.
             #expect(try script(volume, "cat 'd/.versions/@\(now)/x'") == "ONE\n")
             _ = try script(volume, "fsctl rewind d --to '\(now)' --exact")
             #expect(try script(volume, all) == before)
@@ -117,7 +117,7 @@ import Testing
         }
     }
 
-    @Test("rewind says what is wrong") func mistakes() throws {
+    @Test("rewind reports mistakes") func mistakes() throws {
         try MountedVolume.with { volume in
             for (words, status) in [
                 ("rewind . --to soon", Int32(5)), ("rewind nothing --to 1h", 3), ("rewind .", 2),
@@ -131,7 +131,7 @@ import Testing
 
     @Test("list_conflicts: .conflicts is listed where it is not empty") func listed() throws {
         try MountedVolume.with(options: ["list_conflicts"]) { volume in
-            // A save into what was replaced: the first writer has the file open all the time.
+            // A save into a replaced file: the first writer has the file open all the time.
             _ = try script(
                 volume,
                 """

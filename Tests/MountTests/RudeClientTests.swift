@@ -2,7 +2,8 @@ import Foundation
 import Support
 import Testing
 
-/// Clients of the control socket that flood, never read, or send nonsense harm nobody else.
+/// Clients of the control socket that flood it, never read, or send nonsense do not harm other
+/// clients.
 @Suite("Rude clients of the control socket")
 struct RudeClientTests {
     private static let rude = """
@@ -68,7 +69,7 @@ struct RudeClientTests {
         turn(number)
         """
 
-    @Test("a flood, a deaf watcher and nonsense")
+    @Test("a flood, a watcher that never reads, and nonsense")
     func rude() throws {
         try MountedVolume.with { volume in
             var command = Command("python3", "-c", Self.rude, volume.path)

@@ -2,10 +2,10 @@ import Foundation
 import Support
 import Testing
 
-/// What the tests of the mount stand on, tried where the answer is known: plain directories.
-@Suite("The scaffolding")
+/// The tools of the mount's tests, tried on plain directories, where the result is known.
+@Suite("Test tools")
 struct ScaffoldTests {
-    @Test("a command's output, errors and status arrive; one that hangs is ended")
+    @Test("a command's output, errors and status are returned; one that hangs is ended")
     func command() throws {
         var command = Command("sh", "-c", "cat; echo bad >&2; pwd; exit 3")
         command.input = Data("in\n".utf8)
@@ -21,7 +21,7 @@ struct ScaffoldTests {
         #expect(throws: SupportError.self) { try Command("no-such-program").run() }
     }
 
-    @Test("a child has none of our descriptors")
+    @Test("a child inherits none of our descriptors")
     func descriptors() throws {
         let open = try FileHandle(forReadingFrom: URL(filePath: "/etc/passwd"))
         let listed = try Command("sh", "-c", "ls /proc/$$/fd").succeed()
@@ -29,7 +29,7 @@ struct ScaffoldTests {
         try open.close()
     }
 
-    @Test("a temporary directory goes with its last reference")
+    @Test("a temporary directory is removed with its last reference")
     func temporary() throws {
         var directory: TemporaryDirectory? = try TemporaryDirectory()
         let path = try #require(directory?.path)
@@ -38,7 +38,7 @@ struct ScaffoldTests {
         #expect(!FileManager.default.fileExists(atPath: path))
     }
 
-    @Test("the random tester finds nothing where there is nothing")
+    @Test("the random tester reports nothing on a plain directory")
     func randomTreeAgrees() throws {
         let home = try TemporaryDirectory()
         let sides = try sides(in: home)
@@ -88,7 +88,7 @@ struct ScaffoldTests {
         }
     }
 
-    @Test("half a content, a mixture and a flipped bit are not whole")
+    @Test("half a content, a mixture and a flipped bit are recognized")
     func wholeness() {
         let one = WholeContent(writer: "w", sequence: 1)
         let bytes = one.bytes(length: 5_003)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Mount
 
-/// What processes have seen of documents, without any file.
+/// What processes have seen of documents, tested without files.
 @Suite("What processes have seen") struct SeenVersionsTests {
     private let a = SeenVersions.Process(id: 1, start: 1)
     private let b = SeenVersions.Process(id: 2, start: 1)
@@ -33,7 +33,7 @@ import Testing
         _ = seen.opened(content, by: process, reads: true, writes: false) { _ in true }
     }
 
-    @Test("a save over what somebody else saved meanwhile is stale, until the document is read")
+    @Test("a save over another program's save is stale until the document is read again")
     func stale() {
         var seen = reading(a)
         seen.replaced(content(10), by: content(11), process: b)
@@ -43,7 +43,7 @@ import Testing
         #expect(seen.base(of: a, replacing: content(11)) == nil)
     }
 
-    @Test("a process has seen its own saves, and those of drafts that it has read")
+    @Test("a process has seen its own saves, and drafts that it has read")
     func own() {
         var seen = reading(a, b)
         seen.replaced(content(10), by: content(11), process: a)
@@ -54,7 +54,7 @@ import Testing
         #expect(seen.base(of: b, replacing: content(12)) == nil)
     }
 
-    @Test("writing in place is seen by who had seen the rest")
+    @Test("a process that had seen the rest has seen what it writes in place")
     func inPlace() {
         var seen = reading(a)
         #expect(
@@ -70,7 +70,7 @@ import Testing
         #expect(seen.base(of: a, replacing: content(10, 2)) == content(10, 1))
     }
 
-    @Test("whoever changes the length of what it has seen has seen that, too")
+    @Test("a process that changes the length of contents it has seen has seen the result")
     func resized() {
         var seen = reading(a, b)
         seen.resized(content(10), as: content(10, 1), by: a)
@@ -80,7 +80,7 @@ import Testing
         #expect(seen.base(of: a, replacing: content(10, 3)) == content(10, 1))
     }
 
-    @Test("a close that is heard after another process has emptied the file tells nothing")
+    @Test("a close reported after another process has emptied the file counts for nothing")
     func overtaken() {
         var seen = reading(a, b)
         let sights = [empty(&seen, content(10), by: a), empty(&seen, content(10, 1), by: b)]
@@ -90,7 +90,7 @@ import Testing
         #expect(seen.base(of: b, replacing: content(10, 2)) == nil)
     }
 
-    @Test("a close that is heard after its process has put another file there tells nothing")
+    @Test("a close reported after its process has replaced the file counts for nothing")
     func late() {
         var seen = reading(a, b)
         let first = empty(&seen, content(10), by: a)
@@ -103,7 +103,7 @@ import Testing
         #expect(seen.base(of: a, replacing: content(11, 2)) == content(11, 1))
     }
 
-    @Test("the close of a draft is none of the document's that came after it") func drafts() {
+    @Test("the close of a draft does not count as a later close of the document") func drafts() {
         var seen = reading(a)
         let draft = seen.created(11, by: a)
         #expect(draft == .full)
@@ -113,13 +113,13 @@ import Testing
         #expect(seen.base(of: a, replacing: content(11, 1)) == nil)
     }
 
-    @Test("times that are set are no save") func times() {
+    @Test("setting times is no save") func times() {
         var seen = reading(a)
         seen.retimed(content(10), as: content(10, 5))
         #expect(seen.base(of: a, replacing: content(10, 5)) == nil)
     }
 
-    @Test("a name that a process takes away and gives again is the same document")
+    @Test("a name that a process removes and fills again is the same document")
     func names() {
         var seen = reading(a)
         seen.vacated(place, content(10), by: b)
@@ -155,7 +155,7 @@ import Testing
         #expect(seen.base(of: a, replacing: content(10)) == content(20))
     }
 
-    @Test("a number that another file gets says nothing of that") func numbers() {
+    @Test("a reused inode number belongs to a different file") func numbers() {
         var seen = reading(a)
         seen.replaced(content(10), by: content(11), process: b)
         seen.made(10)
@@ -163,7 +163,7 @@ import Testing
         #expect(seen.base(of: a, replacing: content(11)) == content(10))
     }
 
-    @Test("memory has an end: processes that have ended go first") func limits() {
+    @Test("entries are limited: those of ended processes are dropped first") func limits() {
         var seen = SeenVersions(
             limits: SeenVersions.Limits(documentsOfProcess: 50, pairs: 100))
         read(&seen, content(1), by: a)
@@ -180,20 +180,21 @@ import Testing
         #expect(seen.base(of: a, replacing: content(1, 1)) == content(1))
     }
 
-    /// Documents that know of each process which content it has seen, and nothing of inodes.
+    /// A model that knows which content each process has seen of each document, and nothing of
+    /// inodes.
     private struct Model {
         var current: SeenVersions.Content
         var seen: [SeenVersions.Process: SeenVersions.Content] = [:]
     }
 
-    /// A close that is still to be heard.
+    /// A close that is not reported yet.
     private struct Closing {
         var process: SeenVersions.Process
         var inode: UInt64
         var sight: SeenVersions.Sight
     }
 
-    @Test("10,000 random steps are as in a model that follows documents, not files")
+    @Test("10,000 random steps agree with a model that follows documents, not files")
     func random() {
         var random = SeededRandom(named: "SeenVersions")
         var seen = SeenVersions()

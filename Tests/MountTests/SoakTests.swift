@@ -5,7 +5,7 @@ import Testing
 private let soakMinutes = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"]
     .flatMap { Double($0) }
 
-/// What takes an hour: `make soak`, and only there.
+/// Tests that take an hour; they run only in `make soak`.
 @Suite("Soak", .enabled(if: soakMinutes != nil, "make soak"), .serialized)
 struct SoakTests {
     @Test("random operations for CONCORD_SOAK_MINUTES, a new seed every 20,000 steps")

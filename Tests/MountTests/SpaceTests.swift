@@ -3,7 +3,7 @@ import Glibc
 import Support
 import Testing
 
-/// What df(1) says of a mount. Takes root.
+/// What df(1) shows for a mount. Needs root.
 @Suite("Free space", .serialized, .enabled(if: geteuid() == 0))
 struct SpaceTests {
     private func free(_ path: String) throws -> Int64 {
@@ -19,13 +19,13 @@ struct SpaceTests {
         return words.withUnsafeBytes { Data($0) }
     }
 
-    @Test("counts what gives way when it is needed, and nothing else")
+    @Test("counts what can be removed when space is needed, and nothing else")
     func freeable() throws {
         let disk = try SmallDisk("160m")
         try MountedVolume.with(store: "\(disk.path)/store") { volume in
             let path = "\(volume.path)/big"
             let before = try free(volume.path)
-            // What is set aside for the journal is nobody's.
+            // Space reserved for the journal does not count as free.
             #expect(abs(before - (try free(disk.path))) < 1 << 20)
             try noise(30_000_000, seed: 1).write(to: URL(filePath: path))
             try volume.waitForDisk()
@@ -34,19 +34,19 @@ struct SpaceTests {
             try wait(seconds: 20, for: "the space of the deleted file") {
                 try free(volume.path) > before - 2_000_000 ? true : nil
             }
-            // It is history now: of the disk itself it still takes its part.
+            // The contents are history now and still take space on the disk.
             #expect(try free(disk.path) < before - 20_000_000)
             try noise(30_000_000, seed: 2).write(to: URL(filePath: path))
             try volume.waitForDisk()
             try Programs.fsctl("name", path, "1", "kept").succeed()
             try noise(20_000_000, seed: 3).write(to: URL(filePath: path))
             try volume.waitForDisk()
-            // A label keeps it: it does not count.
-            try wait(seconds: 20, for: "what the label keeps to be missing") {
+            // The label keeps the version, so its space does not count as free.
+            try wait(seconds: 20, for: "the space of the labelled version to be used") {
                 try free(volume.path) < before - 45_000_000 ? true : nil
             }
             try Programs.fsctl("name", "--remove", path, "kept").succeed()
-            try wait(seconds: 20, for: "what the label kept") {
+            try wait(seconds: 20, for: "the space of the version without its label") {
                 try free(volume.path) > before - 25_000_000 ? true : nil
             }
         }

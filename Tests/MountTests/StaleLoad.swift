@@ -2,8 +2,8 @@ import Foundation
 import Support
 import Testing
 
-/// Twenty plain programs that save one document, in all the ways in which programs replace one, one
-/// after the other: a lock outside the volume keeps each reading and its save together.
+/// Twenty plain programs that save one document one after the other, in all the ways in which
+/// programs replace a document. A lock outside the volume keeps each read and its save together.
 struct StaleLoad {
     var programs = 20
     let rounds: Int
@@ -82,7 +82,8 @@ struct StaleLoad {
             let saves = try String(contentsOfFile: "\(home.path)/log", encoding: .utf8)
                 .split(separator: "\n").map { $0.split(separator: " ") }
             #expect(saves.count == programs * rounds)
-            // Each that another program than its own has overwritten, if none of them looked.
+            // If the programs do not read before saving: each save that another program has
+            // overwritten.
             let overwritten = zip(saves, saves.dropFirst()).filter { $0[0] != $1[0] }
                 .map { "program \($0.0[0]) round \($0.0[1])" }.sorted()
             let expected = reads ? [] : overwritten

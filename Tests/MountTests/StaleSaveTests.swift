@@ -3,7 +3,7 @@ import Glibc
 import Support
 import Testing
 
-/// A program that reads and writes whole files as it is told, in a process of its own.
+/// A separate process that reads and writes whole files on command.
 final class PlainProgram {
     private static let script = """
         import os, sys
@@ -30,7 +30,7 @@ final class PlainProgram {
         running = try Beside(running: "python3", ["-c", Self.script], directory: "/")
     }
 
-    /// Returns when it is done.
+    /// Returns when the command is done.
     func tell(_ verb: String, _ path: String, _ text: String = "") throws {
         running.tell("\(verb)\t\(path)\t\(text.replacing("\n", with: "|"))")
         told += 1
@@ -42,7 +42,8 @@ final class PlainProgram {
     }
 }
 
-/// Whoever replaces a document as a whole without having seen what somebody else saved meanwhile.
+/// Programs that replace a whole document without having seen what another program saved in the
+/// meantime.
 @Suite("Stale saves by plain programs") struct StaleSaveTests {
     private let old = "one\ntwo\nthree\nfour\n"
 
@@ -64,7 +65,7 @@ final class PlainProgram {
         }
     }
 
-    /// Somebody else.
+    /// Runs a script as another program.
     private func run(_ script: String, _ path: String) throws {
         try Command("bash", "-ec", script.replacing("PATH", with: path)).succeed()
     }
@@ -84,12 +85,12 @@ final class PlainProgram {
             try pattern.save(Data(mine.utf8), to: path, synced: false)
             let theirs = old.replacing("one", with: "formatted")
             #expect(try conflicts(path) == [theirs])
-            // Nothing is merged unasked; one command brings both together.
+            // Nothing is merged automatically; one command merges both.
             #expect(try text(path) == mine)
             try Programs.fsctl("merge", path).succeed()
             #expect(try text(path) == theirs.replacing("four", with: "mine"))
             #expect(try conflicts(path).isEmpty)
-            // Its own save, and what it has read again, it has seen.
+            // It has seen its own save and what it has read again.
             for round in 0..<3 {
                 try pattern.save(Data("own \(round)".utf8), to: path, synced: false)
             }
@@ -97,7 +98,7 @@ final class PlainProgram {
         }
     }
 
-    @Test("two agents on one file, whose whole-file writes come from old reads")
+    @Test("two agents on one file, whose whole-file writes are based on old reads")
     func agents() throws {
         let agents = try [PlainProgram(), PlainProgram()]
         try with { volume, path in
@@ -137,13 +138,13 @@ final class PlainProgram {
             try editor.tell("write", path, "mine\n")
             #expect(try conflicts(path) == ["other\n"])
             #expect(try text(path) == "mine\n")
-            // Git has not read what it overwrites.
+            // Git does not read what it overwrites.
             try run("\(git) checkout -qf other", path)
             #expect(try conflicts(path) == ["other\n"])
         }
     }
 
-    @Test("a build script that rewrites a config which was changed since it began")
+    @Test("a build script rewrites a configuration that was changed since the script began")
     func build() throws {
         try with { _, path in
             let script = """
@@ -158,7 +159,7 @@ final class PlainProgram {
         }
     }
 
-    @Test("who writes in place, appends, never read it or moves drafts of others is not stale")
+    @Test("writes in place, appends, saves without reading and moves of drafts are not stale")
     func never() throws {
         let program = try PlainProgram()
         try with { _, path in
@@ -211,13 +212,13 @@ final class PlainProgram {
         }
     }
 
-    @Test("20 programs that save by turns: who reads before is never stale, who does not always")
+    @Test("20 programs save one after the other: with reading never stale, without always")
     func load() throws {
         try StaleLoad(rounds: 5, reads: true, seed: 1).run()
         try StaleLoad(rounds: 3, reads: false, seed: 2).run()
     }
 
-    @Test("a daemon that is killed after such a save knows of it") func killed() throws {
+    @Test("a daemon that is killed after a stale save knows it afterwards") func killed() throws {
         try with { volume, path in
             #expect(try text(path) == old)
             try run("echo theirs > PATH", path)

@@ -4,7 +4,7 @@ import Support
 import Testing
 
 /// `fsctl coordinate`, `locks`, `present` and `watch` on a real mount.
-@Suite("turns from the command line", .serialized)
+@Suite("claims from the command line", .serialized)
 struct TurnCommandTests {
     private func coordinate(_ arguments: String..., in directory: String) throws -> Command.Result {
         var command = Command(Programs.fsctl, arguments: ["coordinate"] + arguments)
@@ -12,7 +12,7 @@ struct TurnCommandTests {
         return try command.run()
     }
 
-    /// Somebody who has his turn for writing until he is told to end.
+    /// A program that holds a claim to write until it is told to end.
     private func holder(of name: String, in volume: MountedVolume) throws -> Beside {
         let holder = try Beside(
             "coordinate", "write", name, "--", "sh", "-c", "echo has it; cat",
@@ -41,7 +41,7 @@ struct TurnCommandTests {
         }
     }
 
-    @Test("who must wait can decline, give up, or be interrupted")
+    @Test("a command that must wait can fail at once, time out, or be interrupted")
     func waiting() throws {
         try MountedVolume.with { volume in
             let file = "\(volume.path)/a"
@@ -60,7 +60,7 @@ struct TurnCommandTests {
             #expect(table.contains("fsctl (\(holder.pid)) holds a claim"), "\(table)")
             waiter.send(SIGINT)
             #expect(try waiter.waitForEnd() == 130 && waiter.said.isEmpty)
-            // What is meant for the holder reaches the command it runs.
+            // A signal to the holder reaches the command that it runs.
             holder.send(SIGTERM)
             #expect(try holder.waitForEnd() == 143)
             let after = try coordinate("--no-wait", "read", "a", "--", "cat", "{}", in: volume.path)
@@ -68,7 +68,7 @@ struct TurnCommandTests {
         }
     }
 
-    @Test("a reader gets what a presenter had not saved, or its reason")
+    @Test("a reader gets the presenter's unsaved changes, or the reason why not")
     func presenting() throws {
         try MountedVolume.with { volume in
             let file = "\(volume.path)/a"
@@ -120,7 +120,7 @@ struct TurnCommandTests {
         }
     }
 
-    @Test("a document that is renamed meanwhile is found by its new name")
+    @Test("a document that is renamed in the meantime is found by its new name")
     func moved() throws {
         try MountedVolume.with { volume in
             let file = "\(volume.path)/a"
@@ -145,7 +145,7 @@ struct TurnCommandTests {
         }
     }
 
-    @Test("one command has turns on two volumes")
+    @Test("one command holds claims on two volumes")
     func twoVolumes() throws {
         try MountedVolume.with { one in
             try MountedVolume.with { two in
@@ -161,7 +161,7 @@ struct TurnCommandTests {
         }
     }
 
-    @Test("what happens is told as it happens")
+    @Test("events are reported as they happen")
     func watching() throws {
         try MountedVolume.with { volume in
             let watcher = try Beside("watch", "--json", volume.path)

@@ -3,9 +3,9 @@ import Glibc
 import Support
 import Testing
 
-/// An ordinary user's mount, by fusermount3. It runs in namespaces of its own, where /dev/fuse is
-/// for everybody as desktops have it: this machine's stays as it is, and whatever was started or
-/// mounted goes with the script.
+/// An ordinary user's mount, by fusermount3. It runs in its own namespaces, in which every user may
+/// open /dev/fuse, as on desktops. This machine's /dev/fuse stays as it is, and everything that was
+/// started or mounted ends with the script.
 struct OrdinaryUser {
     private let home: TemporaryDirectory
 
@@ -21,8 +21,8 @@ struct OrdinaryUser {
         ).succeed()
     }
 
-    /// Runs a script as nobody, in a directory with an empty `mount`; `concord` and `fsctl` are in
-    /// its PATH. `asRoot` runs before the user is.
+    /// Runs a script as the user nobody, in a directory with an empty `mount`; `concord` and
+    /// `fsctl` are in its PATH. `asRoot` runs before the user is changed.
     func run(_ script: String, asRoot: String = "") throws -> Command.Result {
         let outer = """
             mount --bind "$1" /mnt && mount --bind "$2" /mnt/bin
@@ -48,7 +48,7 @@ struct OrdinaryUser {
         return result.output
     }
 
-    /// Why there is no such test here; nil when there is one.
+    /// Why these tests cannot run here; nil if they can.
     static let obstacle: String? = {
         guard geteuid() == 0 else { return "it takes root to become an ordinary user" }
         guard let user = try? OrdinaryUser(),
@@ -142,7 +142,7 @@ struct UnprivilegedTests {
         #expect(said == "not connected\nkept\n")
     }
 
-    @Test("others may enter only where fuse.conf lets them; not even root else")
+    @Test("other users, even root, have access only if fuse.conf allows it")
     func others() throws {
         let user = try OrdinaryUser()
         let refused = try user.run("concord mount --store store -o allow_other mount")

@@ -8,7 +8,7 @@ import SystemCalls
 import Testing
 import Volume
 
-/// `.versions`, which is in every directory and in no listing.
+/// `.versions`, which exists in every directory and is never listed.
 @Suite("The hidden version directories")
 struct VersionDirectoryTests {
     private func shell(_ script: String, in volume: MountedVolume) throws -> String {
@@ -17,7 +17,7 @@ struct VersionDirectoryTests {
         return try command.succeed()
     }
 
-    /// Three saves of `letter.txt`, in a directory of its own.
+    /// Saves `letter.txt` three times in a directory of its own.
     private func letters(in volume: MountedVolume) throws {
         _ = try shell(
             """
@@ -27,7 +27,7 @@ struct VersionDirectoryTests {
         try volume.waitForDisk()
     }
 
-    @Test("it is found by its exact name, everywhere, and listed nowhere")
+    @Test("it is found by its exact name in every directory, and never listed")
     func names() throws {
         try MountedVolume.with { volume in
             try letters(in: volume)
@@ -39,7 +39,7 @@ struct VersionDirectoryTests {
                 }
                 #expect(access("\(volume.path)/\(directory).versions/.versions", F_OK) != 0)
                 #expect(access("\(volume.path)/\(directory).versions/absent", F_OK) != 0)
-                // Nothing is in conflict.
+                // There is no conflict.
                 #expect(access("\(volume.path)/\(directory).conflicts/letter.txt", F_OK) != 0)
             }
             #expect(access("\(volume.path)/d/.versions/letter.txt/letter.txt", F_OK) != 0)
@@ -56,13 +56,13 @@ struct VersionDirectoryTests {
         }
     }
 
-    @Test("what is open, or was looked at before hundreds of others, is still as it was")
+    @Test("a version that is open, or was read before hundreds of others, has not changed")
     func manyLookedAt() throws {
         try MountedVolume.with { volume in
             try letters(in: volume)
             _ = try shell("for n in {1..300}; do echo $n > $n; done", in: volume)
             try volume.waitForDisk()
-            // Opened before all others, read after them.
+            // Opens the version before all others and reads it after them.
             let read = try shell(
                 """
                 first=(d/.versions/letter.txt/*)
@@ -82,7 +82,7 @@ struct VersionDirectoryTests {
         }
     }
 
-    @Test("tar, cp, rsync, find and du do not wander in")
+    @Test("tar, cp, rsync, find and du do not enter it")
     func wanderers() throws {
         try MountedVolume.with { volume in
             try letters(in: volume)
@@ -100,7 +100,7 @@ struct VersionDirectoryTests {
         }
     }
 
-    @Test("nothing can be made, changed or removed in there: EROFS")
+    @Test("nothing can be created, changed or removed in it: EROFS")
     func readOnly() throws {
         try MountedVolume.with { volume in
             try letters(in: volume)
@@ -182,12 +182,12 @@ struct VersionDirectoryTests {
             let dated = try #require(try History.of("\(volume.path)/d/dated.txt").versions.first)
             let found = try FileStatus(of: "\(volume.path)/d/.versions/dated.txt/\(dated.fileName)")
             #expect(found.modified == 1_321_009_871_500_000_000)
-            // With the time of birth, which nobody knows: FUSE_STATX.
+            // FUSE_STATX, with an unknown birth time.
             let told = try shell(
                 "cd d/.versions; stat -c '%s %Y %w' dated.txt/*; stat .", in: volume)
             #expect(told.hasPrefix("4 1321009871 -\n"))
 
-            // A handle and a working directory in there stay what they were while versions come.
+            // A handle and a working directory in it stay valid while versions are added.
             let held = try OpenFile("\(directory)/\(history.versions[0].fileName)", O_RDONLY)
             let said = try shell(
                 """
@@ -199,7 +199,7 @@ struct VersionDirectoryTests {
         }
     }
 
-    @Test("a deleted document's versions stay, and go along with a renamed one")
+    @Test("versions of a deleted document stay, and those of a renamed one follow it")
     func deleted() throws {
         try MountedVolume.with { volume in
             try letters(in: volume)
@@ -217,7 +217,7 @@ struct VersionDirectoryTests {
         }
     }
 
-    @Test("a version of impossible size is shown, and nothing ends")
+    @Test("a version of impossible size is shown, and the daemon goes on")
     func impossibleSizes() throws {
         try ApplierStage.with { stage in
             try stage.write("mine", to: "f")
@@ -245,7 +245,7 @@ struct VersionDirectoryTests {
         }
     }
 
-    @Test("a package's versions are directories, whole and read-only")
+    @Test("a package's versions are complete read-only directories")
     func packages() throws {
         try MountedVolume.with { volume in
             _ = try shell(
@@ -286,7 +286,7 @@ struct VersionDirectoryTests {
         }
     }
 
-    @Test("attributes tell of a document by name; they are not listed, set or carried along")
+    @Test("attributes describe a document by name; they are not listed, set or copied")
     func attributes() throws {
         try MountedVolume.with { volume in
             try letters(in: volume)

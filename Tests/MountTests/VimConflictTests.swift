@@ -2,7 +2,7 @@ import Foundation
 import Support
 import Testing
 
-/// A conflict as Vim shows it.
+/// How Vim shows a conflict.
 @Suite("Vim shows conflicts") struct VimConflictTests {
     private static let plugin = URL(filePath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent().appending(path: "Packaging/vim")
@@ -14,7 +14,7 @@ import Testing
         try terminal.press("Enter")
     }
 
-    @Test("both versions side by side; it closes when somebody settles it elsewhere, or here")
+    @Test("both versions side by side; the tab closes when the conflict is resolved anywhere")
     func sideBySide() throws {
         try Fleet.with(2) { fleet in
             let files = ["letter.txt", "note.txt"]
@@ -45,13 +45,13 @@ import Testing
             }
             try say(":ConcordConflict", in: terminal)
             try terminal.wait(for: "the desk's")
-            // Settled on the other device.
+            // Resolved on the other device.
             try fleet.shell(0, "rm -f .conflicts/letter.txt/*")
             try wait(seconds: 20, for: "the tab to close") {
                 try terminal.screen().contains("the desk's") ? nil : true
             }
             try terminal.wait(for: "the laptop's")
-            // And here, in favour of the other one.
+            // And resolved here, in favour of the other version.
             try say(":next", in: terminal)
             try say(":ConcordConflict", in: terminal)
             try terminal.wait(for: "the desk's")

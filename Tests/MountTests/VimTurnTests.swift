@@ -3,12 +3,12 @@ import Support
 import Testing
 
 /// The plugin of Packaging/vim, in a terminal: an open buffer is a presenter of its file.
-@Suite("Vim takes part in turns", .serialized)
+@Suite("Vim is a presenter", .serialized)
 struct VimTurnTests {
     enum Vim: String, CaseIterable {
         case vim, nvim
 
-        /// Neovim is tried where it is installed.
+        /// Neovim is tested if it is installed.
         static let here = allCases.filter {
             $0 == .vim || (try? Command("which", $0.rawValue).succeed()) != nil
         }
@@ -18,7 +18,7 @@ struct VimTurnTests {
         .deletingLastPathComponent().deletingLastPathComponent().appending(path: "Packaging/vim")
         .path
 
-    /// Vim with `letter.txt` open, once it presents it.
+    /// Starts Vim with `letter.txt` open, and returns when it presents the file.
     private func edit(
         with vim: Vim, _ body: (MountedVolume, Terminal) throws -> Void
     ) throws {
@@ -66,7 +66,7 @@ struct VimTurnTests {
         try terminal.wait(for: line)
     }
 
-    /// A message may be gone from the screen again at once; the plugin tells it when asked.
+    /// A message may disappear from the screen at once; the plugin prints it on request.
     private func waitForStatus(_ text: String, in terminal: Terminal) throws {
         try terminal.wait(for: text) { screen in
             if screen.contains(text) { return true }
@@ -81,7 +81,7 @@ struct VimTurnTests {
         return try command.succeed()
     }
 
-    @Test("who reads, in turn or not, gets what is on the screen", arguments: Vim.here)
+    @Test("a reader, coordinated or not, gets the text on the screen", arguments: Vim.here)
     func saves(_ vim: Vim) throws {
         try edit(with: vim) { volume, terminal in
             try add("second", in: terminal)
@@ -90,7 +90,7 @@ struct VimTurnTests {
             try add("third", in: terminal)
             let plain = try Command("cat", "\(volume.path)/letter.txt").succeed()
             #expect(plain == "first\nsecond\nthird\n")
-            // Hidden behind another buffer, too.
+            // The same for a buffer that is hidden behind another.
             try add("fourth", in: terminal)
             try say(":set hidden | enew", in: terminal)
             try terminal.wait(for: "the empty buffer") { !$0.contains("third") }
@@ -158,7 +158,7 @@ struct VimTurnTests {
     func conflicts(_ vim: Vim) throws {
         try edit(with: vim) { volume, terminal in
             try add("mine", in: terminal)
-            // Nobody is asked where the presenter is not heard of yet: by its own child.
+            // A presenter is not asked because of its own child.
             try say(":call system('echo more text >>letter.txt')", in: terminal)
             try wait(seconds: 20, for: "the other text") {
                 let text = try String(contentsOfFile: "\(volume.tree)/letter.txt", encoding: .utf8)

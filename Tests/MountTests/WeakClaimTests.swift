@@ -3,7 +3,7 @@ import Glibc
 import Support
 import Testing
 
-/// Turns of users who may read a document and not write it.
+/// Claims of users who may read a document but not write it.
 @Suite(
     "Turns of those who may not write",
     .enabled(if: geteuid() == 0, "acting as other users takes root"))
@@ -17,7 +17,7 @@ struct WeakClaimTests {
         return try command.run()
     }
 
-    /// `body` runs while uid 1002 has a turn to read `doc`, which is 1001's.
+    /// Runs `body` while uid 1002 holds a claim to read `doc`, which belongs to 1001.
     private func withReader(mode: String, _ body: (MountedVolume) throws -> Void) throws {
         try MountedVolume.with(options: options) { volume in
             let heard = volume.store + ".turn"
@@ -41,7 +41,7 @@ struct WeakClaimTests {
         }
     }
 
-    @Test("they hold up those who may write for a bounded time only") func bounded() throws {
+    @Test("they delay users who may write for a bounded time only") func bounded() throws {
         try withReader(mode: "644") { volume in
             let fsctl = Programs.fsctl
             for line in [
@@ -54,7 +54,7 @@ struct WeakClaimTests {
         }
     }
 
-    @Test("those who may write are waited for") func kept() throws {
+    @Test("claims of users who may write are waited for") func kept() throws {
         try withReader(mode: "646") { volume in
             let ended = try as1001(
                 volume, "'\(Programs.fsctl)' coordinate --timeout 2 write doc -- true")

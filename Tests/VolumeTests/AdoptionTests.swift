@@ -9,7 +9,7 @@ import Testing
 
 @testable import Volume
 
-/// What the hub's changes put into the tree is what the hub says, and nothing else comes of it.
+/// Changes from the hub become exactly the items and versions that the hub says they are.
 @Suite struct AdoptionTests {
     let program = Program(process: 10, name: "vim")
     let old = Array("old".utf8)
@@ -52,7 +52,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// The planner had not seen it: it was saved in the last moment.
+    /// The document was saved at the last moment, so the planner had not seen the save.
     @Test func anEditThatNobodyHadSeenIsAConflict() throws {
         let tree = try ProgramTree()
         try tree.save("a", old, by: program)
@@ -195,7 +195,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// As above, where only the files' marks tell what they are.
+    /// As above, but the event log is gone, so only the files' tags tell what they are.
     @Test func anArrivalKeepsItsMarkWhenItsTransactionFails() throws {
         let tree = try ProgramTree()
         try tree.save("a", old, by: program)
@@ -210,7 +210,7 @@ import Testing
         try tree.arrive(Array("other".utf8), known[1], at: "b")
         tree.onOpening = { volume in
             volume.onArrival { mark in known.first { $0.mark == mark } }
-            // Whichever the scan finds last.
+            // The scan may find the files in either order, so the second adoption fails.
             failOnce(atAdoption: 2, in: volume)
         }
         try tree.crash {
@@ -322,7 +322,8 @@ private final class Adoptions: Sendable {
     let count = Atomic<Int>(0)
 }
 
-/// The transaction that adopts this arrival, or the one of that number, finds the disk full once.
+/// Makes one transaction fail once, as on a full disk: the one that adopts `mark`, or that with the
+/// given number.
 private func failOnce(
     at mark: Mark? = nil, atAdoption number: Int = 1, in volume: Volume
 ) {

@@ -5,7 +5,7 @@ import Testing
 
 @testable import Volume
 
-/// An append costs what it adds.
+/// An append costs only what it adds.
 @Suite struct AppendTests {
     private let program = Program(process: 10, name: "log")
 
@@ -19,7 +19,7 @@ import Testing
 
     @Test func nothingIsCopiedAheadOfAnAppend() throws {
         var settings = ProgramTree.fast
-        // Nothing is recorded before all is written.
+        // Nothing is recorded before everything is written.
         settings.settleSeconds = 60
         settings.patienceSeconds = 60
         let tree = try ProgramTree(settings: settings)
@@ -42,7 +42,7 @@ import Testing
         tree.stop()
     }
 
-    /// What was opened to append may be written elsewhere after fcntl(2), or be emptied.
+    /// After fcntl(2), a file that was opened for appending may be written elsewhere or be emptied.
     @Test func anAppenderThatOverwritesLosesNothing() throws {
         let tree = try ProgramTree()
         var noise = Noise(seed: 2)

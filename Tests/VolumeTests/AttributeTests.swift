@@ -8,7 +8,7 @@ import Testing
 
 @testable import Volume
 
-/// The journal knows modes and extended attributes as they are.
+/// The journal has modes and extended attributes as they are in the tree.
 @Suite struct AttributeTests {
     let program = Program(process: 10, name: "vim")
 
@@ -51,7 +51,8 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// Larger than any file system takes. It must not look as if a program had removed it.
+    /// The attribute is larger than any file system accepts. It must not look as if a program had
+    /// removed it.
     @Test func whatDoesNotFitStaysAgreedOn() throws {
         let tree = try ProgramTree()
         let attributes = AttributeList([

@@ -3,7 +3,7 @@ import Testing
 
 @testable import Volume
 
-/// The limit of the cache gives up only what the hub of now has.
+/// The cache limit evicts only contents that the present hub has.
 @Suite struct ConfirmedEvictionTests {
     @Test func theLimitAsksWhoHasConfirmed() throws {
         var settings = ProgramTree.fast
@@ -31,7 +31,8 @@ import Testing
         #expect(try tree.volume.evictExcess() > 0)
     }
 
-    /// What cuts a file off, once it is whole: it must not be given up in between.
+    /// A file must not be evicted between the check that it is complete and the change that relies
+    /// on it.
     @Test func whatIsKeptHereIsNotGivenUp() throws {
         let tree = try ProgramTree()
         try tree.save("a", String(repeating: "a", count: 50_000), by: Program(process: 1))

@@ -39,7 +39,7 @@ import Testing
         for index in 0..<40 { #expect(try tree.texts("d/e/\(index)") == ["text \(index)"]) }
         #expect(try tree.volume.deletedDocuments(in: names("d/e")).count == 40)
         try tree.checkInvariants()
-        // The names are free for others.
+        // The names can be used again.
         try tree.mkdir("d", by: program)
         try tree.save("d/e", "a file now", by: program)
         #expect(try tree.texts("d/e") == ["a file now"])
@@ -84,7 +84,8 @@ import Testing
         #expect(try tree.volume.history(at: names(name)) == nil)
     }
 
-    /// A download: its temporary name leaves nothing, its last name has one version. [traps 2]
+    /// A download leaves nothing under its temporary name and one version under its final name.
+    /// [traps 2]
     @Test(arguments: Pace.allCases) func aDownloadIsOneVersion(pace: Pace) throws {
         let tree = try ProgramTree()
         let program = Program(process: 30, name: "firefox")
@@ -122,7 +123,7 @@ import Testing
         #expect(try tree.volume.history(at: names("build/deep/y")) == nil)
         #expect(try tree.volume.history(at: names("only/here.txt")) == nil)
         #expect(try tree.texts("only/there.txt") == ["1"])
-        // It deletes nothing.
+        // The ignore file deletes nothing.
         #expect(try tree.texts("before.log") == ["kept"])
         #expect(try tree.volume.stash.entries().isEmpty)
         #expect(tree.contents("a.log") == Array("1".utf8))
@@ -134,8 +135,7 @@ import Testing
 
     enum Knowledge: CaseIterable { case told, beingTold }
 
-    /// An empty file has no version, so its row has no other use than to tell the hub that it is
-    /// gone.
+    /// An empty file has no version, so its row exists only to tell the hub of its deletion.
     @Test(arguments: Knowledge.allCases)
     func anEmptyFileThatTheHubKnows(_ knowledge: Knowledge) throws {
         let tree = try ProgramTree()
@@ -155,7 +155,7 @@ import Testing
             }
         }
         try tree.unlink("a", by: program)
-        // It is to be recorded, and gone before it is.
+        // The file is removed before it can be recorded.
         try tree.truncate("b", to: 0, by: program)
         try tree.unlink("b", by: program)
         #expect(tree.quiet())

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Volume
 
-/// The working tree is moved about while nobody has the store open, as it also is in the moments
+/// The working tree is changed while the store is not open, which also happens in the moments
 /// before a daemon is killed. `CONCORD_SEED` repeats one run.
 @Suite struct DirectEditTests {
     static let seeds: [UInt64] = {
@@ -21,7 +21,7 @@ import Testing
 
     private let program = Program(process: 10, name: "vim")
 
-    @Test("looking at the tree leaves the times of access as they are")
+    @Test("a scan does not change access times")
     func accessTimes() throws {
         let tree = try ProgramTree()
         for directory in ["d", "P.rtfd"] { try tree.mkdir(directory, by: program) }
@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test("what was moved about is found, and nothing of it is lost", arguments: seeds)
+    @Test("everything that was moved or changed is found, and nothing is lost", arguments: seeds)
     func movedAbout(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let destroys = seed.isMultiple(of: 2)
@@ -64,7 +64,7 @@ import Testing
             }
             if Self.seeds.count == 1 { print(log.joined(separator: "\n") + "\n") }
             if destroys {
-                // The last bytes of a document are in the tree alone.
+                // The last contents of a document exist only in the tree, so they may be lost here.
                 #expect(tree.quiet())
                 try tree.checkTree()
             } else {
@@ -75,7 +75,7 @@ import Testing
         tree.stop()
     }
 
-    @Test("whoever waits for a document that the comparison has not reached is not refused")
+    @Test("a caller that waits for a document which the scan has not reached is not refused")
     func waitingForTheScan() throws {
         let tree = try ProgramTree()
         try tree.remount {
@@ -92,7 +92,7 @@ import Testing
         tree.stop()
     }
 
-    @Test("a directory is moved, and what was in it makes room for something else")
+    @Test("a directory is moved, and a name in it is used for something else")
     func otherKinds() throws {
         let tree = try ProgramTree()
         for directory in ["d", "d/x", "d/z"] { try tree.mkdir(directory, by: program) }
@@ -118,9 +118,9 @@ import Testing
         tree.stop()
     }
 
-    @Test("a new file is not the one that had its inode's number before")
+    @Test("a new file is not mistaken for the earlier file with the same inode number")
     func inodeUsedAgain() throws {
-        // ext4 gives the lowest free number.
+        // ext4 reuses the lowest free inode number.
         let disk = try LoopDisk(.ext4, megabytes: 64)
         let tree = try ProgramTree(store: "\(disk.path)/store")
         try tree.save("a", "text of a", by: program)
@@ -143,20 +143,20 @@ import Testing
         tree.stop()
     }
 
-    @Test("a symlink that points elsewhere is another item", arguments: [true, false])
+    @Test("a symlink with another target is another item", arguments: [true, false])
     func retargeted(isCopied: Bool) throws {
         let tree = try ProgramTree()
         for name in ["a", "b"] { try tree.symlink("old", name, by: program) }
         try tree.symlink("same", "c", by: program)
         #expect(tree.quiet())
-        // A hub is told what is noted from here on.
+        // From here on, changes are noted for the hub.
         try tree.volume.journal.write { t in
             try t.startNoting()
             for key in try t.unsent(after: 0, limit: 100) { try t.removeUnsent(key) }
         }
         let before = try ["a", "b", "c"].map { try #require(try tree.item($0)).id }
         let retarget = {
-            // The file system is free to give the same inode number again.
+            // The file system may reuse the inode number.
             unlink(tree.real("a"))
             symlink("new", tree.real("a"))
             unlink(tree.real("b"))
@@ -174,7 +174,7 @@ import Testing
         tree.stop()
     }
 
-    @Test("what was replaced in the tree is named: which version of which document is gone")
+    @Test("a replaced file is reported: which version of which document is lost")
     func replaced() throws {
         let tree = try ProgramTree()
         try tree.mkdir("d", by: program)
@@ -195,7 +195,7 @@ import Testing
             #expect(try tree.texts(name).first == "one of \(name)")
         }
         #expect(try tree.texts("c") == ["one of c", "two of c"])
-        // It is said once.
+        // It is reported once.
         try tree.remount()
         #expect(tree.quiet())
         #expect(try tree.volume.status().problems == [])
@@ -210,8 +210,8 @@ import Testing
         }
     }
 
-    /// A name that changes while it is walked along is no problem to tell of, and nothing that was
-    /// saved is forgotten for it.
+    /// A path that changes during the scan is reported as no problem, and no save is forgotten
+    /// because of it.
     @Test func aFileInTheWayOfAPathIsNoProblem() throws {
         let tree = try ProgramTree()
         let program = Program(process: 10, name: "git")
@@ -225,7 +225,7 @@ import Testing
         tree.close(handle)
         #expect(tree.quiet())
         #expect(try tree.volume.status().problems == [])
-        // Another kind of thing has the name `dir`, so what it stood for is deleted, not moved.
+        // The name `dir` is a file now, so the directory counts as deleted, not as moved.
         let found = try ["elsewhere/x", "dir"].map { try tree.texts($0) }
         #expect(found == [["2"], ["file"]])
         let kept = try tree.volume.journal.read { reader in
@@ -237,11 +237,12 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// Whatever fails was not possible.
+    /// Makes a random change. A change that fails was not possible.
     private func disturb(
         _ tree: ProgramTree, _ random: inout SeededRandom, destroys: Bool
     ) -> String {
-        // Which file of a package is which is known by its name only.
+        // Files of a package are identified only by their names, so packages are changed only if
+        // loss is allowed.
         let names = ["d", "e", "f", "g", "h", "x", "y"] + (destroys ? ["P.rtfd"] : [])
         func path() -> String {
             let parts = (0...random.below(3)).map { _ in names[random.below(names.count)] }

@@ -60,7 +60,7 @@ import Testing
         try tree.replace("a", Array("replaced".utf8), by: other)
         if pace == .slow {
             usleep(500_000)
-            // The new content is not held up by the one who still writes the old one.
+            // The new content is recorded although a program still writes the old one.
             if size == 20 {
                 #expect(try tree.versions("a") == [old, Array("replaced".utf8)])
             }
@@ -129,7 +129,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// A file of somebody else may not be linked: it is moved aside all the same, not copied.
+    /// Another user's file may not be linked; it is moved aside without a copy all the same.
     @Test(.enabled(if: geteuid() == 0, "acting as somebody else takes root"))
     func whatCannotBeLinkedIsMoved() throws {
         let tree = try ProgramTree(starts: false)
@@ -152,7 +152,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// Somebody appends to a rotated log for ever: the new one has its versions all the same.
+    /// A program goes on appending to a rotated log; the new log has its versions all the same.
     @Test func rotatedLogs() throws {
         let tree = try ProgramTree()
         let daemon = try tree.open("log", O_CREAT | O_RDWR, by: program)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import Volume
 
-/// Which documents go when there is too little room.
+/// Which documents are evicted when there is too little space.
 @Suite struct EvictionChoiceTests {
     @Test func nothingIsGivenUpBelowTheLimits() {
         #expect(Eviction.excess(held: 10, limit: nil, free: 0, floor: nil) == 0)

@@ -30,11 +30,11 @@ import Testing
             try body(tree, scratch.path)
             tree.stop()
         }
-        // Lazily: the last descriptors close when the volume is freed.
+        // Unmounts lazily, because the last descriptors are closed when the volume is freed.
         umount2(scratch.path, Int32(MNT_DETACH))
     }
 
-    /// [traps 74, 75] Nothing is lost, and all resumes by itself.
+    /// [traps 74, 75] Nothing is lost, and everything resumes automatically.
     @Test func savesWaitForSpace() throws {
         try onSmallDisk { tree, disk in
             var noise = Noise(seed: 1)
@@ -52,7 +52,7 @@ import Testing
             #expect(tree.contents("a") == second)
             #expect(!(try tree.volume.stash.entries()).isEmpty)
             #expect(try tree.volume.status().problems.isEmpty == false)
-            // What there is can be read meanwhile.
+            // Existing contents can be read meanwhile.
             #expect(try tree.volume.history(at: names("a")) != nil)
             try check(cl_ftruncate(filler.raw, 0))
             #expect(tree.quiet())
@@ -63,7 +63,7 @@ import Testing
         }
     }
 
-    /// What cannot be put in safety is not overwritten.
+    /// Contents that cannot be copied to the stash are not overwritten.
     @Test func aWriterIsRefusedRatherThanAVersionLost() throws {
         try onSmallDisk { tree, disk in
             var noise = Noise(seed: 2)
@@ -83,8 +83,8 @@ import Testing
         }
     }
 
-    /// The reserve is given up for the journal: what happens to names is noted on a full disk, and
-    /// the store can be closed and opened.
+    /// The reserve is given up for the journal: changes of names are noted on a full disk, and the
+    /// store can be closed and opened.
     @Test func theJournalGoesOnAndTheStoreOpens() throws {
         try onSmallDisk { tree, disk in
             try tree.save("0", "text", by: program)
@@ -109,7 +109,7 @@ import Testing
         }
     }
 
-    /// Others may take what the reserve has held before the journal does.
+    /// Other programs may take the reserve's space before the journal does.
     @Test func theLogHasItsSpaceWhoeverTakesTheReserve() throws {
         try onSmallDisk { tree, disk in
             try tree.save("0", "text", by: program)
@@ -120,7 +120,7 @@ import Testing
                 opening: disk + "/filler", flags: O_RDWR | O_CREAT, mode: 0o600)
             var size = fill(filler.raw)
             for number in 0..<10 {
-                // What was given up for one change is taken before the next.
+                // Space that is given up for one change is taken before the next.
                 while case let more = fill(filler.raw, from: size), more > size { size = more }
                 try tree.rename("\(number)", "\(number + 1)", by: program)
                 #expect(try tree.volume.path(of: id) == names("\(number + 1)"))

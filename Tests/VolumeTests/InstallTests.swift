@@ -100,7 +100,7 @@ import Testing
         #expect(absent == 10_000)
         #expect(
             try FileManager.default.contentsOfDirectory(atPath: tree.store + "/incoming").isEmpty)
-        // Nothing of it is there to be recorded.
+        // Nothing of the placeholders is to be recorded.
         try tree.remount()
         #expect(tree.quiet())
         let count = try tree.volume.journal.read { try $0.versionCount() }

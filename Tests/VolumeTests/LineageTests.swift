@@ -3,7 +3,7 @@ import Testing
 
 @testable import Volume
 
-/// Which version two others come from.
+/// The common ancestor of two versions.
 struct LineageTests {
     private var versions: [String: Version] = [:]
     private let device = Identifier.random()
@@ -56,7 +56,7 @@ struct LineageTests {
         let (mine, theirs) = (version(4, [unheard]), version(3, [base]))
         let lineage = Lineage([base, mine, theirs])
         #expect(lineage.base(of: mine.id, and: theirs.id)?.id == base.id)
-        // Made apart from each other: nothing is common, and that is known.
+        // The two were made independently: it is known that they have no common ancestor.
         let (one, other) = (version(1, []), version(2, []))
         #expect(Lineage([one, other]).base(of: one.id, and: other.id) == nil)
     }

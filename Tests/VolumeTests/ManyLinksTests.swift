@@ -5,7 +5,7 @@ import Testing
 
 @testable import Volume
 
-/// Names of one file must not make each other dear: counted in rows of the journal.
+/// Hard links of one file must not make each other expensive. Counted in rows of the journal.
 @Suite struct ManyLinksTests {
     static let count =
         ProcessInfo.processInfo.environment["VOLUME_LINKS"].flatMap(Int.init) ?? 600
@@ -37,7 +37,7 @@ import Testing
         tree.stop()
     }
 
-    /// How many rows are read until all of that is recorded.
+    /// How many rows are read until everything is recorded.
     private func rows(_ tree: ProgramTree, of body: () throws -> Void) throws -> Int {
         let before = tree.volume.journal.rowCount
         try body()

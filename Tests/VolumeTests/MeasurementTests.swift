@@ -8,8 +8,8 @@ import Testing
 
 @testable import Volume
 
-/// Numbers, not assertions: run by hand in a release build, `VOLUME_MEASURE=1000000` for that many
-/// files.
+/// Measurements without assertions, to be run by hand in a release build; `VOLUME_MEASURE=1000000`
+/// sets the number of files.
 @Suite(.serialized) struct MeasurementTests {
     static let count = ProcessInfo.processInfo.environment["VOLUME_MEASURE"].flatMap(Int.init) ?? 0
 
@@ -42,7 +42,7 @@ import Testing
             let start = seconds()
             let tree = try ProgramTree(store: store, settings: Settings())
             let serving = seconds()
-            // Answers come when the scan is done, if anything happened before they were asked for.
+            // If events came before the request, it is answered when the scan is done.
             try tree.save("hello", "\(round)", by: Program(process: 1))
             _ = tree.volume.recorder.catchUp(with: nil, timeoutSeconds: 1000)
             let scanned = seconds()

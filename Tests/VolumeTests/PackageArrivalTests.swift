@@ -8,7 +8,7 @@ import Testing
 
 @testable import Volume
 
-/// Packages come and change as a whole.
+/// Packages arrive and change as a whole.
 @Suite struct PackageArrivalTests {
     let program = Program(process: 10, name: "pages")
     let one = Array("one".utf8)
@@ -18,7 +18,7 @@ import Testing
         try tree.bring(name, to: path, flags: RENAME_EXCHANGE)
     }
 
-    /// What the applier does with what came out.
+    /// Removes the files of a package that was put aside, as the applier does.
     private func clear(_ tree: ProgramTree, _ name: String) throws {
         let directory = tree.store + "/incoming/" + name
         for file in try FileManager.default.subpathsOfDirectory(atPath: directory).reversed() {
@@ -88,7 +88,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// A program had changed the old one at the last moment: it came back.
+    /// A program has changed the old package at the last moment, so it is put back.
     @Test func aPackageComesBack() throws {
         let tree = try ProgramTree()
         try tree.mkdir("p.pages", by: program)

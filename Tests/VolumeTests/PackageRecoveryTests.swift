@@ -4,13 +4,13 @@ import Testing
 
 @testable import Volume
 
-/// What was saved in a package in the last moments of a daemon that was killed, before anybody had
-/// understood it: the log tells of it, and of files that nobody knows to be in a package before the
-/// tree was looked at.
+/// Saves in a package in the last moments before the daemon was killed, which were not processed.
+/// The log has their events, and events about files of which it is unknown before the scan that
+/// they are in a package.
 @Suite struct PackageRecoveryTests {
     let program = Program(process: 10, name: "TextEdit")
 
-    /// What happens in the package is understood when somebody asks, not before.
+    /// Events in the package are processed on request only.
     private static let slow: Settings = {
         var settings = ProgramTree.fast
         settings.settleSeconds = 3_600
@@ -66,8 +66,8 @@ import Testing
         tree.stop()
     }
 
-    /// One file in the package was destroyed by a loss of power, so what the tree holds is no
-    /// version; those that are made of what lies in the stash have the rest of it all the same.
+    /// One file in the package was destroyed by a loss of power, so the tree's contents are no
+    /// version. The versions made from the stash still contain the other files.
     @Test func besideAFileThatALossOfPowerDestroyed() throws {
         let tree = try ProgramTree(settings: Self.slow)
         try tree.mkdir("Doc.rtfd", by: program)
@@ -81,7 +81,8 @@ import Testing
         tree.volume.recorder.abandon()
         var settings = ProgramTree.fast
         settings.clocks.boot = { "another one" }
-        // Asked for before the scan has found out whose some of the contents are.
+        // The history is requested before the scan has found out to which document some contents
+        // belong.
         tree.onOpening = {
             _ = $0.recorder.catchUp(with: .path(names("Doc.rtfd")), timeoutSeconds: 0)
         }

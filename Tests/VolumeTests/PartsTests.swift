@@ -9,8 +9,8 @@ import Testing
 
 @testable import Volume
 
-/// Tree, journal and chunks know that they belong together: what is missing, of another store or
-/// older is refused or made again, and is never a reason to delete anything.
+/// Tree, journal and chunks must belong together. A part that is missing, of another store or older
+/// is refused or rebuilt, and never causes a deletion.
 @Suite struct PartsTests {
     let program = Program(process: 10)
     let files = FileManager.default
@@ -38,7 +38,7 @@ import Testing
         return tree
     }
 
-    /// Mounts again with a change of the store, and expects a refusal that says how to go on.
+    /// Changes the store, mounts again, and expects a refusal with a message that says what to do.
     private func expectRefusal(
         _ tree: ProgramTree, naming part: String, _ between: () throws -> Void
     ) throws {
@@ -85,7 +85,7 @@ import Testing
         }
         try tree.reopen(PartsTests.rebuilding)
         #expect(tree.quiet())
-        // What was current lay in the tree alone.
+        // The current contents were in the tree only.
         #expect(tree.contents("letter") == Array("two".utf8))
         #expect(tree.contents("d/inner") == Array("old".utf8))
         #expect(tree.contents("single") == nil)
@@ -165,7 +165,7 @@ import Testing
         #expect(try tree.volume.deletedDocuments(in: []).isEmpty)
     }
 
-    /// With extended attributes, as a backup has them.
+    /// Copies with extended attributes, as a backup does.
     private func clone(_ name: String, _ other: String, in tree: ProgramTree) throws {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
@@ -197,7 +197,7 @@ import Testing
         #expect(tree.quiet())
         #expect(try tree.texts("letter") == ["three"])
         #expect(try problems(tree).contains("rebuilt from the working tree"))
-        // The sweep, and more of it when there are new chunks.
+        // Sweeps, also after new chunks were added.
         try tree.save("letter", "four", by: program)
         #expect(tree.quiet())
         try sweep(tree)
@@ -214,7 +214,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// On the recorder's thread.
+    /// Sweeps on the recorder's thread.
     private func sweep(_ tree: ProgramTree) throws {
         let recorder = tree.volume.recorder
         recorder.signal.change {
@@ -271,7 +271,7 @@ import Testing
         }
         try tree.reopen(PartsTests.rebuilding)
         #expect(tree.quiet())
-        // The same bytes as before are stored once more.
+        // Bytes that were stored before are stored again.
         for text in ["one", "last"] {
             try tree.save("letter", text, by: program)
             #expect(tree.quiet())
@@ -338,7 +338,7 @@ import Testing
         }
     }
 
-    /// A crash, or a full disk, between the marks.
+    /// A crash or a full disk prevents some of the marks from being written.
     @Test(arguments: ["journal", "chunks"]) func marksThatWereNotFinishedAreNoFault(part: String)
         throws
     {

@@ -3,9 +3,9 @@ import Testing
 
 @testable import Volume
 
-/// Times as people write them.
+/// Parsing of times as people write them.
 struct PastTimeTests {
-    /// 2026-11-21 14:03:07 in this machine's zone.
+    /// 2026-11-21 14:03:07 in this machine's time zone.
     private var now: Int64 {
         var parts = tm()
         (parts.tm_year, parts.tm_mon, parts.tm_mday) = (126, 10, 21)
@@ -28,7 +28,7 @@ struct PastTimeTests {
         let midnight = now - (14 * 3600 + 3 * 60 + 7) * second
         #expect(PastTime.parse("2026-11-21", now: now) == midnight)
         #expect(PastTime.parse("yesterday", now: now) == midnight - 1)
-        // Later than now today is yesterday.
+        // A clock time later than now means yesterday.
         #expect(PastTime.parse("15:00", now: now) == midnight + (15 - 24) * 3600 * second)
         #expect(PastTime.parse("3h", now: now) == now - 3 * 3600 * second)
         #expect(PastTime.parse("2 d ago", now: now) == now - 2 * 86_400 * second)

@@ -7,18 +7,18 @@ import Testing
 
 @testable import Volume
 
-/// What was confirmed to be on the disk is there after a loss of power, whatever was done to the
+/// Contents that were confirmed to be on the disk survive a loss of power, whatever was done to the
 /// document since.
 @Suite(.serialized, .enabled(if: geteuid() == 0, "mounting a disk of its own takes root"))
 struct PowerLossTests {
     let program = Program(process: 10, name: "nano")
 
-    /// What a program does to a document of which the disk is said to have the first version.
+    /// What a program does to a document whose first version was confirmed to be on the disk.
     enum Overwriting: CaseIterable {
         case emptied, inPlace, inPlaceTwice, truncated, shrunk, replaced, emptiedAgain, unlinked
     }
 
-    /// The power goes as the program's fsync(2) returns.
+    /// The power fails when the program's fsync(2) returns.
     private func powerLoss(
         _ tree: ProgramTree, _ disk: LossyDisk, _ body: () throws -> Void
     ) throws {

@@ -11,9 +11,9 @@ import Testing
 
 let applier = Program(process: 99, name: "concord")
 
-// What the hub's changes do, without a mount.
+// Applies changes from the hub without a mount.
 extension ProgramTree {
-    /// A content as another device would have sent it.
+    /// A file as another device would have sent it.
     func arrival(
         _ bytes: [UInt8], item: Identifier = .random(), parents: [Identifier] = [],
         isDataless: Bool = false
@@ -40,7 +40,7 @@ extension ProgramTree {
             content: cut.digest, durability: .hub)
     }
 
-    /// Of these files, directories (nil) and their bytes, by path.
+    /// A package with these files and directories (nil), by path.
     func packageArrival(
         _ files: [(String, [UInt8]?)], item: Identifier = .random(), parents: [Identifier] = []
     ) throws -> Arrival {
@@ -70,7 +70,7 @@ extension ProgramTree {
         }
     }
 
-    /// What the applier's rename does.
+    /// Does what the applier's rename does.
     func bring(_ incoming: String, to path: String, flags: Int32 = 0) throws {
         try incoming.withCString { text in
             let from = Place(
@@ -84,7 +84,7 @@ extension ProgramTree {
         }
     }
 
-    /// Prepares it and puts it there.
+    /// Prepares an arrival and puts it into the tree.
     func arrive(_ bytes: [UInt8], _ arrival: Arrival, at path: String) throws {
         try bring(try prepare(arrival, bytes), to: path)
     }

@@ -9,7 +9,7 @@ import Testing
 
 @testable import Volume
 
-// What must be true of every store once nothing is left to do.
+// The invariants of every store when no work is left.
 extension ProgramTree {
     /// Waits for quiet, then checks everything.
     func checkInvariants(
@@ -68,8 +68,8 @@ extension ProgramTree {
             shown == real, "\(what): current is not what the tree has", sourceLocation: location)
     }
 
-    /// Every file of the tree that is not local is an item, recorded and by its inode.
-    /// Says what a step left that the journal does not know.
+    /// Whether each file of the tree that is not local is an item, recorded and with the same
+    /// inode. Prints what a step has left that the journal does not have.
     func isTreeKnown(_ step: String) throws -> Bool {
         let known = try volume.journal.read { reader in
             var known: Set<String> = []
@@ -98,7 +98,7 @@ extension ProgramTree {
         return unknown.isEmpty
     }
 
-    /// The items are what the tree has, each in its place.
+    /// Checks that the items are exactly those of the tree, each in its place.
     func checkTree(_ location: SourceLocation = #_sourceLocation) throws {
         let known = try volume.journal.read { reader in
             var known: [String: Item] = [:]
@@ -147,7 +147,7 @@ extension ProgramTree {
         }
     }
 
-    /// At rest the recorder remembers nothing of single documents.
+    /// When it is idle, the recorder has no state of single documents.
     private func checkMemory(_ location: SourceLocation) throws {
         _ = location
     }

@@ -8,9 +8,9 @@ import Testing
 
 @testable import Volume
 
-// What programs are made of.
+// The ways in which programs save.
 extension ProgramTree {
-    /// Truncates and writes, or creates: shell redirection, nano.
+    /// Truncates and writes, or creates, as shell redirection and nano do.
     func save(_ path: String, _ bytes: [UInt8], by program: Program) throws {
         let handle = try open(path, O_WRONLY | O_CREAT | O_TRUNC, by: program)
         try write(handle, bytes)
@@ -105,7 +105,7 @@ extension ProgramTree {
         return false
     }
 
-    /// Every regular file and symlink of a version, by its path in the package.
+    /// All regular files and symlinks of a version, by path in the package.
     func packageFiles(_ version: Version) throws -> [String: String] {
         let content = try volume.content(of: version.id)
         var files: [String: String] = [:]
@@ -116,7 +116,7 @@ extension ProgramTree {
         return files
     }
 
-    /// The bytes of every version of every document, alive or deleted.
+    /// The bytes of all versions of all documents, also of deleted ones.
     func reachable() throws -> Set<[UInt8]> {
         var keys: [Int64] = []
         try volume.journal.read { try $0.forEachItem { keys.append($0.key) } }
@@ -129,7 +129,7 @@ extension ProgramTree {
         return contents
     }
 
-    /// Every regular file of the tree.
+    /// All regular files of the tree.
     func files() -> [String: [UInt8]] {
         var files: [String: [UInt8]] = [:]
         for path in (try? FileManager.default.subpathsOfDirectory(atPath: real(""))) ?? [] {

@@ -9,7 +9,7 @@ import Testing
 
 @testable import Volume
 
-/// A program, as the kernel names it in requests.
+/// A program, as the kernel identifies it in requests.
 struct Program: Sendable {
     var process: Int32
     var name = "editor"
@@ -20,18 +20,18 @@ struct Program: Sendable {
 
 typealias Agent = Model.Actor
 
-/// What module Mount does for programs, without a kernel: system calls in the tree, and the
-/// volume's verbs around them. One request at a time: the kernel serialises those on one directory
-/// and one inode.
+/// Does what module Mount does for programs, without a kernel: system calls in the tree, with the
+/// volume's verbs around them. It handles one request at a time, because the kernel serializes
+/// requests for one directory and one inode.
 final class ProgramTree: @unchecked Sendable {
-    /// What the mount keeps of an inode.
+    /// What the mount stores for an inode.
     final class Node {
         var writing = Writing()
         var traits: Traits = []
         var handles = 0
-        /// The number of the request that replaced or removed it last.
+        /// The number of the last request that has replaced or removed it.
         var displaced: UInt64 = 0
-        /// The name by which it was made or moved last.
+        /// The name under which it was created or moved last.
         var name = Name("")
     }
 
@@ -55,7 +55,7 @@ final class ProgramTree: @unchecked Sendable {
     private let scratch: Scratch?
     private let lock = NSRecursiveLock()
     private var nodes: [UInt64: Node] = [:]
-    /// Called with each volume that is opened after the first, before it starts.
+    /// Called with each volume that is opened after the first one, before it starts.
     var onOpening: (Volume) -> Void = { _ in }
     private var unique: UInt64 = 2
 
@@ -68,12 +68,12 @@ final class ProgramTree: @unchecked Sendable {
         settings.busySeconds = 0.3
         settings.retrySeconds = 0.2
         settings.freeShare = 0
-        // What is examined after the end is recorded, however busy the machine is.
+        // Long, so that everything is recorded at the end even if the machine is busy.
         settings.partingSeconds = 20
         return settings
     }()
 
-    /// Without `store`, in a directory of its own.
+    /// Without `store`, it uses a directory of its own.
     init(store: String? = nil, settings: Settings = ProgramTree.fast, starts: Bool = true) throws {
         let scratch = store == nil ? Scratch() : nil
         self.scratch = scratch
@@ -85,14 +85,14 @@ final class ProgramTree: @unchecked Sendable {
 
     func stop() { volume.stop() }
 
-    /// Closes the volume and opens it again; `between` may edit the tree directly.
+    /// Closes the volume and opens it again; `between` may change the tree directly.
     func remount(settings: Settings? = nil, _ between: () throws -> Void = {}) throws {
         volume.stop()
         try reopen(settings, between)
     }
 
-    /// As if the daemon had been killed. With `copied`, the store is then copied: all inodes are
-    /// others.
+    /// Ends the volume as if the daemon had been killed, and opens it again. With `copied`, the
+    /// store is copied in between, so that all inode numbers change.
     func crash(copied: Bool = false, _ between: () throws -> Void = {}) throws {
         volume.recorder.abandon()
         try reopen(nil) {
@@ -111,13 +111,13 @@ final class ProgramTree: @unchecked Sendable {
         }
     }
 
-    /// Opens the volume again after `remount` has failed, too.
+    /// Opens the volume again, also after `remount` has failed.
     func reopen(_ settings: Settings?, _ between: () throws -> Void = {}) throws {
         nodes = [:]
         if let opened { Glibc.close(opened) }
         opened = nil
-        // The store's lock goes with the last reference to the volume, which a thread of it may
-        // hold for a moment; closing the journal removes files by their paths.
+        // The store's lock is released with the last reference to the volume, which a thread of it
+        // may hold for a moment, and closing the journal removes files by their paths.
         weak let old = volume
         volume = nil
         while old != nil { usleep(1000) }
@@ -131,7 +131,7 @@ final class ProgramTree: @unchecked Sendable {
         var log = Logger(label: "test")
         log.logLevel = .error
         let volume = try Volume.open(store: store, settings: settings, log: log)
-        // As if it belonged to a hub.
+        // Lets the volume belong to a hub.
         try volume.journal.write { t in
             try t.setWitness(
                 volume: Identifier(high: 1, low: 1), epoch: Identifier(high: 1, low: 2))

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Volume
 
-/// What a person removes for good, and what stays all the same.
+/// What a person can remove for good, and what must stay.
 @Suite(.serialized) struct PurgeTests {
     let program = Program(process: 10, name: "cp")
 
@@ -45,7 +45,7 @@ import Testing
         tree.stop()
     }
 
-    /// Below a directory, deleted documents too; what the hub waits for stays.
+    /// A purge of a directory includes deleted documents; versions not sent to the hub stay.
     @Test func whatWasDeletedInADirectoryGoes() throws {
         let tree = try ProgramTree()
         try tree.mkdir("d", by: program)
@@ -64,7 +64,7 @@ import Testing
         #expect(try tree.versions("b") == other)
         let deleted = try tree.volume.deletedDocuments(in: names("d"))
         #expect(deleted.map(\.name) == [Name("sent")])
-        // By the name alone it is found as well.
+        // The deleted document is also found by its name alone.
         try tree.volume.journal.write { try $0.removeUnsent(sent.key) }
         #expect(try tree.volume.purge(at: names("d/sent"), Purge()).versions == 1)
         #expect(try tree.volume.deletedDocuments(in: names("d")).isEmpty)
@@ -84,7 +84,7 @@ import Testing
         #expect(report.versions == 2 && report.bytes >= 500_000)
         #expect(try tree.versions("a") == Array(saved.dropFirst(2)))
         let history = try #require(try tree.volume.history(at: names("a")))
-        // The third one was displaced when the fourth was saved.
+        // The third version was displaced when the fourth was saved.
         let late = wish { $0.before = history.versions[1].saved + 1 }
         #expect(try tree.volume.purge(at: [], late).versions == 1)
         #expect(try tree.versions("a") == Array(saved.dropFirst(3)))
@@ -107,8 +107,8 @@ import Testing
         tree.stop()
     }
 
-    /// On a disk that has no room to record what was deleted, and where nothing gives way by
-    /// itself.
+    /// A disk that has no space to record what was deleted, and where nothing is removed
+    /// automatically.
     @Test func aFullDiskIsNoDeadEnd() throws {
         let scratch = Scratch()
         guard mount("tmpfs", scratch.path, "tmpfs", 0, "size=24m") == 0 else {
@@ -127,7 +127,7 @@ import Testing
             let report = try tree.volume.purge(at: names("big"), Purge())
             #expect(report.contents == 1 && report.bytes >= 14_000_000)
             let after = try #require(DiskSpace(of: directory.raw)).free
-            // What was recorded of it before the disk was full is in the packs until a sweep.
+            // What was recorded before the disk was full stays in the packs until a sweep.
             #expect(after - before >= 13_000_000)
             #expect(try tree.volume.deletedDocuments(in: []).isEmpty)
             #expect(try tree.texts("kept") == ["1"])

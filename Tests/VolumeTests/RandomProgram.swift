@@ -6,16 +6,17 @@ import SystemCalls
 
 @testable import Volume
 
-/// Programs that do anything at all to a few names, and a memory of every content that somebody
-/// saved under a document's name: each has to be reachable as a version for ever after.
+/// Programs that do random operations on a few names, and a list of all contents that were saved
+/// under a document's name. Each of these must stay reachable as a version.
 struct RandomProgram {
     let tree: ProgramTree
     var noise: Noise
     /// Contents that were saved.
     var saved: Set<[UInt8]> = []
     var log: [String] = []
-    /// Whether documents are given names of temporary files. What has such a name when the daemon
-    /// is killed is not known for a document any more, and is gone when the program removes it.
+    /// Whether documents are also renamed to names of temporary files. If the daemon is killed
+    /// then, the file is not known to be a document any more, and its contents are lost when the
+    /// program removes it.
     var hidesDocuments = true
     private var counter = 0
     private var handles: [(handle: ProgramTree.Handle, program: Program)] = []
@@ -32,7 +33,7 @@ struct RandomProgram {
     private mutating func any<T>(_ list: [T]) -> T { list[Int(noise.next() % UInt64(list.count))] }
     private mutating func chance(_ percent: UInt64) -> Bool { noise.next() % 100 < percent }
 
-    /// Never the same twice.
+    /// Never returns the same contents twice.
     private mutating func content() -> [UInt8] {
         counter += 1
         let text = "<\(counter)>" + String(repeating: "-", count: Int(noise.next() % 600))
@@ -46,7 +47,7 @@ struct RandomProgram {
         tree.volume.ignoreFile.current.matches(Name(path.split(separator: "/").last!))
     }
 
-    /// A content was closed, or came to a document's name by renaming.
+    /// A file was closed, or was renamed to a document's name.
     private mutating func note(_ path: String) {
         guard !isLocal(path), let bytes = tree.contents(path), !bytes.isEmpty else { return }
         saved.insert(bytes)
@@ -58,7 +59,8 @@ struct RandomProgram {
         do {
             try step(kind, program)
         } catch {
-            // The tree refused, as it refuses a program: there is no such name, or it is in use.
+            // The tree refuses the operation, as it would for a program: the name does not exist or
+            // is in use.
         }
     }
 
@@ -197,7 +199,7 @@ struct RandomProgram {
         if isLast, !isTemporary, !written.isEmpty { saved.insert(written) }
     }
 
-    /// Whether the only names of that file are local ones.
+    /// Whether all names of the file are local ones.
     private func isShownLocally(_ status: stat) -> Bool {
         var hasLocal = false
         for directory in directories + ["e/g/"] {
@@ -221,7 +223,7 @@ struct RandomProgram {
         if !isShared { note(path) }
     }
 
-    /// The daemon was killed: what programs still have open is not its any more.
+    /// The daemon was killed, so it does not know the programs' open files any more.
     mutating func forgetHandles() {
         for (handle, _) in handles {
             close(handle.descriptor)

@@ -7,10 +7,7 @@ import Testing
 
 @testable import Volume
 
-/// Thousands of random operations by several programs. `VOLUME_SEED` repeats one run,
-/// `VOLUME_STEPS` makes it longer.
-///
-/// Planted bugs that it was seen to catch: see the end of this file.
+/// The end of this file lists planted bugs that these tests have found.
 @Suite struct RandomTests {
     static let isSoak = ProcessInfo.processInfo.environment["CONCORD_SOAK_MINUTES"] != nil
 
@@ -22,7 +19,8 @@ import Testing
         return (0..<50).map { _ in UInt64.random(in: 1...1_000_000) }
     }()
 
-    /// Looks for the step that breaks something; slow, and another schedule.
+    /// Checks after each step to find the one that breaks something. This is slow and changes the
+    /// schedule.
     static let checksEachStep = ProcessInfo.processInfo.environment["VOLUME_CHECK"] != nil
     static let firstCheck =
         ProcessInfo.processInfo.environment["VOLUME_CHECK"].flatMap(Int.init) ?? 0
@@ -31,7 +29,7 @@ import Testing
 
     @Test(arguments: RandomTests.seeds) func nothingSavedIsLost(seed: UInt64) throws {
         var settings = ProgramTree.fast
-        // Most files are large ones, whose old blocks are saved as they are overwritten.
+        // Most files are large, so that old blocks are saved as they are overwritten.
         settings.copiedSizeMax = seed.isMultiple(of: 2) ? 250 : 1 << 20
         if seed.isMultiple(of: 3) { settings.largeBytes = 200 }
         let tree = try ProgramTree(settings: settings)
@@ -57,14 +55,12 @@ import Testing
         tree.stop()
     }
 
-    /// Killed three times on the way; then the programs' handles are gone, and what they saved is
-    /// not.
-    ///
-    /// Copied: as when somebody carries the store of a killed daemon elsewhere.
+    /// The daemon is killed three times. The programs' handles are then lost, but not what they
+    /// have saved.
     @Test(arguments: RandomTests.seeds, [false, true])
     func nothingSavedIsLostByCrashes(seed: UInt64, copied: Bool) throws {
         var settings = ProgramTree.fast
-        // Old blocks alone are not understood in a copy: nothing tells which file they are of.
+        // In a copied store, pre-image logs cannot be assigned to their files.
         settings.copiedSizeMax = seed.isMultiple(of: 2) && !copied ? 250 : 1 << 20
         if seed.isMultiple(of: 3) { settings.largeBytes = 200 }
         let tree = try ProgramTree(settings: settings)
@@ -77,7 +73,8 @@ import Testing
                 if step.isMultiple(of: 97) { usleep(UInt32(random.noise.next() % 60_000)) }
             }
             random.log.append("crash")
-            // Understood, and not yet recorded: the moment that is hardest to find again.
+            // Events are processed and documents not yet recorded: the hardest moment to recover
+            // from.
             if random.noise.next().isMultiple(of: 2) {
                 _ = tree.volume.recorder.catchUp(with: nil, timeoutSeconds: 10)
             }
@@ -102,7 +99,8 @@ import Testing
     }
 }
 
-// Bugs that were planted to see these tests fail, of six seeds each: nothing put aside by a rename
-// (6 failed); nothing put in safety before writing in place (6); recordings committed although
-// events overtook them (5); former contents kept in memory only, not in the journal (1, with
-// crashes); old blocks that lose the file they are read through (1: more steps find more).
+// Planted bugs with which these tests were seen to fail, with the number of failed runs of six
+// seeds each: nothing moved aside by a rename (6); nothing copied before writing in place (6);
+// recordings committed although events have overtaken them (5); prior contents kept in memory only,
+// not in the journal (1, with crashes); pre-image logs that lose the file they are read through (1;
+// more steps find more).

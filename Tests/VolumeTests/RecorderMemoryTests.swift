@@ -6,12 +6,12 @@ import Testing
 
 @testable import Volume
 
-/// What the recorder remembers goes back to what it was when a transaction fails, and a transaction
-/// costs what it changes.
+/// The recorder's state reverts when a transaction fails, and a transaction costs only what it
+/// changes.
 @Suite(.serialized) struct RecorderMemoryTests {
     private let actor = Agent(process: 1, uid: 0, program: "test")
 
-    @Test("a transaction does not copy what it leaves alone")
+    @Test("a transaction does not copy what it does not change")
     func cost() throws {
         let tree = try ProgramTree()
         #expect(tree.quiet())
@@ -33,7 +33,7 @@ import Testing
         tree.stop()
     }
 
-    @Test("what the last daemon remembered of a document is taken up in one change")
+    @Test("the state that the last daemon has left of a document is read in one change")
     func takingUp() throws {
         let tree = try ProgramTree()
         try tree.save("letter", "one", by: Program(process: 10))
@@ -53,7 +53,7 @@ import Testing
         tree.stop()
     }
 
-    /// Private writable memory of this process.
+    /// The private writable memory of this process, in bytes.
     private static func dataBytes() throws -> Int {
         let text = try String(contentsOfFile: "/proc/self/status", encoding: .utf8)
         let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("VmData") })

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Volume
 
-/// What happens to the store while nobody has it open, or when somebody had.
+/// Changes of the store while it is not open, and recovery from a crash.
 @Suite struct RecoveryTests {
     let program = Program(process: 10, name: "vim")
 
@@ -59,14 +59,14 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// Two looks at the tree may miss the same file before anything follows from that.
+    /// Two scans may miss the same file before its absence is handled.
     @Test func missedTwice() throws {
         let tree = try ProgramTree()
         try tree.mkdir("dir", by: program)
         for name in ["dir/empty", "dir/other"] { try tree.save(name, "", by: program) }
         try tree.save("dir/kept", "1", by: program)
         #expect(tree.quiet())
-        // What it says makes another look necessary, as soon as the first one has ended.
+        // The ignore file requires another scan as soon as the first one has ended.
         tree.onOpening = {
             #expect(throws: Never.self) { try tree.save(LocalNames.fileName, "*.x", by: program) }
             _ = $0.recorder.catchUp(with: nil, timeoutSeconds: 0)
@@ -82,8 +82,8 @@ import Testing
 
     enum Way: CaseIterable { case replace, replaceLinked, exchange, unlink }
 
-    /// What programs do before the first look at the tree is understood after it: that look sees
-    /// the last of several saves, and those before it are versions all the same.
+    /// Events before the end of the first scan are processed after it. The scan sees only the last
+    /// of several saves; the earlier ones must become versions all the same.
     @Test(arguments: Way.allCases) func savedBeforeTheFirstLook(_ way: Way) throws {
         let tree = try ProgramTree()
         try tree.save("known", "1", by: program)
@@ -100,7 +100,7 @@ import Testing
         #expect(tree.quiet())
         let (known, new) = (try tree.texts("known"), try tree.texts("new"))
         #expect(known == ["1", "2", "3"])
-        // What a look finds under another name still has its past there.
+        // A document that the scan finds under another name still has its history there.
         let elsewhere = way == .replaceLinked ? try tree.texts("link to new").prefix(1) : []
         #expect(elsewhere + new == ["1", "2", "3"])
         try tree.checkInvariants()
@@ -121,7 +121,7 @@ import Testing
         try tree.replace(name, Array("3".utf8), by: program)
     }
 
-    /// Nothing changed: nothing is read, nothing is written.
+    /// If nothing has changed, nothing is read or written.
     @Test func aQuietRemountCostsNothing() throws {
         let tree = try ProgramTree()
         try tree.mkdir("Doc.rtfd", by: program)
@@ -142,7 +142,7 @@ import Testing
         let tree = try ProgramTree()
         for index in 0..<30 { try tree.save("\(index)", "text \(index)", by: program) }
         #expect(tree.quiet())
-        // Another directory in the tree's place is refused (`PartsTests`).
+        // Another directory in place of the tree is refused (`PartsTests`).
         let away = tree.store + "/away"
         func move(_ from: String, _ to: String) throws {
             for name in try FileManager.default.contentsOfDirectory(atPath: from) {
@@ -169,7 +169,8 @@ import Testing
     }
 
     /// The owner of a store removes names in it until it has ended, so a process that waits for the
-    /// store must not go through them: it found one that was gone, and said there was no store.
+    /// store must not read them: it once found a name that was gone, and reported that there was no
+    /// store.
     @Test func whoDoesNotOwnTheStoreLeavesItAlone() throws {
         let tree = try ProgramTree()
         let part = tree.store + "/part"
@@ -181,7 +182,7 @@ import Testing
         #expect(stat(part, &status) == 0 && status.st_mode & 0o777 == 0o644)
     }
 
-    /// Who saved what was understood before the crash is known after it.
+    /// Who has saved a content is still known after a crash, if the event was processed before.
     @Test func savesJustUnderstoodSurviveACrash() throws {
         var settings = ProgramTree.fast
         settings.settleSeconds = 0.01

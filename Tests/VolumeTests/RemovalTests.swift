@@ -5,7 +5,7 @@ import Testing
 
 @testable import Volume
 
-/// Which versions have to stay, whoever removes versions.
+/// Which versions must stay, whatever removes versions.
 @Suite struct RemovalTests {
     private func send(_ path: String, of tree: ProgramTree, _ number: UInt64) throws {
         let item = try #require(try tree.item(path))
@@ -56,7 +56,7 @@ import Testing
         try send("sent", of: tree, 1)
         try tree.volume.journal.write { t in
             try t.addUnsent(items[1].key)
-            // The hub knows of it.
+            // The hub knows the item.
             try t.set(MirrorRow(id: items[3].id, base: [1]))
             try t.addUnsent(items[3].key)
         }

@@ -29,14 +29,14 @@ import Testing
         }
         #expect(tree.quiet(seconds: 120))
         let read = try Self.bytesRead() - before
-        // The file itself some times, as the recorder comes by; of each save some chunks.
+        // The file itself is read a few times, and a few chunks for each save.
         #expect(read < 10 * size, "\(read) bytes read for \(count) saves of \(size) bytes")
         #expect(try tree.versions("disk.img") == expected)
         try tree.checkInvariants()
         tree.stop()
     }
 
-    /// By this process, with read(2) and the like.
+    /// The bytes that this process has read by read(2) and similar calls.
     private static func bytesRead() throws -> Int {
         let text = try String(contentsOfFile: "/proc/self/io", encoding: .utf8)
         let line = try #require(text.split(separator: "\n").first { $0.hasPrefix("rchar") })

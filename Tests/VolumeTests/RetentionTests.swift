@@ -5,12 +5,12 @@ import Testing
 
 @testable import Volume
 
-/// What a wall clock says takes no version away.
+/// A wrong wall clock removes no versions.
 @Suite struct RetentionTests {
     private static let day = Timestamp.span(seconds: 86_400)
     private let program = Program(process: 1)
 
-    /// A machine's clocks, as a test sets them.
+    /// The clocks of a machine, set by the test.
     final class Machine: Sendable {
         private struct State {
             var wall = MachineClocks().wall()
@@ -93,8 +93,9 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// The wall clock of the saves is twenty years behind the one by which they would be thinned.
-    @Test("what was saved while the clock was far behind is not old when it is right again")
+    /// The documents are saved with a wall clock twenty years behind the one by which they would be
+    /// thinned.
+    @Test("a version saved while the clock was far behind is not old when the clock is corrected")
     func behind() throws {
         let machine = Machine()
         machine.setWallClock(by: 20 * 365 * RetentionTests.day)
@@ -104,7 +105,7 @@ import Testing
         try expectAll(tree)
     }
 
-    @Test("versions age by the time that passes")
+    @Test("versions age by the time that has really passed")
     func ageing() throws {
         let machine = Machine()
         let tree = try makeTree(machine)
@@ -112,7 +113,7 @@ import Testing
         try expectAll(tree)
         machine.live(RetentionTests.day)
         #expect(try tree.thin() > 0)
-        // The current one, and of each hour in which it was written the last one before.
+        // The current version stays, and the last one of each hour before.
         let left = try tree.texts("a.txt")
         #expect(left.count <= 3 && left.last == "5")
         machine.live(91 * RetentionTests.day)
@@ -122,7 +123,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test("a device that is off most of the day keeps up, and so does one that was off for long")
+    @Test("the clock keeps up on a device that is off most of the day or was off for long")
     func off() throws {
         let machine = Machine()
         let tree = try makeTree(machine)
@@ -141,14 +142,14 @@ import Testing
         #expect(try tree.volume.history(at: names("gone.txt")) == nil)
     }
 
-    @Test("the hub's clock counts more than the one of this machine")
+    @Test("the hub's clock has priority over this machine's")
     func hub() throws {
         let machine = Machine()
         let tree = try makeTree(machine)
         let time = machine.clocks.wall()
         machine.setWallClock(by: 366 * RetentionTests.day)
         tree.volume.hear(hubTime: time)
-        // By its own clock, half a year would be over by now.
+        // By the machine's own clock, half a year would have passed.
         machine.live(45 * RetentionTests.day)
         _ = try tree.thin()
         #expect(try tree.texts("gone.txt").last == "3")
@@ -185,7 +186,7 @@ import Testing
         #expect(try tree.volume.history(at: names("gone.txt")) == nil)
     }
 
-    @Test("what a conflict goes back to stays")
+    @Test("the version that a conflict was made from stays")
     func conflict() throws {
         let machine = Machine()
         let tree = try makeTree(machine)
@@ -197,7 +198,7 @@ import Testing
         #expect(left.contains("2") && left.contains("3"))
     }
 
-    @Test("one run takes a part of many")
+    @Test("one run removes only a part of many versions")
     func bounded() throws {
         let machine = Machine()
         let tree = try ProgramTree(settings: machine.settings)
@@ -212,7 +213,7 @@ import Testing
         #expect(try tree.thin() == 0)
     }
 
-    @Test("the clock's text has all of it, and of years it is not long")
+    @Test("the clock's text is complete, and stays short after years")
     func text() throws {
         var clock = RetentionClock(time: 5, boot: "b", uptime: 7, lastRow: 3)
         for hour in 1...20_000 {
@@ -237,7 +238,7 @@ private final class Outcome: Sendable {
 }
 
 extension ProgramTree {
-    /// Has the recorder thin now; the number of versions that went.
+    /// Thins now, and returns the number of removed versions.
     func thin() throws -> Int {
         let recorder = volume.recorder
         let outcome = Outcome()

@@ -8,7 +8,7 @@ import Testing
 
 @testable import Volume
 
-/// On a file system of 24 MB, of which a tenth is to stay free.
+/// A file system of 24 MB, of which a tenth must stay free.
 @Suite(.serialized) struct RoomTests {
     let program = Program(process: 10, name: "cp")
 
@@ -27,7 +27,7 @@ import Testing
             try body(tree, scratch.path)
             tree.stop()
         }
-        // Lazily: the last descriptors close when the volume is freed.
+        // Unmounts lazily, because the last descriptors are closed when the volume is freed.
         umount2(scratch.path, Int32(MNT_DETACH))
     }
 
@@ -44,7 +44,7 @@ import Testing
         return try #require(DiskSpace(of: directory.raw)).free
     }
 
-    /// There is no room to record what was deleted, so it is let go.
+    /// There is no space to record deleted contents, so they are removed.
     @Test func whatWasDeletedGivesWay() throws {
         try onSmallDisk { tree, disk in
             var noise = Noise(seed: 1)
@@ -64,7 +64,7 @@ import Testing
         }
     }
 
-    /// The newest versions stay, and that with a label, whatever its age.
+    /// The newest versions stay, and the labelled one regardless of its age.
     @Test func oldVersionsGiveWayOldestFirst() throws {
         try onSmallDisk { tree, disk in
             var noise = Noise(seed: 2)
@@ -86,7 +86,7 @@ import Testing
         }
     }
 
-    /// A file replaced by a new one has the new one; what it was before is in the way.
+    /// The replaced contents of a file are removed to make room.
     @Test func replacedContentsGiveWay() throws {
         try onSmallDisk { tree, disk in
             var noise = Noise(seed: 3)
@@ -102,7 +102,7 @@ import Testing
         }
     }
 
-    /// What only this device has, and what the hub has not been told of, stays.
+    /// Versions that only this device has, or that were not sent to the hub, stay.
     @Test func whatWaitsForTheHubStays() throws {
         try onSmallDisk { tree, disk in
             var noise = Noise(seed: 4)
@@ -120,8 +120,8 @@ import Testing
         }
     }
 
-    /// While nothing can be noted or recorded for want of room, what is removed is understood
-    /// and gives way.
+    /// While nothing can be noted or recorded for want of space, removals by programs are processed
+    /// and make room.
     @Test func whatIsRemovedWhileTheRecorderWaitsGivesWay() throws {
         try onSmallDisk { tree, disk in
             var noise = Noise(seed: 5)
@@ -141,7 +141,7 @@ import Testing
         }
     }
 
-    /// What was freed for one program another one may have taken.
+    /// Space that was freed for one program may be taken by another.
     @Test func itIsTriedAgainWhileThereIsRoom() throws {
         try onSmallDisk { tree, _ in
             var tries = 0
@@ -153,7 +153,7 @@ import Testing
         }
     }
 
-    /// Who asks while somebody looks may have removed what the look has not seen.
+    /// A request during a search may be due to a removal that the search has not seen.
     @Test func aLookAnswersThoseWhoHadAskedBefore() throws {
         let scratch = Scratch()
         let directory = try Descriptor(opening: scratch.path, flags: O_RDONLY | O_DIRECTORY)
@@ -175,7 +175,7 @@ import Testing
         #expect(result.withLock { $0 } == true)
     }
 
-    /// Nothing goes for a program that asks for more than all that could.
+    /// Nothing is removed for a program that asks for more than all that could be removed.
     @Test func nothingGoesInVain() throws {
         try onSmallDisk { tree, _ in
             var noise = Noise(seed: 6)
@@ -192,7 +192,7 @@ import Testing
         }
     }
 
-    /// What a package had before, or has lost, gives way as a file's contents do.
+    /// Prior contents of packages are removed like those of files.
     @Test func whatAPackageHadGivesWay() throws {
         try onSmallDisk { tree, disk in
             var noise = Noise(seed: 7)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import Volume
 
-/// One way in which a program saves `doc.txt`; the file is there before.
+/// A way in which a program saves `doc.txt`; the file exists before.
 struct SavePattern: Sendable, CustomTestStringConvertible {
     let name: String
     let save: @Sendable (ProgramTree, [UInt8], Program) throws -> Void
@@ -75,9 +75,9 @@ struct SavePattern: Sendable, CustomTestStringConvertible {
 
 /// How long a program waits between its saves.
 enum Pace: CaseIterable, Sendable {
-    /// Faster than the recorder: all is understood at once.
+    /// Faster than the recorder: all events are processed together.
     case hurried
-    /// The recorder comes along at any moment.
+    /// The recorder runs at random moments.
     case jittering
     /// Each save is recorded before the next.
     case slow
@@ -176,7 +176,7 @@ enum Pace: CaseIterable, Sendable {
         tree.stop()
     }
 
-    /// Large files truncated and written anew, and truncated in pieces, faster than they are
+    /// Large files are truncated and rewritten, and truncated in pieces, faster than they are
     /// recorded.
     @Test(arguments: Pace.allCases)
     func largeFilesTruncated(pace: Pace) throws {

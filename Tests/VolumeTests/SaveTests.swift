@@ -7,7 +7,7 @@ import Testing
 
 @testable import Volume
 
-/// Single saves: what is a version, what is none, whose it is.
+/// Single saves: what becomes a version, what does not, and who has saved it.
 @Suite struct SaveTests {
     let program = Program(process: 10, name: "nano")
     let other = Program(process: 20, name: "cp", uid: 65534)
@@ -118,7 +118,7 @@ import Testing
         try tree.save("b", "4", by: program)
         #expect(try tree.texts("a") == ["1", "2", "3"])
         let texts = try tree.texts("b")
-        // The link may have been made before the first content was recorded.
+        // The link may have been created before the first content was recorded.
         #expect(texts == ["1", "2", "3", "4"])
         try tree.checkInvariants()
     }
@@ -138,8 +138,8 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// RELEASE is answered after close(2) has returned: an open can come to us before the close
-    /// that came before it.
+    /// RELEASE is served after close(2) has returned, so an open can arrive before the close that
+    /// preceded it.
     @Test(arguments: [true, false], [O_TRUNC, 0])
     func aCloseThatIsOvertaken(isOvertaken: Bool, flags: Int32) throws {
         let tree = try ProgramTree()
@@ -153,8 +153,8 @@ import Testing
         tree.close(one, unique: isOvertaken ? numbers.0 : numbers.1)
         try tree.write(two, Array("third!".utf8))
         tree.close(two)
-        // Who empties it replaces what was there as a whole, whether that was closed or not: a
-        // child that has just been forked has it open still.
+        // A program that empties the file replaces all of it, even if it was not closed: a child
+        // that was just forked still has it open.
         let isSave = isOvertaken || flags & O_TRUNC != 0
         let expected = isSave ? ["first", "second", "third!"] : ["first", "third!"]
         #expect(try tree.texts("a") == expected)
@@ -165,7 +165,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// A close while others still write is no save; the last one is.
+    /// A close while other programs still write is no save; the last close is.
     @Test func theLastWriterSaves() throws {
         let tree = try ProgramTree()
         try tree.save("a", "0", by: program)

@@ -3,7 +3,7 @@ import Foundation
 import Glibc
 import Model
 
-/// A directory of a test's own, gone when the test is.
+/// A directory for one test, removed at its end.
 final class Scratch: Sendable {
     let path: String
 

@@ -6,20 +6,20 @@ import Testing
 
 @testable import Volume
 
-/// A volume ends soon, whatever is waiting: what is not recorded yet is in safety.
+/// A volume closes quickly, whatever is waiting; contents that are not recorded yet are safe.
 @Suite struct StoppingTests {
     private let program = Program(process: 10, name: "vim")
 
     private func settings(_ change: (inout Settings) -> Void) -> Settings {
         var settings = ProgramTree.fast
-        // Nothing is recorded before the end.
+        // Nothing is recorded before the volume is closed.
         settings.settleSeconds = 600
         settings.patienceSeconds = 600
         change(&settings)
         return settings
     }
 
-    @Test("without time at the end, every save of before is a version after the next start")
+    @Test("without time at the end, every earlier save is a version after the next start")
     func noTime() throws {
         let tree = try ProgramTree(settings: settings { $0.partingSeconds = 0 })
         for number in 0..<20 {
@@ -40,7 +40,7 @@ import Testing
         tree.stop()
     }
 
-    @Test("a large document is not read at the end, and is a version after the next start")
+    @Test("a large document is not read at the end, but is a version after the next start")
     func large() throws {
         let tree = try ProgramTree(settings: settings { $0.largeBytes = 1_000 })
         #expect(tree.quiet())
@@ -56,7 +56,7 @@ import Testing
         tree.stop()
     }
 
-    @Test("who waits for the recorder is told at once that the volume ends")
+    @Test("a caller that waits for the recorder is told at once that the volume is closing")
     func asked() throws {
         let tree = try ProgramTree()
         try tree.save("f", "1", by: program)
@@ -79,7 +79,7 @@ import Testing
         tree.stop()
     }
 
-    @Test("what was saved before the first look at the tree is recorded when the volume ends")
+    @Test("a save before the end of the first scan is recorded when the volume is closed")
     func beforeTheFirstLook() throws {
         let tree = try ProgramTree()
         tree.onOpening = { [program] volume in
@@ -87,7 +87,7 @@ import Testing
                 try tree.save("f", "1", by: program)
                 try tree.replace("f", Array("2".utf8), by: program)
             }
-            // The recorder finds that it is to end as soon as it begins.
+            // The recorder is told to stop as soon as it starts.
             volume.recorder.stop()
         }
         try tree.remount()
@@ -96,7 +96,7 @@ import Testing
         #expect(try versionCount(tree) == 2)
     }
 
-    @Test("a store whose last changes are only noted is not marked as one that is in order")
+    @Test("a store whose last changes are only in the log is not marked as properly closed")
     func manyChanges() throws {
         let tree = try ProgramTree(settings: settings { _ in })
         #expect(tree.quiet())

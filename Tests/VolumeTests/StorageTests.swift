@@ -15,7 +15,8 @@ import Testing
 
     private func packBytes(_ tree: ProgramTree) -> Int { Int(tree.volume.packs.bytes()) }
 
-    /// As du(1) does, also of an empty tree: the journal and what is set aside for it.
+    /// The status agrees with du(1), also for an empty tree: the journal and what is reserved for
+    /// it.
     @Test func theStatusTellsWhatAStoreTakes() throws {
         let tree = try ProgramTree()
         for index in 0..<200 { try tree.save("a", "\(index)", by: program) }
@@ -84,7 +85,8 @@ import Testing
         #expect(packBytes(tree) < 4 << 20)
     }
 
-    /// From the third time on a large file is kept cut ahead, so that it is written straight.
+    /// From the third save on, a large file is stored ahead of time, so that it can be written
+    /// directly.
     @Test func whatIsWrittenInPlaceAgainAndAgainIsKeptAhead() throws {
         let tree = try ProgramTree()
         var noise = Noise(seed: 4)
@@ -128,7 +130,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// Nobody touches the file and its bytes are not what was recorded.
+    /// The file's attributes show no change, but its bytes differ from what was recorded.
     @Test func damageIsNamedAndStaysWhereItIs() throws {
         let tree = try ProgramTree()
         var noise = Noise(seed: 6)

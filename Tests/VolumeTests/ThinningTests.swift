@@ -75,7 +75,7 @@ import Testing
             saved: (ThinningTests.now - age) * 1_000_000_000, content: .sha256([]))
     }
 
-    /// Deleted documents go when their time has come, with their bytes; others stay.
+    /// Deleted documents are removed when they have expired, with their bytes; others stay.
     @Test func deletedDocumentsExpire() throws {
         var settings = ProgramTree.fast
         settings.retention.deleted = 0
