@@ -1,12 +1,12 @@
 import Foundation
 import Testing
 
-/// What the articles of the programs show is what the programs are.
+/// The code in the articles about the programs is the programs' code.
 @Suite("Articles of programs") struct ArticleTests {
     private let sources = URL(filePath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent().appending(path: "Sources")
 
-    /// Without indentation and empty lines.
+    /// The file's text without indentation and empty lines.
     private func text(_ path: String) throws -> String {
         try String(contentsOf: sources.appending(path: path), encoding: .utf8)
             .split(separator: "\n").map { $0.trimmingCharacters(in: .whitespaces) }

@@ -4,16 +4,16 @@ import Glibc
 import Support
 import Testing
 
-/// The program in terminals, on the mounts of two devices.
+/// The program runs in terminals, on the mounts of two devices.
 @Suite("CloudNotes", .serialized) struct CloudNotesTests {
-    /// Shows a device's notes.
+    /// A terminal that shows a device's notes.
     private func notes(_ fleet: Fleet, _ index: Int) throws -> Terminal {
         try Terminal(
             [Programs.path("cloud-notes"), fleet.devices[index].path], directory: "/",
             columns: 100, rows: 20)
     }
 
-    /// Runs `body` with the notes of all devices in terminals, and opens the first note there.
+    /// Runs `body` with the notes of all devices in terminals, and opens the first note in each.
     private func withOpenNotes(
         _ fleet: Fleet, _ name: String, _ body: ([Terminal]) throws -> Void
     ) throws {
@@ -31,7 +31,7 @@ import Testing
         }
     }
 
-    @Test("what is typed on one device appears on the other, and so do new notes and names")
+    @Test("text typed on one device appears on the other, and so do new notes and names")
     func typing() throws {
         try Fleet.with(2) { fleet in
             let (one, two) = (try notes(fleet, 0), try notes(fleet, 1))
@@ -59,7 +59,7 @@ import Testing
                     $0.contains("dear reader") && !$0.contains("writer")
                 }
             }
-            // Back in the lists.
+            // Both programs show the list again.
             try one.press("Escape")
             try one.wait(for: "n new")
             try one.press("r")
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test("A18.17: airplane mode, both edit: yellow, and green on both when one has settled it")
+    @Test("A18.17: after edits of both offline the light is yellow until one settles it")
     func conflict() throws {
         try Fleet.with(2) { fleet in
             try fleet.put(0, ".concordattributes", "* automerge=off\n")
@@ -87,7 +87,7 @@ import Testing
                 try terminals[1].wait(for: "both versions") {
                     $0.contains("on dev0") && $0.contains("on dev1") && $0.contains("shown now")
                 }
-                // The one that is shown comes first; the other is chosen.
+                // The current version comes first; the test chooses the other.
                 try terminals[1].press("Down")
                 try terminals[1].press("k")
                 for terminal in terminals {
@@ -99,7 +99,7 @@ import Testing
             try fleet.expectEqual()
             #expect(try fleet.conflicts(0, "a.txt") == [])
             #expect(fleet.text(1, "a.txt") == "by 0: old\n")
-            // What was not chosen is history.
+            // The version that was not chosen is in the history.
             let root = fleet.devices[0].path
             #expect(try reachableContents(in: root).contains(Data("by 1: old\n".utf8)))
         }
@@ -123,7 +123,7 @@ import Testing
         }
     }
 
-    /// Both type while neither can reach the hub; they meet again when it is yellow on both.
+    /// Both type while neither can reach the hub. It returns when the light is yellow on both.
     private func edit(_ fleet: Fleet, _ terminals: [Terminal]) throws {
         for index in 0..<2 { try fleet.offline(index) }
         for (index, terminal) in terminals.enumerated() {
@@ -146,7 +146,7 @@ import Testing
             try fleet.put(0, "a.txt", "kept\n")
             try fleet.settle()
             try withOpenNotes(fleet, "a.txt") { terminals in
-                // What is typed does not fit any more.
+                // The disk has no room for this text.
                 let filler = "head -c 100000000 /dev/zero > '\(disk.path)/filler' || true"
                 try Command("/bin/bash", "-c", filler).succeed()
                 try terminals[1].type("typed on a full disk: ")
@@ -200,7 +200,7 @@ import Testing
         }
     }
 
-    @Test("a note that is deleted elsewhere is closed, and the list says so") func deletion() throws
+    @Test("a note deleted on another device is closed, and the list says so") func deletion() throws
     {
         try Fleet.with(2) { fleet in
             try fleet.put(0, "a.txt", "old\n")
@@ -218,7 +218,7 @@ import Testing
         }
     }
 
-    @Test("it works in any directory; what was typed is saved when the terminal goes away")
+    @Test("it works in any directory; typed text is saved when the terminal is closed")
     func anyDirectory() throws {
         let home = try TemporaryDirectory("notes")
         let file = try home.write("kept\n", to: "a.md")
@@ -240,7 +240,7 @@ import Testing
         }
     }
 
-    @Test("what is no directory, and no terminal, is said") func refusals() throws {
+    @Test("it says that it needs a directory and a terminal") func refusals() throws {
         let program = Programs.path("cloud-notes")
         #expect(try Command(program).run().status == 64)
         #expect(try Command(program, "--help").succeed().contains("DIRECTORY"))

@@ -9,7 +9,7 @@ import Testing
         return pieces.flatMap { reader.read($0.utf8) } + reader.end()
     }
 
-    @Test("keys are read in whatever pieces they come") func pieces() {
+    @Test("keys are read however their bytes are cut into pieces") func pieces() {
         #expect(keys("ab\r") == [.text("ab"), .enter])
         #expect(keys("\u{1B}", "[", "A", "x") == [.up, .text("x")])
         #expect(keys("\u{1B}[3~\u{1B}OB\u{7F}") == [.delete, .down, .backspace])
@@ -22,7 +22,7 @@ import Testing
         #expect(read == [.text("é"), .text("€"), .text("😀")])
     }
 
-    @Test("a text is what was typed") func typing() {
+    @Test("keys change the text and move the cursor") func typing() {
         var buffer = TextBuffer()
         buffer.insert("one\ntwo")
         buffer.deleteBackward()
@@ -50,7 +50,7 @@ import Testing
         #expect(some.lines == ["語", ""] && some.cursor == (1, 0))
     }
 
-    @Test("what a terminal would take as a command is not sent to it") func commands() {
+    @Test("control characters in a note are not sent to the terminal") func commands() {
         var screen = Screen((20, 3))
         screen.add((.plain, "a\u{1B}[2Jb\u{9B}c"))
         screen.finish("end")

@@ -35,7 +35,7 @@ import Testing
         }
     }
 
-    /// A server that takes one connection and does with it what a test wants.
+    /// A server that takes one connection and handles it as the test says.
     private func serving(
         _ behave: @escaping @Sendable (Int32) -> Void, _ body: (ControlClient) throws -> Void
     ) throws {
@@ -89,7 +89,7 @@ import Testing
     }
 }
 
-/// What a daemon may do with a connection, other than answer.
+/// Errors that a daemon may make on a connection.
 private enum Behaviour {
     static let hangsUp: @Sendable (Int32) -> Void = { _ in }
 

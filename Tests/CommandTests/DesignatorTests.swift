@@ -42,7 +42,7 @@ import Testing
         }
     }
 
-    @Test("the beginning of an id is as good as a number, and the same on all devices")
+    @Test("the beginning of an id names a version like a number, and is the same on all devices")
     func identifiers() throws {
         var versions = history
         versions[0].id = "00123456789abcdef0123456789abcde"
@@ -58,7 +58,7 @@ import Testing
         #expect(throws: VolumeError(.invalid, sentence)) {
             try Designator("123456").find(in: versions, of: "a")
         }
-        // Too short to be meant.
+        // This is too short for the beginning of an id.
         #expect(throws: VolumeError.self) { try Designator("fedcb").find(in: versions, of: "a") }
         let ids = ShortIdentifiers(versions)
         #expect(versions.map(ids.text) == ["0012345", "123456a", "123456b", "fedcba0"])

@@ -4,14 +4,14 @@ import Foundation
 import Model
 import Testing
 
-/// What fsctl takes for a mounted volume: a file system of its own whose root names the socket of a
-/// daemon.
+/// A file system that fsctl takes for a mounted volume: an attribute of its root names the socket
+/// of a daemon.
 final class FakeMount {
     let scratch: Scratch
     let daemon: FakeDaemon
     let root: String
 
-    /// A file system in memory takes root.
+    /// Only root can mount a file system in memory.
     static var isPossible: Bool { geteuid() == 0 }
 
     init() throws {
@@ -30,7 +30,7 @@ final class FakeMount {
 
     var service: FakeService { daemon.service }
 
-    /// A version known to the daemon and shown in the hidden directory.
+    /// Adds a version that the daemon knows and that is in the hidden directory.
     func add(
         _ id: String, at path: String, number: Int, kind: Version.Kind = .history,
         label: String? = nil, mode: UInt16 = 0o644, _ text: String
@@ -41,7 +41,7 @@ final class FakeMount {
         try scratch.file(try hidden(path, number), text)
     }
 
-    /// Relative to the scratch directory.
+    /// The path is relative to the scratch directory.
     func hidden(_ path: String, _ number: Int) throws -> String {
         let url = URL(fileURLWithPath: "mount/\(path)", relativeTo: nil)
         let name = url.lastPathComponent
@@ -56,7 +56,7 @@ final class FakeMount {
 
     func text(_ path: String) throws -> String { try scratch.text("mount/" + path) }
 
-    /// The names in a directory of the mount, the hidden one left out.
+    /// The names in a directory of the mount, without the hidden one.
     func names(_ path: String) -> [String] {
         let all = (try? FileManager.default.contentsOfDirectory(atPath: root + "/" + path)) ?? []
         return all.filter { $0 != ".versions" }.sorted()

@@ -5,13 +5,13 @@ import Logging
 import Model
 import Synchronization
 
-/// A service without a volume, that tells what it was asked.
+/// A service without a volume, which returns the request that it got.
 final class FakeService: ControlService {
     struct State {
         var asked: [Request] = []
         var isWaiting = 0
         var histories: [String: HistoryReport] = [:]
-        /// The bytes of the entries of each version: by document id and number.
+        /// The bytes of the entries of each version, by document id and number.
         var contents: [String: [(ContentsReport.Entry, [UInt8])]] = [:]
         var deleted: [DeletedReport.Document] = []
     }
@@ -52,7 +52,7 @@ final class FakeService: ControlService {
                 DoctorReport(findings: [.init(severity: "damage", subject: "a", message: "is bad")])
             )
         case .statistics:
-            // A long answer, for those who do not read it.
+            // A long answer, for clients that do not read it.
             let name = String(repeating: "x", count: 1000)
             let all = (0..<(request.length ?? 1)).map { ("\(name)\($0)", 1) }
             return .statistics(
@@ -83,7 +83,7 @@ final class FakeService: ControlService {
 
     private func contents(_ request: Request) throws(VolumeError) -> ContentsReport {
         let (all, start) = (try entries(request), request.entry ?? 0)
-        // Two at a time, so that paging is seen.
+        // Two entries at a time, so that the tests cover paging.
         let page = all[start...].prefix(2)
         return ContentsReport(
             package: all.count > 1, entries: page.map(\.0),
@@ -92,13 +92,13 @@ final class FakeService: ControlService {
 
     private func piece(_ request: Request) throws(VolumeError) -> PieceReport {
         let bytes = try entries(request)[request.entry ?? 0].1
-        // Small pieces, so that more than one is needed.
+        // Small pieces, so that a file needs more than one.
         return PieceReport(data: base64(Array(bytes.dropFirst(Int(request.offset ?? 0)).prefix(3))))
     }
 }
 
 extension FakeService {
-    /// A version of a document, and what is in it: `path`, kind, mode, bytes.
+    /// A version of a document with its entries: `path`, kind, mode, bytes.
     func add(
         _ id: String, at path: String?, number: Int, kind: Version.Kind = .history,
         label: String? = nil, entries: [(String, Manifest.Kind, UInt16, String)]
@@ -127,7 +127,7 @@ extension FakeService {
     }
 }
 
-/// A server in a directory of its own, stopped when the test is done.
+/// A server in a directory of its own, which is stopped when the test ends.
 final class FakeDaemon {
     let service = FakeService()
     let server: ControlServer
@@ -152,7 +152,7 @@ final class FakeDaemon {
     func raw() throws -> RawClient { try RawClient(server.path) }
 }
 
-/// A socket with nothing around it, for what a good client would not do.
+/// A bare socket, for what a correct client would not do.
 final class RawClient {
     let socket: Int32
 
@@ -161,7 +161,7 @@ final class RawClient {
     init(_ path: String) throws {
         socket = cl_unix_connect(path)
         if socket < 0 { throw Refused(code: -socket) }
-        // A test that would hang fails instead.
+        // The timeout makes a test fail that would hang otherwise.
         var limit = timeval(tv_sec: 20, tv_usec: 0)
         setsockopt(socket, SOL_SOCKET, SO_RCVTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
         setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, socklen_t(MemoryLayout<timeval>.size))
@@ -169,7 +169,7 @@ final class RawClient {
 
     deinit { _ = cl_close(socket) }
 
-    /// False when the server has hung up.
+    /// Returns false when the server has closed the connection.
     @discardableResult
     func send(_ text: String) -> Bool {
         var rest = Array(text.utf8)[...]
@@ -181,7 +181,7 @@ final class RawClient {
         return true
     }
 
-    /// All that comes until the server hangs up, or until `lines` lines have come.
+    /// Reads until the server closes the connection or `lines` lines have come.
     func receive(lines: Int = .max) -> String {
         var (all, piece) = ([UInt8](), [UInt8](repeating: 0, count: 1 << 16))
         while all.count(where: { $0 == UInt8(ascii: "\n") }) < lines {
@@ -193,7 +193,7 @@ final class RawClient {
     }
 }
 
-/// Waits until something is so; false when it is not within 20 s.
+/// Waits until the condition holds; returns false when it does not within 20 s.
 func eventually(_ condition: () -> Bool) -> Bool {
     for _ in 0..<2000 {
         if condition() { return true }

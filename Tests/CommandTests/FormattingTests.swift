@@ -56,7 +56,7 @@ import Testing
         let lines = table.text(width: 20).split(separator: "\n")
         #expect(lines.last == "12  a very lon…  y")
         #expect(lines.allSatisfy { $0.count <= 20 })
-        // Narrower than can be: the rest is the terminal's matter, and nothing loops.
+        // The width is too small for the table. The rows are then wider, and the loop must end.
         #expect(table.text(width: 1).split(separator: "\n").last == "12  a ver…  y")
     }
 

@@ -6,7 +6,7 @@ import Support
 import Synchronization
 import Testing
 
-/// The real program against a daemon that a test plays, on a file system of the test's own.
+/// The real program with a daemon that the test plays, on a file system of the test's own.
 @Suite(.enabled(if: FakeMount.isPossible)) struct FsctlTests {
     private let mount: FakeMount
     private let id = "000102030405060708090a0b0c0d0e0f"
@@ -60,7 +60,7 @@ import Testing
         chown(path, 1234, 1234)
         let file = cl_open_path(path)
         _ = cl_setxattr_fd(file, "user.colour", "blue", 4, 0)
-        // What an interrupted restore would have left.
+        // A part file, as an interrupted restore would leave it.
         try mount.scratch.file("mount/docs/.a.txt.concord-restore.part", "half of something long")
         let outcome = try mount.fsctl("restore", "a.txt", "1")
         #expect(outcome.status == 0 && outcome.errors.isEmpty)
@@ -173,7 +173,7 @@ import Testing
         let asked = try #require(mount.service.state.withLock { $0.asked }.last)
         #expect(asked.verb == "purge" && asked.bytes == 2_000_000_000 && asked.explain == nil)
         #expect(asked.path?.text == "docs/a.txt" && asked.time != nil)
-        // A directory has to be meant; nobody is there to be asked.
+        // Purging a directory needs a confirmation, and there is no terminal to ask on.
         let refused = try mount.fsctl("purge", ".")
         #expect(refused.status == 5 && refused.errors.contains("--yes"))
         #expect(try mount.fsctl("purge", "--dry-run", ".").output.contains("would go, about"))

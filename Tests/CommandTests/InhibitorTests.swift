@@ -6,14 +6,14 @@ import Testing
 
 @testable import concord
 
-/// The delay of shutdown and sleep, with a program of ours in systemd-inhibit's place.
+/// The delay of shutdown and sleep, with a program of the test in place of systemd-inhibit.
 @Suite("Inhibitor", .serialized) struct InhibitorTests {
     private let home: TemporaryDirectory
     private var log: String { "\(home.path)/said" }
 
     init() throws { home = try TemporaryDirectory("inhibitor") }
 
-    /// What the program noted: its options, and `end` when it was let go of.
+    /// The lines that the program wrote: its options, and `end` when it was released.
     private var said: [String] {
         let text = (try? String(contentsOfFile: log, encoding: .utf8)) ?? ""
         return text.split(separator: "\n").map(String.init)
@@ -85,7 +85,7 @@ import Testing
         try with(program: fake, times) { inhibitor in
             inhibitor.set(true)
             try wait(for: "its end") { said.last == "end" ? true : nil }
-            // Not again before all was safe.
+            // It is not held again before everything was safe once.
             inhibitor.set(true)
             usleep(200_000)
             #expect(said.count == 2)

@@ -2,7 +2,7 @@ import Foundation
 import Support
 import Testing
 
-/// What `make install` puts somewhere, `make uninstall` takes away: all of it.
+/// `make uninstall` removes everything that `make install` has installed.
 @Suite struct InstallTests {
     private let scratch: Scratch
     private static let packaging = URL(filePath: #filePath).deletingLastPathComponent()

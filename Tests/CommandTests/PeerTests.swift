@@ -6,10 +6,10 @@ import Model
 import Synchronization
 import Testing
 
-/// Who may connect, and ask what. Other users are played by a thread with their ids, which only
-/// root can.
+/// Which users may connect and what they may ask. A thread with their ids plays other users, which
+/// only root can do.
 @Suite struct PeerTests {
-    /// Connects as another user and asks; the reply to each line.
+    /// Connects as another user and sends lines; returns the reply to each line.
     private func ask(_ lines: [String], as uid: UInt32, at path: String) -> [String] {
         let replies = Mutex<[String]>([])
         let thread = ThreadHandle("other user") {
@@ -47,7 +47,7 @@ import Testing
             #expect(reply.contains(#""code":"denied""#))
         }
         #expect(replies[6].contains("not a path inside a volume"))
-        // Only what was allowed reached the service.
+        // Only permitted requests reached the service.
         #expect(daemon.service.state.withLock { $0.asked.map(\.id) } == [1, 2])
     }
 

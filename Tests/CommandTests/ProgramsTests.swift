@@ -3,13 +3,13 @@ import Glibc
 import Support
 import Testing
 
-/// No test starts a debug program that nobody asked for.
+/// A test starts a debug program only if that was asked for.
 @Suite struct ProgramsTests {
     private let scratch: Scratch
 
     init() throws { scratch = try Scratch() }
 
-    /// A directory with a program that loads these libraries, built at this time.
+    /// Makes a directory with a program that loads these libraries and was built at this time.
     private func programs(_ name: String, loading library: String, at time: Double) throws
         -> String
     {
@@ -32,7 +32,7 @@ import Testing
         #expect(debug.contains("no release build"))
     }
 
-    @Test("a signal ends a program as it does a person's, also where the tests ignore it")
+    @Test("a signal ends a program that a test starts, also where the tests ignore the signal")
     func signals() throws {
         let before = signal(SIGINT, SIG_IGN)
         defer { _ = signal(SIGINT, before) }
@@ -52,7 +52,7 @@ import Testing
         #expect(objection(release) == nil)
         #expect(objection(tests)?.contains("no release build") == true)
         #expect(objection(scratch("nowhere"))?.contains("not there") == true)
-        // The debug program has something that the other one lacks.
+        // The debug program has a function that the release program lacks.
         try date("debug/concord", 3000)
         #expect(objection(release)?.contains("is older than") == true)
         try scratch.file("release/\(Programs.note)")

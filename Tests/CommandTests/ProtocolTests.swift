@@ -2,7 +2,7 @@ import Control
 import Model
 import Testing
 
-/// Lines as Protocol.md promises them.
+/// Encoded lines look as Protocol.md promises.
 @Suite struct ProtocolTests {
     private func text(_ value: some Encodable) -> String {
         String(decoding: json(value), as: UTF8.self)

@@ -2,7 +2,8 @@ import CLinux
 import Foundation
 import Testing
 
-/// `concord mount` and `unmount` of what cannot be: one sentence, an exit code, nothing made.
+/// `concord mount` and `unmount` refuse impossible calls with one sentence and an exit code, and
+/// make nothing.
 @Suite struct RefusalTests {
     private let scratch: Scratch
 

@@ -4,7 +4,7 @@ import Foundation
 import Model
 import Testing
 
-/// `fsctl restore` where somebody else has been before, and versions that cannot be.
+/// `fsctl restore` when another user's file is in the way, and for versions that are impossible.
 @Suite(.enabled(if: FakeMount.isPossible)) struct RestorationTests {
     private let mount: FakeMount
 

@@ -4,12 +4,12 @@ import Foundation
 import Support
 import Testing
 
-/// A directory of a test's own, gone when the test is.
+/// A temporary directory of a test, removed when the test ends.
 final class Scratch {
     let path: String
 
     init() throws {
-        // Where Tests/run looks for what tests leave behind.
+        // Tests/run looks here for what tests leave behind.
         let base = ProcessInfo.processInfo.environment["TMPDIR"] ?? "/tmp"
         var template = Array("\(base)/concord-test-XXXXXX".utf8CString)
         let made = mkdtemp(&template)
@@ -18,7 +18,8 @@ final class Scratch {
     }
 
     deinit {
-        // Only a mount of the test's own can be there; never its contents through it.
+        // Only a mount of the test itself can be here. It is unmounted, and its contents are not
+        // removed through it.
         while cl_umount(path + "/mount", 1) >= 0 {}
         try? FileManager.default.removeItem(atPath: path)
     }
@@ -42,19 +43,19 @@ final class Scratch {
         String(decoding: try Data(contentsOf: URL(fileURLWithPath: self(name))), as: UTF8.self)
     }
 
-    /// Every path in it, sorted: to show that nothing was made.
+    /// All paths in the directory, sorted, to show that nothing was made.
     var tree: [String] {
         (try? FileManager.default.subpathsOfDirectory(atPath: path))?.sorted() ?? []
     }
 }
 
-/// What a program of ours said and ended with.
+/// The output and the exit status of a program.
 struct Outcome {
     let status: Int32
     let output: String
     let errors: String
 
-    /// Runs `concord` or `fsctl`, as people get them.
+    /// Runs `concord` or `fsctl` as users get them.
     init(
         _ program: String, _ arguments: [String], in directory: String? = nil,
         environment: [String: String] = [:]
@@ -70,7 +71,7 @@ struct Outcome {
         process.standardError = err
         process.standardInput = FileHandle.nullDevice
         try process.run()
-        // Errors are a sentence: they fit the pipe's buffer while the output is read.
+        // Errors are one sentence, so they fit into the pipe's buffer while the output is read.
         output = String(decoding: out.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         errors = String(decoding: err.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         process.waitUntilExit()

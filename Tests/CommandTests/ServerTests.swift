@@ -5,11 +5,12 @@ import Model
 import Synchronization
 import Testing
 
-/// What clients may do, and what they may cost.
+/// What clients may do, and how much they may cost the server.
 @Suite(.serialized) struct ServerTests {
     private let ask = #"{"id":1,"verb":"status"}"# + "\n"
 
-    /// Threads of this process that answer requests: those of one server, as the suite is serial.
+    /// Threads of this process that answer requests. The suite is serial, so they belong to one
+    /// server.
     private var answering: Int {
         let tasks = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/task")) ?? []
         return tasks.count {
@@ -68,11 +69,12 @@ import Testing
         var limits = Limits()
         limits.stallSeconds = 0.3
         let client = try FakeDaemonClient(limits)
-        // 20 MB, far more than the kernel takes.
+        // 20 MB is far more than the kernel buffers.
         client.raw.send(#"{"id":1,"length":20000,"verb":"statistics"}"# + "\n" + ask)
         #expect(eventually { client.daemon.service.state.withLock { $0.asked.count } == 1 })
         #expect(eventually { answering == 0 })
-        // What was sent before is still there; then nothing, and no answer to the second.
+        // What was sent before can still be read. Then the connection ends, without an answer to
+        // the second request.
         #expect(!client.raw.receive().contains(#""name":"0""#))
     }
 
@@ -88,7 +90,7 @@ import Testing
     }
 
     @Test func aCrowdIsRefusedAndForgotten() throws {
-        // On a loaded machine the crowd takes longer to come than the silent may stay.
+        // On a loaded machine the crowd takes longer to connect than a silent client may stay.
         var limits = Limits()
         limits.idleSeconds = 3600
         let daemon = try FakeDaemon(limits: limits)
@@ -98,7 +100,8 @@ import Testing
         var (turnedAway, kept) = (0, [RawClient]())
         let room = Limits().clientsMax - 1
         for _ in 0..<10_000 {
-            // Each newcomer hangs up when it has heard; those who got in stay silent.
+            // Each new client closes its connection after it got an answer; those that were
+            // accepted stay silent.
             let client = try daemon.raw()
             if kept.count < room {
                 kept.append(client)

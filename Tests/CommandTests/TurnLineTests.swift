@@ -4,7 +4,7 @@ import Testing
 
 @testable import fsctl
 
-/// What `fsctl coordinate`, `locks`, `watch` and `present` read and print, without a daemon.
+/// What `fsctl coordinate`, `locks`, `watch` and `present` parse and print, without a daemon.
 @Suite struct TurnLineTests {
     private func accesses(_ line: String) throws -> [CoordinateLine.Access] {
         try CoordinateLine(line.split(separator: " ").map(String.init) + ["--", "cp", "-1"])
@@ -39,7 +39,7 @@ import Testing
     }
 
     @Test(
-        "lines that make no sense",
+        "invalid lines are refused with a sentence",
         arguments: [
             ("", "before the command"), ("read a", "before the command"),
             ("read a --", "before the command"),
@@ -66,12 +66,12 @@ import Testing
         #expect(filled("dd", "if={1}", "of={2}", with: "a", "b") == ["dd", "if=a", "of=b"])
         #expect(filled("rm", "-f", "{}", with: "a", "b") == ["rm", "-f", "a", "b"])
         #expect(filled("cat", "{}", "x/{}", with: "a b") == ["cat", "a b", "x/a b"])
-        // Not ours: there are not so many, or it is no number.
+        // These are not replaced: there are fewer paths, or the text is not a number.
         #expect(
             filled("{0}", "{3}", "x{}", "{x}", "{", with: "a", "b") == [
                 "{0}", "{3}", "x{}", "{x}", "{",
             ])
-        // What was put in is not looked at again.
+        // A path that was put in is not expanded again.
         #expect(filled("{1}{2}", with: "{2}", "b") == ["{2}b"])
     }
 

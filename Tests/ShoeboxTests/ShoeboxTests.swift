@@ -5,9 +5,9 @@ import Support
 import Synchronization
 import Testing
 
-/// The page as a browser asks for it, on the mounts of two devices.
+/// The page as a browser requests it, on the mounts of two devices.
 @Suite("Shoebox", .serialized) struct ShoeboxTests {
-    @Test("A23: what one device adds the other shows, as a placeholder and then as a picture")
+    @Test("A23: a picture that one device adds is shown on the other, first as a placeholder")
     func adding() throws {
         try Fleet.with(2) { fleet in
             let boxes = try (0..<2).map { try Box(fleet.devices[$0].path) }
@@ -17,7 +17,7 @@ import Testing
             try wait(for: "the feed") { heard.count > 0 ? true : nil }
             let before = heard.count
 
-            // More than what comes by itself.
+            // This is more than is downloaded without a request.
             try fleet.shell(0, "mkdir new; head -c 3000000 /dev/urandom > new/1.png")
             try boxes[0].wait("its own") { $0.map(\.path) == ["new/1.png"] && $0[0].isHere }
             try boxes[1].wait("the placeholder") {
@@ -25,7 +25,7 @@ import Testing
             }
             try wait(for: "word of it") { heard.count > before ? true : nil }
 
-            // The page asks for it, and that downloads it.
+            // The page requests the picture, which downloads it.
             let picture = try boxes[1].get("picture?path=new%2F1.png")
             let file = URL(filePath: "\(fleet.devices[0].path)/new/1.png")
             #expect(try picture.status == 200 && picture.data == Data(contentsOf: file))
@@ -68,13 +68,13 @@ import Testing
             try fleet.expectEqual()
             #expect(fleet.text(1, "a.png") == texts[1])
             #expect(try fleet.conflicts(1, "a.png") == [])
-            // Who looks at an older page hears of it.
+            // A browser that shows an older page gets an error.
             let late = try boxes[1].get("keep?path=a.png&id=\(rivals[0].id)", method: "POST")
             #expect(late.status == 409 && late.text.contains("settled elsewhere"))
         }
     }
 
-    @Test("only who knows the token is answered, on this machine, and with pictures only")
+    @Test("only this machine can ask, only with the token, and only for pictures")
     func secrecy() throws {
         let directory = try TemporaryDirectory("pictures")
         _ = try directory.write("x", to: "a.png")
@@ -97,7 +97,7 @@ import Testing
         #expect(throws: (any Error).self) { try Box.ask("\(elsewhere)/") }
     }
 
-    @Test("what is no directory is said") func refusals() throws {
+    @Test("it says that it needs a directory") func refusals() throws {
         let program = Programs.path("shoebox")
         #expect(try Command(program).run().status == 64)
         #expect(try Command(program, "/tmp", "port").run().status == 64)
@@ -109,7 +109,7 @@ import Testing
 struct Picture: Codable { var path: String, size: Int, isHere: Bool, isInConflict: Bool }
 struct Rival: Codable { var id: String, device: String, isCurrent: Bool }
 
-/// A shoebox that runs, and who asks it.
+/// A running shoebox, and requests to it.
 private final class Box {
     private let child: ChildProcess
     private let home: TemporaryDirectory
@@ -143,7 +143,7 @@ private final class Box {
     func close() { child.killGroup() }
     deinit { child.killGroup() }
 
-    /// Without the token.
+    /// A request without the token.
     var origin: String { String(address.split(separator: "/").prefix(2).joined(separator: "//")) }
 
     func get(_ path: String, method: String = "GET") throws -> Answer {
@@ -184,7 +184,7 @@ private final class Box {
         return try result.withLock { $0! }.get()
     }
 
-    /// Counts what the page is told.
+    /// Counts the events that the page gets.
     func listen() throws -> Feed {
         let feed = Feed()
         feed.start(URL(string: address + "events")!)
