@@ -8,13 +8,13 @@ import Testing
 private let environment = ProcessInfo.processInfo.environment
 private let soakMinutes = environment["CONCORD_SOAK_MINUTES"].flatMap { Double($0) }
 
-/// A document that grows and saves itself, and `cp`, which knows nothing of turns.
+/// A document grows and saves itself while `cp`, which does not coordinate, copies it.
 @Suite("A document is copied while it grows", .serialized) struct AppendingTests {
     @Test("A19.2: 2,000 appends; every copy is a whole document, and none is older than the last")
     func some() throws { try append(2_000) }
 
     @Test(
-        "CONCORD_EDITS appends, a million if it is not said",
+        "CONCORD_EDITS appends, a million by default",
         .enabled(if: soakMinutes != nil, "soak"))
     func soak() throws {
         try append(environment["CONCORD_EDITS"].flatMap { Int($0) } ?? 1_000_000)
@@ -33,8 +33,8 @@ private let soakMinutes = environment["CONCORD_SOAK_MINUTES"].flatMap { Double($
                 try await document.save(to: document.fileURL, for: .creating)
                 roll.withLock { $0 = document }
                 Task {
-                    // No further ahead of what was copied: so there are many copies, and at last
-                    // one that nothing was typed into meanwhile, which is what cp insists on.
+                    // It gets only a little ahead of the last copy. So there are many copies, and
+                    // now and then one during which nothing is appended, which cp requires.
                     let lead = max(50, appends / 250)
                     while document.count < appends, !isEnding.load(ordering: .relaxed) {
                         let isAhead = document.count >= shown.load(ordering: .relaxed) + lead
@@ -62,7 +62,7 @@ private let soakMinutes = environment["CONCORD_SOAK_MINUTES"].flatMap { Double($
                 return document.saves.load(ordering: .relaxed)
             }
             #expect(try lines.count(in: Data(contentsOf: URL(filePath: path))) == appends)
-            // Each save is a version, and cutting them all may take longer than writing them.
+            // Each save is a version, and cutting all of them may take longer than writing them.
             var waiting = Programs.fsctl("wait", "--timeout", "3600", path)
             waiting.timeoutSeconds = 3600
             try waiting.succeed()
@@ -72,7 +72,7 @@ private let soakMinutes = environment["CONCORD_SOAK_MINUTES"].flatMap { Double($
     }
 }
 
-/// Lines that are their numbers, eight bytes each, after a first one that says how many there are.
+/// Lines of eight bytes that contain their numbers, after a first line with their count.
 private struct Lines {
     private let all: Data
 
@@ -87,7 +87,7 @@ private struct Lines {
         return line
     }
 
-    /// Nil of what is not whole.
+    /// Nil when the contents are not whole.
     func count(in data: Data) -> Int? {
         guard data.count >= 8, let count = Int(String(decoding: data.prefix(7), as: UTF8.self)),
             count * 8 <= all.count, data.prefix(8).elementsEqual(Self.line(count)),
@@ -115,8 +115,8 @@ private final class Roll: Document {
     }
 }
 
-/// A process that is not ours, and runs `cp` when it is asked to. Where another file has come into
-/// the place of what it has looked at, `cp` says so and copies nothing; then it runs again.
+/// A process of another program that runs `cp` on request. If another file replaces the one that
+/// `cp` has examined, `cp` reports it and copies nothing; then it runs again.
 private final class Copier {
     private let home: TemporaryDirectory
     private let asking: FileHandle
@@ -148,7 +148,7 @@ private final class Copier {
         try wait(seconds: 60, for: "a copy; cp said: \(said.suffix(3))") {
             access(url.path, F_OK) == 0 ? true : nil
         }
-        // Nothing else may be in its way: a program's open never fails because somebody saves.
+        // No other error is expected: a program's open never fails because a document saves.
         let others = said.filter { !$0.contains("it was replaced while being copied") }
         guard others.isEmpty else { throw SupportError("cp said: \(others)") }
         defer { unlink(url.path) }

@@ -2,9 +2,9 @@ import Foundation
 import Support
 import Testing
 
-/// The assertions about what presenters hear.
+/// The assertions about the messages that presenters get.
 extension AssertionTests {
-    @Test("presenters of nested packages hear at all levels")
+    @Test("presenters of nested packages get messages at all levels")
     func nestedPackages() throws {
         try withTurns(["p.rtfd/q.rtfd/z"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -26,7 +26,7 @@ extension AssertionTests {
         }
     }
 
-    @Test("to delete in a package is a subitem's deletion to its presenter")
+    @Test("deleting in a package is a subitem's deletion for its presenter")
     func deletingInPackage() throws {
         try withTurns(["p.rtfd/x"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -41,7 +41,7 @@ extension AssertionTests {
         }
     }
 
-    @Test("to read makes presenters save, but not to read without changes")
+    @Test("reading makes presenters save, but reading without changes does not")
     func saving() throws {
         try withTurns(["a"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -55,7 +55,7 @@ extension AssertionTests {
         }
     }
 
-    @Test("a presenter that cannot save is the reader's error")
+    @Test("the error of a presenter that cannot save is thrown to the reader")
     func savingFails() throws {
         try withTurns(["a"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -66,7 +66,7 @@ extension AssertionTests {
                 #expect(said.code == "refused" && said.error?.contains("no paper left") == true)
                 #expect(two.has("granted", way) == nil)
             }
-            // It has its item back.
+            // The presenter has reacquired its item.
             try wait(for: "brackets to close") {
                 one.messages("p").count { $0 == "reacquire" } == 3 ? true : nil
             }
@@ -80,7 +80,7 @@ extension AssertionTests {
             try programs[0].present("p", "\(root)/a saves=new holds=save")
             try programs[1].tell("claim r read:\(root)/a")
             try programs[0].wait("message", "p", "save")
-            // Who has queued up meanwhile is overtaken too.
+            // The save also precedes claims that have been queued meanwhile.
             try programs[2].tell("claim w write:\(root)/a")
             #expect(programs[2].waits("w") && programs[1].waits("r"))
             try programs[0].tell("answer p")
@@ -92,7 +92,7 @@ extension AssertionTests {
         }
     }
 
-    @Test("a presenter does not hear of its own accesses")
+    @Test("a presenter gets no messages about its own accesses")
     func ownAccesses() throws {
         try withTurns(["a"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -107,12 +107,13 @@ extension AssertionTests {
         }
     }
 
-    @Test("a presenter hears of versions, also of those that come of its own doing")
+    @Test("a presenter is told of versions, also of those that it causes itself")
     func ownVersions() throws {
         try withTurns(["a"]) { root in
             let one = try Program()
             try one.present("own", "\(root)/a")
-            // Written through a handle of what has been replaced meanwhile: a conflict.
+            // A write through a handle of contents that were replaced meanwhile makes a conflict
+            // version.
             let script = """
                 exec 3<>'\(root)/a'; sleep 1.2; echo newer > '\(root)/b'
                 mv '\(root)/b' '\(root)/a'; echo late >&3
@@ -122,7 +123,7 @@ extension AssertionTests {
         }
     }
 
-    @Test("all of one access lies between relinquishing and reacquiring")
+    @Test("all messages of an access come between relinquishing and reacquiring")
     func brackets() throws {
         try withTurns(["a"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -136,13 +137,13 @@ extension AssertionTests {
             let heard = one.messages("p")
             #expect(heard.first == "relinquishToWriter" && heard.last == "reacquire")
             #expect(Set(heard.dropFirst(2).dropLast()) == ["changed", "moved"])
-            // Nothing comes after it.
+            // No message follows.
             usleep(300_000)
             #expect(one.messages("p") == heard)
         }
     }
 
-    @Test("brackets overlap: another presenter's save comes within a read")
+    @Test("accesses overlap: another presenter saves during a read")
     func overlappingBrackets() throws {
         try withTurns(["a"]) { root in
             let programs = [try Program(), try Program(), try Program()]
@@ -160,7 +161,7 @@ extension AssertionTests {
         }
     }
 
-    @Test("to prepare makes presenters save without relinquishing, contained ones too")
+    @Test("preparing makes presenters save without relinquishing, also contained ones")
     func preparing() throws {
         try withTurns(["d/e/f", "g"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -170,14 +171,14 @@ extension AssertionTests {
             #expect(try two.wait("prepared", "all").error == nil)
             #expect(one.messages("f") == ["save", "saved"])
             #expect(one.messages("g") == ["accommodateDeletion"])
-            // It holds nothing.
+            // Preparing holds no claim.
             let other = try Program()
             try other.claim("w", "write:\(root)/d/e/f")
             try other.end("w")
         }
     }
 
-    @Test("a plain program's reading makes presenters save, too")
+    @Test("reading by a plain program makes presenters save, too")
     func plainReader() throws {
         try withTurns(["a"]) { root in
             let one = try Program()
@@ -186,7 +187,7 @@ extension AssertionTests {
         }
     }
 
-    @Test("a presenter that cannot save keeps no plain program from what is on disk")
+    @Test("if a presenter cannot save, a plain program reads what is on the disk")
     func savingFailsForPlainPrograms() throws {
         try withTurns(["a"]) { root in
             let one = try Program()

@@ -2,9 +2,9 @@ import Foundation
 import Support
 import Testing
 
-/// What Rules.md asserts, one test each, by real processes on a real mount:
-/// who waits for whom. What presenters hear is in AssertionTests+Presenters.
-@Suite("Turns: the 27 assertions")
+/// The assertions of Rules.md, one test for each, with real processes on a real mount: who waits
+/// for whom. Those about messages to presenters are in AssertionTests+Presenters.
+@Suite("Claims: the 27 assertions")
 struct AssertionTests {
     @Test("readers do not wait for readers")
     func readersTogether() throws {
@@ -18,7 +18,7 @@ struct AssertionTests {
     }
 
     @Test(
-        "who comes second waits for the first",
+        "the second of two conflicting claims waits for the first",
         arguments: [
             ("read", "write"), ("write", "read"), ("write", "write"),
         ])
@@ -42,7 +42,7 @@ struct AssertionTests {
             try program.claim("w1", "write:\(root)/a on=it")
             try program.claim("w2", "write:\(root)/a on=it")
             try program.claim("r", "read:\(root)/a on=it by=async")
-            // Another one of the same process does.
+            // Another coordinator of the same process waits.
             try program.tell("claim other write:\(root)/a")
             #expect(program.waits("other"))
             for name in ["w1", "w2", "r"] { try program.end(name) }
@@ -62,7 +62,7 @@ struct AssertionTests {
         }
     }
 
-    @Test("kill -9 of who has the turn ends it")
+    @Test("kill -9 of a process ends its claims")
     func killedHolder() throws {
         try withTurns(["a"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -75,7 +75,7 @@ struct AssertionTests {
         }
     }
 
-    @Test("kill -9 of a presenter that is asked to relinquish lets others go on")
+    @Test("kill -9 of a presenter that is asked to relinquish lets the claim go on")
     func killedPresenter() throws {
         try withTurns(["a"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -89,7 +89,7 @@ struct AssertionTests {
         }
     }
 
-    @Test("an accessor that throws ends its turn")
+    @Test("an accessor that throws ends its access")
     func throwing() throws {
         try withTurns(["a"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -103,7 +103,7 @@ struct AssertionTests {
     }
 
     @Test(
-        "who waits for an item that is moved meanwhile gets its new place",
+        "a claim on an item that is moved meanwhile gets its new place",
         arguments: ["read", "write", "write+forMerging", "write+forDeleting", "write+forMoving"])
     func movedWhileWaiting(access: String) throws {
         try withTurns(["a"]) { root in
@@ -119,7 +119,7 @@ struct AssertionTests {
         }
     }
 
-    @Test("who waits to replace an item that is moved meanwhile stays at its place")
+    @Test("a claim to replace an item that is moved meanwhile stays at its place")
     func movedWhileReplacing() throws {
         try withTurns(["a"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -133,7 +133,7 @@ struct AssertionTests {
         }
     }
 
-    @Test("who waits for an item that is deleted has a turn, and finds nothing")
+    @Test("a claim on an item that is deleted meanwhile is granted, and finds nothing")
     func deletedWhileWaiting() throws {
         try withTurns(["a"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -148,7 +148,7 @@ struct AssertionTests {
         }
     }
 
-    @Test("who deletes a directory waits for a reader deep inside")
+    @Test("deleting a directory waits for a reader deep inside")
     func deletingWaitsDeep() throws {
         try withTurns(["d/e/f"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -161,7 +161,7 @@ struct AssertionTests {
         }
     }
 
-    @Test("who reads inside a directory that is being deleted waits, and finds nothing")
+    @Test("reading in a directory that is being deleted waits, and finds nothing")
     func readingWaitsForDeleting() throws {
         try withTurns(["d/e/f"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -176,7 +176,7 @@ struct AssertionTests {
     }
 
     @Test(
-        "to read or update a directory is in nobody's way inside it", arguments: ["read", "write"])
+        "reading or updating a directory does not conflict inside it", arguments: ["read", "write"])
     func directoriesAreShallow(access: String) throws {
         try withTurns(["d/f"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -187,7 +187,7 @@ struct AssertionTests {
         }
     }
 
-    @Test("a package is one: who writes a part waits for who reads another")
+    @Test("a package is one item: writing a part waits for the reader of another")
     func packages() throws {
         try withTurns(["p.rtfd/x", "p.rtfd/y"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -202,7 +202,7 @@ struct AssertionTests {
         }
     }
 
-    @Test("crossing pairs do not wait for each other for ever, and nothing is lost between them")
+    @Test("crossing pairs do not deadlock, and no update is lost")
     func crossing() throws {
         try withTurns(["a", "b"]) { root in
             for name in ["a", "b"] {
@@ -220,7 +220,7 @@ struct AssertionTests {
                 }
                 #expect(said.error == nil)
             }
-            // A third of the rounds adds to both, the others to one.
+            // In a third of the rounds both numbers are increased, in the others one.
             let sum = try ["a", "b"].map { name in
                 Int(try String(contentsOfFile: "\(root)/\(name)", encoding: .utf8)) ?? 0
             }.reduce(0, +)
@@ -228,7 +228,7 @@ struct AssertionTests {
         }
     }
 
-    @Test("who is cancelled while waiting gets an error, and so does every later call")
+    @Test("a call that is cancelled while waiting throws, and so does every later call")
     func cancelling() throws {
         try withTurns(["a", "b"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -243,7 +243,7 @@ struct AssertionTests {
                 #expect(two.has("granted", "later\(index)") == nil)
             }
             try one.end("w")
-            // Nothing is left of them.
+            // No claim is left.
             try two.claim("other", "write:\(root)/a")
             try two.end("other")
         }

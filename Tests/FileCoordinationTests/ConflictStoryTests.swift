@@ -2,7 +2,7 @@ import Foundation
 import Support
 import Testing
 
-/// Conflicts as presenters live through them, on two devices of one hub.
+/// Conflicts as presenters see them, on two devices of one hub.
 @Suite("Conflict stories") struct ConflictStoryTests {
     private func awaitMessage(
         _ program: Program, _ name: String, _ message: String, _ path: String
@@ -15,7 +15,7 @@ import Testing
     }
 
     /// The Mac is device 0, the iPad device 1.
-    @Test("A14.8, A22.1: airplane mode: both edit, the iPad's user sees both and takes the Mac's")
+    @Test("A14.8, A22.1: both edit in airplane mode; the iPad's user sees both and takes the Mac's")
     func airplane() throws {
         try Fleet.with(2) { fleet in
             try fleet.put(0, ".concordattributes", "* automerge=off\n")
@@ -27,7 +27,7 @@ import Testing
             try pad.present("box", roots[1])
             let (macList, padList) = ("\(roots[0])/list.txt", "\(roots[1])/list.txt")
             try mac.present("list", macList)
-            // Airplane mode. The Mac edits and uploads; the iPad edits, and that stays there.
+            // In airplane mode the Mac edits and uploads; the iPad edits, and its edit stays there.
             try fleet.offline(1)
             try mac.claim("edit", "write:\(macList) as=box")
             try mac.file("put \(macList) mustard")
@@ -38,7 +38,7 @@ import Testing
             try pad.end("edit")
             try fleet.devices[1].waitForDisk()
             #expect(pad.messages("box").isEmpty, "its own edit")
-            // Airplane mode off: each has both versions; the iPad's is newer.
+            // Airplane mode ends: each device has both versions, and the iPad's is newer.
             try fleet.online(1)
             let gained = try awaitMessage(pad, "box", "subitemVersionGained", padList)
             _ = try awaitMessage(mac, "box", "subitemVersionGained", macList)
@@ -46,15 +46,15 @@ import Testing
             try mac.wait("message", "list", "changed")
             try fleet.settle()
             #expect(!pad.messages("box").contains("subitemChanged"), "its contents won")
-            // The presenter looks: it is a conflict, and of a list it knows.
+            // The presenter lists the versions: they are in conflict, and the Mac's is among them.
             let id = try #require(gained.version)
             let shown = try #require(try pad.file("conflicts \(padList)").text)
             #expect(shown == "\(id) dev0 mustard")
             #expect(try mac.file("conflicts \(macList)").text == shown, "the same on both")
-            // Further messages come while the user is asked.
+            // Further messages arrive while the user is asked.
             try fleet.put(0, "shoebox/more.txt", "more")
             _ = try awaitMessage(pad, "box", "subitemAppeared", "\(roots[1])/more.txt")
-            // He takes the Mac's.
+            // The user takes the Mac's version.
             let before = mac.messages("list").count
             try pad.claim("choose", "write:\(padList) as=box")
             try pad.file("put \(padList) mustard")
@@ -67,14 +67,14 @@ import Testing
                 #expect(fleet.text(index, "shoebox/list.txt") == "mustard")
                 #expect(try fleet.conflicts(index, "shoebox/list.txt").isEmpty)
             }
-            // Before its contents come, it is asked to let go.
+            // Before the contents arrive, the presenter is asked to relinquish.
             let asked: Set = ["relinquishToWriter", "relinquishToReader", "save", "reacquire"]
             let told = Set(mac.messages("list").dropFirst(before)).subtracting(asked)
             #expect(told == ["versionResolved", "changed"])
         }
     }
 
-    @Test("A14.10: what is settled with what a device shows already is no change there")
+    @Test("A14.10: a device that already shows the chosen version gets no change message")
     func noEcho() throws {
         try Fleet.with(2) { fleet in
             try fleet.put(0, ".concordattributes", "* automerge=off\n")
@@ -83,7 +83,7 @@ import Testing
             try fleet.offline(1)
             try fleet.put(1, "list.txt", "ketchup")
             try fleet.devices[1].waitForDisk()
-            // The newer one is on the Mac, which keeps it.
+            // The newer version is the Mac's, and the Mac keeps it.
             try fleet.put(0, "list.txt", "mustard")
             try fleet.settle([0])
             let mac = try Program()
@@ -92,7 +92,7 @@ import Testing
             try fleet.online(1)
             let gained = try mac.wait("message", "list", "versionGained")
             try fleet.settle()
-            // Settled on the iPad in favour of what the Mac shows.
+            // The iPad settles the conflict in favour of the version that the Mac shows.
             let pad = try Program()
             let padPath = "\(fleet.devices[1].path)/list.txt"
             try pad.file("settle \(padPath) \(gained.version ?? "")")
@@ -103,7 +103,7 @@ import Testing
         }
     }
 
-    @Test("A14.6, A22.7: three devices, two conflicts; settling the same one twice is no fault")
+    @Test("A14.6, A22.7: three devices, two conflicts; settling one of them twice is no error")
     func three() throws {
         try Fleet.with(3) { fleet in
             try fleet.put(0, ".concordattributes", "* automerge=off\n")
@@ -126,7 +126,7 @@ import Testing
                 #expect(try fleet.conflicts(index, "list.txt") == ["by 0", "by 1"])
                 try program.wait("message", "p\(index)", "versionGained")
             }
-            // Two users decide at once, unseen by each other.
+            // Two users decide at once, without knowing of each other.
             let ids = try #require(try program.file("conflicts \(paths[0])").text)
                 .split(separator: "\n").compactMap {
                     $0.split(separator: " ").first.map(String.init)

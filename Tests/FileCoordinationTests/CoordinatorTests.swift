@@ -7,7 +7,7 @@ import Testing
 
 @testable import FileCoordination
 
-/// What the library says to a daemon, and what it makes of the answers.
+/// The requests that the library sends to a daemon, and how it handles the answers.
 @Suite("Coordinators") struct CoordinatorTests {
     @Test("options have Apple's numbers")
     func numbers() {
@@ -22,7 +22,7 @@ import Testing
         #expect(writing.map(\.rawValue) == [1, 2, 4, 8, 16])
     }
 
-    @Test("what makes no sense is refused with a sentence, and nobody is asked")
+    @Test("invalid calls are refused with a sentence, without asking the daemon")
     func nonsense() throws {
         let mount = try FakeMount()
         let coordinator = FileCoordinator()
@@ -50,7 +50,7 @@ import Testing
         #expect(mount.verbs.isEmpty)
     }
 
-    @Test("an accessor gets the new place, its value is returned, and its turn ends with it")
+    @Test("an accessor gets the new place, its value is returned, and the claim ends with it")
     func granted() throws {
         let mount = try FakeMount()
         let url = try mount.file("a")
@@ -68,7 +68,7 @@ import Testing
         let claim = try #require(mount.asked("claim").first)
         #expect(claim.access == [AccessField(writing: [Name("a")], .merging)])
         #expect(mount.asked("release").first?.claim == claim.claim)
-        // Whoever throws has ended its turn, too.
+        // An accessor that throws ends its claim, too.
         #expect(throws: CocoaError.self) {
             try FileCoordinator().coordinate(readingItemAt: url) { _ in
                 throw CocoaError(.fileReadCorruptFile)
@@ -101,17 +101,17 @@ import Testing
         #expect(mount.asked("release").isEmpty)
     }
 
-    @Test("outside of volumes there is nobody to wait for")
+    @Test("outside of volumes nothing is waited for")
     func elsewhere() throws {
         let directory = try TemporaryDirectory("elsewhere")
         let url = URL(filePath: directory.path + "/a")
         try FileCoordinator().coordinate(writingItemAt: url) { try Data().write(to: $0) }
-        // Nor where there is not even a directory.
+        // The same holds where the directory does not exist.
         let nowhere = URL(filePath: directory.path + "/b/c/d")
         #expect(try FileCoordinator().coordinate(readingItemAt: nowhere) { $0 } == nowhere)
     }
 
-    @Test("items of two volumes: one after the other in one order, and both end")
+    @Test("items of two volumes are claimed one after the other in one order, and both end")
     func twoVolumes() async throws {
         let mounts = [try FakeMount(), try FakeMount()]
         let order = Mutex<[String]>([])
@@ -138,7 +138,7 @@ import Testing
         #expect(order.withLock { $0 } == round + round)
     }
 
-    @Test("purposes: one for each coordinator, one for all of a presenter, or your own")
+    @Test("a coordinator has its own purpose, its presenter's, or the one that is set")
     func purposes() throws {
         let mount = try FakeMount()
         let listener = Listener(mount.url("a"))
@@ -156,7 +156,7 @@ import Testing
         #expect(purposes[2] == ["mine"] && purposes[3] == purposes[4])
     }
 
-    @Test("links: intermediate ones always, one at the end where it is asked for")
+    @Test("intermediate links are always resolved, the last one only on request")
     func links() throws {
         let mount = try FakeMount()
         try mount.file("d/a")
@@ -185,7 +185,7 @@ import Testing
         }
     }
 
-    @Test("names that are no text are names")
+    @Test("names that are not UTF-8 work")
     func names() throws {
         let mount = try FakeMount()
         let url = URL(string: "file://\(mount.root)/a%FFb%20c")!
@@ -195,7 +195,7 @@ import Testing
         #expect(FilePath(URL(FilePath(bytes: [0x2F] + bytes))).bytes == [0x2F] + bytes)
     }
 
-    @Test("a task that is cancelled waits no longer, and its coordinator goes on")
+    @Test("a cancelled task stops waiting, and its coordinator can still be used")
     func taskCancellation() async throws {
         let mount = try FakeMount()
         let waiting = Mutex<Control.Request?>(nil)
@@ -219,7 +219,7 @@ import Testing
         await #expect(throws: CancellationError.self) { try await task.value }
         try await coordinator.coordinate(readingItemAt: b) { _ in }
 
-        // Cancelled for good is something else.
+        // Cancelling the coordinator is final.
         let other = Task {
             try await coordinator.coordinate(readingItemAt: a) { _ in fail() }
         }
@@ -232,7 +232,7 @@ import Testing
         #expect(mount.asked("claim").count == 3)
     }
 
-    @Test("a move that nobody could see is said within the claim that writes the item")
+    @Test("a move that the daemon cannot see is reported within the claim on the item")
     func moved() throws {
         let mount = try FakeMount()
         let (from, to) = (mount.url("letter.rtf"), mount.url("letter.rtfd"))

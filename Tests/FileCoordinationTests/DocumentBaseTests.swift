@@ -6,12 +6,12 @@ import Testing
 
 @testable import FileCoordination
 
-/// Each save names the contents that it was made from: what others saved meanwhile is merged with
-/// it, or in conflict, and never only in the history.
-@Suite("Whoever saves, saves from what they saw") struct DocumentBaseTests {
+/// Each save names the contents that it was made from. What others saved meanwhile is merged with
+/// it or becomes a conflict version, and is never only in the history.
+@Suite("A save names its base") struct DocumentBaseTests {
     private static let lines = "one\ntwo\nthree\nfour\nfive\nsix\n"
 
-    /// A document in which something is unsaved while others write, and that then saves.
+    /// Opens a document that has unsaved changes while another program writes, and then saves it.
     private func meanwhile(
         _ old: String, _ mine: String, _ others: (String) throws -> Void,
         then: (Note, String) throws -> Void
@@ -20,7 +20,7 @@ import Testing
             let path = "\(root)/a.txt"
             try Data(old.utf8).write(to: URL(filePath: path))
             let note = try Note.opened(path)
-            // What plain programs do must not make it save before them.
+            // The writes of plain programs must not make the document save before them.
             note.isStubborn.withLock { $0 = true }
             try note.type(mine)
             try others(path)
@@ -40,7 +40,7 @@ import Testing
     }
 
     @Test(
-        "others' changes are merged with what was unsaved, and the document shows both",
+        "changes of others are merged with unsaved ones, and the document shows both",
         arguments: [
             "echo seven >> PATH", "sed -i s/five/5/ PATH",
             "fsctl coordinate write --merging PATH -- sed -i s/five/5/ PATH",
@@ -62,21 +62,22 @@ import Testing
     }
 
     @Test(
-        "what cannot be merged is in conflict, and everybody hears of it",
+        "contents that cannot be merged are in conflict, and presenters are told",
         arguments: ["printf theirs > PATH", "sed -i s/old/theirs/ PATH"])
     func conflict(_ script: String) throws {
         let other = try Program()
         try meanwhile("old", "mine") { path in
             try other.present("p", "\(path) hears=versions,change")
             try stranger(script.replacing("PATH", with: path))
-            // As a version that was current already, and as one that was not.
+            // Once the other contents were already the current version, and once they were not
+            // recorded yet.
             if script.hasPrefix("sed") { _ = try versions(of: path) }
         } then: { note, path in
             try other.wait("message", "p", "versionGained")
             try note.wait(for: "a yellow light") { $0.documentState == .inConflict }
             #expect(try conflicts(of: path) == ["theirs"])
             #expect(try text(path) == "mine" && note.shown() == "mine")
-            // Saved once more, it is not in conflict with its own save.
+            // A second save does not conflict with the document's own first one.
             try note.type("mine again")
             try onMain { try await note.autosave() }
             _ = try versions(of: path)
@@ -84,7 +85,7 @@ import Testing
         }
     }
 
-    @Test("equal changes, and another time alone, are no conflict")
+    @Test("equal changes are no conflict, and neither is a changed time alone")
     func equal() throws {
         try meanwhile("old", "same") { path in
             try stranger("printf same > \(path)")
@@ -102,13 +103,13 @@ import Testing
         }
     }
 
-    @Test("a daemon that is killed right after such a save knows of the conflict")
+    @Test("a daemon that is killed right after such a save still records the conflict")
     func killed() throws {
         try MountedVolume.with { volume in
             let path = "\(volume.path)/a.txt"
             try Data("old".utf8).write(to: URL(filePath: path))
             try volume.waitForDisk()
-            // As the library saves it.
+            // The draft is written as the library writes it.
             var status = stat()
             _ = stat(path, &status)
             let base = "\(status.st_size) \(status.st_mtim.tv_sec) \(status.st_mtim.tv_nsec)"
@@ -121,13 +122,13 @@ import Testing
             try volume.mount()
             try wait(for: "the conflict") { try conflicts(of: path) == ["theirs"] ? true : nil }
             #expect(try text(path) == "mine")
-            // A document itself bears no such mark.
+            // The document itself does not keep the attribute.
             FilePath(path).setAttribute("user.concord.base", Array(base.utf8))
             #expect(FilePath("\(volume.tree)/a.txt").attribute("user.concord.base") == nil)
         }
     }
 
-    @Test("a save on another device is no less a save")
+    @Test("a save on another device is treated like a local one")
     func devices() throws {
         try Fleet.with(2) { fleet in
             try fleet.put(0, "a.txt", Self.lines)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import FileCoordination
 
-/// How documents lie on the disk: saving safely, packages, types, previews, bookmarks.
+/// How documents are stored on the disk: saving safely, packages, types, previews, bookmarks.
 @Suite("Documents on the disk") struct DocumentPackageTests {
     @Test(
         "A18.22: a save is one version, and leaves nothing beside it", arguments: ["txt", "rtfd"])
@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    @Test("A12.8: what a turn leaves in a package is a version, however soon the next one begins")
+    @Test("A12.8: each coordinated write of a package makes a version, however soon the next comes")
     func saveAfterSave() throws {
         try withTurns([]) { root in
             let note = try Note.created("\(root)/a.rtfd", "0")
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test("A18.22: who reads meanwhile, without a turn, has the old or the new, whole")
+    @Test("A18.22: an uncoordinated reader gets the old or the new contents, whole")
     func whole() throws {
         try withTurns([]) { root in
             let path = "\(root)/a.txt"
@@ -75,7 +75,7 @@ import Testing
         }
     }
 
-    @Test("A18.22: a save that fails half way leaves what was there", arguments: ["txt", "rtfd"])
+    @Test("A18.22: a save that fails half way leaves the old contents", arguments: ["txt", "rtfd"])
     func failedSave(type: String) throws {
         final class Torn: Document {
             nonisolated override func writeContents(
@@ -137,7 +137,7 @@ import Testing
         }
     }
 
-    @Test("A20.4: what a newer program has put into a package stays when an older one saves")
+    @Test("A20.4: parts that a newer program has added to a package stay when an older one saves")
     func unknownParts() throws {
         try withTurns(["a.rtfd/index.txt", "a.rtfd/future/marks.json"]) { root in
             let note = try Note.opened("\(root)/a.rtfd")
@@ -165,7 +165,7 @@ import Testing
         }
     }
 
-    @Test("A18.25: another type is another extension of the same item")
+    @Test("A18.25: a new type changes the extension of the same item")
     func extensionChange() throws {
         try withTurns([]) { root in
             let note = try Note.created("\(root)/a.txt", "text")
@@ -186,7 +186,7 @@ import Testing
         }
     }
 
-    @Test("A18.25: a text that gets a picture becomes a package, and who shows it follows")
+    @Test("A18.25: a text that gets a picture becomes a package, and presenters follow")
     func typeChange() throws {
         try withTurns([]) { root in
             let (note, other) = (try Note.created("\(root)/a.rtf", "text"), try Program())
@@ -200,15 +200,15 @@ import Testing
             #expect(try text("\(root)/a.rtfd/index.txt") == "text with a picture")
             let names = try FileManager.default.contentsOfDirectory(atPath: root)
             #expect(names.filter { $0 != ".versions" } == ["a.rtfd"])
-            // The text alone can be had again.
+            // The versions of the text alone can be restored.
             #expect(try deleted(in: root) == ["a.rtf"])
             #expect(try other.wait("message", "p", "moved").to == "\(root)/a.rtfd")
-            // It is presented there.
+            // The document is presented at its new place.
             try note.type("more")
             try other.claim("r", "read:\(root)/a.rtfd")
             #expect(try other.file("get \(root)/a.rtfd/index.txt").text == "more")
             try other.end("r")
-            // What is there already is not run over.
+            // An item that already has the new name is not overwritten.
             try Data("other".utf8).write(to: URL(filePath: "\(root)/a.rtf"))
             try onMain {
                 note.type = "rtf"
@@ -221,7 +221,7 @@ import Testing
         }
     }
 
-    @Test("A18.23, A21.1: a preview written after the contents is of the same version")
+    @Test("A18.23, A21.1: a preview written after the contents is in the same version")
     func preview() throws {
         final class Pictured: Document {
             var count = 0
@@ -270,7 +270,7 @@ import Testing
             #expect(try bookmark.resolve().path == "\(volume.path)/a.txt")
             mkdir("\(volume.path)/d e", 0o755)
             try stranger("mv '\(volume.path)/a.txt' '\(volume.path)/d e/b.txt'")
-            // Something else has its old name.
+            // Another item has the old name.
             try Data("other".utf8).write(to: URL(filePath: "\(volume.path)/a.txt"))
             try volume.remount()
             let kept = try JSONDecoder().decode(

@@ -6,9 +6,9 @@ import Testing
 
 @testable import FileCoordination
 
-/// What a document does with its own file (Rows.md, A18), on a mount and elsewhere.
+/// A document and its own file (Rows.md, A18), on a mount and elsewhere.
 @Suite("Documents") struct DocumentTests {
-    @Test("A18.2, A18.3, A18.20: it is read in its queue, loaded on the main actor, and open then")
+    @Test("A18.2, A18.3, A18.20: opening reads in the queue and loads on the main actor")
     func opening() throws {
         try withTurns(["a.txt"]) { root in
             let note = try onMain { Note(fileURL: URL(filePath: "\(root)/a.txt")) }
@@ -34,7 +34,7 @@ import Testing
                 let save = Task.immediate {
                     try await note.save(to: note.fileURL, for: .overwriting)
                 }
-                // The snapshot was taken within the call.
+                // The snapshot was taken before the call returned.
                 #expect(note.said == ["contents on main"])
                 note.text = "second"
                 try await save.value
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test("A18.4: saves are written in the order in which they were asked for")
+    @Test("A18.4: saves are written in the order of the calls")
     func order() throws {
         try withTurns(["a.txt"]) { root in
             let note = try Note.opened("\(root)/a.txt")
@@ -91,7 +91,7 @@ import Testing
         }
     }
 
-    @Test("A18.5, A18.24: other contents than data and wrappers need an override, which is said")
+    @Test("A18.5, A18.24: contents that are neither data nor wrappers need an override")
     func otherContents() throws {
         final class Odd: Document {
             override func contents(forType type: String) throws -> any Sendable { 7 }
@@ -117,7 +117,7 @@ import Testing
                 try await empty.save(to: url, for: .creating)
             }
             #expect(empty.documentState == [.closed, .savingError])
-            // With one it works.
+            // With an override it works.
             let own = Own(fileURL: url)
             try await own.save(to: url, for: .creating)
             try await own.close()
@@ -126,7 +126,7 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: home.path) == ["a"])
     }
 
-    @Test("A18.21: what an override reads is what is loaded")
+    @Test("A18.21: what an override of read(from:) returns is loaded")
     func incremental() throws {
         final class Head: Document {
             var head = ""
@@ -150,7 +150,7 @@ import Testing
         }
     }
 
-    @Test("A18.7, A18.9, A19.1: a change is enough: the document saves by itself, and again")
+    @Test("A18.7, A18.9, A19.1: the document saves each change by itself")
     func autosaving() throws {
         try withTurns(["a.txt"]) { root in
             let note = try Note.opened("\(root)/a.txt")
@@ -176,7 +176,7 @@ import Testing
         }
     }
 
-    @Test("A18.10: registering an undo is a change, undoing it takes that back")
+    @Test("A18.10: registering an undo is a change, and undoing takes the change back")
     func undo() throws {
         try withTurns(["a.txt"]) { root in
             let note = try Note.opened("\(root)/a.txt")
@@ -197,7 +197,7 @@ import Testing
         }
     }
 
-    @Test("A18.11, A18.12, A18.13: closed until it is open, and again; each state is told once")
+    @Test("A18.11, A18.12, A18.13: states are closed, normal, closed, each reported once")
     func states() throws {
         try withTurns(["a.txt"]) { root in
             let note = try onMain { Note(fileURL: URL(filePath: "\(root)/a.txt")) }
@@ -222,7 +222,7 @@ import Testing
         }
     }
 
-    @Test("A18.13: what could not be opened stays closed, and is neither presented nor saved")
+    @Test("A18.13: a document that fails to open stays closed, and is neither presented nor saved")
     func failedOpen() throws {
         let home = try TemporaryDirectory("documents")
         let note = try onMain { Note(fileURL: URL(filePath: "\(home.path)/none")) }
@@ -238,7 +238,7 @@ import Testing
         }
     }
 
-    @Test("A18.15, A18.26: a full disk is a saving error, and none when there is room again")
+    @Test("A18.15, A18.26: a full disk is a saving error, until there is room again")
     func fullDisk() throws {
         let disk = try SmallDisk("1m")
         let note = try Note.created("\(disk.path)/a.txt", "old")
@@ -259,7 +259,7 @@ import Testing
         try note.shut()
     }
 
-    @Test("A18.15: the save after one that failed comes by itself")
+    @Test("A18.15: a failed save is tried again by itself")
     func retry() throws {
         let home = try TemporaryDirectory("documents")
         let note = try Note.created("\(home.path)/a.txt")
@@ -280,7 +280,7 @@ import Testing
         try note.shut()
     }
 
-    @Test("A18.16: editing is disabled while it is reverted, which forgets what is unsaved")
+    @Test("A18.16: reverting disables editing, and discards unsaved changes")
     func reverting() throws {
         try withTurns(["a.txt"]) { root in
             let note = try Note.opened("\(root)/a.txt")
@@ -293,7 +293,7 @@ import Testing
                 #expect(!note.undoManager.canUndo)
             }
             #expect(note.said == ["disable on main", "read", "load on main", "enable on main"])
-            // To something else, as to a version: that is a change.
+            // Reverting to another file, such as a version, is a change.
             try Data("version".utf8).write(to: URL(filePath: "\(root)/b.txt"))
             try onMain {
                 try await note.revert(toContentsOf: URL(filePath: "\(root)/b.txt"))
@@ -304,7 +304,7 @@ import Testing
         }
     }
 
-    @Test("A18.18: accesses of one's own come between those of the document, one at a time")
+    @Test("A18.18: a program's own accesses run between those of the document, one at a time")
     func ownAccess() throws {
         let home = try TemporaryDirectory("documents")
         let note = try Note.created("\(home.path)/a.txt")
@@ -331,7 +331,7 @@ import Testing
         try note.shut()
     }
 
-    @Test("A20.7: what is discardable is no reason to save")
+    @Test("A20.7: a discardable change causes no save")
     func discardable() throws {
         try withTurns(["a.txt"]) { root in
             let note = try Note.opened("\(root)/a.txt")
@@ -349,7 +349,7 @@ import Testing
 }
 
 extension Note {
-    /// Something that is undone by doing it again.
+    /// A change that is undone by making it again.
     fileprivate func turnOver() {
         undoManager.registerUndo(withTarget: self) { $0.turnOver() }
     }

@@ -7,9 +7,9 @@ import Testing
 
 @testable import FileCoordination
 
-/// Documents among others: programs that read, write, move and delete the same file.
-@Suite("Documents take turns") struct DocumentTurnTests {
-    @Test("A19.2, A19.3: who reads gets what is unsaved")
+/// A document and other programs that read, write, move and delete its file.
+@Suite("Documents and other programs") struct DocumentTurnTests {
+    @Test("A19.2, A19.3: a reader gets unsaved changes")
     func savedForReaders() throws {
         try withTurns(["a.txt"]) { root in
             let (note, other) = (try Note.opened("\(root)/a.txt"), try Program())
@@ -17,7 +17,7 @@ import Testing
             #expect(try other.claim("r", "read:\(root)/a.txt").text == "unsaved")
             try other.end("r")
             try onMain { #expect(!note.hasUnsavedChanges) }
-            // Not who says that it wants none.
+            // A reader that asks for no changes does not get them.
             try note.type("more")
             #expect(
                 try other.claim("w", "read+withoutChanges:\(root)/a.txt").text == "unsaved")
@@ -26,7 +26,7 @@ import Testing
         }
     }
 
-    @Test("A19.2: a plain program gets it too")
+    @Test("A19.2: a plain program gets them, too")
     func savedForPlainReaders() throws {
         try withTurns(["a.txt"]) { root in
             let note = try Note.opened("\(root)/a.txt")
@@ -37,7 +37,7 @@ import Testing
         }
     }
 
-    @Test("a save that fails is the reader's error, and nothing is lost")
+    @Test("the error of a failed save is thrown to the reader, and nothing is lost")
     func failingSave() throws {
         try withTurns(["a.txt"]) { root in
             let (note, other) = (try Note.opened("\(root)/a.txt"), try Program())
@@ -53,7 +53,7 @@ import Testing
         }
     }
 
-    @Test("A18.6, A22.2: what another writes is read again, with editing disabled meanwhile")
+    @Test("A18.6, A22.2: contents by others are read again, with editing disabled meanwhile")
     func changedElsewhere() throws {
         try withTurns(["a.txt"]) { root in
             let (note, other) = (try Note.opened("\(root)/a.txt"), try Program())
@@ -69,13 +69,13 @@ import Testing
         }
     }
 
-    @Test("a program that takes no turns is followed too; unsaved text is not thrown away")
+    @Test("changes by plain programs are followed, too, and unsaved text is kept")
     func plainWriter() throws {
         try withTurns(["a.txt"]) { root in
             let note = try Note.opened("\(root)/a.txt")
             try stranger("printf theirs > \(root)/a.txt")
             try note.wait(for: "their text") { $0.text == "theirs" }
-            // Not even asked to save, it has something unsaved.
+            // The document ignores requests to save, so its changes stay unsaved.
             note.isStubborn.withLock { $0 = true }
             try note.type("mine")
             try stranger("printf newer > \(root)/a.txt")
@@ -87,13 +87,13 @@ import Testing
             note.isStubborn.withLock { $0 = false }
             try note.shut()
             #expect(try text("\(root)/a.txt") == "mine")
-            // Theirs is a version.
+            // The other program's contents are a version.
             let contents = try reachableContents(in: root)
             #expect(contents.contains(Data("newer".utf8)))
         }
     }
 
-    @Test("A19.4: a document does not hear of its own saves")
+    @Test("A19.4: a document gets no messages about its own saves")
     func ownSaves() throws {
         try withTurns(["a.txt"]) { root in
             let (note, other) = (try Note.opened("\(root)/a.txt"), try Program())
@@ -104,7 +104,7 @@ import Testing
                 try onMain { try await note.autosave() }
             }
             try other.wait("message", "p", "changed")
-            // Whatever was on its way to the document has come by now.
+            // All messages for the document have arrived by now.
             try other.claim("r", "read:\(root)/a.txt")
             try other.end("r")
             try onMain { await note.settle() }
@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    @Test("A18.19: an access of one's own takes the document's turn: others are asked, it is not")
+    @Test("A18.19: a program's own access asks other presenters, but not its document")
     func ownTurn() throws {
         try withTurns(["a.txt"]) { root in
             let (note, other) = (try Note.opened("\(root)/a.txt"), try Program())
@@ -139,7 +139,7 @@ import Testing
         }
     }
 
-    @Test("A19.5: saving elsewhere replaces what is there, whose presenters close it")
+    @Test("A19.5: saving elsewhere replaces the item there, whose presenters close it")
     func saveAs() throws {
         try withTurns(["a.txt", "b.txt"]) { root in
             let (note, other) = (try Note.opened("\(root)/a.txt"), try Program())
@@ -152,7 +152,7 @@ import Testing
             #expect(
                 other.messages("p").prefix(2) == ["relinquishToWriter", "accommodateDeletion"])
             #expect(try text("\(root)/a.txt") == "old" && text("\(root)/b.txt") == "new")
-            // It is this one that is presented now.
+            // Now this document is presented.
             try note.type("newer")
             #expect(try other.claim("a", "read:\(root)/a.txt").text == "old")
             #expect(try other.claim("b", "read:\(root)/b.txt").text == "newer")
@@ -161,13 +161,13 @@ import Testing
         }
     }
 
-    @Test("A22.3: it follows where it is moved, and saves there")
+    @Test("A22.3: a moved document follows its file, and saves there")
     func moved() throws {
         try withTurns(["a.txt", "d/x"]) { root in
             let note = try Note.opened("\(root)/a.txt")
             try stranger("mv \(root)/a.txt \(root)/d/b.txt")
             try note.wait(for: "the new name") { $0.fileURL.path == "\(root)/d/b.txt" }
-            // Also with its directory.
+            // It also follows when its directory is moved.
             try stranger("mv \(root)/d \(root)/e")
             try note.wait(for: "the new place") { $0.fileURL.path == "\(root)/e/b.txt" }
             try onMain { #expect(note.localizedName == "b" && note.documentState == .normal) }
@@ -178,7 +178,7 @@ import Testing
         }
     }
 
-    @Test("A22.4: it closes before it is deleted, and saves first")
+    @Test("A22.4: a document saves and closes before it is deleted")
     func deleted() throws {
         try withTurns(["a.txt"]) { root in
             let (note, other) = (try Note.opened("\(root)/a.txt"), try Program())
@@ -188,14 +188,14 @@ import Testing
             #expect(try other.file("get \(root)/a.txt").text == "last words")
             try other.file("remove \(root)/a.txt")
             try other.end("d")
-            // Its versions are recorded a little later.
+            // The versions are recorded a little later.
             try wait(for: "the version") {
                 try reachableContents(in: root).contains(Data("last words".utf8)) ? true : nil
             }
         }
     }
 
-    @Test("what cannot be saved is not deleted")
+    @Test("a document that cannot be saved is not deleted")
     func deletionRefused() throws {
         try withTurns(["a.txt"]) { root in
             let (note, other) = (try Note.opened("\(root)/a.txt"), try Program())
@@ -224,7 +224,7 @@ import Testing
             #expect(
                 try FileManager.default.attributesOfItem(atPath: path)[.modificationDate] as? Date
                     == date as? Date)
-            // Two that show the same document do not answer each other's saves with saves.
+            // Two documents of one file do not answer each other's saves with saves.
             let (one, two) = (try Note.opened(path), try Note.opened(path))
             try stranger("printf theirs > \(path)")
             for note in [one, two] { try note.wait(for: "their text") { $0.text == "theirs" } }
@@ -239,7 +239,7 @@ import Testing
         }
     }
 
-    @Test("two documents of one file save against each other and nobody waits for ever")
+    @Test("two documents of one file save at the same time without a deadlock")
     func crossing() throws {
         try withTurns(["a.txt"]) { root in
             let path = "\(root)/a.txt"
@@ -261,7 +261,7 @@ import Testing
         }
     }
 
-    @Test("outside of volumes: it opens, saves, and does not write over what others wrote")
+    @Test("outside of volumes it opens and saves, and does not overwrite changes by others")
     func elsewhere() throws {
         let home = try TemporaryDirectory("documents")
         let path = "\(home.path)/a.txt"
@@ -280,7 +280,7 @@ import Testing
             #expect(note.text == "theirs")
         }
         try note.shut()
-        // Through a link it is the file that is the document.
+        // Opened through a link, the document is the link's target.
         try FileManager.default.createSymbolicLink(
             atPath: "\(home.path)/link", withDestinationPath: "a.txt")
         let linked = try Note.opened("\(home.path)/link")
@@ -292,7 +292,7 @@ import Testing
                 == ["a.txt", "link"])
     }
 
-    @Test("many presenters and queues are gone when a document is")
+    @Test("a document that is released leaves no presenter or queue behind")
     func lifetime() throws {
         let home = try TemporaryDirectory("documents")
         try Data("x".utf8).write(to: URL(filePath: "\(home.path)/a"))

@@ -7,8 +7,8 @@ import Synchronization
 
 @testable import FileCoordination
 
-/// The other end of the socket, without a volume: gives every turn at once, unless a test has other
-/// ideas, and remembers what it was asked.
+/// The daemon's end of the socket, without a volume. It grants every claim at once, unless a test
+/// says otherwise, and records the requests.
 final class FakeDesk: ControlService {
     typealias Script = @Sendable (Control.Request, Connection) -> Bool
 
@@ -16,7 +16,7 @@ final class FakeDesk: ControlService {
         var asked: [Control.Request] = []
         var client: Connection?
         var script: Script?
-        /// What was asked that is not about turns, and what is answered.
+        /// The requests that are not about claims, and their answers.
         var looked: [Control.Request] = []
         var answers: (@Sendable (Control.Request) -> Answer?)?
     }
@@ -73,7 +73,7 @@ final class FakeDesk: ControlService {
     }
 }
 
-/// A directory that the library takes for a mount, with a daemon behind it.
+/// A directory that the library takes for a mount with a daemon.
 final class FakeMount {
     let desk = FakeDesk()
     let directory: TemporaryDirectory
@@ -120,7 +120,7 @@ final class FakeMount {
         return url
     }
 
-    /// The verbs that were asked, in order.
+    /// The verbs of the requests, in order.
     var verbs: [String] { desk.state.withLock { $0.asked.map(\.verb) } }
     func asked(_ verb: String) -> [Control.Request] {
         desk.state.withLock { $0.asked.filter { $0.verb == verb } }
@@ -136,7 +136,7 @@ final class FakeMount {
     }
 }
 
-/// Remembers what it hears, and does with it as a test says.
+/// A presenter that records its messages and answers as a test says.
 final class Listener: FilePresenter {
     let presentedItemOperationQueue = OperationQueue()
     let presentedItemMessages: FilePresenterMessages

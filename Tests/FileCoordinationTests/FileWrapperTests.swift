@@ -12,7 +12,7 @@ import Testing
 
     init() throws { home = try TemporaryDirectory("wrappers") }
 
-    /// A package with a text, a picture, a link and a directory within.
+    /// A package with a text, a picture, a link and a directory.
     private func package() -> FileWrapper {
         let package = FileWrapper(directoryWithFileWrappers: [:])
         package.addRegularFile(withContents: Data("text".utf8), preferredFilename: "index.txt")
@@ -34,7 +34,7 @@ import Testing
         return UInt64(status.st_ino)
     }
 
-    @Test("what is written is what is read, of all three kinds", arguments: [true, false])
+    @Test("contents of all three kinds are read as they were written", arguments: [true, false])
     func roundTrip(isImmediate: Bool) throws {
         let written = package()
         written.fileWrappers?["a.png"]?.fileAttributes.permissions = 0o640
@@ -51,11 +51,11 @@ import Testing
             try FileManager.default.destinationOfSymbolicLink(atPath: url("p.notes/cover").path)
                 == "a.png")
         #expect(children["inner"]?.fileWrappers?["deep"]?.regularFileContents == Data("deep".utf8))
-        // Of the wrong kind there is nothing.
+        // A wrapper of another kind has no such contents.
         #expect(read.regularFileContents == nil && children["cover"]?.fileWrappers == nil)
     }
 
-    @Test("B8.1: what is read lazily is read when asked for, and not when it has changed since")
+    @Test("B8.1: lazy contents are read when they are asked for, unless they have changed since")
     func lazy() throws {
         try package().write(to: url("p"))
         let (lazy, immediate) = (
@@ -67,12 +67,12 @@ import Testing
         #expect(children["a.png"]?.regularFileContents == Data("picture".utf8))
         #expect(
             immediate.fileWrappers?["index.txt"]?.regularFileContents == Data("text".utf8))
-        // It cannot be written elsewhere, which must not go unnoticed, nor leave half of it.
+        // Writing it elsewhere must fail, and must not leave half of it.
         #expect(throws: CocoaError.self) { try lazy.write(to: url("q"), options: .atomic) }
         #expect(try FileManager.default.contentsOfDirectory(atPath: home.path) == ["p"])
     }
 
-    @Test("B8.4: a name that is taken is made unique as Apple's")
+    @Test("B8.4: a name that is taken is made unique in Apple's way")
     func names() {
         let directory = FileWrapper(directoryWithFileWrappers: [:])
         let keys = (0..<3).map { _ in
@@ -84,12 +84,12 @@ import Testing
         #expect(directory.keyForChildFileWrapper(second) == keys[1])
         directory.removeFileWrapper(second)
         #expect(directory.fileWrappers!.keys.sorted() == [keys[2], "a.txt"])
-        // The place is free again.
+        // The name is free again.
         #expect(
             directory.addRegularFile(withContents: Data(), preferredFilename: "a.txt") == keys[1])
     }
 
-    @Test("B8.3: unchanged children are not written again: they are the same files")
+    @Test("B8.3: unchanged children are linked, not written again")
     func unchanged() throws {
         try package().write(to: url("p"))
         let before = try inode("p/a.png")
@@ -101,13 +101,13 @@ import Testing
         #expect(try inode("p/a.png") == before)
         #expect(try String(contentsOf: url("p/index.txt"), encoding: .utf8) == "new")
         #expect(try FileManager.default.contentsOfDirectory(atPath: home.path) == ["p"])
-        // Of what has changed there meanwhile, the wrapper's contents are meant.
+        // Children that have changed on the disk are written with the wrapper's contents.
         try Data("theirs".utf8).write(to: url("p/a.png"))
         try snapshot.write(to: url("p"), options: .atomic, originalContentsURL: url("p"))
         #expect(try String(contentsOf: url("p/a.png"), encoding: .utf8) == "picture")
     }
 
-    @Test("in place, what is the same is left alone, and what is not in the wrapper goes")
+    @Test("an update leaves equal items alone and removes items that the wrapper lacks")
     func inPlace() throws {
         try package().write(to: url("p"))
         let (kept, replaced) = (try inode("p/a.png"), try inode("p/index.txt"))
@@ -123,7 +123,7 @@ import Testing
                 == ["a.png", "cover", "index.txt"])
     }
 
-    @Test("written atomically, it is there as it was or as it will be", arguments: 0..<20)
+    @Test("an atomic write shows the old contents or the new ones", arguments: 0..<20)
     func atomic(round: Int) throws {
         try package().write(to: url("p"))
         let big = FileWrapper(directoryWithFileWrappers: [:])
@@ -136,7 +136,7 @@ import Testing
             try? big.write(to: target, options: .atomic)
             isDone.signal()
         }
-        // One listing reads one directory, whichever has the name when it is opened.
+        // One listing reads one directory, whichever of the two has the name when it is opened.
         var counts: Set<Int> = []
         repeat {
             let directory = open(target.path, O_RDONLY | O_DIRECTORY)
@@ -151,7 +151,7 @@ import Testing
         #expect(counts.subtracting([1, 2, 3]).isEmpty, "never neither: \(counts)")
     }
 
-    @Test("it matches what it was read from, until that is changed: contents, names, permissions")
+    @Test("it matches its origin until contents, names or permissions change there")
     func matching() throws {
         try package().write(to: url("p"))
         let read = try FileWrapper(url: url("p"))
@@ -197,7 +197,7 @@ import Testing
         #expect(snapshot.fileWrappers!["a.png"] != nil && live.fileWrappers!["a.png"] == nil)
     }
 
-    @Test("what cannot be read says its name and why")
+    @Test("a failed read names the item and the reason")
     func errors() throws {
         let error = #expect(throws: CocoaError.self) { try FileWrapper(url: url("none")) }
         #expect(error?.code == .fileReadNoSuchFile)

@@ -9,7 +9,7 @@ import Testing
     "Documents on a full volume", .serialized,
     .enabled(if: geteuid() == 0, "mounting a small disk takes root"))
 struct FullDiskDocumentTests {
-    @Test("A18.15: red, with all that was typed, and nothing closes; green when there is room")
+    @Test("A18.15: on a full disk it is red, keeps the text and stays open; with room it is green")
     func fullDisk() throws {
         let disk = try SmallDisk("40m")
         try MountedVolume.with(store: "\(disk.path)/store") { volume in
@@ -27,7 +27,8 @@ struct FullDiskDocumentTests {
             try onMain {
                 let error = note.errors.first as? CocoaError
                 #expect(error?.code == .fileWriteOutOfSpace, "\(note.errors)")
-                // One goes on, and is not let go: that would lose it.
+                // The user goes on typing and cannot close the document, because that would lose
+                // the text.
                 note.text += "and more"
                 await #expect(throws: CocoaError.self) { try await note.close() }
                 #expect(!note.documentState.contains(.closed) && note.hasUnsavedChanges)

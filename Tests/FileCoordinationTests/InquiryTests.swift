@@ -6,9 +6,9 @@ import Testing
 
 @testable import FileCoordination
 
-/// How much is asked of a daemon to know many items.
+/// How many requests it takes to know the state of many items.
 @Suite("Inquiries") struct InquiryTests {
-    @Test("what is the same for all items of a volume is asked once in a look")
+    @Test("what is the same for all items of a volume is requested once for each look")
     func once() async throws {
         let mount = try FakeMount()
         for number in 0..<50 { try mount.file("d/\(number).txt") }
@@ -21,7 +21,7 @@ import Testing
                     return .identity(report)
                 case ("status", nil): return .volume(InquiryTests.volume)
                 case ("status", let path?):
-                    // On their way: how far is asked of the volume.
+                    // Uploading items: the volume is asked for the progress.
                     return .document(
                         DocumentReport(
                             id: path.text, kind: path.text.hasSuffix("txt") ? "file" : "directory",
@@ -41,7 +41,7 @@ import Testing
         #expect(asked.count { $0.verb == "identity" } == 1)
         #expect(asked.count { $0.verb == "status" && $0.path != nil } == 52)
         #expect(asked.allSatisfy { $0.path == nil || $0.local == true }, "the hub is not asked")
-        // Once before the look, for what has changed since.
+        // One request precedes the look, to find what has changed.
         #expect(asked.count { $0.verb == "status" && $0.path == nil } == 2)
     }
 

@@ -24,7 +24,7 @@ import Testing
         }
     }
 
-    @Test("created, changed and saved, it is one file with all in it, and nothing beside")
+    @Test("a saved document is one file with everything in it, and nothing beside it")
     func saved() throws {
         let directory = try TemporaryDirectory("managed")
         let path = "\(directory.path)/a.library"
@@ -50,7 +50,7 @@ import Testing
         }
     }
 
-    @Test("opening writes nothing, nor does a change that fails") func quiet() throws {
+    @Test("opening writes nothing, and neither does a failed change") func quiet() throws {
         let directory = try TemporaryDirectory("managed")
         let path = "\(directory.path)/a.library"
         try created(path, "one")
@@ -68,7 +68,7 @@ import Testing
             try FileManager.default.contentsOfDirectory(atPath: directory.path) == ["a.library"])
     }
 
-    @Test("what is written while it is being closed is saved or refused, never lost")
+    @Test("a change during closing is saved or refused, never lost")
     func closing() throws {
         let directory = try TemporaryDirectory("managed")
         for round in 0..<20 {
@@ -86,7 +86,7 @@ import Testing
         }
     }
 
-    @Test("what others have written is read, and observers hear of it") func followed() throws {
+    @Test("contents by others are read, and observers see them") func followed() throws {
         let directory = try TemporaryDirectory("managed")
         let path = "\(directory.path)/a.library"
         try created(path, "one")
@@ -113,7 +113,7 @@ import Testing
         }
     }
 
-    @Test("what is unsaved stays when the file changes: the save after that has both")
+    @Test("unsaved changes stay when the file changes, and the next save has both")
     func unsaved() throws {
         try withTurns([]) { root in
             let path = "\(root)/a.library"
@@ -139,7 +139,7 @@ import Testing
                 let version = try #require(lost[1])
                 try await quick.close()
                 try await slow.close()
-                // Of those that are there, all in one line.
+                // All rows, joined into one line.
                 let url = URL(filePath: path)
                 let kept = try FileVersion.version(ofItemAt: url, forPersistentIdentifier: version)
                 #expect(kept?.isConflict == false)
@@ -149,7 +149,7 @@ import Testing
         }
     }
 
-    @Test("what does not fit is not saved over: it stays unsaved, and the error says why")
+    @Test("changes that cannot be merged stay unsaved, and the error says why")
     func unfit() throws {
         try withTurns([]) { root in
             let path = "\(root)/a.library"
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    @Test("of an older program's document only the copy is converted, until it is changed")
+    @Test("opening an older document migrates only the copy, until it is changed")
     func older() throws {
         let directory = try TemporaryDirectory("managed")
         let path = "\(directory.path)/a.library"
@@ -193,7 +193,7 @@ import Testing
             try await library.open()
             try await library.write { try $0.execute(sql: "UPDATE book SET pages = 7") }
             try await library.close()
-            // The old one says that it is too old.
+            // The old program refuses it, because it is too new.
             let old = Library(fileURL: URL(filePath: path))
             await #expect(throws: DocumentError.self) { try await old.open() }
             #expect(old.documentState == .closed)
@@ -259,7 +259,7 @@ private class Library: ManagedDocument {
     }
 }
 
-/// It does not save when others come.
+/// A document that does not save when other programs want to read it.
 private final class SlowLibrary: Library {
     nonisolated override var presentedItemMessages: FilePresenterMessages { [.relinquishToWriter] }
 }

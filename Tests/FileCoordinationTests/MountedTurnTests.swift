@@ -2,9 +2,9 @@ import Foundation
 import Support
 import Testing
 
-/// What the library does on real mounts beyond the assertions.
-@Suite("Turns on a mount") struct MountedTurnTests {
-    @Test("who waits hears that the daemon was killed; presenters are back when the volume is")
+/// Behaviour of the library on real mounts beyond the assertions.
+@Suite("Claims on a mount") struct MountedTurnTests {
+    @Test("waiting calls fail when the daemon is killed; presenters return with the volume")
     func remount() throws {
         try MountedVolume.with { volume in
             let path = "\(volume.path)/a"
@@ -17,7 +17,7 @@ import Testing
             try volume.kill9()
             let said = try two.wait("ended", "r")
             #expect(said.code == "unavailable" && said.error?.contains("mount") == true)
-            // A new claim finds the dead mount, and says so too.
+            // A new call finds the dead mount, and throws, too.
             try two.tell("claim again read:\(path)")
             #expect(try two.wait("ended", "again").code == "unavailable")
             try one.end("w")
@@ -29,14 +29,14 @@ import Testing
         }
     }
 
-    @Test("a turn within a turn goes before those who wait for its end")
+    @Test("a nested claim precedes claims that wait for the outer one")
     func nested() throws {
         try withTurns(["a", "b"]) { root in
             let (one, two) = (try Program(), try Program())
             try one.claim("outer", "write:\(root)/a on=it")
             try two.tell("claim waiting write:\(root)/a write:\(root)/b")
             #expect(two.waits("waiting"))
-            // It has to do with b as well, which is waited for.
+            // The other claim also concerns b, so the nested call would wait for it.
             for (index, way) in ["sync", "async", "queue"].enumerated() {
                 try one.claim("inner\(index)", "write:\(root)/b on=it by=\(way)")
                 try one.file("put \(root)/b new")
@@ -48,7 +48,7 @@ import Testing
         }
     }
 
-    @Test("two volumes in one call, against one that takes them the other way round")
+    @Test("two calls that name two volumes in opposite orders do not deadlock")
     func twoVolumes() throws {
         try withTurns(["a"]) { first in
             try withTurns(["b"]) { second in
@@ -72,7 +72,7 @@ import Testing
         }
     }
 
-    @Test("who does not want to wait is told so")
+    @Test("a coordinator that does not wait throws busy")
     func trying() throws {
         try withTurns(["a"]) { root in
             let (one, two) = (try Program(), try Program())
@@ -85,7 +85,7 @@ import Testing
         }
     }
 
-    @Test("a new document's presenter hears from when the document exists")
+    @Test("a new document's presenter gets messages as soon as the document exists")
     func newDocument() throws {
         try withTurns([]) { root in
             let (one, two) = (try Program(), try Program())
@@ -101,7 +101,7 @@ import Testing
     }
 }
 
-/// The presenter of the documentation.
+/// The presenter in the documentation.
 @Suite("The documented presenter") struct DocumentedEditorTests {
     @Test("it is what the article shows")
     func text() throws {
@@ -119,7 +119,8 @@ import Testing
     @Test("it saves before others read, and follows what they write and where they move it")
     func working() throws {
         try withTurns(["a"]) { root in
-            // What a child process does would be the editor's own doing.
+            // The editor runs in another process, because a child's accesses would count as its
+            // own.
             let (editor, other) = (try Program(), try Program())
             #expect(try editor.file("edit e \(root)/a").text == "old")
             try editor.file("type e typed")

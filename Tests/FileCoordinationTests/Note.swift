@@ -6,7 +6,7 @@ import Synchronization
 
 @testable import FileCoordination
 
-/// A text that says what is done with it. It saves by itself only when a test wants it.
+/// A text that records what is done with it. It saves by itself only if a test wants that.
 final class Note: Document {
     var text = "" { didSet { updateChangeCount(.done) } }
     var delay = Duration.seconds(3600)
@@ -14,10 +14,10 @@ final class Note: Document {
     var type: String?
     var errors: [any Error] = []
     nonisolated let log = Mutex<[String]>([])
-    /// In the file queue, where a write would be.
+    /// Called in the file queue, where a write would be.
     nonisolated let writing = Mutex<@Sendable () throws -> Void>({})
 
-    /// Does not save when others ask for it.
+    /// Whether it ignores requests to save.
     nonisolated let isStubborn = Mutex(false)
 
     nonisolated func say(_ text: String) {
@@ -83,7 +83,7 @@ final class Note: Document {
 }
 
 extension Note {
-    /// An open one.
+    /// Makes and opens a note.
     nonisolated static func opened(_ path: String) throws -> Note {
         try onMain {
             let note = Note(fileURL: URL(filePath: path))
@@ -92,7 +92,7 @@ extension Note {
         }
     }
 
-    /// A new one.
+    /// Makes and creates a note.
     nonisolated static func created(_ path: String, _ text: String = "old") throws -> Note {
         try onMain {
             let note = Note(fileURL: URL(filePath: path))
@@ -122,7 +122,7 @@ private let mainKey: DispatchSpecificKey<Bool> = {
     return key
 }()
 
-/// Whether it is the main actor's queue that runs this. It may do so on any thread.
+/// Whether this runs on the main actor's queue, which may use any thread.
 func isOnMain() -> Bool { DispatchQueue.getSpecific(key: mainKey) == true }
 
 /// The versions of a document, oldest first.
@@ -132,7 +132,7 @@ func versions(of path: String) throws -> HistoryReport {
         Request(.versions, path: place.components), as: HistoryReport.self)
 }
 
-/// Documents that were deleted in a volume's root, drafts of saves for one.
+/// The names of deleted documents in a volume's root, without drafts of saves.
 func deleted(in root: String) throws -> [String] {
     let place = try MountedPath(FilePath(root))
     var request = Request(.versions, path: place.components)
@@ -145,7 +145,8 @@ func text(_ path: String) throws -> String {
     try String(contentsOfFile: path, encoding: .utf8)
 }
 
-/// A shell script in a process that is not ours: what a child does would be our own doing.
+/// Runs a shell script in a process that is no child of ours, because a child's accesses would
+/// count as ours.
 func stranger(_ script: String) throws {
     let home = try TemporaryDirectory("stranger")
     let end = "echo $? > '\(home.path)/writing'; mv '\(home.path)/writing' '\(home.path)/ended'"

@@ -18,7 +18,7 @@ import Testing
         #expect(code.split(separator: "\n", omittingEmptySubsequences: false).count <= 51)
     }
 
-    @Test("A18.1, A18.28: two of them show the same note, and what one writes the other shows")
+    @Test("A18.1, A18.28: two programs show the same note, and each shows the other's text")
     func two() throws {
         try withTurns([]) { root in
             let path = "\(root)/letter.txt"
@@ -27,7 +27,7 @@ import Testing
             let (two, other) = (try NotesProgram(path), try Program())
             try two.wait(for: "(green)")
             try one.type("dear reader")
-            // It saves for who reads, before it would by itself.
+            // It saves for a reader earlier than it would by itself.
             try wait(for: "the text") {
                 try other.claim("r", "read:\(path)")
                 let read = try other.file("get \(path)").text
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test("what is awaited on the main actor goes on there, optimized too")
+    @Test("code continues on the main actor after an await, also when optimized")
     func homecoming() throws {
         try withTurns([]) { root in
             let result = try Command("\(Programs.directory)/turns-program", "home", root).run()
@@ -53,7 +53,7 @@ import Testing
     }
 }
 
-/// A notes program that runs, and what it has shown.
+/// A running notes program, and its output.
 private final class NotesProgram {
     private let child: ChildProcess
     private let input = Pipe()
@@ -65,7 +65,7 @@ private final class NotesProgram {
         output = "\(home.path)/said"
         try Data().write(to: URL(filePath: output))
         let said = try FileHandle(forWritingTo: URL(filePath: output))
-        // Through a terminal's buffer nothing would be seen until it ends.
+        // The output goes to a terminal, because a pipe would be buffered until the program ends.
         child = try ChildProcess(
             "stdbuf", ["-oL", Programs.path("notes-program"), path],
             input: input.fileHandleForReading.fileDescriptor,
@@ -85,7 +85,7 @@ private final class NotesProgram {
         }
     }
 
-    /// As at the end of its input.
+    /// Ends its input.
     func quit() throws {
         try input.fileHandleForWriting.close()
         guard try child.waitForEnd(seconds: 30) == 0 else {

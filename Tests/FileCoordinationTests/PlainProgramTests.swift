@@ -5,7 +5,7 @@ import Testing
 
 @testable import FileCoordination
 
-/// Programs that know nothing of turns, with a document in which something is unsaved.
+/// Programs that do not coordinate, and a document with unsaved changes.
 @Suite("Plain programs and open documents") struct PlainProgramTests {
     private func withUnsaved(
         _ path: String = "a.txt", _ body: (Note, String, String) throws -> Void
@@ -19,7 +19,7 @@ import Testing
     }
 
     @Test(
-        "the first attempt copies what is unsaved",
+        "the first attempt copies unsaved changes",
         arguments: [
             "cp PATH COPY", "cp -a PATH COPY", "install PATH COPY",
             "cp -p --sparse=never PATH COPY", "dd if=PATH of=COPY status=none",
@@ -39,7 +39,7 @@ import Testing
         }
     }
 
-    @Test("a file keeps its number while a document saves it, and no other file gets that")
+    @Test("a file keeps its inode number while a document saves it, and no other file gets it")
     func numbers() throws {
         try withUnsaved { note, root, path in
             let number = try FileStatus(of: path).inode
@@ -52,13 +52,13 @@ import Testing
             }
             let all = try Command("sh", "-c", "stat -c %i \(root)/* | sort | uniq -d").succeed()
             #expect(all == "")
-            // Who puts another file there by hand shows that file's.
+            // A file that a program renames there by hand has its own number.
             try stranger("cp \(path) \(root)/other; mv \(root)/other \(path)")
             #expect(try FileStatus(of: path).inode != number)
         }
     }
 
-    @Test("mv to another disk takes what is unsaved along")
+    @Test("mv to another disk moves unsaved changes, too")
     func movedAway() throws {
         let home = try TemporaryDirectory("elsewhere")
         try withUnsaved { note, _, path in
@@ -70,7 +70,7 @@ import Testing
     }
 
     @Test(
-        "what is removed is gone, its document closes, and the unsaved text is a version of it",
+        "a removed file is gone, its document closes, and the unsaved text is a version",
         arguments: ["rm PATH", "rm -r DIR", "rm PATH; echo new > PATH", "rm -r DIR; mkdir DIR"])
     func removed(_ script: String) throws {
         try withUnsaved("d/a.txt") { note, root, path in
@@ -88,7 +88,7 @@ import Testing
         }
     }
 
-    @Test("a removal that is announced twice, as a file's and its directory's, closes it")
+    @Test("a removal that is announced for a file and for its directory closes the document")
     func announcedTwice() throws {
         try withUnsaved { note, _, path in
             try onMain {

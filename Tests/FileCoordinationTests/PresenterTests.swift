@@ -7,7 +7,7 @@ import Testing
 
 @testable import FileCoordination
 
-/// What presenters hear, and what is said for them.
+/// The messages that presenters get, and the requests that are sent for them.
 @Suite("Presenters") struct PresenterTests {
     private func presenting(
         _ url: URL?, _ messages: FilePresenterMessages = .all, _ body: (Listener) throws -> Void
@@ -31,7 +31,7 @@ import Testing
                 "versionResolved",
             ]
             #expect(Set(asked[0].hears ?? []) == hears)
-            // Its own claims say so.
+            // The presenter's own claims name it.
             try FileCoordinator(filePresenter: listener).coordinate(
                 readingItemAt: mount.url("b")
             ) { _ in }
@@ -46,7 +46,7 @@ import Testing
         #expect(Set(FilePresenterMessages.all.kinds) == known)
     }
 
-    @Test("brackets overlap, and each ends after what belongs to it")
+    @Test("accesses overlap, and each ends after its own messages")
     func brackets() throws {
         let mount = try FakeMount()
         try presenting(mount.url("a")) { listener in
@@ -59,7 +59,7 @@ import Testing
             try listener.wait(for: "reacquired from writer")
             let reader = listener.reader.withLock { $0 }
             reader? { listener.hear("reacquired from reader") }
-            // Twice is once.
+            // A second answer has no effect.
             reader? { listener.hear("reacquired from nobody") }
             try mount.wait(for: "answer", count: 2)
             mount.desk.push(.versionGained) { $0.version = "7" }
@@ -74,7 +74,7 @@ import Testing
         }
     }
 
-    @Test("who answers late, when nobody waits any more, has its item back at once")
+    @Test("a presenter that answers too late reacquires its item at once")
     func lateAnswer() throws {
         let mount = try FakeMount()
         try presenting(mount.url("a")) { listener in
@@ -87,7 +87,7 @@ import Testing
         }
     }
 
-    @Test("why it could not save is told in its words")
+    @Test("the error of a save is sent in the presenter's words")
     func failure() throws {
         let mount = try FakeMount()
         try presenting(mount.url("a")) { listener in
@@ -101,7 +101,7 @@ import Testing
         }
     }
 
-    @Test("a presenter of nothing yet is asked again after an access on its behalf")
+    @Test("a presenter without an item is asked again after an access on its behalf")
     func newDocument() throws {
         let mount = try FakeMount()
         try presenting(nil) { listener in
@@ -113,13 +113,13 @@ import Testing
         }
     }
 
-    @Test("an old URL is translated for who has not heard yet that the item moved")
+    @Test("an old URL is translated for a presenter that has not got the move message yet")
     func unheardMove() throws {
         let mount = try FakeMount()
         try presenting(mount.url("old")) { listener in
             listener.presentedItemOperationQueue.isSuspended = true
             mount.desk.push(.moved) { $0.to = RawText("new") }
-            // What was asked last comes back last: the move has been heard.
+            // Answers come in order, so the move message has been delivered.
             try FileCoordinator().coordinate(readingItemAt: mount.url("x")) { _ in }
             let coordinator = FileCoordinator(filePresenter: listener)
             let found = try coordinator.coordinate(readingItemAt: mount.url("old")) { $0 }
@@ -131,7 +131,7 @@ import Testing
         }
     }
 
-    @Test("so it is when the move is heard while the turn is waited for")
+    @Test("so it is when the move message comes while the claim waits")
     func moveWhileWaiting() throws {
         let mount = try FakeMount()
         try presenting(mount.url("old")) { listener in
@@ -141,7 +141,7 @@ import Testing
                     return false
                 }
                 desk.push(.moved) { $0.to = RawText("new") }
-                // The claim came after the move: there is nothing at the old place.
+                // The claim came after the move, so there is nothing at the old place.
                 desk.grant(request, client)
                 return true
             }
@@ -153,7 +153,7 @@ import Testing
         }
     }
 
-    @Test("a removed presenter hears nothing more, but has what it gave up back")
+    @Test("a removed presenter gets no more messages, but its reacquirers are called")
     func removing() throws {
         let mount = try FakeMount()
         let listener = Listener(mount.url("a"))
@@ -170,7 +170,7 @@ import Testing
         #expect(listener.all == ["writer", "reacquired from writer"])
     }
 
-    @Test("when the daemon ends, waiting ends with a sentence; when it is back, presenters are too")
+    @Test("when the daemon ends, waiting calls throw; with a new one, presenters return")
     func daemonEnds() throws {
         let mount = try FakeMount()
         try presenting(mount.url("a")) { listener in
@@ -197,14 +197,14 @@ import Testing
             try mount.start()
             try listener.wait(for: "changed")
             #expect(mount.asked("present").count == 2)
-            // The old daemon's turn is nothing to the new one.
+            // The new daemon gets no answer for the old daemon's claim.
             mount.desk.push(.relinquishToWriter) { $0.turn = 1 }
             try mount.wait(for: "answer", count: 2)
             try FileCoordinator().coordinate(readingItemAt: url) { _ in }
         }
     }
 
-    @Test("what happens in a package is its change, unless its presenter wants to know more")
+    @Test("a change in a package is the package's change, unless its presenter wants details")
     func packages() throws {
         let mount = try FakeMount()
         try presenting(mount.url("p.rtfd")) { listener in

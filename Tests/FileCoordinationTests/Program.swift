@@ -3,7 +3,7 @@ import Glibc
 import Support
 import Synchronization
 
-/// A `turns-program` that runs: what it is told, and what it has said.
+/// A running `turns-program`, with the commands that it gets and its output.
 final class Program {
     struct Said: Decodable, Sendable, Equatable {
         var at: String
@@ -62,7 +62,7 @@ final class Program {
         try input.fileHandleForWriting.write(contentsOf: Data((line + "\n").utf8))
     }
 
-    /// Ends it as nothing can be prepared for.
+    /// Kills it with SIGKILL, for which it cannot prepare.
     func kill9() { child.killGroup() }
 
     func has(_ at: String, _ name: String, _ message: String? = nil) -> Said? {
@@ -78,7 +78,7 @@ final class Program {
         }
     }
 
-    /// Tells a claim and waits until its turn has begun.
+    /// Requests a claim and waits until it is granted.
     @discardableResult
     func claim(_ name: String, _ words: String) throws -> Said {
         try tell("claim \(name) \(words)")
@@ -90,7 +90,7 @@ final class Program {
         try wait("ended", name)
     }
 
-    /// A command about files, and what came of it.
+    /// Runs a command about files and returns its result.
     @discardableResult
     func file(_ command: String) throws -> Said {
         let words = command.split(separator: " ").map(String.init)
@@ -108,19 +108,20 @@ final class Program {
         try wait("presenting", name)
     }
 
-    /// What a presenter was told, in order.
+    /// The messages that a presenter got, in order.
     func messages(_ name: String) -> [String] {
         all.filter { $0.at == "message" && $0.name == name }.compactMap(\.message)
     }
 
-    /// False when it has its turn although it should wait. Nothing else than time tells that.
+    /// Whether a claim is still waiting. Only time can show that, so this is false if it was
+    /// granted meanwhile.
     func waits(_ name: String) -> Bool {
         usleep(150_000)
         return has("granted", name) == nil && has("ended", name) == nil
     }
 }
 
-/// A mount with what the tests are about: files by their paths, directories made as needed.
+/// Runs `body` with a mount that has these files; directories are made as needed.
 func withTurns(_ files: [String], _ body: (String) throws -> Void) throws {
     try MountedVolume.with { volume in
         for file in files {

@@ -5,9 +5,9 @@ import Testing
 
 @testable import FileCoordination
 
-/// A version in the place of a file (Rows.md, B3.13 to B3.15).
+/// Replacing a file by a version (Rows.md, B3.13 to B3.15).
 @Suite("Replacing items by versions") struct ReplacingTests {
-    /// Saved twice, so that the first is history.
+    /// Saves a file twice, so that the first version is in the history.
     private func saved(_ root: String, _ name: String) throws -> (URL, FileVersion) {
         let url = URL(filePath: "\(root)/\(name)")
         try Data("one".utf8).write(to: url)
@@ -18,7 +18,7 @@ import Testing
         return (url, try #require(old))
     }
 
-    @Test("B3.13: a file that is there keeps its name, item, permissions; the rest is history")
+    @Test("B3.13: a file keeps its name, item and permissions, and its old contents are history")
     func existing() throws {
         try withTurns([]) { root in
             let (url, old) = try saved(root, "a.txt")
@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    @Test("B3.13: where nothing is, an item is made, which may be written")
+    @Test("B3.13: without a file a new, writable one is made")
     func missing() throws {
         try withTurns([]) { root in
             let (url, old) = try saved(root, "a.txt")
@@ -56,7 +56,7 @@ import Testing
         }
     }
 
-    @Test("B3.13: of another type, the name gets the version's extension, unless it is taken")
+    @Test("B3.13: a version of another type changes the extension, unless that name is taken")
     func otherType() throws {
         try withTurns([]) { root in
             let (url, old) = try saved(root, "a.txt")
@@ -78,7 +78,7 @@ import Testing
         }
     }
 
-    @Test("B3.14: byMoving takes the version with it; without one, it is said")
+    @Test("B3.14: byMoving removes the version; replacing by a removed one throws")
     func moving() throws {
         try withTurns([]) { root in
             let (url, old) = try saved(root, "a.txt")
@@ -92,7 +92,7 @@ import Testing
         }
     }
 
-    @Test("a package comes back with all that is in it")
+    @Test("a package is restored with everything in it")
     func package() throws {
         try withTurns(["p.rtfd/text"]) { root in
             let url = URL(filePath: "\(root)/p.rtfd")
@@ -108,7 +108,7 @@ import Testing
         }
     }
 
-    @Test("B3.6: contents that were never saved under the name are added; what it shows stays")
+    @Test("B3.6: contents that were never saved are added, and the current ones stay")
     func adding() throws {
         try withTurns([]) { root in
             let (url, _) = try saved(root, "a.txt")
@@ -126,21 +126,21 @@ import Testing
             #expect(after.id == item)
             #expect(after.versions.map(\.kind) == ["history", "current", "history"])
             #expect(try FileVersion.otherVersionsOfItem(at: url)?.last == added)
-            // The next save is one of what the item shows, and the added one stays.
+            // The next save has the current contents as its base, and the added version stays.
             try stranger("printf four > '\(url.path)'")
             try Programs.fsctl("wait", url.path).succeed()
             let last = try #require(try versions(of: url.path).versions.last)
             #expect(last.kind == "current" && last.parents == [after.versions[1].id])
             try added.replaceItem(at: url, options: .byMoving)
             #expect(try text(url.path) == "three")
-            // No draft stays, and no document of its name was made and deleted.
+            // No draft is left, and no deleted document has its name.
             #expect(try FileManager.default.contentsOfDirectory(atPath: root) == ["a.txt"])
             #expect(try deleted(in: root) == [])
             try Programs.fsctl("doctor", root).succeed()
         }
     }
 
-    @Test("B3.6: byMoving takes the file along; a package is added whole; kinds are not mixed")
+    @Test("B3.6: byMoving removes the file; a package is added whole; kinds are not mixed")
     func addingPackages() throws {
         try withTurns(["p.rtfd/text"]) { root in
             let url = URL(filePath: "\(root)/p.rtfd")

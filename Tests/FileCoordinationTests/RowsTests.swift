@@ -1,12 +1,12 @@
 import Foundation
 import Testing
 
-/// The article Rows, and the tests that it speaks of.
+/// The article Rows, and the tests that it names.
 @Suite("Rows of the sessions") struct RowsTests {
     private static let repository = URL(filePath: #filePath).deletingLastPathComponent()
         .deletingLastPathComponent().deletingLastPathComponent().path
 
-    /// By number: what the article says of where it is shown.
+    /// By row: where the article says that the row is tested.
     private func rows() throws -> [String: String] {
         let article = "Sources/FileCoordination/FileCoordination.docc/Rows.md"
         var rows: [String: String] = [:]
@@ -20,7 +20,7 @@ import Testing
         return rows
     }
 
-    /// By number: the suites' files with a test of that number in its title.
+    /// By row: the suites with a test whose title has the row's number.
     private func tests() throws -> [String: Set<String>] {
         var tests: [String: Set<String>] = [:]
         let directory = "\(Self.repository)/Tests"
@@ -54,7 +54,7 @@ import Testing
         }
     }
 
-    @Test("each row that code or a test cites is there") func cited() throws {
+    @Test("each row that code or a test cites exists") func cited() throws {
         let rows = try rows()
         for directory in ["Sources", "Tests"] {
             let directory = "\(Self.repository)/\(directory)"

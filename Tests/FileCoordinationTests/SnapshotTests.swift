@@ -5,9 +5,9 @@ import Testing
 
 @testable import FileCoordination
 
-/// What is read for uploading.
+/// Reading for an upload.
 @Suite("Snapshots") struct SnapshotTests {
-    @Test("a file is copied, and its turn is over before it is used")
+    @Test("a file is copied, and its claim has ended before the copy is used")
     func file() throws {
         let mount = try FakeMount()
         let url = try mount.file("letter.txt", "dear")
@@ -22,7 +22,7 @@ import Testing
         #expect(mount.asked("release").count == 1)
     }
 
-    @Test("a directory becomes a zip file that others can read")
+    @Test("a directory becomes a zip file that other programs can read")
     func directory() async throws {
         let mount = try FakeMount()
         let text = String(repeating: "abc", count: 200_000)
@@ -51,7 +51,7 @@ import Testing
         #expect(mount.verbs == ["claim", "release"])
     }
 
-    @Test("what is not there cannot be uploaded, and the sentence says so")
+    @Test("an item that does not exist cannot be uploaded, and the error says so")
     func missing() throws {
         let mount = try FakeMount()
         do {

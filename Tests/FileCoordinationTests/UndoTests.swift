@@ -3,9 +3,9 @@ import Testing
 
 @testable import FileCoordination
 
-/// The undo manager, and where a document stands.
+/// The undo history, and the change count of a document.
 @MainActor @Suite("Undo and change counts") struct UndoTests {
-    /// A model that can undo.
+    /// A model with undo.
     @MainActor private final class Counter {
         let undo = UndoHistory()
         private(set) var values: [Int] = []
@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test("a group is undone at once, the last first, and done again; names are told")
+    @Test("a group is undone as a whole, the last action first, and redone; it has a name")
     func groups() {
         let counter = Counter()
         counter.group("One", 1)
@@ -49,7 +49,7 @@ import Testing
         #expect(counter.values == [1, 2, 3])
     }
 
-    @Test("what is done after undoing cannot be done again")
+    @Test("after a new change, an undone one cannot be redone")
     func branch() {
         let counter = Counter()
         counter.group("", 1)
@@ -59,7 +59,7 @@ import Testing
         #expect(!counter.undo.canRedo)
     }
 
-    @Test("what happens in one go is one group; undo ends it")
+    @Test("actions of one run of the main actor are one group, which undo ends")
     func events() async {
         let counter = Counter()
         counter.add(1)
@@ -74,7 +74,7 @@ import Testing
         #expect(counter.values.isEmpty)
     }
 
-    @Test("nested groups are one; empty ones are none")
+    @Test("nested groups count as one, empty groups as none")
     func nesting() {
         let counter = Counter()
         counter.undo.beginUndoGrouping()
@@ -86,7 +86,7 @@ import Testing
         #expect(counter.values.isEmpty && !counter.undo.canUndo)
     }
 
-    @Test("levels: the oldest are forgotten; what is disabled is not remembered")
+    @Test("the oldest groups beyond the limit are removed; while disabled, nothing is remembered")
     func levels() {
         let counter = Counter()
         counter.undo.levelsOfUndo = 2
@@ -100,7 +100,7 @@ import Testing
         #expect(!counter.undo.canUndo)
     }
 
-    @Test("targets are not kept alive, and can be forgotten")
+    @Test("targets are not kept alive, and their actions can be removed")
     func targets() {
         let undo = UndoHistory()
         let (one, two) = (Counter(), Counter())
@@ -124,7 +124,7 @@ import Testing
 
     // MARK: Change counts
 
-    @Test("B7.5: a token clears what was done until it was taken")
+    @Test("B7.5: a token clears the changes that were made before it")
     func tokens() {
         var count = ChangeCount()
         #expect(!count.isDirty)
@@ -137,7 +137,7 @@ import Testing
         #expect(!count.isDirty)
     }
 
-    @Test("undoing what was done since the save makes it clean, and further makes it dirty")
+    @Test("undoing the changes since the save makes it clean, undoing more makes it dirty")
     func undone() {
         var count = ChangeCount()
         count.done()
@@ -150,12 +150,12 @@ import Testing
         count.redone()
         #expect(!count.isDirty)
         count.undone()
-        // As many changes as when it was saved, and not the same ones.
+        // There are as many changes as when it was saved, but not the same ones.
         count.done()
         #expect(count.isDirty)
     }
 
-    @Test("a save that ends after another line was begun leaves it dirty for good")
+    @Test("a save that ends after another branch was begun leaves it dirty for good")
     func branches() {
         var count = ChangeCount()
         count.done()
@@ -173,7 +173,7 @@ import Testing
         #expect(!count.isDirty)
     }
 
-    @Test("a change of the last change is one: what was saved between is not what it is")
+    @Test("extending the last change makes the document differ from what was saved")
     func more() {
         var count = ChangeCount()
         count.done()
@@ -184,12 +184,12 @@ import Testing
         #expect(count.isDirty)
     }
 
-    @Test("random histories are dirty when what was saved is not what is there")
+    @Test("random histories are dirty exactly when the contents differ from the saved ones")
     func random() {
         var random = SeededRandom(seed: 7)
         for _ in 0..<300 {
             var count = ChangeCount()
-            // The history in full: what was done, as unique numbers.
+            // The full history: the changes, as unique numbers.
             var (line, position, number) = ([Int](), 0, 0)
             var saved: [Int] = []
             var taken: (ChangeCountToken, [Int])?
