@@ -18,7 +18,9 @@ struct OnDemandRenamingTests {
         try volume.order("keep", name)
     }
 
-    @Test("what is put over a file comes first", arguments: [1000, 3 << 20], DataPath.allCases)
+    @Test(
+        "a placeholder renamed over a document is fetched first", arguments: [1000, 3 << 20],
+        DataPath.allCases)
     func over(size: Int, way: DataPath) throws {
         try OnDemandVolume.with(way.rawValue) { volume in
             let draft = try volume.absent("draft.txt", bytes: size)
@@ -53,7 +55,8 @@ struct OnDemandRenamingTests {
         }
     }
 
-    @Test("a placeholder put into a package comes first", arguments: ["mv", "ln", "directory"])
+    @Test(
+        "a placeholder moved into a package is fetched first", arguments: ["mv", "ln", "directory"])
     func intoPackage(how: String) throws {
         try OnDemandVolume.with { volume in
             try package(volume, "Note.rtfd")
