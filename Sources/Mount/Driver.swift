@@ -66,7 +66,7 @@ final class Driver: @unchecked Sendable {
         keepsAccessTimes =
             options.kernel.last { ["atime", "noatime"].contains($0) } == "noatime"
         passthrough = Atomic(options.passthrough && actsAsCaller)
-        let why = !options.passthrough ? "the mount option nopassthrough" : "only root may"
+        let why = !options.passthrough ? "the mount option nopassthrough" : "only root may use it"
         whyNotPassthrough = Mutex(passthrough.load(ordering: .relaxed) ? nil : why)
         volume.watchOpenFiles { [nodes] inode in
             guard let node = nodes.known(inode) else { return false }

@@ -104,7 +104,7 @@ struct Examination {
             add(
                 .note, "packs",
                 "\(aside.count) packs with \(aside.values.reduce(0, +)) bytes are in quarantine: "
-                    + "this journal does not need them, another one may. Nothing removes them.")
+                    + "this journal does not need them, but another one may. They are not removed.")
         }
         // A chunk may have several records; the index may point at any that is whole.
         for id in wrong {
@@ -186,7 +186,7 @@ struct Examination {
             add(
                 .damage, shown,
                 "Version \(version.number) of \(shown) has lost \(lost.count) of "
-                    + "\(manifest.chunkIDs.count) chunks: it cannot be restored whole.")
+                    + "\(manifest.chunkIDs.count) chunks and cannot be restored completely.")
         }
     }
 

@@ -240,8 +240,8 @@ final class Hydration: Sendable {
             else {
                 throw VolumeError(
                     .damaged,
-                    "The list of chunks of version \(file.mark.version) is of another size than "
-                        + "its document.")
+                    "The list of chunks of version \(file.mark.version) does not match the size "
+                        + "of its document.")
             }
             file.listed(entry.chunks)
         } catch {

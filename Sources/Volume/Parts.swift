@@ -95,7 +95,8 @@ struct Parts {
 
     private func refusal(_ fault: String) -> VolumeError {
         VolumeError(
-            .damaged, "\(fault) Nothing was changed. To go on without it: concord mount --rebuild.")
+            .damaged,
+            "\(fault) Nothing was changed. To continue without it, run: concord mount --rebuild.")
     }
 
     // MARK: The tree
@@ -206,7 +207,7 @@ struct Parts {
         if !lost.isEmpty {
             sentences.append(
                 "\(lost.count) chunks were missing in \(store.chunksPath): versions that need them "
-                    + "cannot be restored whole, unless the hub has them.")
+                    + "cannot be restored completely, unless the hub has them.")
         }
         let (places, missing) = (found.filter { !bad.contains($0.key) }, lost)
         try journal.write { t in
@@ -276,7 +277,7 @@ extension Store {
                 .damaged,
                 "The journal \(journalPath) is missing, and with it the history of the documents. "
                     + "Put it back. Nothing was changed. To begin a new history with the "
-                    + "documents as they are now: concord mount --rebuild.")
+                    + "documents as they are now, run: concord mount --rebuild.")
         }
         let kept = "\(journalPath).lost-\(Timestamp(nanoseconds: cl_clock_realtime_ns()).fileName)"
         for ending in ["", "-wal", "-shm"] where access(journalPath + ending, F_OK) == 0 {

@@ -65,8 +65,8 @@ extension Recorder {
             tell(
                 "brake",
                 "\(count) of \(all) documents are missing from the working tree. They are not "
-                    + "treated as deleted. If you deleted them, delete them through the mount too; "
-                    + "if not, put the tree back and mount again.")
+                    + "treated as deleted. If they should be deleted, delete them through the "
+                    + "mount; if not, put the tree back and mount again.")
             return
         }
         untell("brake")

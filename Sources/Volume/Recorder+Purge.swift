@@ -35,7 +35,7 @@ package struct PurgeReport: Equatable, Sendable {
             switch self {
             case .obstacle(let obstacle): obstacle.reason
             case .unrecorded:
-                "being recorded: ask again when `fsctl wait` has returned, or the disk has room"
+                "being recorded; try again when `fsctl wait` has returned or the disk has space"
             case .denied: "of documents that you may not write"
             }
         }

@@ -7,7 +7,7 @@ import Synchronization
 import SystemCalls
 
 /// Turns the changes that programs make into documents and versions. It is one thread with low
-/// priority, and it alone writes items and versions to the journal.
+/// priority, which processes all events and records all versions.
 ///
 /// It waits until the volume has been quiet for a moment, processes all events in the order in
 /// which they happened (`Recorder+Events`), commits that, and then records the documents that were

@@ -125,10 +125,11 @@ extension Volume {
         try journal.read { reader in
             guard let item = try reader.item(key), item.deleted == nil,
                 let path = try reader.path(of: key)
-            else { throw VolumeError(.notFound, "The document is gone.") }
+            else { throw VolumeError(.notFound, "The document does not exist any more.") }
             let shown = path.shown
             guard item.kind == .file else {
-                throw VolumeError(.invalid, "\(shown) is a \(item.kind), which stays as it is.")
+                throw VolumeError(
+                    .invalid, "\(shown) is a \(item.kind); only files can be evicted.")
             }
             if !forced, try reader.isPinned(key) {
                 throw VolumeError(.refused, "\(shown) is pinned to this device.")

@@ -58,7 +58,8 @@ struct Former: Hashable {
     /// recording was put off because a program had the file open, or that a version from the hub
     /// replaced; for an unseen content, the common base of both saves.
     var base: Identifier?
-    /// A version from the hub replaced it before it was recorded. It becomes a conflict version.
+    /// Newer contents are recorded before it, because a version from the hub replaced it or a
+    /// program still writes it. It becomes a conflict version.
     var isLate = false
 
     var isToBeConflict: Bool { isSuperseded || isLate || isUnseen }
