@@ -1,5 +1,5 @@
-/* data: what reading and writing the bytes of one large file costs. Everything stays in the page
- * cache, so it is the way to it that is measured, not the disk.
+/* data: measures reading and writing the bytes of one large file. Everything stays in the page
+ * cache, so the way to the cache is measured and not the disk.
  *
  *   gcc -O2 data.c -o data
  *   data DIRECTORY MEGABYTES               prints "write-new 61.2 …": microseconds a MiB (sequential,
@@ -62,7 +62,7 @@ static void mapped(int fd, int writing)
 	munmap(map, (size_t)size);
 }
 
-/* The quickest of some passes over a file opened anew for each, as programs do. */
+/* The fastest of several passes. Each opens the file anew, as programs do. */
 static void report(const char *what, int flags, void (*pass)(int, int), int writing, double units)
 {
 	double best = 0;

@@ -1,6 +1,6 @@
-"""Two devices of one machine in step: Concord with its hub, beside Syncthing and Unison where installed.
+"""Synchronization of two devices on one machine: Concord with its hub, and Syncthing and Unison if installed.
 
-Seconds from a save on one to its being read on the other, many small files, and what changes cost on the line.
+Measures the time from a save on one device until it can be read on the other, many small files, and bytes sent.
 """
 
 import ctypes
@@ -41,7 +41,7 @@ def until(condition, seconds, what):
 
 
 class Pair:
-    """Two directories that something keeps equal."""
+    """Two directories that a program keeps equal."""
 
     def __init__(self, base, name):
         self.name, self.base = name, os.path.join(base, name)
@@ -98,7 +98,7 @@ class Concord(Pair):
         return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
     def settle(self, seconds=600):
-        """Until nothing is on its way between the two."""
+        """Waits until nothing is being transferred between the two."""
         until(lambda: len({self.cursor(device) for device in self.devices} - {None}) == 1 and None not in
               [self.cursor(device) for device in self.devices], seconds, "being in step")
 
@@ -124,7 +124,7 @@ class Concord(Pair):
 
 
 class Syncthing(Pair):
-    """Its shortest watcher delay is a second."""
+    """Syncthing, whose shortest watcher delay is a second."""
 
     def __init__(self, base):
         super().__init__(base, "syncthing")
@@ -171,7 +171,7 @@ class Syncthing(Pair):
 
 
 class Unison(Pair):
-    """Without its watcher, which Debian does not have: once a second."""
+    """Unison, run once a second, because Debian does not have its watcher."""
 
     def __init__(self, base):
         super().__init__(base, "unison")
@@ -189,14 +189,14 @@ class Unison(Pair):
 
 
 def latency(pair, times):
-    """Seconds from close(2) on A to an event on B after which the new text is read there."""
+    """Seconds from close(2) on A to the event on B after which the new text can be read there."""
     libc = ctypes.CDLL(None)
     watch = libc.inotify_init1(os.O_NONBLOCK)
     libc.inotify_add_watch(watch, pair.b.encode(), IN_MOVED_TO | IN_CLOSE_WRITE)
     taken = []
     try:
         for number in range(times):
-            # Ten documents in turn: one alone is sent once a second at most.
+            # Ten documents alternate, because a single one is sent at most once a second.
             name, text = f"letter{number % 10}.txt", f"save {number}\n"
             with open(os.path.join(pair.a, name), "w") as file:
                 file.write(text)
@@ -221,13 +221,13 @@ def read(path):
 
 
 def small_files(pair, source):
-    """Seconds from the start of the copy into A until B has all files."""
+    """Seconds from the start of copying into A until B has all files."""
     began = time.monotonic()
     subprocess.run(["cp", "-r", source, os.path.join(pair.a, "small")], check=True)
     copied = time.monotonic() - began
     target = os.path.join(pair.b, "small")
 
-    # A directory that is complete is not read again: who measures is to take little of the machine.
+    # A directory that is complete is not read again, because measuring should use little CPU.
     complete = {name: len(os.listdir(os.path.join(source, name))) for name in os.listdir(source)}
 
     def missing():
@@ -258,7 +258,7 @@ def make_small_files(path, count):
 
 
 def measure(concord, base, files=10000, saves=200, gigabytes=1, items=100_000, dataless=10):
-    """Prints all; gives back how many bounds are missed."""
+    """Prints all results and returns the number of bounds missed."""
     source = os.path.join(base, "source")
     make_small_files(source, files)
     pairs = [Concord(base, concord)]
@@ -300,7 +300,7 @@ def judged(line, kept, bound, missed):
 
 
 def deltas(pair, gigabytes):
-    """What a change of a large file costs on the line."""
+    """The bytes that a change of a large file sends."""
     missed = 0
     path = os.path.join(pair.a, "large")
     with open(path, "wb") as file:

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""hostile.py CONCORD [--tls]: what 1,000 idle and 40 hostile connections cost a hub, and what another
-account notices of a hostile device. Prints the figures beside their bounds; ends with 1 when one is over.
+"""hostile.py CONCORD [--tls]: measures what 1,000 idle and 40 hostile connections cost a hub, and how much a
+hostile device delays another account. Prints the figures with their bounds; exits with 1 if one is exceeded.
 """
 import json
 import multiprocessing
@@ -25,7 +25,7 @@ SECONDS = 20
 
 
 class Hub:
-    """The program on a directory of its own."""
+    """A hub on a directory of its own."""
 
     def __init__(self, program, is_tls):
         self.program, self.base = program, tempfile.mkdtemp(prefix="concord-hostile.")
@@ -65,7 +65,7 @@ class Hub:
             return next(int(line.split()[1]) << 10 for line in status if line.startswith(field))
 
     def connect(self, number):
-        """A connection from one of several addresses, for each may have only so many."""
+        """Connects from one of several addresses, because the hub limits the connections of each."""
         line = socket.create_connection(
             ("127.0.0.1", self.port), timeout=30, source_address=("127.0.0.%d" % (1 + number // 300), 0))
         return self.tls.wrap_socket(line) if self.tls else line
@@ -78,7 +78,7 @@ class Hub:
 
 
 def memory(hub, device):
-    """Bytes that the connections cost at most, beside what the hub has without them."""
+    """Measures the memory that the connections cost at most, beyond what the hub uses without them."""
     before = hub.memory("VmRSS")
     idle = []
     feed = "GET %s HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer %s\r\n\r\n" % (device.path("feed"), device.token)
@@ -91,14 +91,14 @@ def memory(hub, device):
     hostile = []
     for number in range(HOSTILE):
         line = hub.connect(number)
-        # Somebody unknown, a device that sends much JSON, and one that sends a long chunk.
+        # An unknown client, a device that sends much JSON, and one that sends a long chunk.
         way = number % 3
         path = ["/v1/enrol", device.path("commit"), device.path("chunks")][way]
         length = 4000 if way == 0 else 16 << 20
         token = "Authorization: Bearer %s\r\n" % device.token if way else ""
         kind = "octet-stream" if way == 2 else "json"
         head = "POST %s HTTP/1.1\r\nHost: h\r\n%sContent-Type: application/%s\r\nContent-Length: %d\r\n\r\n"
-        # All of it but the end, if it is taken.
+        # Sends everything but the end, as far as the hub accepts it.
         body = b"[" + b"0," * (length // 2 - 2)
         if way == 2:
             body = struct.pack(">I", length - 37) + bytes(length - 100)
@@ -117,7 +117,7 @@ def memory(hub, device):
 
 
 def delays(device, seconds):
-    """How long each small operation of an account took."""
+    """Returns the times of an account's small operations."""
     found, end = [], time.monotonic() + seconds
     while time.monotonic() < end:
         start = time.monotonic()
@@ -128,14 +128,14 @@ def delays(device, seconds):
 
 
 def attack(hub, directory, chunks, stop):
-    """Everything at once that one device can make a hub do."""
+    """Makes the hub do everything at once that one device can make it do."""
     device = Device(hub.address, hub.invite(), "anna")
     ids = b"".join(chunks) * 4
     while not stop.is_set():
         choice = random.randrange(5)
         body, kind, call = ids, "application/octet-stream", random.choice(["have", "read"])
         if choice == 0:
-            # It has seen nothing of the directory, so each is overruled, and costs its whole contents.
+            # The device has seen nothing of the directory, so each deletion is overruled, which costs all its contents.
             operations = [device.operation(directory, {"do": "delete"}) for _ in range(200)]
             body = json.dumps({
                 "device": device.id, "epoch": device.epoch, "volumeEpoch": device.volume["epoch"],
@@ -148,7 +148,7 @@ def attack(hub, directory, chunks, stop):
             body = json.dumps({"revisions": revisions}).encode()
             kind, call = "application/json", random.choice(["durability", "holding", "manifests"])
         elif choice == 3:
-            # As much as is taken, and decoded.
+            # The largest body that the hub accepts and decodes.
             body = b"{\"operations\": [" + b"0" + b",0" * 1_000_000 + b" " * (13 << 20) + b"]}"
             kind, call = "application/json", "commit"
         try:
@@ -158,7 +158,7 @@ def attack(hub, directory, chunks, stop):
 
 
 def latency(hub):
-    """Delays of one account alone, and beside a hostile device of another one."""
+    """Measures the delays of one account alone, and beside a hostile device of another account."""
     good, owner = Device(hub.address, hub.invite(), "berta"), Device(hub.address, hub.invite(), "anna")
     directory = "%032x" % random.getrandbits(128)
     owner.commit([owner.directory(directory, "full")])
@@ -172,7 +172,7 @@ def latency(hub):
         chunks += [chunk for _, chunk in frames]
     alone = delays(good, SECONDS)
     stop = multiprocessing.Event()
-    # As many connections as it likes.
+    # The hostile device uses many connections.
     others = [multiprocessing.Process(target=attack, args=(hub, directory, chunks, stop)) for _ in range(8)]
     for other in others:
         other.start()
@@ -189,7 +189,7 @@ def main(program, *words):
     try:
         device = Device(hub.address, hub.invite(), "anna", hub.tls)
         before, quiet, now, most = memory(hub, device)
-        print("memory: %d MB at first, %d MB with %d idle connections, %d MB with %d hostile ones too, %d MB at most" % (
+        print("memory: %d MB at first, %d MB with %d idle connections, %d MB with %d hostile ones, too, %d MB at most" % (
             before >> 20, quiet >> 20, IDLE, now >> 20, HOSTILE, most >> 20))
         cost = most - before
         print("the connections cost %d MB (bound %d MB)" % (cost >> 20, MEMORY_BOUND >> 20))
@@ -201,7 +201,7 @@ def main(program, *words):
                 name, len(found), statistics.median(found) * 1000, found[int(len(found) * 0.99)] * 1000,
                 found[-1] * 1000))
         delay = beside[-1] - statistics.median(alone)
-        print("held up for %.1f ms at most (bound %.0f ms)" % (delay * 1000, DELAY_BOUND * 1000))
+        print("the other account is delayed by at most %.1f ms (bound %.0f ms)" % (delay * 1000, DELAY_BOUND * 1000))
         return int(cost > MEMORY_BOUND or delay > DELAY_BOUND)
     finally:
         hub.stop()

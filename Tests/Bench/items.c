@@ -1,4 +1,4 @@
-/* items: fills a directory with COUNT small files, a thousand to a directory, as fast as it goes.
+/* items: creates COUNT small files in a directory, a thousand in each subdirectory, as fast as possible.
  *
  *   gcc -O2 items.c -o items
  *   items DIRECTORY COUNT

@@ -1,12 +1,12 @@
-/* mirror: one directory shown again through FUSE, and nothing else. What it costs is the least that
- * FUSE can cost here, so the benchmark measures Concord against it, in the same run.
+/* mirror: shows a directory at another place through FUSE, and does nothing else. Its cost is the
+ * least that FUSE can cost here, so the benchmark compares Concord with it, in the same run.
  *
- * It asks the kernel for what Concord asks for: passthrough of reads, writes and mappings, parallel
+ * It asks the kernel for the same features as Concord: passthrough of reads, writes and mappings, parallel
  * directory operations, long-lived names and attributes, readdirplus, cached directories. It keeps
  * no journal, no versions and no coordination, and runs as root.
  *
- * Nor does it keep extended attributes, unless asked to: merely having them costs the first write of
- * each file a request (the kernel looks for security.capability).
+ * It supports extended attributes only with `xattr`. Supporting them costs one more request at the
+ * first write of each file, because the kernel looks for security.capability.
  *
  *   gcc -O2 mirror.c -o mirror $(pkg-config fuse3 --cflags --libs) -lpthread
  *   mirror DIRECTORY MOUNTPOINT [xattr]    stays in the foreground; umount(8) ends it
@@ -34,7 +34,7 @@
 enum { WORKERS = 4, SLOTS = 1 << 18, KERNEL_INIT = 26 };
 static const double FOR_LONG = 86400.0;
 
-/* The kernel's structures that Debian's libfuse 3.14 is too old to know. */
+/* Structures of the kernel that Debian's libfuse 3.14 does not have yet. */
 struct wire_init_in { uint32_t header[10], major, minor, readahead, flags, flags2; };
 struct wire_init_out { uint32_t major, minor, readahead, flags, limits[4], flags2, depth; };
 struct wire_attr { uint64_t ino, size, blocks, time[3]; uint32_t nsec[3], mode, nlink, uid, gid, rdev, blksize, flags; };
@@ -46,12 +46,12 @@ enum { OPEN_PASSTHROUGH = 1 << 7 };
 static const uint64_t WANTED = 1ull << 18 /* PARALLEL_DIROPS */ | 1ull << 28 /* HANDLE_KILLPRIV_V2 */
 	| 1ull << 30 /* INIT_EXT */ | 1ull << 37 /* PASSTHROUGH */;
 
-/* A file the kernel knows; guarded by `table_lock`, but for the descriptor, which never changes. */
+/* A file that the kernel knows. `table_lock` guards it, except for the descriptor, which never changes. */
 struct node {
 	struct node *next;
 	dev_t device;
 	ino_t number;
-	uint64_t known;         /* how often the kernel was told of it */
+	uint64_t known;         /* the kernel's lookup count */
 	int path;               /* O_PATH */
 	int opens, backing;     /* the passthrough id while it is open */
 };
@@ -71,7 +71,7 @@ static ssize_t hear(int fd, void *buffer, size_t size, void *data)
 	return count;
 }
 
-/* The answer to INIT is the first thing said; it is completed on its way out. */
+/* The reply to INIT is the first one. It is completed here while it is being sent. */
 static ssize_t say(int fd, struct iovec *parts, int count, void *data)
 {
 	static atomic_int said;
@@ -94,7 +94,7 @@ static struct node **slot(dev_t device, ino_t number)
 }
 static void answer(fuse_req_t r, int result) { fuse_reply_err(r, result < 0 ? errno : 0); }
 
-/* Finds or makes the node behind a name: 0 or an errno. */
+/* Finds or makes the node of a name. Returns 0 or an errno. */
 static int meet(fuse_ino_t parent, const char *name, struct fuse_entry_param *e)
 {
 	*e = (struct fuse_entry_param){ .attr_timeout = FOR_LONG, .entry_timeout = FOR_LONG };
@@ -145,7 +145,7 @@ static void on_lookup(fuse_req_t r, fuse_ino_t parent, const char *name)
 	struct fuse_entry_param e;
 	int error = meet(parent, name, &e);
 	if (error && error != ENOENT) fuse_reply_err(r, error);
-	else fuse_reply_entry(r, &e);   /* node 0: the kernel remembers that there is none */
+	else fuse_reply_entry(r, &e);   /* node 0 makes the kernel cache that the name does not exist */
 }
 static void on_forget(fuse_req_t r, fuse_ino_t id, uint64_t times) { part(id, times); fuse_reply_none(r); }
 static void on_forget_many(fuse_req_t r, size_t count, struct fuse_forget_data *them)
@@ -211,7 +211,7 @@ static void on_rename(fuse_req_t r, fuse_ino_t in, const char *name, fuse_ino_t 
 	answer(r, renameat2(node(in)->path, name, node(to)->path, as, flags));
 }
 
-/* All opens of a file share one registration with the kernel, as its rules demand. */
+/* All opens of a file share one backing id, as the kernel requires. */
 static int enter(struct node *n)
 {
 	pthread_mutex_lock(&table_lock);

@@ -1,4 +1,4 @@
-/* names: what operations on names and small files cost in a directory, in microseconds each.
+/* names: measures operations on names and small files in a directory, in microseconds each.
  *
  *   gcc -O2 names.c -o names
  *   names DIRECTORY COUNT [ROUNDS]         prints "create 70.12 save 80.00 …", medians of the rounds
@@ -42,7 +42,7 @@ static const char *file(char buffer[64], char prefix, int number)
 	return buffer;
 }
 
-/* Writes a whole file and closes it; the time the close took. */
+/* Writes a whole file and closes it. Returns the time of the close. */
 static double write_file(const char *name, int flags, char fill)
 {
 	int fd = open(name, O_WRONLY | flags, 0644);

@@ -1,4 +1,4 @@
-"""What is measured: each target shows a directory to write in, and goes away without a trace."""
+"""The targets to measure: each provides a directory to write in, and removes everything afterwards."""
 
 import os
 import shutil
@@ -16,11 +16,11 @@ def unescape(text):
 
 
 class Target:
-    """A directory on some medium, shown by a program in the foreground, or bare."""
+    """A directory on a medium, either bare or mounted by a program in the foreground."""
 
     def __init__(self, name, base, command=None):
         self.name, self.base, self.command = name, base, command
-        # What a user would pick instead takes minutes a round: once is enough to see that.
+        # These alternatives take minutes for a round, so they are measured only once.
         self.once = name in ("bindfs", "rclone")
         self.store = os.path.join(base, name)
         self.path = os.path.join(base, name + ".mount") if command else self.store
@@ -57,7 +57,7 @@ class Target:
         return 0.0
 
     def stop(self):
-        """Unmounts exactly this mount, and ends exactly this process."""
+        """Unmounts exactly this mount and ends exactly this process."""
         if self.command and mounted(self.path):
             if subprocess.run(["umount", self.path], stderr=subprocess.DEVNULL).returncode:
                 subprocess.run(["umount", "--lazy", self.path])
@@ -66,14 +66,14 @@ class Target:
         try:
             self.process.wait(timeout=60)
         except subprocess.TimeoutExpired:
-            print(f"{self.name} did not end within a minute of its unmounting: killed")
+            print(f"{self.name} did not end within a minute after unmounting, and was killed")
             self.process.kill()
             self.process.wait()
         self.process = None
 
 
 def catalogue(tools, concord):
-    """The targets there can be here, by name: how each is started."""
+    """Returns the targets that are possible here: names, and how each is started."""
     mirror = os.path.join(tools, "mirror")
     known = {
         "disk": None,
@@ -93,10 +93,10 @@ def catalogue(tools, concord):
 
 
 class Medium:
-    """A directory of its own for the targets: on the disk, or (root only) on a fresh tmpfs or ext4.
+    """A directory for the targets: on the disk or, for root only, on a fresh tmpfs or ext4.
 
-    A used ext4 measures what ran before: without a journal it passes over each inode that was freed within
-    the last five minutes, and looks at all of them for each file that is made.
+    A used ext4 would distort the results: without a journal it skips inodes that were freed within the last five
+    minutes, and looks at all of them for each new file.
     """
 
     def __init__(self, path, fresh=None):
@@ -113,7 +113,7 @@ class Medium:
                 file.truncate(64 << 30)
             subprocess.run(["mkfs.ext4", "-q", "-F", image], check=True)
             subprocess.run(["mount", "-o", "loop", image, self.path], check=True)
-            os.remove(image)  # Gone with the mount.
+            os.remove(image)  # Its space is freed when it is unmounted.
         return self
 
     def __exit__(self, *_):

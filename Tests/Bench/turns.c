@@ -1,10 +1,11 @@
-/* What turns cost. In DIRECTORY there is a file "document".
- *   turns pair DIRECTORY TIMES OTHER      open, read 64 bytes, close, in both by turns: the program knows of no turns
+/* Measures the cost of file coordination. DIRECTORY contains a file "document".
+ *   turns pair DIRECTORY TIMES OTHER      open, read 64 bytes, close, in both alternately, without coordinating
  *   turns flock DIRECTORY TIMES           open, flock, unlock, close
- *   turns claim DIRECTORY TIMES SOCKET    open a turn to write, and end it, over the control socket
- *   turns hold DIRECTORY COUNT SOCKET     claims COUNT documents that need not exist; then waits for the end of its input
- * Each prints microseconds an operation (`pair`: of each directory, medians of blocks of BLOCK that follow one another,
- * so that what the machine does besides meets both alike); `hold` those of the first and of the last thousand claims. */
+ *   turns claim DIRECTORY TIMES SOCKET    claim for writing and release, over the control socket
+ *   turns hold DIRECTORY COUNT SOCKET     claim COUNT documents, which need not exist; then wait for the end of standard input
+ * Each prints microseconds for an operation. `pair` prints medians for each directory, of blocks of BLOCK operations that
+ * alternate, so that other work of the machine affects both alike. `hold` prints those of the first and of the last
+ * thousand claims. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +43,7 @@ static int daemon_at(const char *path)
 	return s;
 }
 
-/* One line there, one back. */
+/* Sends one line and reads the reply. */
 static void ask(int s, const char *line)
 {
 	char answer[4096];
@@ -115,7 +116,7 @@ static void pair(const char *one, const char *other, int times)
 	double *first = calloc((size_t)count, sizeof *first), *second = calloc((size_t)count, sizeof *second);
 	need(a >= 0 && b >= 0 && first && second, "pair");
 	for (int i = 0; i < count; i++) {
-		/* Who comes first changes, too. */
+		/* The order alternates, too. */
 		if (i % 2) first[i] = block_of_opens(a);
 		second[i] = block_of_opens(b);
 		if (i % 2 == 0) first[i] = block_of_opens(a);

@@ -1,4 +1,4 @@
-"""What turns cost: opens with and without coordination, with many claims about, and claims beside flock."""
+"""The cost of coordination: opens with and without it, opens beside many claims, and claims compared with flock."""
 
 import os
 import statistics
@@ -17,7 +17,7 @@ def run(tools, *words):
 
 
 def measure(tools, concord, base, rounds):
-    """Two mounts side by side, asked in turn; prints medians, and gives back how many bounds are missed."""
+    """Measures two mounts alternately, prints medians, and returns the number of bounds missed."""
     def command(options):
         return lambda store, path: [concord, "mount", "--foreground", "--store", store, "-o", options, path]
 
@@ -36,7 +36,7 @@ def measure(tools, concord, base, rounds):
 
 def compare(tools, plain, turning, rounds):
     socket = os.getxattr(turning.path, "user.concord.socket").decode()
-    print("\nTurns: microseconds an operation, tmpfs; medians")
+    print("\nCoordination: microseconds for an operation, tmpfs; medians")
 
     def side_by_side():
         pairs = []

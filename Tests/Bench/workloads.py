@@ -1,4 +1,4 @@
-"""What is done on each target: each workload gives back {what: time}, lower is better."""
+"""The workloads that run on each target. Each returns {what: time}; lower is better."""
 
 import os
 import shutil
@@ -18,14 +18,14 @@ def figures(text):
 
 
 def timed(action):
-    """Milliseconds."""
+    """The time of a call in milliseconds."""
     began = time.monotonic()
     action()
     return (time.monotonic() - began) * 1e3
 
 
 class Names:
-    """Operations on names and small files, one program alone and two at once."""
+    """Operations on names and small files, by one program and by two at once."""
 
     def __init__(self, tools, count):
         self.program, self.count = os.path.join(tools, "names"), count
@@ -57,7 +57,7 @@ class Data:
 
 
 class Git:
-    """Clone, status and checkout of a repository of `files` files, made once beside the targets."""
+    """Clone, status and checkout of a repository of `files` files, which is made once beside the targets."""
 
     def __init__(self, scratch, files=2000):
         self.origin = os.path.join(scratch, "origin")
@@ -112,7 +112,7 @@ class Tar:
 
 
 class Sqlite:
-    """Inserts, a transaction each, in both journal modes; and whether the database is sound."""
+    """Inserts in transactions of their own, in both journal modes; checks the database, too."""
 
     INSERTS = {"WAL": 1000, "DELETE": 150}
 
