@@ -64,7 +64,7 @@ struct LocksCommand: ParsableCommand {
 /// `vim (4711)`
 package func who(_ program: String, _ process: Int32) -> String {
     switch (program.isEmpty, process) {
-    case (true, ...0): "somebody"
+    case (true, ...0): "an unknown program"
     case (true, _): "process \(process)"
     case (false, ...0): program
     default: "\(program) (\(process))"

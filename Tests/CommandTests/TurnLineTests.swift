@@ -131,7 +131,7 @@ import Testing
         event.to = RawText("b")
         #expect(WatchCommand.text(event, inUTC: true) == "14:03:59  mv (7) moved a? to b")
         let own = WatchEvent(.changed, path: RawText(""), time: 0, process: 0, program: "")
-        #expect(WatchCommand.text(own, inUTC: true) == "00:00:00  somebody changed /")
+        #expect(WatchCommand.text(own, inUTC: true) == "00:00:00  an unknown program changed /")
     }
 
     @Test(arguments: [
