@@ -101,7 +101,7 @@ struct EnduranceTests {
     }
 
     @Test(
-        "a full disk: programs hear ENOSPC, what was there stays, and recording goes on after",
+        "a full disk: programs get ENOSPC, existing contents stay, and recording resumes later",
         .enabled(if: geteuid() == 0, "mounting a small disk takes root"),
         arguments: DataPath.allCases)
     func fullDisk(_ way: DataPath) throws {

@@ -27,7 +27,7 @@ struct EvictionTests {
     }
 
     @Test(
-        "what a program uses stays",
+        "a document that a program uses stays",
         arguments: ["rb", "r+b", "map", "map+", "link", "pinned", "parent"])
     func used(how: String) throws {
         try OnDemandVolume.with { volume in

@@ -9,7 +9,7 @@ import Testing
 @Suite("Threads for parked requests")
 struct LaneTests {
     @Test(
-        "any number that wait in one lane delay nobody in another", arguments: Parking.Lane.allCases
+        "requests waiting in one lane do not delay another lane", arguments: Parking.Lane.allCases
     )
     func lanes(_ full: Parking.Lane) throws {
         let parking = Parking()

@@ -35,7 +35,7 @@ struct LargeFileTests {
     }
 
     @Test(
-        "old blocks are kept while readers, writers and mappings are at it",
+        "old blocks are kept while programs read, write and map the file",
         arguments: DataPath.allCases)
     func inPlace(_ way: DataPath) throws {
         try way.with { volume in
@@ -95,7 +95,7 @@ struct LargeFileTests {
     }
 
     @Test(
-        "a shortened, lengthened and punched file's earlier contents stay whole",
+        "earlier contents of a shortened, lengthened and punched file stay complete",
         arguments: DataPath.allCases)
     func shapes(_ way: DataPath) throws {
         try way.with { volume in
@@ -122,7 +122,7 @@ struct LargeFileTests {
     }
 
     @Test(
-        "200 MB are emptied by O_TRUNC, and kept",
+        "200 MB are emptied by O_TRUNC, and the old contents are kept",
         arguments: DataPath.allCases)
     func truncated(_ way: DataPath) throws {
         try way.with { volume in

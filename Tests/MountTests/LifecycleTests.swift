@@ -25,7 +25,7 @@ struct LifecycleTests {
     }
 
     @Test(
-        "it ends cleanly, whoever ends it, and the next mount sees everything",
+        "it ends cleanly, whatever ends it, and the next mount shows everything",
         arguments: End.allCases)
     func ending(_ end: End) throws {
         try MountedVolume.with { volume in
@@ -52,7 +52,7 @@ struct LifecycleTests {
     }
 
     @Test(
-        "ended under a program that has files open: it is told, or its writes are kept",
+        "it ends while a program has files open: the program gets errors, or its writes are kept",
         arguments: DataPath.allCases)
     func endedUnderPrograms(_ way: DataPath) throws {
         try way.with { volume in

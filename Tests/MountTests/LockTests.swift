@@ -35,7 +35,7 @@ struct LockTests {
         """
 
     @Test(
-        "everybody gets the lock, signals or not, and no number is lost (trap 17)",
+        "every process gets the lock, signals or not, and no number is lost (trap 17)",
         arguments: DataPath.allCases)
     func contention(_ way: DataPath) throws {
         try way.with { volume in
@@ -54,7 +54,7 @@ struct LockTests {
     }
 
     @Test(
-        "a closed or killed owner's lock is free at once, though another handle is open (trap 18)",
+        "a lock is free at once after its owner's close or death, even with open handles (trap 18)",
         arguments: DataPath.allCases)
     func release(_ way: DataPath) throws {
         try way.with { volume in

@@ -150,7 +150,7 @@ struct OnDemandRenamingTests {
     }
 
     @Test(
-        "what became a part of a package while unmounted comes by itself",
+        "a placeholder that became a part of a package while unmounted is downloaded",
         arguments: [
             "mv photos/photo.jpg Note.rtfd/", "ln photos/photo.jpg Note.rtfd/",
             "mv photos Note.rtfd/", "mv photos New.rtfd",

@@ -16,7 +16,7 @@ struct OnDemandTests {
     }
 
     @Test(
-        "reading brings the bytes, whatever the size", arguments: [1, 4096, 200_000, large],
+        "reading fetches the bytes, whatever the size", arguments: [1, 4096, 200_000, large],
         DataPath.allCases)
     func read(size: Int, way: DataPath) throws {
         try OnDemandVolume.with(way.rawValue) { volume in
@@ -49,7 +49,7 @@ struct OnDemandTests {
     }
 
     @Test(
-        "what looks for holes before it copies gets contents, or fails", arguments: ["tar", "cp"])
+        "programs that look for holes before copying get data or fail", arguments: ["tar", "cp"])
     func sparseCopies(by program: String) throws {
         try OnDemandVolume.with { volume in
             let copy = try TemporaryDirectory("copy")
@@ -156,7 +156,7 @@ struct OnDemandTests {
     }
 
     @Test(
-        "what the hub gives is verified",
+        "bytes from the hub are verified",
         arguments: ["short", "long", "empty", "other", "missing", "cut"])
     func spoilt(how: String) throws {
         try OnDemandVolume.with { volume in

@@ -14,7 +14,8 @@ struct OnDemandWritingTests {
     }
 
     @Test(
-        "who writes in place gets all of it first", arguments: [1000, large], DataPath.allCases)
+        "a program that writes in place gets all bytes first", arguments: [1000, large],
+        DataPath.allCases)
     func inPlace(size: Int, way: DataPath) throws {
         try OnDemandVolume.with(way.rawValue) { volume in
             var bytes = try volume.absent("a.bin", bytes: size)
@@ -117,7 +118,7 @@ struct OnDemandWritingTests {
     }
 
     @Test(
-        "a handle goes on reading what it opened", arguments: ["mv", "rm", "empty"],
+        "a handle goes on reading the version that it opened", arguments: ["mv", "rm", "empty"],
         DataPath.allCases)
     func displaced(how: String, way: DataPath) throws {
         try OnDemandVolume.with(way.rawValue) { volume in

@@ -143,7 +143,7 @@ struct PlainTurnTests {
     }
 
     @Test(
-        "a plain program and a coordinated save of the same document: both are done, both are kept",
+        "a plain save and a coordinated save of the same document both succeed and are kept",
         arguments: ["rm document", "mv document elsewhere", "echo plain > document"])
     func meeting(_ command: String) throws {
         for startsFirst in [true, false] {

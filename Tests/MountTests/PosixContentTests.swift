@@ -155,7 +155,7 @@ struct PosixContentTests {
     }
 
     @Test(
-        "open to append: a mapping writes in its place; fcntl(2) ends and begins appending",
+        "open to append: a mapping writes at its offset; fcntl(2) ends and begins appending",
         arguments: DataPath.allCases, [5_000, 20 << 20])
     func appendedInPlace(_ way: DataPath, size: Int) throws {
         try way.with { volume in
@@ -209,7 +209,7 @@ struct PosixContentTests {
     }
 
     @Test(
-        "what was just closed is what is read, from eight threads (trap 7)",
+        "contents that were just closed are read by eight threads (trap 7)",
         arguments: DataPath.allCases)
     func readingAfterClose(_ way: DataPath) throws {
         try way.with { volume in
@@ -232,7 +232,7 @@ struct PosixContentTests {
     }
 
     @Test(
-        "rewriting and truncating by path show the newest bytes, and zeros behind them (trap 9)",
+        "rewriting and truncating by path show the newest bytes, with zeros after them (trap 9)",
         arguments: DataPath.allCases)
     func truncation(_ way: DataPath) throws {
         try way.with { volume in

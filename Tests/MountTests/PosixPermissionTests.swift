@@ -68,7 +68,7 @@ struct PosixPermissionTests {
     }
 
     @Test(
-        "a supplementary group opens a directory, and files in it are made",
+        "with a supplementary group, files can be created in the group's directory",
         arguments: DataPath.allCases)
     func supplementaryGroups(_ way: DataPath) throws {
         try way.with { volume in
@@ -110,7 +110,7 @@ struct PosixPermissionTests {
     }
 
     @Test(
-        "a write by somebody else clears set-id bits, and a change of owner too",
+        "a write by another user clears set-ID bits, and so does a change of owner",
         arguments: DataPath.allCases)
     func setIDBits(_ way: DataPath) throws {
         try way.with { volume in
@@ -225,7 +225,7 @@ struct PosixPermissionTests {
     }
 
     @Test(
-        "a program that was opened keeps what it may do when the mode changes",
+        "an open file keeps its access when the mode changes",
         arguments: DataPath.allCases)
     func openHandles(_ way: DataPath) throws {
         try way.with { volume in

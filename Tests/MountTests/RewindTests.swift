@@ -58,7 +58,7 @@ import Testing
     }
 
     @Test(
-        "what is not theirs other users do not see in the past either",
+        "users do not see other users' private documents in the past either",
         .enabled(if: geteuid() == 0, "acting as other users takes root"))
     func permissions() throws {
         try MountedVolume.with { volume in

@@ -189,7 +189,7 @@ final class PlainProgram {
     }
 
     @Test(
-        "the rules say what becomes of it",
+        "the rules decide about the overwritten contents",
         arguments: [("stale=history", 0), ("stale=conflict", 1), ("stale=merge", 0)])
     func rules(_ rule: String, count: Int) throws {
         let program = try PlainProgram()

@@ -5,7 +5,7 @@ import Testing
 
 /// Claims of users who may read a document but not write it.
 @Suite(
-    "Turns of those who may not write",
+    "Claims of users who may not write",
     .enabled(if: geteuid() == 0, "acting as other users takes root"))
 struct WeakClaimTests {
     private let options = ["reader_time=0.2", "coordination_timeout=20"]

@@ -25,7 +25,7 @@ import Testing
     }
 
     @Test(
-        "a release that is heard after the replacement which followed it makes no conflict",
+        "a release reported after the replacement that followed it makes no conflict",
         arguments: [true, false])
     func aReleaseThatIsHeardLate(isRemoved: Bool) throws {
         let tree = try ProgramTree()

@@ -159,7 +159,7 @@ import Testing
     }
 
     @Test(
-        "what the hub has not heard of stays",
+        "versions that the hub does not know stay",
         arguments: ["unsent", "in the outbox", "underway", "refused"])
     func untold(state: String) throws {
         let machine = Machine()
