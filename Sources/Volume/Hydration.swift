@@ -368,7 +368,7 @@ final class Hydration: Sendable {
             file.finished()
         } catch {
             // Its mark stays, so it is verified again when a program opens it next.
-            log.error("A downloaded document could not be synced to the disk: \(error).")
+            log.error("A downloaded document cannot be synced to the disk: \(error).")
             let code: VolumeError.Code = error == .noSpace ? .full : .system
             file.finished(
                 VolumeError(code, "Downloaded contents cannot be synced to the disk: \(error)."))

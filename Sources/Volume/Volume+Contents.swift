@@ -272,6 +272,7 @@ extension Volume {
 /// A download of several documents, some of them at a time.
 final class Downloads: @unchecked Sendable {
     private let volume: Volume
+    /// Used by `run` only, from last to first.
     private var waiting: [(path: [Name], size: Int64)]
     private let signal = Signal()
     // The following properties are guarded by `signal`.
