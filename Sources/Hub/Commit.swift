@@ -69,7 +69,7 @@ struct Commit: Sendable {
         }
         if let collection = request.collection, collection != volume.collection {
             throw Failure(
-                .collection, "Chunks were collected meanwhile: ask which are there once more.")
+                .collection, "Chunks were collected in the meantime: ask `have` again.")
         }
     }
 

@@ -4,8 +4,8 @@ import Synchronization
 
 extension Hub {
     /// - Parameters:
-    ///   - run: The run of the position `after`, as the hub told it to the device; nil if the hub
-    ///     has told the device none.
+    ///   - run: The run of the position `after`, as the device received it from the hub; nil if
+    ///     the device does not know it.
     ///   - epoch: The volume's epoch as the device knows it; nil for a device that knows nothing
     ///     yet.
     ///   - gone: Items that went to the trash up to this position are left out. If it is nil, all
@@ -51,8 +51,8 @@ extension Hub {
     }
 
     /// Checks that the device's position exists in this journal. If it does not, the device has
-    /// read a journal that this ledger is an older copy of: the hub was restored without being told
-    /// so, and the volume begins a new epoch.
+    /// read more of the journal than this ledger has: the hub was restored from a backup without
+    /// `concord hub restored`, and the volume begins a new epoch.
     ///
     /// - Throws: `.volumeEpoch`.
     func check(

@@ -58,7 +58,7 @@ final class Carrier: @unchecked Sendable {
 
     var isEnding: Bool { signal.look { isStopping } }
 
-    // MARK: What the engine asks
+    // MARK: Requests of the engine
 
     /// Returns the state of the upload, and queues it if it is neither finished nor queued.
     func upload(_ job: Upload) -> UploadState {

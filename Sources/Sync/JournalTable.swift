@@ -259,7 +259,7 @@ struct JournalTable: DeviceTable {
         return found.sorted { $0.sequence < $1.sequence }.prefix(limit).map(\.id)
     }
 
-    // MARK: What is to be sent
+    // MARK: Unsent changes and the outbox
 
     func isUnsent(_ id: Identifier) throws(VolumeError) -> Bool {
         guard let key = try journal.key(of: id) else { return false }

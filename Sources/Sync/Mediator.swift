@@ -49,7 +49,7 @@ package final class Mediator: @unchecked Sendable {
         self.log = log
     }
 
-    // MARK: Life
+    // MARK: Starting and stopping
 
     package func start() { lookout.start { [self] in look() } }
     package func stop() { lookout.stop() }

@@ -47,7 +47,7 @@ package final class Membership: @unchecked Sendable {
         unsafe.set(body)
     }
 
-    // MARK: Life
+    // MARK: Starting and stopping
 
     /// Continues where the last daemon stopped, if the volume belongs to a hub.
     package func start() throws(VolumeError) {

@@ -8,7 +8,7 @@ extension SyncEngine {
         /// The highest known sequence number of the hub's journal.
         package var head: UInt64 = 0
         package var cursor: UInt64 = 0
-        /// Whether somebody waits, so that a pause after a failure must end.
+        /// Whether a program or person waits, so that a pause after a failure must end.
         package var isUrgent = false
         /// Whether the hub's journal may have been replaced, so that the hub must be asked at once.
         var isDoubtful = false

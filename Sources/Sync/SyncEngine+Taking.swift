@@ -141,7 +141,7 @@ extension SyncEngine {
         _ = signal.wait(until: cl_clock_monotonic_ns() + 1_000_000_000) { isStopping }
     }
 
-    // MARK: Into the tree
+    // MARK: Applying changes to the tree
 
     /// Brings a number of due items into the tree. Returns false if none can be done now.
     func take(limit: Int = 512) throws -> Bool {

@@ -135,7 +135,7 @@ package final class SyncEngine: @unchecked Sendable {
         ) { state.withLock { $0.isOffline } }
     }
 
-    // MARK: Life
+    // MARK: Starting and stopping
 
     package func start() {
         volume.hurry { [weak self] in self?.poke() }

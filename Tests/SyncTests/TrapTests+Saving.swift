@@ -180,7 +180,7 @@ extension TrapTests {
         }
     }
 
-    // MARK: Sums of contents
+    // MARK: Checksums
 
     private func sum(_ path: String) throws -> String {
         String(try Command("sha256sum", path).succeed().prefix(64))

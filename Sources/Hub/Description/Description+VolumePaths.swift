@@ -162,7 +162,7 @@ extension Description {
                   "name": "limit",
                   "in": "query",
                   "required": false,
-                  "description": "At most so many changes, and at most 1000; no sequence is split.",
+                  "description": "The maximum number of changes, up to 1000; no sequence is split.",
                   "schema": {"type": "integer", "minimum": 0, "maximum": 9223372036854775807}
                 },
                 {

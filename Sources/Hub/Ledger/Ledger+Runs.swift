@@ -27,7 +27,7 @@ extension LedgerTransaction {
 
     /// Returns whether a device's position belongs to the present journal.
     ///
-    /// - Parameter run: The run of the position; nil if the hub has told the device none.
+    /// - Parameter run: The run of the position; nil if the device does not know it.
     package func has(_ position: UInt64, run: Identifier?, in volume: VolumeRow) throws -> Bool {
         guard position <= volume.head else { return false }
         guard let run else { return true }

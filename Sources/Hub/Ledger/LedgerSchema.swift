@@ -1,6 +1,6 @@
 /// The steps that create and migrate the tables. A released step must never change.
 enum LedgerSchema {
-    /// "Hub1".
+    /// The ASCII text "Hub1".
     static let applicationID: Int32 = 0x4875_6231
 
     static let steps = [

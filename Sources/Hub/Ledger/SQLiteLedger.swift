@@ -133,7 +133,7 @@ package final class SQLiteLedger: Ledger {
 
     package func close() throws {
         // The write-ahead log stays as a file. It is truncated so that SQLite cannot take it for
-        // the log of an older ledger that somebody puts in this place.
+        // the log of an older ledger that is restored to this path.
         _ = try? pool.writeWithoutTransaction { try $0.checkpoint(.truncate) }
         try pool.close()
     }
