@@ -5,9 +5,8 @@ import Synchronization
 import SystemCalls
 
 /// A placeholder in use: which of its bytes are on this device, and which callers wait for which
-/// bytes. Bytes arrive chunk by chunk, and each chunk is verified before it is written. Which
-/// chunks are present is known in memory only; after a restart they are found again by their
-/// hashes.
+/// bytes. Each chunk is verified before it is written. Which chunks are present is known in memory
+/// only; after a restart they are found again by their hashes.
 ///
 /// The object belongs to an inode, not to a name: a handle goes on reading the version that it
 /// opened, even when the name shows another version by now.
@@ -36,8 +35,7 @@ package final class AbsentFile: Sendable {
         case bytes(Range<Int64>)
         /// All bytes.
         case all
-        /// All bytes are synced to the disk and the mark is removed; the file is then an ordinary
-        /// file.
+        /// All bytes, synced to the disk, and the mark removed: the file is then an ordinary file.
         case finish
     }
 
@@ -67,8 +65,7 @@ package final class AbsentFile: Sendable {
         fileprivate var isStuck = false
         /// The file is in a worker pool's queue.
         fileprivate var isQueued = false
-        /// Guarded by this mutex; changed only while the lock of `Hydration`'s registry is held
-        /// too.
+        /// Guarded by this mutex; changed only under the registry's lock too.
         var users = 0
     }
 
@@ -117,8 +114,7 @@ package final class AbsentFile: Sendable {
         bytes.withLock { ($0.modified, $0.changed) }
     }
 
-    /// The actual change time and the one that programs are shown; nil when the file is no longer a
-    /// placeholder.
+    /// The actual change time and the shown one; nil when the file is no longer a placeholder.
     var changes: ChangeTime? {
         bytes.withLock { bytes in
             var status = stat()
@@ -140,8 +136,8 @@ package final class AbsentFile: Sendable {
 
     // MARK: Waiting
 
-    /// Returns nil if the bytes are present already; `done` is then never called. Otherwise `done`
-    /// is called once with an error or nil, unless the wait is cancelled first.
+    /// Returns nil if the bytes are present already. Otherwise `done` is called once with an error
+    /// or nil, unless the wait is cancelled first.
     func wait(_ need: Need, _ done: @escaping @Sendable (VolumeError?) -> Void) -> UInt64? {
         state.withLock { state in
             switch (state.phase, need) {
