@@ -55,8 +55,8 @@ final class RecordEncoder: @unchecked Sendable {
         UnsafeMutableRawBufferPointer(rebasing: buffer[RecordHeader.byteCount...])
     }
 
-    /// Returns the length of the compressed payload. Returns nil unless compression saves more than a
-    /// twentieth, of the first bytes or of the whole.
+    /// Returns the length of the compressed payload. Returns nil unless compression saves more than
+    /// a twentieth, both of the first bytes and of the whole.
     private func compress(_ plain: UnsafeRawBufferPointer) -> Int? {
         if plain.count > RecordEncoder.trial {
             let trial = UnsafeRawBufferPointer(rebasing: plain[..<RecordEncoder.trial])

@@ -17,8 +17,8 @@ package struct Request: Hashable, Sendable {
     package enum Manner: Hashable, Sendable {
         /// Made through the library or `fsctl coordinate`. The claim is held until it is released.
         case coordinated
-        /// A system call of a plain program, which does not use claims. It waits like a claim, but no
-        /// other request waits for it. When it is overdue, it goes ahead without the answers of
+        /// A system call of a plain program, which does not use claims. It waits like a claim, but
+        /// no other request waits for it. When it is overdue, it goes ahead without the answers of
         /// presenters. If a coordinated claim is in its way then, it is refused, unless `goesAhead`
         /// is set.
         case plain(goesAhead: Bool)

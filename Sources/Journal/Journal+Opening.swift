@@ -8,8 +8,8 @@ extension Journal {
     /// Nothing is written until the file has been recognized as a journal that this build
     /// understands.
     /// - Parameters:
-    ///   - mayCreate: Whether to make a new journal, with a root, when the file does not exist or is
-    ///     empty.
+    ///   - mayCreate: Whether to make a new journal, with a root, when the file does not exist or
+    ///     is empty.
     ///   - checked: Whether to check all pages first (after a crash): about a second for 1 GB.
     /// - Throws: `.notFound`; `.newer`; `.damaged` when the file is not a journal or fails the
     ///   check; `.denied`; `.full`.

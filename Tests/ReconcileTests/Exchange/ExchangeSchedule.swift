@@ -15,8 +15,7 @@ struct ExchangeSchedule {
         var backup: Backup?
         var skew: Int64 = 0
         var touched: Set<Identifier> = []
-        /// The engine asks the hub before it sends, so that a journal that was rolled back is
-        /// noticed.
+        /// The engine asks the hub before it sends, so that a rolled-back journal is noticed.
         var hasAsked = false
         /// The last operation whose answer has arrived.
         var answered: UInt64 = 0
@@ -110,8 +109,7 @@ struct ExchangeSchedule {
             if let adjustment = devices[who].underway?.adjustment,
                 devices[who].journal.images[adjustment.item]?.isAlive == false
             {
-                // The version that it had a moment ago is deleted as well, whether it was recorded
-                // as a conflict version or not.
+                // Its version of a moment ago is deleted, too, recorded as a conflict or not.
                 deed.deleted += [adjustment.local?.revision].compactMap(\.self)
             }
             let shown = deed.touched.map { devices[who].journal.brief($0) }
