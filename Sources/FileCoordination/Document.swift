@@ -149,8 +149,8 @@ import Synchronization
     /// - Throws: What ``open()`` throws. Then the document keeps its contents.
     open func revert(toContentsOf url: URL) async throws { try await readAgain(url) }
 
-    /// Called when edits would be lost until ``enableEditing()`` is called. Override it to tell your
-    /// views, and call super.
+    /// Called when edits would be lost until ``enableEditing()`` is called. Override it to tell
+    /// your views, and call super.
     open func disableEditing() { disable() }
     /// Called when edits are possible again. Override it to tell your views, and call super.
     open func enableEditing() { enable() }

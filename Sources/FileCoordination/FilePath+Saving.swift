@@ -97,8 +97,8 @@ extension FilePath {
         if let value = base.base { setAttribute("user.concord.base", value) }
     }
 
-    /// Renames the item to `target` and removes what was there. If either of them is a directory, the
-    /// two are exchanged first, so that there is no moment without an item.
+    /// Renames the item to `target` and removes what was there. If either of them is a directory,
+    /// the two are exchanged first, so that there is no moment without an item.
     func install(at target: FilePath) throws(CocoaError) {
         let there = target.kind
         guard there != nil, there == .directory || kind == .directory else {

@@ -113,8 +113,8 @@ final class TurnDesk: Sendable {
         guard isTaken else {
             throw VolumeError(
                 .invalid,
-                "this connection already has a claim \(number), or too many claims: release one first"
-            )
+                "this connection already has a claim \(number), or too many claims: release one "
+                    + "first")
         }
         let mustDownload = !isPreparing && mustDownload(targets, for: client.peer)
         arbiter.request(turn, as: id) { [self, targets] _, outcome in
