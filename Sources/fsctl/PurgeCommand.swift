@@ -51,7 +51,7 @@ struct PurgeCommand: ParsableCommand {
         }
         let bytes = try free.map { (text) throws(VolumeError) in
             if let bytes = Amount.bytes(text) { return bytes }
-            throw VolumeError(.invalid, "\"\(text)\" is no size: write 500M or 2G")
+            throw VolumeError(.invalid, "\"\(text)\" is not a size: write 500M or 2G")
         }
         for path in paths {
             let document = try Document(path)

@@ -229,7 +229,7 @@ import Testing
         try terminal.press("n")
         try terminal.type("a.md")
         try terminal.press("Enter")
-        try terminal.wait(for: "a.md is there already")
+        try terminal.wait(for: "a.md exists already")
         try terminal.press("Enter")
         try terminal.wait(for: "● saved")
         try terminal.type("日本 ")
