@@ -28,7 +28,7 @@ extension TrapTests {
             }
             try wait(seconds: 60, for: "word of what is waited for") {
                 try fleet.report(other).notices?.contains {
-                    $0.contains("pinned") && $0.contains("room")
+                    $0.contains("pinned") && $0.contains("wait for space")
                 } == true ? true : nil
             }
             try disk.grow(to: "800m")
