@@ -12,6 +12,13 @@ package struct LocalNames: Sendable {
     private var paths: [Pattern] = []
 
     package static let fileName = ".concordignore"
+    /// The end of the name under which `fsctl restore` writes a file before it takes its place.
+    package static let restorePartEnd = ".concord-restore.part"
+
+    static func isRestorePart(_ name: Name) -> Bool {
+        name.bytes.first == UInt8(ascii: ".")
+            && name.bytes.suffix(restorePartEnd.utf8.count).elementsEqual(restorePartEnd.utf8)
+    }
 
     private struct Pattern: Sendable {
         var name: NamePattern

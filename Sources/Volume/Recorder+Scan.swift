@@ -230,6 +230,7 @@ extension Recorder {
         _ name: Name, _ trace: Trace, to parent: Int64, in directory: Int32, _ t: Transaction
     ) throws {
         if !trace.isDirectory, try isLocal(name, in: parent, t) {
+            if try removeLeftPart(name, trace, in: directory, t) { return }
             // A document may have been moved to that name, and its prior contents may exist only
             // there.
             try stray(trace, to: Spot(directory: status(directory).inode, name: name), t)
@@ -250,5 +251,21 @@ extension Recorder {
         }
         item.key = try t.insert(item)
         if trace.isDirectory { memory.scan?.waiting.append(item.key) }
+    }
+
+    /// Removes the part file of an `fsctl restore` that was killed, or whose daemon was. It is from
+    /// before this start, no process has it open, and no document needs it. Its contents are those
+    /// of a version.
+    private func removeLeftPart(
+        _ name: Name, _ trace: Trace, in directory: Int32, _ t: Reader
+    ) throws -> Bool {
+        guard firstLookEnd == nil, trace.isFile, LocalNames.isRestorePart(name),
+            trace.changed < startTime, memory.works.heirs[trace.inode] == nil,
+            try t.items(inode: trace.inode).isEmpty,
+            let file = try? openBeneath(
+                [name], from: directory, flags: O_RDONLY | O_NOATIME | O_NONBLOCK),
+            status(file.raw).inode == trace.inode, cl_probe_users(file.raw) == 0
+        else { return false }
+        return name.withCString { cl_unlinkat(directory, $0, 0) } == 0
     }
 }

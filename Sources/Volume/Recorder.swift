@@ -62,6 +62,8 @@ final class Recorder: @unchecked Sendable {
     var isBeforeFirstLook = true
     /// The number of the last event before the first scan of the tree ended.
     var firstLookEnd: UInt64?
+    /// When the volume was opened, in nanoseconds since 1970.
+    let startTime = cl_clock_realtime_ns()
     var packageCuts: [Int64: [[UInt8]: PackageFile]] = [:]
     var people: [UInt32: String] = [:]
     var isPerforming = false

@@ -3,6 +3,7 @@ import Control
 import Glibc
 import Model
 import SystemCalls
+import Volume
 
 /// Puts a version's contents under a name, whole or not at all. They are written to a file beside
 /// the target and renamed, so that restoring is a save like any other and watchers hear of it.
@@ -36,9 +37,10 @@ struct Restoration {
     }
 
     /// The name of the part file, `.NAME.concord-restore.part`, with NAME cut to keep within 255
-    /// bytes. Its suffix makes it a temporary file, which never becomes a version.
+    /// bytes. Its suffix makes it a temporary file, which never becomes a version. If this process
+    /// or the daemon is killed, the next restore of that name or the next mount removes it.
     static func partName(_ name: Name) -> Name {
-        let end = Array(".concord-restore.part".utf8)
+        let end = Array(LocalNames.restorePartEnd.utf8)
         return Name(bytes: [UInt8(ascii: ".")] + name.bytes.prefix(254 - end.count) + end)
     }
 
