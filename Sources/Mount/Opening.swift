@@ -32,6 +32,9 @@ final class Opening: @unchecked Sendable {
     private var isSettled = false
     /// The file's attributes when the open was granted.
     private var looked: stat?
+    /// Until when it waits for closes that may be on their way; monotonic nanoseconds.
+    private var patienceEnd = Int64.max
+    private var isEarly = false
     /// Its implicit lease, once it has one.
     private var seat: UInt64?
     private var claim: ClaimID?
@@ -152,10 +155,14 @@ final class Opening: @unchecked Sendable {
                 truncates: self.truncates, seen: seen, maps: maps,
                 appends: self.kind == .appender, isNew: self.isNew,
                 traits: self.driver.traits(self.node), others: others, unique: self.caller.unique,
-                mayBlock: mayBlock, by: self.driver.actor(self.caller))
+                mayBlock: mayBlock, isLastTry: cl_clock_monotonic_ns() >= self.patienceEnd,
+                by: self.driver.actor(self.caller))
             do throws(Errno) {
                 switch access {
                 case .slow: return nil
+                case .early:
+                    self.isEarly = true
+                    return nil
                 case .direct: return try self.open(nil)
                 case .guarded(let undo):
                     content.undo = undo
@@ -173,10 +180,17 @@ final class Opening: @unchecked Sendable {
 
     /// Repeats until the file is open or refused, on a parking thread.
     func proceedPatiently() throws(Errno) -> Opened {
+        patienceEnd = cl_clock_monotonic_ns() + Opening.patience
         while true {
             if let opened = try proceed(mayBlock: true) { return opened }
+            // RELEASE is served on another thread, soon after close(2) has returned.
+            if isEarly { usleep(1_000) }
+            isEarly = false
         }
     }
+
+    /// Nanoseconds for which an open for writing waits for a close that may be on its way.
+    private static let patience: Int64 = 100_000_000
 
     /// Fails for files that chattr(1) has made immutable, and for append-only files unless they are
     /// opened for appending. The kernel checks these bits of the file below only when a descriptor

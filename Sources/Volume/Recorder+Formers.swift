@@ -133,6 +133,7 @@ extension Recorder {
         }
         retriesLeft = Recorder.retriesMax
         memory.removeMark()
+        room.changed()
         forgetAdopted()
         removeMarks()
         tellVersionNews()

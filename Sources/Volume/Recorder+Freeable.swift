@@ -51,7 +51,8 @@ extension Recorder {
         try journal.read { reader in
             let inPacks = try self.freeableInPacks(reader)
             let inStash = try self.removableContents(reader).reduce(0) { $0 + $1.size }
-            return inPacks + inStash
+            let twice = try self.freeableDuplicates(reader)
+            return inPacks + inStash + twice
         }
     }
 

@@ -20,11 +20,13 @@ extension Recorder {
                 former.cut.manifest.chunkIDs.subtracting(excess), of: former.cut.manifest,
                 from: former.source, &places)
         }
-        let isLarge = (live?.trace.size ?? 0) > settings.copiedSizeMax
-        if let live, live.isHeld || item.inPlace >= 2 && isLarge {
-            // A document that is written in place again and again is stored ahead of time, so that
-            // the next write need not wait for a copy. One that is open for writing may change
-            // unseen.
+        let size = live?.trace.size ?? 0
+        // A document that is written in place again and again is stored ahead of time, if there is
+        // space for that, so that the next write need not wait for a copy.
+        let isAhead =
+            item.inPlace >= 2 && size > settings.copiedSizeMax && room.shortage(for: size) == 0
+        if let live, live.isHeld || isAhead {
+            // One that is open for writing may change unseen.
             try store(excess, of: live.cut.manifest, from: live.content, &places)
             recording.keptTrace = live.trace
         }

@@ -252,8 +252,14 @@ extension Recorder {
         if item.deleted == nil {
             switch try openLive(item, work, syncs: syncs) {
             case .found(let file):
-                live = file
                 endFetching(of: item.key)
+                // What a program has open would be stored in the packs too, because it may change
+                // unseen. Nothing gives way for that.
+                if file.isHeld, room.shortage(for: file.trace.size) > 0 {
+                    guard leavesLive(item, work, &recording) else { return nil }
+                } else {
+                    live = file
+                }
             case .logged(let found):
                 tell(item, of: found)
                 log = found

@@ -11,11 +11,14 @@ struct LetGo: Equatable {
     var versions = 0
     var contents = 0
     var bytes: Int64 = 0
+    /// Bytes in the packs that the tree has too, so that nothing was lost.
+    var duplicateBytes: Int64 = 0
 
     static func += (sum: inout LetGo, more: LetGo) {
         sum.versions += more.versions
         sum.contents += more.contents
         sum.bytes += more.bytes
+        sum.duplicateBytes += more.duplicateBytes
     }
 
     var text: String {
@@ -31,11 +34,11 @@ extension Recorder {
     /// Returns false if there is enough space or nothing can be removed.
     func makeRoom() -> Bool {
         guard room.isDue, memory.scan == nil else { return false }
-        let look = room.begin()
+        let search = room.begin()
         awaitingRoom = awaitingRoom.filter { memory.works[$0.key] != nil }
         let more = awaitingRoom.values.max() ?? 0
         guard room.shortage(for: more) > 0 else {
-            room.answer(look, isFreed: true)
+            room.end(search, .enough)
             return false
         }
         startLogAnew()
@@ -44,15 +47,18 @@ extension Recorder {
         // Contents that were replaced or deleted a moment ago may be removed, too: their events are
         // processed first.
         understand(now: true)
+        isHeldBack = false
         let before = letGo
+        var isComplete = true
         do {
-            try room.giveUpRefused(beyond: freeableBytes)
+            try room.ignoreRequests(beyond: freeableBytes)
             try letGo(until: { self.room.shortage(for: more) })
         } catch {
+            isComplete = false
             tell("room", "Old versions cannot be removed to make room: \(error)")
         }
         let isFreed = letGo != before
-        room.answer(look, isFreed: isFreed)
+        room.end(search, isFreed ? .freed : finding(isComplete: isComplete))
         guard isFreed else { return false }
         untell("room")
         report(letGo)
@@ -63,6 +69,14 @@ extension Recorder {
         return true
     }
 
+    /// What a search that removed nothing has found out. While events are not processed, nobody
+    /// knows what they make removable.
+    private func finding(isComplete: Bool) -> SpaceRequests.Finding {
+        let isUnderstood = backlog.isEmpty && memory.scan == nil && memory.unresolved.isEmpty
+        guard isComplete, isUnderstood else { return .unclear }
+        return isHeldBack ? .held : .nothing
+    }
+
     /// Removes versions first and then contents that are not recorded yet, until no space is
     /// missing. The disk is asked each time, because a removed file that a program has open still
     /// takes its space.
@@ -71,6 +85,7 @@ extension Recorder {
             packsHoldWaste = false
             letGo += try remove(VersionChoice())
         }
+        if case let left = shortage(), left > 0 { letGo += try letDuplicatesGo(left) }
         // If all older versions together would not make enough room for waiting contents, those
         // contents are removed instead.
         let orNone = room.shortage() == 0
@@ -125,6 +140,7 @@ extension Recorder {
     }
 
     private func report(_ letGo: LetGo) {
+        guard letGo.versions + letGo.contents > 0 else { return }
         let text = letGo.text
         signal.change { report.letGo = text }
         let now = cl_clock_monotonic_ns()
@@ -357,16 +373,23 @@ extension Recorder {
         guard let file = try? stash.open(entry.file), let status = try? file.status() else {
             return 0
         }
-        if entry.kind == .displaced, cl_probe_writers(file.raw) == -EAGAIN { return nil }
+        if entry.kind == .displaced, cl_probe_writers(file.raw) == -EAGAIN {
+            isHeldBack = true
+            return nil
+        }
         return Int64(status.st_blocks) * 512
     }
 
     private func mayGo(_ entry: Stash.Entry, from key: Int64, _ t: Reader) throws -> Bool {
         guard let work = memory.works[key] else { return true }
-        guard let item = try t.item(key), item.kind == .file || item.kind == .package,
-            // While a program writes the document, its last save exists only here.
-            !work.isWriting || entry != work.formers.last(where: { $0.entry != nil })?.entry
-        else { return false }
+        guard let item = try t.item(key), item.kind == .file || item.kind == .package else {
+            return false
+        }
+        // While a program writes the document, its last save exists only here.
+        if work.isWriting, entry == work.formers.last(where: { $0.entry != nil })?.entry {
+            isHeldBack = true
+            return false
+        }
         // Contents that become conflict versions stay. A document's prior contents may be removed
         // only while its present contents wait to be recorded; a package's, as long as it has any.
         guard item.deleted != nil || item.changed == 0 || item.kind == .package,

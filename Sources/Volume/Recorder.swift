@@ -41,6 +41,8 @@ final class Recorder: @unchecked Sendable {
     var letGo = LetGo()
     /// Documents whose prior contents do not fit into the packs now, with their sizes in bytes.
     var awaitingRoom: [Int64: Int64] = [:]
+    /// Whether a search for space has found contents that stay only while a program has them open.
+    var isHeldBack = false
     /// Whether the packs may hold chunks of failed transactions, which the journal does not know.
     var packsHoldWaste = true
     var nextRoomReport: Int64 = 0
@@ -424,26 +426,4 @@ final class Recorder: @unchecked Sendable {
     }
 
     func nanoseconds(_ seconds: Double) -> Int64 { Timestamp.span(seconds: seconds) }
-}
-
-/// Inodes whose contents, while their attributes are unchanged, are completely in the chunk store.
-/// They may be overwritten without a copy.
-final class KeptContents: Sendable {
-    private let traces = Mutex<[UInt64: Trace]>([:])
-
-    func contains(_ trace: Trace) -> Bool {
-        traces.withLock { traces in
-            guard let known = traces[trace.inode] else { return false }
-            return !trace.differs(from: known)
-        }
-    }
-
-    func set(_ trace: Trace) {
-        traces.withLock { traces in
-            if traces.count >= KeptContents.countMax { traces.removeAll() }
-            traces[trace.inode] = trace
-        }
-    }
-
-    private static let countMax = 10_000
 }

@@ -13,25 +13,10 @@ final class Room: @unchecked Sendable {
     /// Wakes the recorder, which frees space.
     let wake = Hook<@Sendable () -> Void>()
 
-    // The following properties are guarded by `signal`. `asked` and `answered` are numbers of
-    // requests.
-    private var asked: UInt64 = 0
-    private var answered: UInt64 = 0
-    /// The last request for which space was freed.
-    private var granted: UInt64 = 0
-    /// The largest number of bytes that a program was refused, and its request.
-    private var refused: (bytes: Int64, request: UInt64) = (0, 0)
+    /// Guarded by `signal`.
+    private var requests = SpaceRequests()
+    /// Guarded by `signal`.
     private var isOver = false
-    /// Counts events that may have made contents removable.
-    private var news: UInt64 = 0
-    /// The value of `news` at the last search, if that found nothing to remove.
-    private var vainNews: UInt64?
-    /// No search starts before this monotonic time, because a search in vain takes long in a large
-    /// store.
-    private var notBefore: Int64 = 0
-    /// Until this monotonic time, requests are refused at once if the last search found nothing and
-    /// nothing has happened since.
-    private var vainUntil: Int64 = 0
 
     init(directory: Int32, settings: Settings) {
         self.directory = directory
@@ -50,7 +35,7 @@ final class Room: @unchecked Sendable {
     func shortage(for more: Int64 = 0) -> Int64 {
         guard isOn, let space = DiskSpace(of: directory) else { return 0 }
         let mark = mark(space)
-        let wanted = mark + max(more, signal.look { refused.bytes })
+        let wanted = mark + max(more, signal.look { requests.bytes })
         // Half as much again is freed, so that it is not needed again soon.
         return space.free < wanted ? wanted + mark / 2 - space.free : 0
     }
@@ -63,10 +48,11 @@ final class Room: @unchecked Sendable {
     }
 
     /// Whether writes should pass through the process, which can free space for them. Asked at each
-    /// open, because programs can fill a small disk quickly.
+    /// open. A program that writes directly to the disk could fill what is left faster than space
+    /// is freed, so this does not depend on the size of the disk.
     var isTight: Bool {
         guard isOn, let space = DiskSpace(of: directory) else { return false }
-        return space.free < 3 * mark(space)
+        return space.free < 3 * settings.freeBytesKept
     }
 
     func start() {
@@ -82,9 +68,12 @@ final class Room: @unchecked Sendable {
     /// Something was written or may have become removable.
     func poke() {
         guard isOn else { return }
-        signal.change { news += 1 }
+        signal.change { requests.addNews() }
         lookout.poke()
     }
+
+    /// The recorder has changed what is removable.
+    func changed() { signal.change { requests.addNews() } }
 
     /// Checks the free space. Returns the time of the next check, before the disk could be full.
     private func look() -> Int64 {
@@ -96,77 +85,61 @@ final class Room: @unchecked Sendable {
         return now + min(max(space.free - mark, 50_000_000), 20_000_000_000)
     }
 
-    /// Frees space for a program that was refused this many bytes. Returns false if nothing could
-    /// be removed, or not before `deadline` (monotonic nanoseconds). Only a search that begins
-    /// after the call answers it. Blocks.
-    func make(_ bytes: Int64, until deadline: Int64) -> Bool {
-        guard isOn else { return false }
+    /// Frees space for a program that was refused this many bytes, until `deadline` (monotonic
+    /// nanoseconds). Blocks.
+    func make(_ bytes: Int64, until deadline: Int64) -> SpaceRequests.Answer {
+        guard isOn else { return .refused }
         let now = cl_clock_monotonic_ns()
-        let request = signal.change { () -> UInt64? in
-            let isVain = vainNews == news && now < vainUntil
-            guard !isVain, !isOver else { return nil }
-            asked += 1
-            if bytes > refused.bytes { refused = (bytes, asked) }
-            return asked
+        let request = signal.change { isOver ? nil : requests.ask(for: bytes, at: now) }
+        guard let request else {
+            // Somebody else may have made room since the last search.
+            let free = DiskSpace(of: directory)?.free ?? 0
+            return free > max(bytes, Room.bytesTaken) ? .enough : .refused
         }
-        guard let request else { return false }
         wake.current?()
-        _ = signal.wait(until: deadline) { answered >= request || isOver }
-        return signal.look { granted >= request }
+        var answer: SpaceRequests.Answer?
+        _ = signal.wait(until: deadline) {
+            answer = requests.takeAnswer(to: request)
+            return answer != nil || isOver
+        }
+        if answer == nil { signal.change { requests.withdraw(request) } }
+        return answer ?? .refused
     }
 
-    /// A search for something to remove. It answers the requests made before it began; later ones
-    /// may be due to something that it has not seen.
-    struct Look {
-        fileprivate let request: UInt64
-        fileprivate let news: UInt64
-        fileprivate let start: Int64
-    }
-
-    func begin() -> Look {
-        signal.look { Look(request: asked, news: news, start: cl_clock_monotonic_ns()) }
+    func begin() -> SpaceRequests.Search {
+        signal.look { requests.begin(at: cl_clock_monotonic_ns()) }
     }
 
     /// Ends a search. Waiting programs try again, or learn that there is no space.
-    func answer(_ look: Look, isFreed: Bool) {
+    func end(_ search: SpaceRequests.Search, _ finding: SpaceRequests.Finding) {
         let now = cl_clock_monotonic_ns()
-        signal.change {
-            answered = look.request
-            if isFreed { granted = look.request }
-            if refused.request <= look.request { refused = (0, 0) }
-            vainNews = isFreed ? nil : look.news
-            notBefore = isFreed ? 0 : now + 4 * (now - look.start)
-            vainUntil = max(notBefore, now + 1_000_000_000)
-        }
+        signal.change { requests.end(search, finding, at: now) }
     }
 
-    /// Refuses a request for more than all that could be removed, so that nothing is removed in
+    /// Ignores requests for more than all that could be removed, so that nothing is removed in
     /// vain.
-    func giveUpRefused(beyond freeable: () throws(VolumeError) -> Int64) throws(VolumeError) {
-        let bytes = signal.look { refused.bytes }
+    func ignoreRequests(beyond freeable: () throws(VolumeError) -> Int64) throws(VolumeError) {
+        let bytes = signal.look { requests.bytes }
         guard bytes > Room.bytesTaken, let space = DiskSpace(of: directory) else { return }
-        guard bytes > space.free + (try freeable()) else { return }
-        signal.change { refused = (0, 0) }
+        let available = space.free + (try freeable())
+        signal.change { requests.ignore(beyond: available) }
     }
 
     /// Below this, the removable bytes are not counted.
     private static let bytesTaken: Int64 = 1 << 16
 
     /// Whether a program waits for space.
-    var isAwaited: Bool { signal.look { refused.bytes > 0 } }
+    var isAwaited: Bool { signal.look { requests.isAwaited } }
 
     /// Whether the last search found nothing.
-    var hasFailed: Bool { signal.look { vainNews != nil } }
+    var hasFailed: Bool { signal.look { requests.hasFailed } }
 
     /// Whether it is time to search for something to remove.
     var isDue: Bool {
         let now = cl_clock_monotonic_ns()
-        return signal.look {
-            guard now >= notBefore else { return false }
-            return asked > answered || vainNews != news || now >= vainUntil
-        }
+        return signal.look { requests.isDue(at: now) }
     }
 
     /// When to search for waiting programs (monotonic nanoseconds); nil if none waits.
-    var due: Int64? { signal.look { asked > answered ? notBefore : nil } }
+    var due: Int64? { signal.look { requests.due } }
 }

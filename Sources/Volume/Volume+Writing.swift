@@ -19,11 +19,12 @@ extension Volume {
     ///   - isNew: The program has just created the file.
     ///   - others: How many handles of any kind are open on the inode already.
     ///   - unique: The kernel's number of the request.
+    ///   - isLastTry: Closes that may be on their way are not waited for any more.
     package func openForWriting(
         _ writing: inout Writing, file: Int32, status: stat, truncates: Bool,
         seen: NamedBase? = nil, maps: Bool = false,
         appends: Bool = false, isNew: Bool, traits: Traits, others: Int, unique: UInt64,
-        mayBlock: Bool, by actor: Actor
+        mayBlock: Bool, isLastTry: Bool = false, by actor: Actor
     ) throws(Errno) -> WriteAccess {
         if writing.writers == 0 { writing.era = unrecorded.era }
         if isNew || !Trace(status).isFile {
@@ -35,13 +36,19 @@ extension Volume {
         let trace = Trace(status)
         if writing.writers > 0 {
             guard mayBlock || !writing.isSynced(trace) else { return .slow }
-            try noteBoundary(
+            switch try noteBoundary(
                 &writing, file: file, trace: trace, traits: traits, earlier: writing.writers,
-                unique: unique)
+                unique: unique, isWhole: truncates, mayBlock: mayBlock, isLastTry: isLastTry)
+            {
+            case .noted: break
+            case .slow: return .slow
+            case .early: return .early
+            }
             if truncates { settleAll(&writing, inode: trace.inode) }
             if truncates || maps, let undo = writing.undo {
-                guard mayBlock else { return .slow }
-                try saveAll(of: file, in: undo, from: 0)
+                guard mayBlock, try saveAll(of: file, in: undo, from: 0, mayBlock: mayBlock) else {
+                    return .slow
+                }
             }
         } else if !(try secure(
             &writing, file: file, trace: trace, whole: truncates || maps, appends: appends,
@@ -85,6 +92,7 @@ extension Volume {
         guard found, !traits.contains(.local) else { return }
         let trace = Trace(status)
         if let baseline = writing.baseline, !trace.differs(from: baseline) {
+            kept.endUse(trace)
             if isSecured { events.append(.untouched(inode: trace.inode)) }
         } else {
             if !writing.isSynced(trace) { unrecorded.add(trace, since: writing.era) }
@@ -149,12 +157,17 @@ extension Volume {
             let others = writing.writers - (isWriter ? 1 : 0)
             if others > 0 {
                 guard mayBlock || !writing.isSynced(trace) else { return false }
-                try noteBoundary(
+                let boundary = try noteBoundary(
                     &writing, file: file, trace: trace, traits: traits, earlier: others,
-                    unique: unique)
+                    unique: unique, isWhole: size == 0, mayBlock: mayBlock, isLastTry: true)
+                if boundary == .slow { return false }
                 if size == 0 { settleAll(&writing, inode: trace.inode) }
             }
-            if let undo = writing.undo { try saveAll(of: file, in: undo, from: size) }
+            if let undo = writing.undo,
+                try !saveAll(of: file, in: undo, from: size, mayBlock: mayBlock)
+            {
+                return false
+            }
             noteUnseen(seen, trace, isSecured: true)
             return true
         }
@@ -191,7 +204,7 @@ extension Volume {
         traits: Traits, isUnseen: Bool = false, mayBlock: Bool, by actor: Actor
     ) throws(Errno) -> Bool {
         writing.isSecured = false
-        guard trace.size > 0, !traits.contains(.local), isUnseen || !isKept(trace) else {
+        guard trace.size > 0, !traits.contains(.local), isUnseen || !kept.use(trace) else {
             return true
         }
         // Contents that large never become a version.
@@ -232,46 +245,72 @@ extension Volume {
         return true
     }
 
-    /// Copies a file into the stash; on a full disk older contents are removed for it. Returns
-    /// false if that would take long.
-    private func copy(_ file: Int32, _ trace: Trace, into name: String, mayBlock: Bool)
-        throws(Errno) -> Bool
-    {
+    /// Puts contents into the stash, which needs up to `bytes`. On a full disk older contents are
+    /// removed for that. Returns false if that would take long and `mayBlock` is false.
+    private func putAside(
+        _ bytes: Int64, mayBlock: Bool, _ body: () throws(Errno) -> Void
+    ) throws(Errno) -> Bool {
         guard mayBlock else {
-            do throws(Errno) { try stash.copy(of: file, trace, into: name) } catch {
+            do throws(Errno) { try body() } catch {
                 guard error == .noSpace else { throw error }
                 return false
             }
             return true
         }
-        try withRoom(for: trace.size, mayBlock: true) { () throws(Errno) in
-            try stash.copy(of: file, trace, into: name)
-        }
+        try withRoom(for: bytes, mayBlock: true, body)
         return true
     }
 
-    private func saveAll(of file: Int32, in undo: Undo, from offset: Int64) throws(Errno) {
+    private func copy(_ file: Int32, _ trace: Trace, into name: String, mayBlock: Bool)
+        throws(Errno) -> Bool
+    {
+        try putAside(trace.size, mayBlock: mayBlock) { () throws(Errno) in
+            try stash.copy(of: file, trace, into: name)
+        }
+    }
+
+    private func saveAll(of file: Int32, in undo: Undo, from offset: Int64, mayBlock: Bool)
+        throws(Errno) -> Bool
+    {
         let descriptor = Descriptor(
             owning: try check(quietly(O_RDONLY) { cl_reopen(file, $0) }))
-        try undo.willTruncate(descriptor.raw, to: offset)
+        return try putAside(undo.size, mayBlock: mayBlock) { () throws(Errno) in
+            try undo.willTruncate(descriptor.raw, to: offset)
+        }
     }
 
     /// Handles an open for writing while another writer has the file open and has changed it. That
     /// writer may have closed it already without our having been told. Then the contents are a save
-    /// that the new writer is about to overwrite, so a copy is kept until this is known.
+    /// that the new writer is about to overwrite, so a copy is kept until this is known. Large
+    /// contents are copied only for a writer that destroys the whole (`isWhole`).
     private func noteBoundary(
         _ writing: inout Writing, file: Int32, trace: Trace, traits: Traits, earlier: Int,
-        unique: UInt64
-    ) throws(Errno) {
-        guard trace.size > 0, trace.size <= settings.copiedSizeMax,
+        unique: UInt64, isWhole: Bool, mayBlock: Bool, isLastTry: Bool
+    ) throws(Errno) -> BoundaryResult {
+        guard trace.size > 0, trace.size <= PackStore.Limits.contentBytes,
             !traits.contains(.local), writing.baseline.map({ trace.differs(from: $0) }) ?? true
-        else { return }
+        else { return .noted }
+        if trace.size > settings.copiedSizeMax {
+            guard mayBlock else { return .slow }
+            // The close is served only while this file is not locked, so it is waited for outside.
+            guard isLastTry else { return .early }
+            guard isWhole else { return .noted }
+        }
         let name = stash.newName(.copied, trace, spot: nil, actor: writing.actor)
-        try stash.copy(of: file, trace, into: name)
+        guard try copy(file, trace, into: name, mayBlock: mayBlock) else { return .slow }
         if writing.isSynced(trace) { try stash.sync(name) } else { writing.addUnsynced(name) }
         writing.boundaries.append(
             Writing.Boundary(
                 unique: unique, stash: name, actor: writing.actor, earlier: earlier))
+        return .noted
+    }
+
+    private enum BoundaryResult {
+        case noted
+        /// It takes long: call again with `mayBlock`.
+        case slow
+        /// The contents are too large to be copied on suspicion, and a close may be on its way.
+        case early
     }
 
     /// Counts the contents as a save, because emptying a file replaces it as a whole. The file may

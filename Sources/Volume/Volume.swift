@@ -143,16 +143,22 @@ package final class Volume: Sendable {
     ) throws(Errno) -> Result {
         let patience = mayBlock ? settings.roomSecondsParked : settings.roomSeconds
         let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: patience)
-        // Other programs may have taken the space that was freed.
-        for _ in 0..<Volume.roomTriesMax {
+        var triesLeft = Volume.triesMax
+        while true {
             do throws(Errno) { return try body() } catch {
-                guard error == .noSpace, room.make(bytes, until: deadline) else { throw error }
+                guard error == .noSpace else { throw error }
+                switch room.make(bytes, until: deadline) {
+                // Other programs may take what was freed.
+                case .freed: break
+                case .enough where triesLeft > 0: triesLeft -= 1
+                case .enough, .refused: throw error
+                }
             }
         }
-        return try body()
     }
 
-    private static let roomTriesMax = 8
+    /// How often it is tried again when there seems to be enough space.
+    private static let triesMax = 8
 
     /// The bytes that can be removed for programs that need space, as last measured. The number may
     /// be somewhat old, because measuring requires reading the journal.
@@ -212,8 +218,6 @@ package final class Volume: Sendable {
         room.stop()
         recorder.abandon()
     }
-
-    func isKept(_ trace: Trace) -> Bool { kept.contains(trace) }
 
     /// Whether a directory with this name is a package by its extension.
     package static func isPackage(name: Name) -> Bool {

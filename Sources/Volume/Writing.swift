@@ -67,4 +67,7 @@ package enum WriteAccess: Sendable {
     case guarded(Undo)
     /// Much must be copied: call again with `mayBlock` on a thread that may wait.
     case slow
+    /// The close of an earlier writer may be on its way, and the contents are too large to be
+    /// copied on suspicion: call again in a moment, and after some moments with `isLastTry`.
+    case early
 }

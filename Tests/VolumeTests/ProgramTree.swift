@@ -57,6 +57,8 @@ final class ProgramTree: @unchecked Sendable {
     private var nodes: [UInt64: Node] = [:]
     /// Called with each volume that is opened after the first one, before it starts.
     var onOpening: (Volume) -> Void = { _ in }
+    /// Called when an open is told that a close may be on its way.
+    var whenEarly: (() -> Void)?
     private var unique: UInt64 = 2
 
     static let fast: Settings = {
@@ -241,16 +243,7 @@ final class ProgramTree: @unchecked Sendable {
         var undo: Undo?
         if isWriter {
             let number = unique ?? nextUnique()
-            var access = WriteAccess.slow
-            for mayBlock in [false, true] {
-                if case .slow = access {
-                    access = try volume.openForWriting(
-                        &node.writing, file: path, status: status, truncates: flags & O_TRUNC != 0,
-                        appends: flags & (O_APPEND | O_TRUNC) == O_APPEND, isNew: false,
-                        traits: node.traits, others: node.handles, unique: number,
-                        mayBlock: mayBlock, by: program.actor)
-                }
-            }
+            let access = try access(node, path, status, flags, number, program)
             if case .guarded(let guarding) = access { undo = guarding }
             if case .slow = access { Issue.record("still slow when it may block") }
         }
@@ -261,6 +254,28 @@ final class ProgramTree: @unchecked Sendable {
             node: node, descriptor: descriptor, path: path, isWriter: isWriter, undo: undo)
         if flags & O_APPEND != 0 { handle.offset = Int64(status.st_size) }
         return handle
+    }
+
+    private func access(
+        _ node: Node, _ file: Int32, _ status: stat, _ flags: Int32, _ unique: UInt64,
+        _ program: Program
+    ) throws -> WriteAccess {
+        var access = WriteAccess.slow
+        for (mayBlock, isLastTry) in [(false, false), (true, false), (true, true)] {
+            switch access {
+            case .direct, .guarded: return access
+            case .early: whenEarly?()
+            case .slow: break
+            }
+            var status = status
+            _ = cl_fstat(file, &status)
+            access = try volume.openForWriting(
+                &node.writing, file: file, status: status, truncates: flags & O_TRUNC != 0,
+                appends: flags & (O_APPEND | O_TRUNC) == O_APPEND, isNew: false,
+                traits: node.traits, others: node.handles, unique: unique,
+                mayBlock: mayBlock, isLastTry: isLastTry, by: program.actor)
+        }
+        return access
     }
 
     func write(_ handle: Handle, _ bytes: [UInt8], at offset: Int64? = nil) throws {

@@ -160,19 +160,19 @@ import Testing
         var settings = Settings()
         settings.freeShare = 0.1
         let room = Room(directory: directory.raw, settings: settings)
-        let look = room.begin()
-        let result = Mutex<Bool?>(nil)
+        let search = room.begin()
+        let result = Mutex<SpaceRequests.Answer?>(nil)
         let deadline = cl_clock_monotonic_ns() + 60_000_000_000
         Thread.detachNewThread {
-            let isMade = room.make(1, until: deadline)
-            result.withLock { $0 = isMade }
+            let answer = room.make(1, until: deadline)
+            result.withLock { $0 = answer }
         }
         try wait(for: "a request") { room.due != nil }
-        room.answer(look, isFreed: false)
+        room.end(search, .nothing)
         #expect(room.due != nil)
-        room.answer(room.begin(), isFreed: true)
+        room.end(room.begin(), .freed)
         try wait(for: "an answer") { result.withLock { $0 } != nil }
-        #expect(result.withLock { $0 } == true)
+        #expect(result.withLock { $0 } == .freed)
     }
 
     /// Nothing is removed for a program that asks for more than all that could be removed.
@@ -211,6 +211,32 @@ import Testing
             let status = try tree.volume.status()
             #expect(status.notices.contains { $0.contains("were removed since") })
             #expect(status.problems == [])
+            try tree.checkInvariants()
+        }
+    }
+
+    /// What a program keeps open is stored in the packs too. That gives way before any version.
+    @Test func duplicatesGiveWayFirst() throws {
+        try onSmallDisk { tree, disk in
+            var noise = Noise(seed: 8)
+            try tree.save("a", "1", by: program)
+            #expect(tree.quiet())
+            let big = noise.bytes(6_000_000)
+            try tree.replace("a", big, by: program)
+            let handle = try tree.open("a", O_RDWR, by: program)
+            #expect(tree.quiet())
+            #expect(tree.volume.packs.bytes() > 5_000_000)
+            tree.close(handle)
+            #expect(tree.quiet())
+            try tree.volume.withRoom(for: 14_000_000, mayBlock: true) { () throws(Errno) in
+                guard let free = try? free(disk), free > 14_000_000 else { throw .noSpace }
+            }
+            #expect(tree.volume.packs.bytes() < 1_000_000)
+            #expect(try tree.versions("a") == [Array("1".utf8), big])
+            // What is overwritten now is copied first.
+            try tree.save("a", "3", by: program)
+            #expect(tree.quiet())
+            #expect(try tree.versions("a") == [Array("1".utf8), big, Array("3".utf8)])
             try tree.checkInvariants()
         }
     }

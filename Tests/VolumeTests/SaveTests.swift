@@ -165,6 +165,33 @@ import Testing
         try tree.checkInvariants()
     }
 
+    /// Contents that are too large to be copied on suspicion wait for the close, or are copied when
+    /// the whole is replaced.
+    @Test(arguments: [O_TRUNC, O_APPEND, 0])
+    func aCloseThatIsOvertakenOfALargeFile(flags: Int32) throws {
+        var settings = ProgramTree.fast
+        settings.copiedSizeMax = 4
+        let tree = try ProgramTree(settings: settings)
+        try tree.save("a", "first", by: program)
+        tree.quiet()
+        let one = try tree.open("a", O_RDWR | O_TRUNC, by: program)
+        try tree.write(one, Array("second".utf8))
+        let released = tree.nextUnique()
+        var isClosed = false
+        let close = {
+            if !isClosed { tree.close(one, unique: released) }
+            isClosed = true
+        }
+        tree.whenEarly = close
+        let two = try tree.open("a", O_RDWR | flags, by: other)
+        close()
+        try tree.write(two, Array("third!".utf8))
+        tree.close(two)
+        let third = flags == O_APPEND ? "secondthird!" : "third!"
+        #expect(try tree.texts("a") == ["first", "second", third])
+        try tree.checkInvariants()
+    }
+
     /// A close while other programs still write is no save; the last close is.
     @Test func theLastWriterSaves() throws {
         let tree = try ProgramTree()
