@@ -13,6 +13,8 @@ let machine: [Target] = [
     .systemLibrary(
         name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
     .target(name: "CLinux"),
+    // The kernel's FUSE requests over io_uring.
+    .target(name: "CFuseRing"),
     .target(name: "SystemCalls", dependencies: ["CLinux"]),
 ]
 
@@ -75,7 +77,8 @@ let edges: [Target] = [
     .target(
         name: "Mount",
         dependencies: [
-            "Volume", "Merge", "Coordination", "Model", "SystemCalls", "CFuse", "CLinux",
+            "Volume", "Merge", "Coordination", "Model", "SystemCalls", "CFuse", "CFuseRing",
+            "CLinux",
             .product(name: "Logging", package: "swift-log"),
         ]),
     .target(

@@ -12,7 +12,7 @@
 #include <sys/uio.h>
 #include <fuse_lowlevel.h>
 
-enum { CF_OP_INIT = 26, CF_OP_SYNCFS = 50, CF_OP_TMPFILE = 51, CF_OP_STATX = 52 };
+enum { CF_OP_INIT = 26, CF_OP_INTERRUPT = 36, CF_OP_SYNCFS = 50, CF_OP_TMPFILE = 51, CF_OP_STATX = 52 };
 
 struct cf_in_header { uint32_t len, opcode; uint64_t unique, nodeid; uint32_t uid, gid, pid; uint16_t extlen, padding; };
 struct cf_out_header { uint32_t len; int32_t error; uint64_t unique; };
@@ -47,7 +47,8 @@ enum { CF_FOPEN_DIRECT_IO = 1, CF_FOPEN_KEEP_CACHE = 2, CF_FOPEN_CACHE_DIR = 8, 
 
 static const uint64_t CF_PARALLEL_DIROPS = 1ull << 18, CF_ABORT_ERROR = 1ull << 21, CF_HANDLE_KILLPRIV_V2 = 1ull << 28,
     CF_INIT_EXT = 1ull << 30, CF_DIRECT_IO_ALLOW_MMAP = 1ull << 36, CF_PASSTHROUGH = 1ull << 37,
-    CF_NO_EXPORT_SUPPORT = 1ull << 38, CF_CREATE_SUPP_GROUP = 1ull << 34, CF_WRITEBACK_CACHE = 1ull << 16;
+    CF_NO_EXPORT_SUPPORT = 1ull << 38, CF_CREATE_SUPP_GROUP = 1ull << 34, CF_WRITEBACK_CACHE = 1ull << 16,
+    CF_OVER_IO_URING = 1ull << 41;
 
 /// Registers the file behind `fd` (O_PATH will do) for passthrough: an id above 0, or a negative errno.
 static inline int cf_backing_open(int device, int fd) {

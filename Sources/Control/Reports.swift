@@ -16,6 +16,10 @@ package struct VolumeReport: Codable, Hashable, Sendable {
     package var passthrough: Bool
     /// Why there is no passthrough; empty if there is.
     package var passthroughReason: String
+    /// What carries the kernel's requests: io_uring or /dev/fuse.
+    package var transport: String?
+    /// Why it is not io_uring; empty if it is.
+    package var transportReason: String?
     /// Whether the working tree is still being compared with the journal.
     package var scanning: Bool
     package var scanned: Int

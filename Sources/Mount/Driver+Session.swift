@@ -1,4 +1,5 @@
 import CFuse
+import CFuseRing
 import CLinux
 import Glibc
 import Logging
@@ -30,9 +31,19 @@ extension Driver {
         }
     }
 
+    /// Serves a request as it was read from /dev/fuse or brought by a ring. The memory belongs to
+    /// the caller and may be changed.
+    func serve(_ memory: UnsafeMutableRawPointer, _ count: Int) {
+        if intercept(UnsafeRawBufferPointer(start: memory, count: count)) { return }
+        var buffer = fuse_buf()
+        buffer.mem = memory
+        buffer.size = count
+        fuse_session_process_buf(session, &buffer)
+    }
+
     /// Serves requests that libfuse 3.14 does not know. Returns false for a request that libfuse
     /// must handle.
-    func intercept(_ message: UnsafeRawBufferPointer) -> Bool {
+    private func intercept(_ message: UnsafeRawBufferPointer) -> Bool {
         let header = message.loadUnaligned(as: cf_in_header.self)
         requests.count(header.opcode)
         cl_thread_serve(header.unique, group(header, message))
@@ -110,6 +121,24 @@ extension Driver {
         return cf_backing_open(kernel, clone)
     }
 
+    // MARK: Replies
+
+    /// Sends a reply where its request came from. Returns its length, or -1 with errno.
+    func send(_ pieces: UnsafePointer<iovec>, _ count: Int32) -> Int {
+        let unique = pieces[0].iov_base!.loadUnaligned(as: cf_out_header.self).unique
+        if let ring = rings.ring, fr_is_ours(unique) != 0 { return fr_reply(ring, pieces, count) }
+        guard !negotiation.isDone else { return writev(kernel, pieces, count) }
+        negotiation.sending(
+            pieces, count: count, passthrough: passthrough.load(ordering: .relaxed)
+        ) { payload in
+            rings.prepare(
+                for: self, isOffered: negotiation.isOffered(CF_OVER_IO_URING), payload: payload)
+        }
+        let result = writev(kernel, pieces, count)
+        rings.begin(result >= 0)
+        return result
+    }
+
     // MARK: Replies that bypass libfuse
 
     @discardableResult
@@ -124,7 +153,7 @@ extension Driver {
                     iovec(iov_base: header.baseAddress, iov_len: header.count),
                     iovec(iov_base: wire.baseAddress, iov_len: wire.count),
                 ]
-                return writev(kernel, &pieces, 2) >= 0
+                return send(&pieces, 2) >= 0
             }
         }
     }
@@ -134,7 +163,10 @@ extension Driver {
         header.len = UInt32(MemoryLayout<cf_out_header>.size)
         header.error = -error
         header.unique = unique
-        _ = withUnsafeBytes(of: &header) { Glibc.write(kernel, $0.baseAddress, $0.count) }
+        withUnsafeMutableBytes(of: &header) {
+            var piece = iovec(iov_base: $0.baseAddress, iov_len: $0.count)
+            _ = send(&piece, 1)
+        }
     }
 
     /// Passthrough is not available: from now on contents pass through this process.

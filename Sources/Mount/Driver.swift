@@ -42,9 +42,12 @@ final class Driver: @unchecked Sendable {
     /// The reason why passthrough is not used; nil if it is.
     let whyNotPassthrough: Mutex<String?>
     let negotiation = Negotiation()
+    let rings: RingTransport
     /// The descriptor of /dev/fuse, for replies that libfuse does not know. Set once, before
     /// workers start.
     var kernel: Int32 = -1
+    /// libfuse's session. Set once, before workers start.
+    var session: OpaquePointer?
 
     init(
         volume: Volume, options: MountOptions, turns: Turns, socketPath: String, log: Logger
@@ -65,6 +68,7 @@ final class Driver: @unchecked Sendable {
         actsAsCaller = geteuid() == 0
         keepsAccessTimes =
             options.kernel.last { ["atime", "noatime"].contains($0) } == "noatime"
+        rings = RingTransport(isWanted: options.rings, log: log)
         passthrough = Atomic(options.passthrough && actsAsCaller)
         let why = !options.passthrough ? "the mount option nopassthrough" : "only root may use it"
         whyNotPassthrough = Mutex(passthrough.load(ordering: .relaxed) ? nil : why)

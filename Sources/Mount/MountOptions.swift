@@ -8,6 +8,8 @@ package struct MountOptions: Sendable {
     /// Whether the kernel reads and writes the files directly, where the kernel and our privileges
     /// allow it.
     package var passthrough = true
+    /// Whether requests may come over io_uring, where the kernel offers that.
+    package var rings = false
     /// How long programs wait for claims and for each other.
     package var turns = TurnSettings()
     /// Mount options that the kernel handles: ro, noexec, nosuid, …
@@ -22,13 +24,15 @@ package struct MountOptions: Sendable {
             case "allow_other": allowOther = true
             case "passthrough": passthrough = true
             case "nopassthrough": passthrough = false
+            case "uring": rings = true
+            case "nouring": rings = false
             case _ where Self.kernelOptions.contains(option): kernel.append(option)
             case _ where Self.isForMountItself(option): continue
             default:
                 throw VolumeError(
                     .invalid,
                     "Unknown mount option '\(option)'. Known options are allow_other, "
-                        + "passthrough, nopassthrough and "
+                        + "passthrough, nopassthrough, uring, nouring and "
                         + Self.kernelOptions.sorted().joined(separator: ", ") + ".")
             }
         }

@@ -46,6 +46,8 @@ package final class MountSession: @unchecked Sendable {
             throw VolumeError(.system, "Cannot open the working tree of \(source): \(error).")
         }
         session = try MountSession.open(driver, source: source, options: options)
+        driver.session = session
+        driver.rings.switchOn()
         guard fuse_session_mount(session, self.mountPoint) == 0 else {
             fuse_session_destroy(session)
             throw MountPoint.failure(self.mountPoint, options)
@@ -96,14 +98,9 @@ package final class MountSession: @unchecked Sendable {
             }
             return count
         }
-        hooks.writev = { descriptor, pieces, count, owner in
+        hooks.writev = { _, pieces, count, owner in
             let driver = Unmanaged<Driver>.fromOpaque(owner!).takeUnretainedValue()
-            if !driver.negotiation.isDone {
-                driver.negotiation.sending(
-                    pieces!, count: count,
-                    passthrough: driver.passthrough.load(ordering: .relaxed))
-            }
-            return Glibc.writev(descriptor, pieces, count)
+            return driver.send(pieces!, count)
         }
         return hooks
     }
@@ -112,6 +109,12 @@ package final class MountSession: @unchecked Sendable {
 
     /// Serves requests until the volume is unmounted or `stop` was called. Call it once.
     package func run() {
+        driver.rings.failed.withLock {
+            $0 = { [weak self] in
+                guard let session = self else { return }
+                Thread("stop") { session.stop() }.detach()
+            }
+        }
         let notifier = Thread("notifier") { self.driver.notifier.run(self.session) }
         let deadlines = Thread("turns") { self.driver.turns.deadlines.run() }
         let workers = (0..<workerCount).map { number in
@@ -119,6 +122,7 @@ package final class MountSession: @unchecked Sendable {
         }
         running.withLock { $0 = workers }
         for worker in workers { worker.join() }
+        driver.rings.end()
         driver.volume.prepareToStop()
         running.withLock { $0 = [] }
         driver.turns.endWaiting()
@@ -129,9 +133,11 @@ package final class MountSession: @unchecked Sendable {
         driver.notifier.stop()
         notifier.join()
         isOver.withLock { $0 = true }
+        driver.rings.close()
         // Closes /dev/fuse: programs that still wait for an answer get ECONNABORTED.
         fuse_session_unmount(session)
         fuse_session_destroy(session)
+        driver.rings.destroy()
     }
 
     private func serve() {
@@ -146,9 +152,8 @@ package final class MountSession: @unchecked Sendable {
             let count = fuse_session_receive_buf(session, &buffer)
             if count == -EINTR || count == -EAGAIN { continue }
             guard count > 0 else { break }
-            if !driver.intercept(UnsafeRawBufferPointer(start: buffer.mem, count: Int(count))) {
-                fuse_session_process_buf(session, &buffer)
-            }
+            let message = UnsafeMutableRawBufferPointer(start: buffer.mem, count: Int(count))
+            if driver.rings.translate(message) { driver.serve(buffer.mem, Int(count)) }
         }
         free(buffer.mem)
         fuse_session_exit(session)
@@ -220,6 +225,12 @@ package final class MountSession: @unchecked Sendable {
     }
     /// Why passthrough is not used, in a few words; nil if it is used.
     package var whyNotPassthrough: String? { driver.whyNotPassthrough.withLock { $0 } }
+
+    /// What carries requests: "io_uring", or "/dev/fuse" with the reason why not io_uring.
+    package var transport: (name: String, reason: String) {
+        if driver.rings.isUsed { return ("io_uring", "") }
+        return ("/dev/fuse", driver.rings.whyNot.withLock { $0 } ?? "")
+    }
 
     /// The number of kernel requests since the mount, by name.
     package var requestCounts: [String: Int] { driver.requests.byName }

@@ -33,8 +33,12 @@ final class Negotiation: Sendable {
         stage.store(.seen, ordering: .releasing)
     }
 
-    /// Completes the reply to INIT.
-    func sending(_ pieces: UnsafePointer<iovec>, count: Int32, passthrough: Bool) {
+    /// Completes the reply to INIT. `rings` prepares the rings for payloads of a size and returns
+    /// whether the reply may claim them.
+    func sending(
+        _ pieces: UnsafePointer<iovec>, count: Int32, passthrough: Bool,
+        rings: (_ payload: Int) -> Bool
+    ) {
         guard stage.load(ordering: .acquiring) == .seen, count == 2, let base = pieces[0].iov_base,
             pieces[1].iov_len >= MemoryLayout<cf_init_out>.size, let body = pieces[1].iov_base
         else { return }
@@ -48,6 +52,8 @@ final class Negotiation: Sendable {
         flags &= offered.load(ordering: .relaxed) & ~CF_WRITEBACK_CACHE
         // One more file system, for example overlayfs, may be stacked on the mount.
         if flags & CF_PASSTHROUGH != 0 { message.max_stack_depth = 1 }
+        let pages = Int(message.max_pages) * sysconf(Int32(_SC_PAGESIZE))
+        if rings(max(8192, Int(message.max_write), pages)) { flags |= CF_OVER_IO_URING }
         message.flags = UInt32(truncatingIfNeeded: flags)
         message.flags2 = UInt32(truncatingIfNeeded: flags >> 32)
         body.storeBytes(of: message, as: cf_init_out.self)

@@ -30,8 +30,8 @@ extension Driver {
     private func answerRead(_ request: Request, _ handle: Handle, size: Int, offset: Int64)
         throws(Errno)
     {
-        guard let buffer = cl_thread_buffer(size) else { throw Errno(ENOMEM) }
-        let bytes = UnsafeMutableRawBufferPointer(start: buffer, count: size)
+        let bytes = UnsafeMutableRawBufferPointer(
+            start: try Request.buffer(size), count: size)
         let count = try readFully(try handle.descriptor(), into: bytes, at: offset)
         request.reply(UnsafeRawBufferPointer(rebasing: bytes[..<count]))
     }

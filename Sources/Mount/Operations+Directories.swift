@@ -48,7 +48,7 @@ extension Driver {
     ) {
         request.answer { () throws(Errno) in
             let stream = try streams.find(number)
-            guard let buffer = cl_thread_buffer(size) else { throw Errno(ENOMEM) }
+            let buffer = try Request.buffer(size)
             var page = DirectoryPage(
                 request: request,
                 buffer: UnsafeMutableRawBufferPointer(start: buffer, count: size), plus: plus)

@@ -1,4 +1,5 @@
 import CFuse
+import CFuseRing
 import CLinux
 import Glibc
 import Model
@@ -69,6 +70,14 @@ struct Request: @unchecked Sendable {
 
     func reply(_ status: stat, seconds: Double) {
         _ = withUnsafePointer(to: status) { fuse_reply_attr(raw, $0, seconds) }
+    }
+
+    /// A buffer for the data of a reply. It is valid until the calling thread has sent the reply.
+    static func buffer(_ size: Int) throws(Errno) -> UnsafeMutableRawPointer {
+        // A reply to a request from a ring needs no copy if its data are in place already.
+        if let place = fr_reply_buffer(size) { return place }
+        guard let buffer = cl_thread_buffer(size) else { throw Errno(ENOMEM) }
+        return buffer
     }
 
     func reply(_ bytes: UnsafeRawBufferPointer) {

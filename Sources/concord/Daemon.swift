@@ -221,6 +221,7 @@ extension Mount.MountOptions {
         self.init()
         allowOther = options.allowOther
         passthrough = options.passthrough
+        rings = options.rings
         kernel = options.generic
         turns.isOn = options.coordination
         for (time, seconds) in options.turns {

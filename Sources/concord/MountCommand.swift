@@ -18,6 +18,9 @@ struct MountCommand: ParsableCommand {
                                    noallow_other: only root)
               default_permissions  the kernel checks permissions by mode bits
               nopassthrough        all reads and writes go through the daemon (slower)
+              uring                requests come over io_uring, where the kernel offers that
+                                   (Linux 6.14 and later); as root this switches the
+                                   kernel's parameter fuse.enable_uring on
               list_conflicts       directory listings show .conflicts while it is not empty
               name=NAME            the volume's name, used when its store is created
               cache=SIZE           keep at most so many bytes (500M, 20G) of documents that the

@@ -8,6 +8,8 @@ package struct MountOptions: Hashable, Sendable {
     /// Whether the kernel checks permissions by mode bits.
     package var defaultPermissions = false
     package var passthrough = true
+    /// Whether requests may come over io_uring, where the kernel offers that.
+    package var rings = false
     package var listConflicts = false
     /// The volume's name, used when its store is created.
     package var name: String?
@@ -42,6 +44,8 @@ package struct MountOptions: Hashable, Sendable {
         case "default_permissions": defaultPermissions = true
         case "passthrough": passthrough = true
         case "nopassthrough": passthrough = false
+        case "uring": rings = true
+        case "nouring": rings = false
         case "list_conflicts": listConflicts = true
         case "coordination": coordination = true
         case "nocoordination": coordination = false
@@ -128,7 +132,7 @@ package struct MountOptions: Hashable, Sendable {
     static let own =
         [
             "allow_other", "noallow_other", "default_permissions", "passthrough", "nopassthrough",
-            "list_conflicts", "nocoordination", "allow_suid", "allow_dev",
+            "uring", "nouring", "list_conflicts", "nocoordination", "allow_suid", "allow_dev",
         ]
         + TurnTime.allCases.map { "\($0.rawValue)=SECONDS" }
         + [

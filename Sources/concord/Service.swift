@@ -218,6 +218,8 @@ struct Service: ControlService {
         report.mountPoint = RawText(bytes: mountPoint.bytes)
         report.process = getpid()
         (report.passthrough, report.passthroughReason) = (facts.passthrough, facts.reason)
+        let transport = session.transport
+        (report.transport, report.transportReason) = (transport.name, transport.reason)
         report.take(status)
         report.hub = hub
         report.conflicts = try volume.conflictCount()

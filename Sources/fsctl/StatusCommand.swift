@@ -27,10 +27,12 @@ struct StatusCommand: ParsableCommand {
 
     private static func text(_ report: VolumeReport) -> String {
         let reason = report.passthroughReason.isEmpty ? "" : " (\(report.passthroughReason))"
+        let why = report.transportReason ?? ""
         var lines = [
             ("Volume", report.name),
             ("Mounted", "at \(report.mountPoint.text) by process \(report.process)"),
             ("Passthrough", report.passthrough ? "on" : "off\(reason)"),
+            ("Requests", (report.transport ?? "/dev/fuse") + (why.isEmpty ? "" : " (\(why))")),
             ("Store", "\(report.store.text), \(size(report.storeBytes))\(parts(report))"),
             (
                 "Documents",

@@ -20,10 +20,12 @@ final class Desk: @unchecked Sendable {
         settings.settleSeconds = 0.05
         settings.postponeSeconds = 0.05
         var mount = MountOptions()
-        for option in options {
+        for option in options.flatMap({ $0.split(separator: ",") }) {
             let parts = option.split(separator: "=").map(String.init)
             switch parts[0] {
             case "passthrough": break
+            case "uring": mount.rings = true
+            case "nouring": mount.rings = false
             case "nopassthrough": mount.passthrough = false
             case "timeout": settings.fetchSeconds = Double(parts[1])!
             case "cache": settings.cacheBytesMax = Int64(parts[1])!

@@ -109,8 +109,7 @@ struct EnduranceTests {
         try Command("mount", "-t", "tmpfs", "-o", "size=48m", "small", home.path).succeed()
         defer { _ = umount2(home.path, Int32(MNT_DETACH)) }
         try Command("fallocate", "-l", "24M", "\(home.path)/ballast").succeed()
-        let options = way == .passthrough ? [] : [way.rawValue]
-        try MountedVolume.with(store: "\(home.path)/store", options: options) { volume in
+        try MountedVolume.with(store: "\(home.path)/store", options: way.options) { volume in
             let letters = SavePattern.allCases.map { "\(volume.path)/\($0).txt" }
             for letter in letters { try Data("kept".utf8).write(to: URL(filePath: letter)) }
             try volume.waitForDisk()

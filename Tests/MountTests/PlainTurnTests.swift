@@ -177,9 +177,11 @@ struct PlainTurnTests {
         }
     }
 
-    @Test("waiting opens hold no thread, and end by Ctrl-C or with the mount")
-    func waiting() throws {
-        try MountedVolume.with { volume in
+    @Test(
+        "waiting opens hold no thread, and end by Ctrl-C or with the mount",
+        arguments: Transport.allCases)
+    func waiting(_ transport: Transport) throws {
+        try transport.with { volume in
             let path = "\(volume.path)/document"
             try Data("x".utf8).write(to: URL(fileURLWithPath: path))
             try Data("y".utf8).write(to: URL(fileURLWithPath: "\(volume.path)/other"))

@@ -14,8 +14,7 @@ struct PowerLossTests {
     func aConfirmedVersionOutlivesItsOverwriting(path: DataPath, size: Int) throws {
         for flags in [O_WRONLY | O_TRUNC, O_RDWR] {
             let disk = try LossyDisk()
-            let options = path == .passthrough ? [] : [path.rawValue]
-            try MountedVolume.with(store: "\(disk.path)/store", options: options) { volume in
+            try MountedVolume.with(store: "\(disk.path)/store", options: path.options) { volume in
                 let file = "\(volume.path)/a"
                 let first = Data((0..<size).map { UInt8(truncatingIfNeeded: $0 &* 7) })
                 try first.write(to: URL(filePath: file))

@@ -2,7 +2,7 @@
 /// tables below restrict some modules further.
 struct Layers: Sendable {
     static let order = [
-        "CFuse", "CLinux", "CZstd", "CCrypto", "CSQLite", "SystemCalls",
+        "CFuse", "CLinux", "CFuseRing", "CZstd", "CCrypto", "CSQLite", "SystemCalls",
         "Model", "Reconcile", "Coordination",
         "ChunkStore", "Journal",
         "Merge", "Volume",
@@ -28,6 +28,7 @@ struct Layers: Sendable {
     /// The only modules that may import these.
     static let reserved: [String: Set<String>] = [
         "CFuse": ["Mount"],
+        "CFuseRing": ["Mount"],
         "CZstd": ["ChunkStore"],
         "CSQLite": ["Merge"],
         "GRDB": ["Journal", "Hub", "FileCoordination"],
