@@ -32,7 +32,8 @@ void put_reply(struct entry *e, const struct fuse_out_header *out, const struct 
 }
 
 /* Keeps a reply that is made while the handler may still read the arguments, which lie where the reply must go. */
-static void keep_reply(struct entry *e, const struct fuse_out_header *out, const struct iovec *data, int count, size_t size) {
+static void keep_reply(
+    struct entry *e, const struct fuse_out_header *out, const struct iovec *data, int count, size_t size) {
     e->out = *out;
     e->out_size = size;
     e->copy = NULL;

@@ -94,7 +94,7 @@ struct TransportTests {
         }
     }
 
-    @Test("requests that run when the mount ends are answered", arguments: Transport.allCases)
+    @Test("a mount ends by umount and by SIGTERM, and begins again", arguments: Transport.allCases)
     func ended(_ transport: Transport) throws {
         try transport.with { volume in
             for _ in 0..<5 {
