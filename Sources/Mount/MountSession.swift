@@ -109,11 +109,9 @@ package final class MountSession: @unchecked Sendable {
 
     /// Serves requests until the volume is unmounted or `stop` was called. Call it once.
     package func run() {
-        driver.rings.failed.withLock {
-            $0 = { [weak self] in
-                guard let session = self else { return }
-                Thread("stop") { session.stop() }.detach()
-            }
+        driver.rings.failed.set { [weak self] in
+            guard let session = self else { return }
+            Thread("stop") { session.stop() }.detach()
         }
         let notifier = Thread("notifier") { self.driver.notifier.run(self.session) }
         let deadlines = Thread("turns") { self.driver.turns.deadlines.run() }

@@ -3,6 +3,7 @@ import CFuseRing
 import CLinux
 import Glibc
 import Logging
+import Model
 import Synchronization
 import SystemCalls
 
@@ -25,7 +26,7 @@ final class RingTransport: @unchecked Sendable {
     let whyNot = Mutex<String?>(nil)
     /// Called on a thread of a ring, if the kernel refuses a queue although the rings were claimed.
     /// Requests would hang until the session ends.
-    let failed = Mutex<(@Sendable () -> Void)?>(nil)
+    let failed = Hook<@Sendable () -> Void>()
 
     init(isWanted: Bool, log: Logger) {
         self.isWanted = isWanted
@@ -136,7 +137,7 @@ final class RingTransport: @unchecked Sendable {
             The kernel refuses the io_uring queue of CPU \(queue): \(Errno(-result)). The mount \
             ends; mount again with the option nouring.
             """)
-        failed.withLock { $0 }?()
+        failed.current?()
     }
 
     /// Replaces the kernel's number of the interrupted request by ours. Returns false if nothing is
