@@ -103,6 +103,11 @@ struct ClientTable {
         var line = clients[socket]!.line.next()
         var request = line.flatMap { server.request(in: $0) }
         while let turn = request, turn.isOfTurns {
+            guard clients[socket]!.hasTurns || admitsTurns(of: client) else {
+                return dismiss(
+                    socket, .busy,
+                    "too many programs have claims or presenters on this volume: close some")
+            }
             server.hear(turn, from: client.connection)
             clients[socket]!.hasTurns = true
             line = clients[socket]!.line.next()
@@ -120,6 +125,18 @@ struct ClientTable {
         } else if client.ended {
             hangUp(socket)
         }
+    }
+
+    /// Whether one more client may stay for as long as it likes.
+    private func admitsTurns(of client: Client) -> Bool {
+        let others = clients.values.filter(\.hasTurns)
+        guard others.count < max(1, server.limits.clientsMax - server.limits.clientsReserved) else {
+            return false
+        }
+        let peer = client.connection.peer
+        let own = others.count { $0.connection.peer.uid == peer.uid }
+        let most = server.limits.clientsPerUserMax - server.limits.clientsOfUserReserved
+        return server.isOwner(peer) || own < max(1, most)
     }
 
     private mutating func resume(_ answered: [Int32]) {

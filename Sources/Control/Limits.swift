@@ -6,6 +6,10 @@ package struct Limits: Sendable {
     /// The connections of one user who does not own the volume, so that nobody can shut the owner
     /// out.
     package var clientsPerUserMax = 64
+    /// Connections that clients with claims or presenters leave to others, of all and of one user,
+    /// so that fsctl is always answered: such a client is never dropped.
+    package var clientsReserved = 32
+    package var clientsOfUserReserved = 8
     /// The maximum time between the first byte of a request and its end.
     package var halfLineSeconds = 10.0
     /// The time after which a client that does not read its answer is dropped.

@@ -133,6 +133,29 @@ import Testing
         #expect(silent[0].receive().isEmpty)
     }
 
+    @Test func whoTakesTurnsLeavesRoomForQuestions() throws {
+        var limits = Limits()
+        limits.clientsMax = limits.clientsReserved + 8
+        limits.idleSeconds = 3600
+        let daemon = try FakeDaemon(limits: limits)
+        let turn = #"{"id":1,"verb":"locks"}"# + "\n"
+        let holders = try (0..<8).map { _ in try daemon.raw() }
+        for client in holders {
+            client.send(turn)
+            #expect(client.receive(lines: 1).contains(#""id":1"#))
+        }
+        for _ in 0..<100 {
+            let client = try daemon.raw()
+            client.send(turn)
+            #expect(client.receive().contains("too many programs have claims"))
+        }
+        let client = try daemon.raw()
+        client.send(ask)
+        #expect(client.receive(lines: 1).contains(#""ok":true"#))
+        holders[0].send(turn)
+        #expect(holders[0].receive(lines: 1).contains(#""id":1"#))
+    }
+
     @Test func stoppingEndsWhatIsBeingAnswered() throws {
         let daemon = try FakeDaemon()
         let client = try daemon.raw()
