@@ -71,9 +71,21 @@ package struct LocalNames: Sendable {
         name.bytes.withUnsafeBufferPointer { matches($0) }
     }
 
+    /// Whether a directory at the root is one in which desktops keep what a user of this machine
+    /// has thrown away: `.Trash`, or `.Trash-1000` with a user's number.
+    private static func isTrash(_ name: Name) -> Bool {
+        let start = Array(".Trash".utf8)
+        guard name.bytes.starts(with: start) else { return false }
+        let rest = name.bytes.dropFirst(start.count)
+        return rest.isEmpty
+            || rest.count > 1 && rest.first == UInt8(ascii: "-")
+                && rest.dropFirst().allSatisfy { (0x30...0x39).contains($0) }
+    }
+
     /// Whether a pattern matches this path. Nothing below a matching directory becomes a version.
     package func matches(path: [Name], isDirectory: Bool) -> Bool {
         guard let last = path.last else { return false }
+        if isDirectory, path.count == 1, LocalNames.isTrash(last) { return true }
         if !isDirectory, matches(last) { return true }
         let joined = Array(path.map(\.bytes).joined(separator: [UInt8(ascii: "/")]))
         var result = false

@@ -38,4 +38,31 @@ import Testing
             #expect(fleet.text(1, "a.txt") == "1\n")
         }
     }
+
+    @Test("what a desktop has thrown away is deleted elsewhere, and stays on its device")
+    func trash() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(
+                0, "echo 1 > letter; mkdir -p notes/.Trash-0; echo 1 > notes/.Trash-0/a")
+            try fleet.settle()
+            #expect(fleet.text(1, "letter") == "1\n")
+            // As gio(1) does it.
+            try fleet.shell(
+                0,
+                """
+                mkdir -p .Trash-0/files .Trash-0/info; mv letter .Trash-0/files/
+                echo '[Trash Info]' > .Trash-0/info/letter.trashinfo
+                """)
+            try fleet.settle()
+            #expect(try fleet.names(1) == ["notes"])
+            #expect(fleet.text(1, "notes/.Trash-0/a") == "1\n")
+            #expect(fleet.text(0, ".Trash-0/files/letter") == "1\n")
+            let hub = try fleet.report(fleet.devices[0]).hub
+            #expect(hub?.unsent == 0 && hub?.problems.isEmpty == true)
+            // It comes back as it was.
+            try fleet.shell(0, "mv .Trash-0/files/letter letter")
+            try fleet.settle()
+            #expect(fleet.text(1, "letter") == "1\n")
+        }
+    }
 }
