@@ -46,6 +46,8 @@ package enum Answer: Sendable {
     case added(AdditionReport)
     case rewind(RewindReport)
     case merge(MergeReport)
+    case reverted(RevertReport)
+    case sessions(SessionsReport)
 
     /// Returns the whole line of the reply, with its newline.
     func line(id: Int?) -> [UInt8] {
@@ -73,6 +75,8 @@ package enum Answer: Sendable {
         case .added(let report): line(report)
         case .rewind(let report): line(report)
         case .merge(let report): line(report)
+        case .reverted(let report): line(report)
+        case .sessions(let report): line(report)
         }
     }
 }

@@ -122,6 +122,8 @@ package struct VersionReport: Codable, Hashable, Sendable {
     package var deviceName: String
     package var person: String
     package var program: String
+    /// What the program worked in: a terminal, a service, an agent. Left out where nobody knows.
+    package var session: String?
     /// The document's name when the version was saved.
     package var name: RawText
     package var size: UInt64
@@ -144,6 +146,7 @@ package struct VersionReport: Codable, Hashable, Sendable {
         deviceName = version.deviceName
         person = version.person
         program = version.program
+        session = version.session?.text
         name = RawText(version.name)
         size = version.size
         modified = version.modified

@@ -7,7 +7,7 @@ package enum Verb: String, Sendable, CaseIterable {
     // MARK: The hub
     case signin, signout, identity, devices, revoke, offline, online, brake, activity, limit
     // MARK: Conflicts
-    case conflicts, resolve, merge, past
+    case conflicts, resolve, merge, past, revert, sessions
     // MARK: Contents
     case download, evict, pin, unpin
     // MARK: Claims and presenters
@@ -34,8 +34,8 @@ package enum Verb: String, Sendable, CaseIterable {
         case .status where request.path == nil: .everyone
         case .versions where request.document != nil, .contents where request.document != nil:
             .owner
-        case .status, .versions, .contents, .wait, .conflicts, .past: .reader
-        case .merge: request.explain == true ? .reader : .writer
+        case .status, .versions, .contents, .wait, .conflicts, .past, .sessions: .reader
+        case .merge, .revert: request.explain == true ? .reader : .writer
         case .name, .forget, .purge, .add, .resolve, .evict, .pin, .unpin: .writer
         case .identity: .everyone
         case .download: .reader
@@ -89,6 +89,10 @@ package struct Request: Codable, Hashable, Sendable {
     package var undo: Bool?
     /// The program's name, as versions show it.
     package var program: String?
+    /// The session whose work is asked for, or is to be undone.
+    package var session: String?
+    /// A person whose work that is; left out if it may be anybody's.
+    package var person: String?
     /// The index of an entry in a version's contents, from 0; for `contents`, the first entry to
     /// return.
     package var entry: Int?

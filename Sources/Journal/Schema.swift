@@ -4,7 +4,9 @@ enum Schema {
     static let applicationID: Int32 = 0x436E_6364
 
     /// Step 0 turns an empty database into version 1. A step that was released is never changed.
-    static let steps: [String] = [first, second, third, fourth, fifth, sixth, seventh, eighth]
+    static let steps: [String] = [
+        first, second, third, fourth, fifth, sixth, seventh, eighth, ninth,
+    ]
 
     static var version: Int32 { Int32(steps.count) }
 
@@ -236,5 +238,29 @@ enum Schema {
     private static let eighth = """
         ALTER TABLE mirror ADD COLUMN place BLOB;
         CREATE INDEX mirror_place ON mirror (place, id) WHERE place IS NOT NULL;
+        """
+
+    // What versions were made in, and who took names away from documents or moved them: what
+    // undoes a session needs both. Of what was done before nobody knows it.
+    private static let ninth = """
+        CREATE TABLE sessions (
+            version BLOB PRIMARY KEY NOT NULL CHECK (length(version) = 16),
+            session TEXT NOT NULL
+        ) STRICT, WITHOUT ROWID;
+        CREATE INDEX sessions_session ON sessions (session);
+        CREATE TABLE name_changes (
+            key INTEGER PRIMARY KEY NOT NULL,
+            item INTEGER NOT NULL,
+            time INTEGER NOT NULL,
+            parent INTEGER NOT NULL,
+            name BLOB NOT NULL,
+            new_parent INTEGER,
+            new_name BLOB,
+            person TEXT NOT NULL,
+            program TEXT NOT NULL,
+            session TEXT NOT NULL
+        ) STRICT;
+        CREATE INDEX name_changes_session ON name_changes (session);
+        CREATE INDEX name_changes_item ON name_changes (item);
         """
 }

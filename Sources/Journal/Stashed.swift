@@ -41,14 +41,14 @@ extension Stashed {
             saved: columns.isNull(4) ? nil : columns.integer(4),
             actor: Actor(
                 process: Int32(truncatingIfNeeded: columns.integer(5)),
-                uid: UInt32(truncatingIfNeeded: columns.integer(6)), program: columns.text(7)),
+                uid: UInt32(truncatingIfNeeded: columns.integer(6)), signature: columns.text(7)),
             recorded: columns.integer(8))
     }
 
     var values: [Value] {
         [
             .text(name), .bits(inode), .integer(item), .code(kind), .integer(saved),
-            .integer(Int64(actor.process)), .integer(Int64(actor.uid)), .text(actor.program),
+            .integer(Int64(actor.process)), .integer(Int64(actor.uid)), .text(actor.signature),
             .integer(recorded),
         ]
     }

@@ -60,6 +60,7 @@ extension Transaction {
             throw VolumeError(
                 .invalid, "Item \(key) of the journal \(path) has versions: remove them first.")
         }
+        try run("DELETE FROM name_changes WHERE item = ?", [row])
         try run("DELETE FROM items WHERE key = ?", [.integer(key)])
         try expectChange("item \(key)")
     }

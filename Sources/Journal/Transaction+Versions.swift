@@ -11,6 +11,9 @@ extension Transaction {
         try run(Change.insert, version.values + [.integer(key), .integer(stored)])
         if version.durability == .hub { try addConfirmation(version.id) }
         if let protection = version.protection { try setProtection(of: version.id, protection) }
+        if let session = version.session {
+            try run(Change.session, [.identifier(version.id), .text(session.text)])
+        }
     }
 
     /// Sets who owns a version. For the current version this changes together with the document.
@@ -61,7 +64,9 @@ extension Transaction {
         try run("DELETE FROM versions WHERE id = ?", [.identifier(id)])
         try endHolding(id)
         try removeConfirmation(id)
-        try run("DELETE FROM owners WHERE version = ?", [.identifier(id)])
+        for table in ["owners", "sessions"] {
+            try run("DELETE FROM \(table) WHERE version = ?", [.identifier(id)])
+        }
         try run(Change.dropManifest, [.integer(manifest), .integer(manifest)])
     }
 
@@ -94,6 +99,7 @@ private enum Change {
         INSERT OR REPLACE INTO owners (version, owner, owner_group, permissions, access_list)
         VALUES (?, ?, ?, ?, ?)
         """
+    static let session = "INSERT OR REPLACE INTO sessions (version, session) VALUES (?, ?)"
     static let kind = "UPDATE versions SET kind = ? WHERE id = ?"
     static let modified = "UPDATE versions SET modified = ? WHERE id = ?"
     static let label = "UPDATE versions SET label = ? WHERE id = ?"

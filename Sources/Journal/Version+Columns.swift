@@ -12,14 +12,17 @@ extension Version {
         id, number, parents, kind, device, device_name, person, program, name, size, modified,
         saved, content,
         CASE WHEN durability = 3 AND NOT \(isConfirmed) THEN 2 ELSE durability END,
-        label, durability = 3, owner, owner_group, permissions, access_list
+        label, durability = 3, owner, owner_group, permissions, access_list, session
         """
 
     /// The tables that `selection` reads.
-    static let tables = "versions LEFT JOIN owners ON owners.version = versions.id"
+    static let tables = """
+        versions LEFT JOIN owners ON owners.version = versions.id
+        LEFT JOIN sessions ON sessions.version = versions.id
+        """
 
     /// The number of columns of `selection`.
-    static let selectionCount: Int32 = 20
+    static let selectionCount: Int32 = 21
 
     /// Whether the present hub has confirmed a row of `versions`.
     static let isConfirmed = """
@@ -34,6 +37,7 @@ extension Version {
             parents: try columns.identifiers(2), kind: try columns.code(3),
             device: try columns.identifier(4), deviceName: columns.text(5),
             person: columns.text(6), program: columns.text(7),
+            session: columns.isNull(20) ? nil : WorkSession(columns.text(20)),
             name: Name(bytes: columns.bytes(8)), size: columns.bits(9),
             modified: columns.integer(10), saved: columns.integer(11),
             content: try columns.digest(12), durability: try columns.code(13),

@@ -34,6 +34,8 @@ package struct Version: Hashable, Sendable {
     package var person: String
     /// The name of the program that saved (at most 15 bytes, which is the kernel's limit).
     package var program: String
+    /// The session that the program worked in. Nil when it is not known.
+    package var session: WorkSession?
     /// The document's name at that time.
     package var name: Name
     /// Bytes.
@@ -55,7 +57,8 @@ package struct Version: Hashable, Sendable {
 
     package init(
         id: Identifier = .random(), number: Int, parents: [Identifier] = [], kind: Kind = .current,
-        device: Identifier, deviceName: String, person: String, program: String, name: Name,
+        device: Identifier, deviceName: String, person: String, program: String,
+        session: WorkSession? = nil, name: Name,
         size: UInt64, modified: Int64, saved: Int64, content: Digest,
         durability: Durability = .disk, label: String? = nil, wasAtHub: Bool? = nil,
         protection: Protection? = nil
@@ -68,6 +71,7 @@ package struct Version: Hashable, Sendable {
         self.deviceName = deviceName
         self.person = person
         self.program = program
+        self.session = session
         self.name = name
         self.size = size
         self.modified = modified

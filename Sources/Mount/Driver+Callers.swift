@@ -51,6 +51,8 @@ extension Driver {
 
     func actor(_ caller: Caller) -> Actor {
         Actor(
-            process: caller.process, uid: caller.uid, program: programs.name(of: caller.process))
+            process: caller.process, uid: caller.uid, program: programs.name(of: caller.process),
+            session: gate.isApplier(caller.process)
+                ? nil : sessions.session(of: caller.process, uid: caller.uid))
     }
 }

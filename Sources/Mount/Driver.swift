@@ -20,6 +20,7 @@ final class Driver: @unchecked Sendable {
     let streams = HandleTable<DirectoryStream>()
     let versions: VersionNodes
     let programs = Programs()
+    let sessions = ProcessSessions()
     let seen = StaleSaves()
     let parking = Parking()
     let notifier = Notifier()

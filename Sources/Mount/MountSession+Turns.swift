@@ -87,6 +87,11 @@ extension MountSession {
 
     package func program(_ process: Int32) -> String { driver.programs.name(of: process) }
 
+    /// What a client of the control socket works in.
+    package func workSession(of process: Int32, uid: UInt32) -> WorkSession? {
+        driver.sessions.session(of: process, uid: uid)
+    }
+
     package static func isAncestor(_ process: Int32, of other: Int32) -> Bool {
         Family.line(of: other).contains(process)
     }

@@ -85,12 +85,12 @@ struct DocumentMerge {
             source: source(of: theirs))
     }
 
-    private func source(of version: Version) -> MergeInput.Source {
+    func source(of version: Version) -> MergeInput.Source {
         MergeInput.Source(
             version: version.id.description, device: version.deviceName, saved: version.saved)
     }
 
-    private func content(of version: Version) throws(VolumeError) -> MergeContent {
+    func content(of version: Version) throws(VolumeError) -> MergeContent {
         try content(of: volume.content(of: version.id), entry: 0)
     }
 
@@ -118,7 +118,7 @@ struct DocumentMerge {
 
     private typealias Entry = TreeEntry<[ChunkReference]>
 
-    private func mergePackage(
+    func mergePackage(
         _ base: Version?, _ ours: Version, _ theirs: Version, by actor: Actor
     ) throws(VolumeError) -> Outcome {
         guard let base else {

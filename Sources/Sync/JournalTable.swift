@@ -396,7 +396,8 @@ extension Revision {
             content: account.keys.name(of: version.content), size: version.size,
             moment: Moment(time: hasLost ? 0 : saved.nanoseconds, device: version.device),
             note: Note(
-                deviceName: version.deviceName, person: version.person, program: version.program,
+                deviceName: version.deviceName, person: version.person,
+                program: Signature.text(program: version.program, version.session),
                 name: version.name.text, modified: version.modified, saved: version.saved))
     }
 }
@@ -405,10 +406,11 @@ extension Version {
     /// The number is assigned when the version is recorded. `content` is the digest of the
     /// uncompressed contents, which the manifest has and the revision does not.
     init(_ revision: Revision, content: Digest, kind: Kind = .current) {
+        let (program, session) = Signature.parse(revision.note.program)
         self.init(
             id: revision.id, number: 1, parents: revision.parents, kind: kind,
             device: revision.moment.device, deviceName: revision.note.deviceName,
-            person: revision.note.person, program: revision.note.program,
+            person: revision.note.person, program: program, session: session,
             name: Name(revision.note.name), size: revision.size,
             modified: revision.note.modified, saved: revision.note.saved, content: content,
             durability: .hub)

@@ -15,8 +15,8 @@ import Volume
 /// with equal contents are one version. The device that saved the losing version starts first, so
 /// that usually only one device merges.
 package final class Mediator: @unchecked Sendable {
-    private let volume: Volume
-    private let tree: any Applying
+    let volume: Volume
+    let tree: any Applying
     private let log: Logger
     private let lookout = Lookout("mediator")
 
@@ -214,16 +214,21 @@ package final class Mediator: @unchecked Sendable {
     private func documentMerge(_ document: ConflictedDocument, isAsked: Bool, rules: [UInt8])
         -> DocumentMerge
     {
+        documentMerge(at: document.path, document.history, isAsked: isAsked, rules: rules)
+    }
+
+    func documentMerge(
+        at path: [Name], _ history: DocumentHistory, isAsked: Bool, rules: [UInt8]
+    ) -> DocumentMerge {
         let merger = Merger(
             rules: MergeRules(file: rules), tools: MergeTools(file: toolsFile),
             scratch: volume.identity.store + "/merge")
         return DocumentMerge(
-            volume: volume, merger: merger, path: document.path, history: document.history,
-            isAsked: isAsked)
+            volume: volume, merger: merger, path: path, history: history, isAsked: isAsked)
     }
 
     /// Reads the merge rules, which are a file in the volume and so the same on all devices.
-    private var rules: [UInt8] {
+    var rules: [UInt8] {
         guard
             let file = try? openBeneath(
                 [Name(MergeRules.fileName)], from: volume.root,

@@ -308,6 +308,7 @@ extension Recorder {
                 need(item, trace)
             }
             try vanish(item, t)
+            try noteRemoved(item, by: actor, t)
         }
     }
 

@@ -443,7 +443,8 @@ extension Recorder {
         let version = Version(
             number: recording.item.latest, parents: current.map { [$0.id] } ?? [], kind: kind,
             device: device.id, deviceName: device.name, person: person(save.actor.uid),
-            program: save.actor.program, name: recording.item.name, size: cut.manifest.size,
+            program: save.actor.program, session: save.actor.session,
+            name: recording.item.name, size: cut.manifest.size,
             modified: trace.modified, saved: save.time, content: cut.digest, protection: protection)
         if kind == .current, let current {
             if let index = recording.versions.firstIndex(where: { $0.version.id == current.id }) {

@@ -101,6 +101,7 @@ extension Recorder {
             return
         }
         bury(source, at: move)
+        try noteMoved(source, to: to, move, t)
         try relocate(source, to: to, move.to.name, t)
         if source.kind == .directory, try t.item(source.key)?.kind == .package {
             // Its new name makes it a package, which counts as saved now.

@@ -52,7 +52,10 @@ extension Recorder {
                 key, at: time, isExpired: isExpired ?? false, atMost: most - removed)
         }
         let span = Timestamp.span(seconds: settings.retention.deleted)
-        try journal.write { t in try t.removeSettlements(before: (time - span).nanoseconds) }
+        try journal.write { t in
+            try t.removeSettlements(before: (time - span).nanoseconds)
+            try t.removeNameChanges(before: (time - span).nanoseconds)
+        }
         return removed
     }
 

@@ -151,7 +151,8 @@ extension Volume {
         arrival.version = Version(
             number: 1, parents: parents, device: device.id, deviceName: device.name,
             person: Volume.person(replacement.actor.uid), program: replacement.actor.program,
-            name: item.name, size: replacement.manifest.size, modified: now, saved: now,
+            session: replacement.actor.session, name: item.name, size: replacement.manifest.size,
+            modified: now, saved: now,
             content: content)
         arrival.manifest = replacement.manifest.encoded
         arrival.attributes = AttributeList(encoded: item.attributes) ?? AttributeList()

@@ -206,7 +206,7 @@ extension [UInt8] {
     fileprivate mutating func append(_ actor: Actor) {
         append(fixed: actor.process)
         append(fixed: actor.uid)
-        append(text: actor.program)
+        append(text: actor.signature)
     }
 }
 
@@ -253,10 +253,9 @@ private struct EventReader {
     }
 
     mutating func actor() -> Actor? {
-        guard let process: Int32 = fixed(), let uid: UInt32 = fixed(), let program = text() else {
-            return nil
-        }
-        return Actor(process: process, uid: uid, program: program)
+        guard let process: Int32 = fixed(), let uid: UInt32 = fixed(), let signature = text()
+        else { return nil }
+        return Actor(process: process, uid: uid, signature: signature)
     }
 
     mutating func base(isApart: Bool) -> NamedBase? {

@@ -38,8 +38,9 @@ extension Volume {
             let version = Version(
                 number: item.latest, parents: item.current.map { [$0] } ?? [], kind: .history,
                 device: recorder.device.id, deviceName: recorder.device.name,
-                person: Volume.person(actor.uid), program: actor.program, name: item.name,
-                size: manifest.size, modified: trace.modified, saved: cl_clock_realtime_ns(),
+                person: Volume.person(actor.uid), program: actor.program,
+                session: actor.session, name: item.name, size: manifest.size,
+                modified: trace.modified, saved: cl_clock_realtime_ns(),
                 content: CutContent(manifest).digest, protection: protection)
             try t.insert(version, of: item.key, manifest: manifest.encoded)
             try t.update(item)

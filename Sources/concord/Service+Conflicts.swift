@@ -82,7 +82,9 @@ extension Service {
         }
         let merged = try mediator.merge(
             at: path, numbers: request.numbers ?? (peer.isOwner ? nil : open),
-            by: Actor(process: peer.process, uid: peer.uid, program: request.program ?? "merge"))
+            by: Actor(
+                process: peer.process, uid: peer.uid, program: request.program ?? "merge",
+                session: session.workSession(of: peer.process, uid: peer.uid)))
         return MergeReport(
             sentences: merged.reasons, current: try volume.status(at: path).currentVersion,
             settled: merged.settled)

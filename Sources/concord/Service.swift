@@ -77,7 +77,11 @@ struct Service: ControlService {
             return try answerOfHub(request)
         case .conflicts: return .conflicts(try conflicts(request, for: peer))
         case .merge: return .merge(try merge(request, for: peer))
+        case .past where request.session != nil:
+            return .rewind(try undoing(request, for: peer))
         case .past: return .rewind(try rewinding(request, for: peer))
+        case .revert: return .reverted(try revert(request, for: peer))
+        case .sessions: return .sessions(try sessions(request, for: peer))
         case .resolve: return .resolution(try resolve(request, for: peer))
         case .download, .evict, .pin, .unpin:
             return try answerOfContents(request, progress)
@@ -145,7 +149,9 @@ struct Service: ControlService {
     }
 
     func actor(of request: Request, _ peer: Peer) -> Actor {
-        Actor(process: peer.process, uid: peer.uid, program: request.program ?? "fsctl")
+        Actor(
+            process: peer.process, uid: peer.uid, program: request.program ?? "fsctl",
+            session: session.workSession(of: peer.process, uid: peer.uid))
     }
 
     /// The version that the request names, if this user may see it.

@@ -6,7 +6,8 @@ import Model
 struct ActivityCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "activity",
-        abstract: "Show transfers to and from the hub, updated every second.")
+        abstract: "Show transfers to and from the hub every second, or what a session did."
+    )
 
     @OptionGroup var output: OutputOptions
     @OptionGroup var volume: VolumeOption
@@ -14,7 +15,20 @@ struct ActivityCommand: ParsableCommand {
     @Flag(help: "Print the transfers once and exit.")
     var once = false
 
+    @Option(
+        help: ArgumentHelp(
+            "Show what this session saved, deleted and moved at or below --at instead.",
+            valueName: "session"))
+    var by: String?
+
     func run() throws {
+        if let by {
+            let choice = SessionName(by)
+            let report = try volume.document().ask(.sessions, as: SessionsReport.self) {
+                choice.fill(&$0, since: nil)
+            }
+            return output.show(report) { ActivityCommand.text(report) }
+        }
         let client = try volume.document().client
         var last: ActivityReport?
         while true {
@@ -28,6 +42,25 @@ struct ActivityCommand: ParsableCommand {
             last = report
             sleep(1)
         }
+    }
+
+    private static func text(_ report: SessionsReport) -> String {
+        guard !report.acts.isEmpty else { return "\(report.session) has done nothing here." }
+        var table = Table([
+            .init("WHEN"), .init("BY", isFlexible: true), .init("DID"),
+            .init("WHAT", isFlexible: true), .init("", isFlexible: true),
+        ])
+        for act in report.acts {
+            let detail =
+                act.number.map { "version \($0)" } ?? act.to.map { "to \($0.text.printable)" }
+            table.add([
+                Moment.text(act.time),
+                [act.person, act.program].filter { !$0.isEmpty }.joined(separator: ", "),
+                act.kind, act.path.text.printable, detail ?? "",
+            ])
+        }
+        return report.session + "\n"
+            + table.text(width: Terminal.width, heading: Terminal.bold)
     }
 
     private static func text(_ report: ActivityReport, since last: ActivityReport?) -> String {

@@ -18,6 +18,9 @@ struct VersionsCommand: ParsableCommand {
     @Flag(help: "List the deleted documents of a directory instead.")
     var deleted = false
 
+    @Flag(name: .customLong("by"), help: "Show in which session each version was saved.")
+    var showsSessions = false
+
     @Argument(
         help: "A document, or its id; with --deleted, a directory.", completion: .file())
     var file: String
@@ -38,7 +41,7 @@ struct VersionsCommand: ParsableCommand {
             let versions =
                 history.versions.isEmpty
                 ? "No version of \(file) has been recorded yet."
-                : VersionsCommand.table(history.versions)
+                : VersionsCommand.table(history.versions, showsSessions: showsSessions)
             let earlier = (history.earlier ?? []).sorted { $0.deleted < $1.deleted }.map {
                 "An earlier document of this name, deleted \(Moment.text($0.deleted)), has "
                     + "\(Amount.count($0.versions, "version")): fsctl versions \($0.id)"
@@ -47,12 +50,12 @@ struct VersionsCommand: ParsableCommand {
         }
     }
 
-    private static func table(_ versions: [VersionReport]) -> String {
+    private static func table(_ versions: [VersionReport], showsSessions: Bool) -> String {
         let ids = ShortIdentifiers(versions)
         var table = Table([
             .init("VERSION", .right), .init("ID"), .init("SAVED"), .init("SIZE", .right),
             .init("BY", isFlexible: true), .init("DEVICE", isFlexible: true), .init("STATE"),
-            .init("LABEL", isFlexible: true),
+            .init(showsSessions ? "SESSION" : "LABEL", isFlexible: true),
         ])
         for version in versions {
             let state = [
@@ -63,7 +66,8 @@ struct VersionsCommand: ParsableCommand {
                 "\(version.number)", ids.text(version), Moment.text(version.saved),
                 Amount.size(version.size),
                 [version.person, version.program].filter { !$0.isEmpty }.joined(separator: ", "),
-                version.deviceName, state, version.label ?? "",
+                version.deviceName, state,
+                (showsSessions ? version.session : version.label) ?? "",
             ])
         }
         return table.text(width: Terminal.width, heading: Terminal.bold)

@@ -89,7 +89,9 @@ struct ConfirmationTests {
         try journal.write { t in
             try t.run("DROP TABLE witnesses", [])
             try t.run("DROP TABLE confirmations", [])
-            try t.run("DROP TABLE owners", [])
+            for table in ["owners", "sessions", "name_changes"] {
+                try t.run("DROP TABLE \(table)", [])
+            }
             try t.run("DROP INDEX mirror_place", [])
             try t.run("ALTER TABLE mirror DROP COLUMN place", [])
             try t.run("PRAGMA user_version = 5", [])

@@ -171,7 +171,9 @@ struct OpeningTests {
             }
             try transaction.run("DROP TABLE witnesses", [])
             try transaction.run("DROP TABLE confirmations", [])
-            try transaction.run("DROP TABLE owners", [])
+            for table in ["owners", "sessions", "name_changes"] {
+                try transaction.run("DROP TABLE \(table)", [])
+            }
             try transaction.run("DROP INDEX mirror_place", [])
             try transaction.run("ALTER TABLE mirror DROP COLUMN place", [])
             try transaction.run("PRAGMA user_version = 4", [])

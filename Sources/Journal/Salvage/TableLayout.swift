@@ -124,8 +124,11 @@ extension TableLayout {
             .number(0...0o7777), .bytes(0...Int(UInt16.max)),
         ], hasKey: false)
 
+    static let sessions = TableLayout(
+        name: "sessions", shapes: [.identifier, .text], hasKey: false)
+
     /// Tables that are referred to come before those that refer to them.
-    static let all = [meta, items, manifests, versions, owners, chunks, stash]
+    static let all = [meta, items, manifests, versions, owners, sessions, chunks, stash]
 
     static let schema = TableLayout(
         name: "sqlite_schema", shapes: [.text, .text, .text, .integer, .optionalText], hasKey: true)

@@ -1,0 +1,90 @@
+/// What a program worked in when it saved: the terminal, the service or the agent that started it.
+/// History shows it, and `fsctl rewind --by` finds by it what belongs together. It is a label: no
+/// permission ever depends on it.
+///
+/// It has two forms. A process says `CONCORD_SESSION=NAME` in its environment; the text is that
+/// name. Otherwise the kernel tells it: `pts/3.4711.1c9f03aa` is the terminal, systemd unit or
+/// program, the process that leads the session, and a number for when that began, so that a
+/// process number that is given again is another session.
+package struct WorkSession: Hashable, Sendable {
+    /// From 1 to `bytesMax` bytes of ASCII: letters, digits and `._/@+=-`.
+    package let text: String
+
+    package static let bytesMax = 64
+    /// The variable of the environment.
+    package static let variable = "CONCORD_SESSION"
+
+    /// A text of the journal, of the hub or of a request; nil where it is not one.
+    package init?(_ text: String) {
+        guard (1...WorkSession.bytesMax).contains(text.utf8.count),
+            text.utf8.allSatisfy(WorkSession.isAllowed)
+        else { return nil }
+        self.text = text
+    }
+
+    /// As a process calls it. What looks like the kernel's answer is refused, so that no name is
+    /// taken for that.
+    package init?(label: String) {
+        guard let session = WorkSession(label), !session.isKernels else { return nil }
+        self = session
+    }
+
+    /// As the kernel tells it.
+    ///
+    /// - Parameters:
+    ///   - origin: A terminal, a unit or a program; what is not allowed in it becomes `_`.
+    ///   - start: When the leader began, as far as that tells it from an earlier process.
+    package init(origin: String, leader: Int32, start: UInt64) {
+        let end = "." + String(UInt32(bitPattern: leader)) + "." + WorkSession.number(start)
+        let name = origin.utf8.prefix(WorkSession.bytesMax - end.utf8.count).map {
+            WorkSession.isAllowed($0) ? $0 : UInt8(ascii: "_")
+        }
+        text = String(decoding: name, as: UTF8.self) + end
+    }
+
+    /// Eight hexadecimal digits.
+    private static func number(_ start: UInt64) -> String {
+        let mixed = UInt32(truncatingIfNeeded: start ^ start >> 32)
+        let digits = String(mixed, radix: 16)
+        return String(repeating: "0", count: 8 - digits.count) + digits
+    }
+
+    /// Whether it has the form of the kernel's answer.
+    package var isKernels: Bool {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        guard parts.count > 2, let number = parts.last, let leader = parts.dropLast().last else {
+            return false
+        }
+        return number.utf8.count == 8 && UInt32(number, radix: 16) != nil && Int32(leader) != nil
+    }
+
+    private static func isAllowed(_ byte: UInt8) -> Bool {
+        switch byte {
+        case 0x61...0x7A, 0x41...0x5A, 0x30...0x39: true
+        default: "._/@+=-".utf8.contains(byte)
+        }
+    }
+}
+
+/// A program and its session as one text, in the event log, in the stash's rows and for the hub:
+/// `sed (agent-7)`. An older build takes all of it for the program's name.
+package enum Signature {
+    package static func text(program: String, _ session: WorkSession?) -> String {
+        // Then brackets at the end are always a session's.
+        guard session != nil || program.hasSuffix(")") else { return program }
+        return "\(program) (\(session?.text ?? ""))"
+    }
+
+    package static func parse(_ text: String) -> (program: String, session: WorkSession?) {
+        guard text.utf8.last == UInt8(ascii: ")"),
+            let open = text.utf8.lastIndex(of: UInt8(ascii: "(")), open > text.startIndex
+        else { return (text, nil) }
+        let space = text.utf8.index(before: open)
+        let inside = text[text.utf8.index(after: open)...].dropLast()
+        let session = WorkSession(String(inside))
+        guard text.utf8[space] == UInt8(ascii: " "), session != nil || inside.isEmpty else {
+            return (text, nil)
+        }
+        return (String(text[..<space]), session)
+    }
+}
