@@ -32,6 +32,7 @@ struct Fsctl: ParsableCommand {
             DevicesCommand.self, OfflineCommand.self, OnlineCommand.self, DownloadCommand.self,
             EvictCommand.self, PinCommand.self, UnpinCommand.self, ActivityCommand.self,
             LimitCommand.self, BrakeCommand.self, DoctorCommand.self, StatisticsCommand.self,
+            McpCommand.self,
         ])
 
     /// Without a subcommand, prints the help, and before it whether documents here are in conflict.

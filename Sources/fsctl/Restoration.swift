@@ -87,7 +87,7 @@ extension Restoration {
         let file = try claim(part)
         do throws(VolumeError) {
             try write(0, into: file.raw, at: part)
-            if exists { likenToTarget(file.raw) }
+            if exists { Restoration.liken(file.raw, to: target) }
             let result = cl_chmod_fd(
                 file.raw, mode_t(SharedMode.bits(of: contents.entries[0].mode)))
             if result < 0 { throw failure("set the mode of", part, Errno(-result)) }
@@ -139,7 +139,7 @@ extension Restoration {
 
     /// Copies owner, user attributes and ACL of the replaced file: a version records only contents
     /// and a mode.
-    private func likenToTarget(_ file: Int32) {
+    static func liken(_ file: Int32, to target: FilePath) {
         guard let status = try? target.status() else { return }
         _ = cl_chown_fd(file, status.st_uid, status.st_gid)
         let old = target.withCString { cl_open_path($0) }
