@@ -106,9 +106,7 @@ extension DocumentMerge {
         }
         let (manifest, chunks) = try Volume.cut(bytes)
         return .clean(
-            Replacement(
-                manifest, added: chunks, sources: runs.map(\.before.id), expected: current.id,
-                by: actor))
+            Replacement(manifest, added: chunks, expected: current.id, by: actor))
     }
 
     private func withoutInPackage(

@@ -68,7 +68,7 @@ extension Service {
             guard
                 edits.runs.allSatisfy({
                     visible.contains($0.end.id) && visible.contains($0.before.id)
-                })
+                }), edits.conflicts.allSatisfy({ visible.contains($0.id) })
             else {
                 throw VolumeError(.denied, "you may not see all versions of \(path.shown)")
             }

@@ -131,10 +131,20 @@ extension AgentTools {
         var reasons: [String] = []
         if !new.isEmpty {
             do throws(VolumeError) {
-                let report = try document.ask(.merge, as: MergeReport.self) {
-                    $0.numbers = new.map(\.number)
+                for version in new {
+                    let report = try document.ask(.merge, as: MergeReport.self) {
+                        $0.explain = true
+                        $0.number = version.number
+                    }
+                    // Where the rules want a person's decision, that is waited for.
+                    guard report.outcome == "clean" else {
+                        reasons += report.sentences
+                        continue
+                    }
+                    _ = try document.ask(.merge, as: MergeReport.self) {
+                        $0.numbers = [version.number]
+                    }
                 }
-                reasons = report.sentences
             } catch {
                 // Somebody was quicker, and has settled it.
                 guard error.code == .notFound else { throw error }
