@@ -351,7 +351,7 @@ struct SalvageTests {
         }
         try expectRefusal(nil, .notFound)
         var newer = specimen.bytes
-        newer[63] = 9
+        newer[63] = 99
         try expectRefusal(newer, .newer)
     }
 
