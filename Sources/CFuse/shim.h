@@ -1,5 +1,6 @@
 // libfuse3's low-level API, and what Debian's 3.14 lacks of the kernel's protocol 7.45:
-// the wire structures of passthrough, statx and prune. Layouts are those of include/uapi/linux/fuse.h.
+// the wire structures of passthrough, statx and prune. Layouts are those of
+// include/uapi/linux/fuse.h.
 #define FUSE_USE_VERSION 314
 #include <stddef.h>
 #include <stdint.h>
@@ -50,7 +51,8 @@ static const uint64_t CF_PARALLEL_DIROPS = 1ull << 18, CF_ABORT_ERROR = 1ull << 
     CF_NO_EXPORT_SUPPORT = 1ull << 38, CF_CREATE_SUPP_GROUP = 1ull << 34, CF_WRITEBACK_CACHE = 1ull << 16,
     CF_OVER_IO_URING = 1ull << 41;
 
-/// Registers the file behind `fd` (O_PATH will do) for passthrough: an id above 0, or a negative errno.
+/// Registers the file behind `fd` (O_PATH will do) for passthrough: an id above 0, or a negative
+/// errno.
 static inline int cf_backing_open(int device, int fd) {
     struct cf_backing_map map = { fd, 0, 0 };
     int id = ioctl(device, _IOW(229, 1, struct cf_backing_map), &map);

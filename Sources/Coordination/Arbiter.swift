@@ -18,11 +18,11 @@ package final class Arbiter: Sendable {
         case released(process: Int32, [Path])
         case presented(process: Int32, Path)
         case retired(process: Int32, Path)
-        case happened(Happening, process: Int32, program: String)
+        case happened(ObservedChange, process: Int32, program: String)
     }
 
     /// A change in the tree.
-    package enum Happening: Sendable {
+    package enum ObservedChange: Sendable {
         case changed(Path)
         case appeared(Path)
         case removed(Path)
@@ -36,24 +36,24 @@ package final class Arbiter: Sendable {
         }
     }
 
-    package typealias Hearing = @Sendable (ClaimID, Outcome) -> Void
+    package typealias OutcomeHandler = @Sendable (ClaimID, Outcome) -> Void
 
     struct State {
         var coordination = Coordination()
         var last: UInt64 = 0
-        var hearings: [ClaimID: Hearing] = [:]
+        var outcomeHandlers: [ClaimID: OutcomeHandler] = [:]
         var listeners: [PresenterID: @Sendable (Message, Int32?) -> Void] = [:]
         /// The process behind each party.
-        var processes: [Party: Int32] = [:]
-        var observers: [Party: @Sendable (Note) -> Void] = [:]
+        var processes: [ClientSession: Int32] = [:]
+        var observers: [ClientSession: @Sendable (Note) -> Void] = [:]
 
         /// When each claim was requested and each presenter registered: nanoseconds since 1970.
         var since: [UInt64: Int64] = [:]
         var written = LastWrites()
 
-        func process(_ party: Party) -> Int32 { processes[party] ?? 0 }
+        func process(_ clientSession: ClientSession) -> Int32 { processes[clientSession] ?? 0 }
         func process(_ request: Request) -> Int32 {
-            request.process > 0 ? request.process : process(request.party)
+            request.process > 0 ? request.process : process(request.clientSession)
         }
 
         mutating func next() -> UInt64 {
@@ -78,25 +78,25 @@ package final class Arbiter: Sendable {
 
     /// Registers a party. The system calls of `process` and of its children count as the party's; 0
     /// means no process.
-    package func join(process: Int32) -> Party {
+    package func join(process: Int32) -> ClientSession {
         state.withLock { state in
-            let party = Party(state.next())
-            if process > 0 { state.processes[party] = process }
-            return party
+            let clientSession = ClientSession(state.next())
+            if process > 0 { state.processes[clientSession] = process }
+            return clientSession
         }
     }
 
     /// Ends all claims and presenters of the party.
-    package func leave(_ party: Party) {
+    package func leave(_ clientSession: ClientSession) {
         state.withLock { state in
-            state.observers[party] = nil
-            run(.ended(party), &state)
-            state.processes[party] = nil
+            state.observers[clientSession] = nil
+            run(.ended(clientSession), &state)
+            state.processes[clientSession] = nil
         }
     }
 
-    package func become(_ party: Party, process: Int32) {
-        state.withLock { $0.processes[party] = process }
+    package func become(_ clientSession: ClientSession, process: Int32) {
+        state.withLock { $0.processes[clientSession] = process }
     }
 
     /// The purposes of the claims of some processes (a process and its ancestors), and their
@@ -105,8 +105,8 @@ package final class Arbiter: Sendable {
         state.withLock { state in
             var purposes: Set<Purpose> = []
             var presenters: Set<PresenterID> = []
-            for (party, process) in state.processes where processes.contains(process) {
-                let found = state.coordination.belongings(of: party)
+            for (clientSession, process) in state.processes where processes.contains(process) {
+                let found = state.coordination.belongings(of: clientSession)
                 for id in found.claims {
                     purposes.formUnion(state.coordination.claims[id]?.request.purposes ?? [])
                 }
@@ -128,14 +128,14 @@ package final class Arbiter: Sendable {
     /// returns. It is not called when the party leaves first.
     @discardableResult
     package func request(
-        _ request: Request, as reserved: ClaimID? = nil, _ hearing: @escaping Hearing
+        _ request: Request, as reserved: ClaimID? = nil, _ hearing: @escaping OutcomeHandler
     ) -> ClaimID {
         state.withLock { state in
             let id = reserved ?? ClaimID(state.next())
             var request = request
             // A purpose of its own makes the claim recognizable in the system calls of its process.
             if request.purposes.isEmpty { request.purposes = [Purpose("claim \(id.number)")] }
-            state.hearings[id] = hearing
+            state.outcomeHandlers[id] = hearing
             state.since[id.number] = clock()
             run(.requested(id, request), &state)
             if !state.observers.isEmpty, state.coordination.claims[id]?.isGranted == false {
@@ -163,7 +163,9 @@ package final class Arbiter: Sendable {
         state.withLock { $0.coordination.claims[id]?.isGranted == false }
     }
 
-    package func process(_ party: Party) -> Int32 { state.withLock { $0.process(party) } }
+    package func process(_ clientSession: ClientSession) -> Int32 {
+        state.withLock { $0.process(clientSession) }
+    }
 
     /// The number of the last write claim at the place, below or above it. Nil while such a claim
     /// is granted. If two calls return the same number, there was no such claim in between.
@@ -196,7 +198,7 @@ package final class Arbiter: Sendable {
             state.since[id.number] = clock()
             run(.presented(id, presenter), &state)
             note(
-                .presented(process: state.process(presenter.party), presenter.path), state)
+                .presented(process: state.process(presenter.clientSession), presenter.path), state)
             return id
         }
     }
@@ -204,7 +206,7 @@ package final class Arbiter: Sendable {
     package func retire(_ id: PresenterID) {
         state.withLock { state in
             if let gone = state.coordination.presenters[id]?.presenter {
-                note(.retired(process: state.process(gone.party), gone.path), state)
+                note(.retired(process: state.process(gone.clientSession), gone.path), state)
             }
             run(.retired(id), &state)
             state.listeners[id] = nil
@@ -214,19 +216,21 @@ package final class Arbiter: Sendable {
 
     // MARK: Looking on
 
-    package func observe(_ party: Party, _ observer: @escaping @Sendable (Note) -> Void) {
+    package func observe(
+        _ clientSession: ClientSession, _ observer: @escaping @Sendable (Note) -> Void
+    ) {
         state.withLock { state in
-            state.observers[party] = observer
+            state.observers[clientSession] = observer
             quiet.store(false, ordering: .relaxed)
         }
     }
 
     /// Whether an observer or a presenter must be notified of this, or whether claims and
     /// presenters must follow a move.
-    package func isHeard(_ happening: Happening) -> Bool {
+    package func isObserved(_ happening: ObservedChange) -> Bool {
         state.withLock { state in
             if !state.observers.isEmpty { return true }
-            if case .moved(let from, _) = happening, state.coordination.spots.find(from) != nil {
+            if case .moved(let from, _) = happening, state.coordination.trie.find(from) != nil {
                 return true
             }
             return happening.paths.contains { state.coordination.isPresented($0) }
@@ -235,7 +239,7 @@ package final class Arbiter: Sendable {
 
     /// Notifies presenters, except those that made the change themselves (`own`).
     package func tell(
-        _ happening: Happening, by own: Set<PresenterID>, process: Int32, program: String
+        _ happening: ObservedChange, by own: Set<PresenterID>, process: Int32, program: String
     ) {
         state.withLock { state in
             switch happening {
@@ -248,7 +252,7 @@ package final class Arbiter: Sendable {
     }
 
     /// A claim or a presenter, as it is listed for people.
-    package struct Standing: Sendable {
+    package struct ClaimStatus: Sendable {
         package enum Kind: Sendable { case claim, plain, presenter }
         package enum State: Sendable { case waiting, asking, granted }
 
@@ -263,36 +267,36 @@ package final class Arbiter: Sendable {
     }
 
     /// The claims and presenters at the place and below it; nil means everywhere.
-    package func standings(at top: Path?) -> [Standing] {
+    package func claimStatuses(at top: Path?) -> [ClaimStatus] {
         state.withLock { state in
             let isHere = { (path: Path) in
                 guard let top else { return true }
                 return path.names == top.names || path.isBelow(top)
             }
-            var found: [Standing] = []
+            var found: [ClaimStatus] = []
             for (id, claim) in state.coordination.claims.sorted(by: { $0.key < $1.key }) {
                 for target in claim.targets where isHere(target.path) {
-                    found.append(standing(id, claim, target, state))
+                    found.append(status(id, claim, target, state))
                 }
             }
             for (id, presenting) in state.coordination.presenters.sorted(by: { $0.key < $1.key })
             where isHere(presenting.presenter.path) {
                 found.append(
-                    Standing(
+                    ClaimStatus(
                         kind: .presenter, state: .granted, access: nil,
                         path: presenting.presenter.path,
-                        process: state.process(presenting.presenter.party),
+                        process: state.process(presenting.presenter.clientSession),
                         since: state.since[id.number] ?? 0, behind: []))
             }
             return found
         }
     }
 
-    private func standing(
+    private func status(
         _ id: ClaimID, _ claim: Claim, _ target: Claim.Target, _ state: State
-    ) -> Standing {
+    ) -> ClaimStatus {
         var behind: [(process: Int32, why: String)] = []
-        var now = Standing.State.granted
+        var now = ClaimStatus.State.granted
         switch claim.phase {
         case .granted: break
         case .waiting(let other):
@@ -308,13 +312,16 @@ package final class Arbiter: Sendable {
         case .asking:
             now = .asking
             for presenter in claim.outstanding.sorted() {
-                guard let party = state.coordination.presenters[presenter]?.presenter.party else {
+                guard
+                    let clientSession = state.coordination.presenters[presenter]?.presenter
+                        .clientSession
+                else {
                     continue
                 }
-                behind.append((state.process(party), "was asked to relinquish"))
+                behind.append((state.process(clientSession), "was asked to relinquish"))
             }
         }
-        return Standing(
+        return ClaimStatus(
             kind: claim.isCoordinated ? .claim : .plain, state: now, access: target.access,
             path: target.path,
             process: state.process(claim.request),
@@ -341,10 +348,10 @@ package final class Arbiter: Sendable {
                     if claim.isCoordinated { state.written.note(claim, state.next()) }
                     note(.claimed(process: state.process(claim.request), paths), state)
                 }
-                state.hearings.removeValue(forKey: id)?(id, .granted(paths))
+                state.outcomeHandlers.removeValue(forKey: id)?(id, .granted(paths))
             case .refused(let id, let refusal):
                 state.since[id.number] = nil
-                state.hearings.removeValue(forKey: id)?(id, .refused(refusal))
+                state.outcomeHandlers.removeValue(forKey: id)?(id, .refused(refusal))
             case .told(let id, let message):
                 let claim = message.claim.flatMap { state.coordination.claims[$0] }
                 let process = claim.flatMap { $0.isPlain ? state.process($0.request) : nil }
@@ -367,7 +374,7 @@ package final class Arbiter: Sendable {
     /// Drops the callbacks of claims and presenters that ended together with their party.
     private func forgetEnded(_ state: inout State) {
         let (claims, presenters) = (state.coordination.claims, state.coordination.presenters)
-        state.hearings = state.hearings.filter { claims[$0.key] != nil }
+        state.outcomeHandlers = state.outcomeHandlers.filter { claims[$0.key] != nil }
         state.listeners = state.listeners.filter { presenters[$0.key] != nil }
         state.since = state.since.filter {
             claims[ClaimID($0.key)] != nil || presenters[PresenterID($0.key)] != nil

@@ -4,10 +4,10 @@ struct Claim {
         var access: Access
         var path: Path
         /// The node of the item in the tree of places.
-        var spot: Spots.Index
+        var spot: PathTrie.Index
         /// The node of the unit of locking: the outermost package around the item, or the item
         /// itself.
-        var unit: Spots.Index
+        var unit: PathTrie.Index
         /// See `Request.Target.yields`.
         var yields: Bool
     }
@@ -35,13 +35,13 @@ struct Claim {
     var relinquishing: Set<PresenterID> = []
     /// For each presenter, the number of answers that will still arrive although the claim does not
     /// wait for them any more.
-    var unheard: [PresenterID: Int] = [:]
+    var ignoredAnswers: [PresenterID: Int] = [:]
 
     /// Whether the claim has stopped waiting for claims that yield.
-    var isOutwaiting = false
+    var ignoresYielding = false
 
     /// Earlier claims that this one may overtake, because they wait for an answer of its presenter.
-    var goesBefore: Set<ClaimID> = []
+    var mayOvertake: Set<ClaimID> = []
 
     var isGranted: Bool { phase == .granted }
     var isPlain: Bool {
@@ -84,7 +84,7 @@ struct Claim {
         asked[presenter] = nil
         outstanding.remove(presenter)
         relinquishing.remove(presenter)
-        unheard[presenter] = nil
+        ignoredAnswers[presenter] = nil
     }
 
     func isRelated(to other: Claim) -> Bool {

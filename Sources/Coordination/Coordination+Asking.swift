@@ -24,7 +24,7 @@ extension Coordination {
                 claims[id]!.relinquishing.insert(presenter)
                 send(message, to: presenter, for: id)
             }
-            for presenter in claims[id]!.outstanding.sorted() { letGoIfWaiting(presenter, id) }
+            for presenter in claims[id]!.outstanding.sorted() { relinquishIfWaiting(presenter, id) }
             guard claims[id]!.outstanding.isEmpty else { return }
         }
         for presenter in order where !claims[id]!.outstanding.contains(presenter) {
@@ -44,12 +44,12 @@ extension Coordination {
         presenters[presenter]!.asks.insert(id)
         presenters[presenter]!.known.insert(id)
         for request in requests[presenter] ?? [] { reconsider(request) }
-        unsettleResponses()
+        reexamineResponses()
     }
 
     mutating func answer(_ presenter: PresenterID, _ id: ClaimID, _ failure: String?) {
-        if let unheard = claims[id]?.unheard[presenter] {
-            claims[id]!.unheard[presenter] = unheard > 1 ? unheard - 1 : nil
+        if let ignoredAnswers = claims[id]?.ignoredAnswers[presenter] {
+            claims[id]!.ignoredAnswers[presenter] = ignoredAnswers > 1 ? ignoredAnswers - 1 : nil
             return
         }
         guard claims[id]?.outstanding.remove(presenter) != nil else { return }
@@ -57,7 +57,7 @@ extension Coordination {
         if let failure, claims[id]?.relinquishing.contains(presenter) == false {
             return refuse(id, .failed(failure))
         }
-        unsettle(id)
+        reexamine(id)
     }
 
     /// The presenter owes the claim no answer any more.
@@ -78,37 +78,37 @@ extension Coordination {
             responses.insert(id)
         } else {
             responses.remove(id)
-            unsettle(waitersOf: id)
+            reexamine(waitersOf: id)
         }
-        unsettle(id)
-        unsettleResponses()
+        reexamine(id)
+        reexamineResponses()
     }
 
     /// A presenter that waits for a claim does nothing with the item, so it counts as having
     /// relinquished it. Otherwise presenters that save at the same time would wait for each other
     /// for ever.
-    mutating func letGoOfWhatWaits(for id: ClaimID) {
+    mutating func relinquishForWaiters(for id: ClaimID) {
         guard responses.contains(id), let claim = claims[id] else { return }
         for presenter in claim.request.presenters.sorted() {
             guard let asks = presenters[presenter]?.asks, !asks.isEmpty else { continue }
             for other in awaited(by: presenter).intersection(asks).sorted() {
-                letGo(presenter, other)
+                countAsRelinquished(presenter, other)
             }
         }
     }
 
-    private mutating func letGoIfWaiting(_ presenter: PresenterID, _ id: ClaimID) {
+    private mutating func relinquishIfWaiting(_ presenter: PresenterID, _ id: ClaimID) {
         guard requests[presenter] != nil, awaited(by: presenter).contains(id) else { return }
-        letGo(presenter, id)
+        countAsRelinquished(presenter, id)
     }
 
     /// Counts the presenter as having relinquished. Its answer, when it arrives, is ignored.
-    private mutating func letGo(_ presenter: PresenterID, _ id: ClaimID) {
+    private mutating func countAsRelinquished(_ presenter: PresenterID, _ id: ClaimID) {
         guard claims[id]?.asksOnlyToRelinquish(presenter) == true else { return }
         claims[id]!.outstanding.remove(presenter)
-        claims[id]!.unheard[presenter, default: 0] += 1
+        claims[id]!.ignoredAnswers[presenter, default: 0] += 1
         forget(presenter, id)
-        unsettle(id)
+        reexamine(id)
     }
 
     /// All claims that a presenter's own requests wait for, directly or indirectly: claims before
@@ -167,26 +167,26 @@ extension Coordination {
         // the save.
         let turns = claim.isPlain ? turns(of: claim.request.purposes) : []
         for target in claim.targets where !turns.contains(where: { $0.covers(target) }) {
-            for id in spots[target.spot].presenters where !own.contains(id) {
-                add(itemDuties(claim.id, target.access), to: &found, id)
+            for id in trie[target.spot].presenters where !own.contains(id) {
+                add(itemQuestions(claim.id, target.access), to: &found, id)
             }
-            for (place, _) in spots.ancestors(of: target.path) {
-                for id in spots[place].presenters
+            for (place, _) in trie.ancestors(of: target.path) {
+                for id in trie[place].presenters
                 where !own.contains(id) && presenters[id]!.isPackage {
-                    add(packageDuties(claim.id, target), to: &found, id)
+                    add(packageQuestions(claim.id, target), to: &found, id)
                 }
             }
             guard target.access.isDeep || isPreparing else { continue }
-            for place in spots.below(target.spot) {
-                for id in spots[place].presenters where !own.contains(id) {
-                    add(itemDuties(claim.id, target.access), to: &found, id)
+            for place in trie.below(target.spot) {
+                for id in trie[place].presenters where !own.contains(id) {
+                    add(itemQuestions(claim.id, target.access), to: &found, id)
                 }
             }
         }
         return found
     }
 
-    private func itemDuties(_ id: ClaimID, _ access: Access) -> Duties {
+    private func itemQuestions(_ id: ClaimID, _ access: Access) -> Duties {
         var duties = Duties(relinquish: relinquish(id, access))
         if access.isRemoving { duties.then.append(.accommodateDeletion(id)) }
         if access.wantsChanges { duties.then.append(.save(id)) }
@@ -195,7 +195,7 @@ extension Coordination {
 
     /// The messages to the presenter of a package that contains the item. When something in a
     /// package is deleted, the package itself is only changed.
-    private func packageDuties(_ id: ClaimID, _ target: Claim.Target) -> Duties {
+    private func packageQuestions(_ id: ClaimID, _ target: Claim.Target) -> Duties {
         var duties = Duties(relinquish: relinquish(id, target.access))
         if target.access.isRemoving {
             duties.then.append(.accommodateSubitemDeletion(id, target.path))

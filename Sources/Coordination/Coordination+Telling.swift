@@ -22,8 +22,8 @@ extension Coordination {
         for presenter in presentersAt(path) where isDocument(presenter) {
             tell(presenter, .version(change, id: id))
         }
-        for (place, _) in spots.ancestors(of: path) {
-            for presenter in spots[place].presenters.sorted() {
+        for (place, _) in trie.ancestors(of: path) {
+            for presenter in trie[place].presenters.sorted() {
                 tell(presenter, .subitemVersion(path, change, id: id))
             }
         }
@@ -34,12 +34,12 @@ extension Coordination {
     /// stays there (C6).
     mutating func move(_ from: Path, _ to: Path, _ by: Set<PresenterID>) {
         guard from.names != to.names, !to.isBelow(from) else { return }
-        var told = Set(spots.ancestors(of: from).flatMap { spots[$0.index].presenters })
-        told.formUnion(spots.ancestors(of: to).flatMap { spots[$0.index].presenters })
-        if let spot = spots.find(from) {
-            let places = [spot] + spots.below(spot)
-            let moved = Set(places.flatMap { spots[$0].claims })
-            for id in places.flatMap({ spots[$0].presenters }).sorted() {
+        var told = Set(trie.ancestors(of: from).flatMap { trie[$0.index].presenters })
+        told.formUnion(trie.ancestors(of: to).flatMap { trie[$0.index].presenters })
+        if let spot = trie.find(from) {
+            let places = [spot] + trie.below(spot)
+            let moved = Set(places.flatMap { trie[$0].claims })
+            for id in places.flatMap({ trie[$0].presenters }).sorted() {
                 move(presenter: id, from, to, by)
             }
             for id in moved.sorted() { move(claim: id, from, to) }
@@ -54,10 +54,10 @@ extension Coordination {
     ) {
         var moved = presenters[id]!
         moved.presenter.path = moved.presenter.path.replacing(from, with: to)
-        spots[moved.spot].presenters.remove(id)
-        let spot = spots.retain(moved.presenter.path.steps)
-        spots.release(moved.spot)
-        spots[spot].presenters.insert(id)
+        trie[moved.spot].presenters.remove(id)
+        let spot = trie.retain(moved.presenter.path.steps)
+        trie.release(moved.spot)
+        trie[spot].presenters.insert(id)
         moved.spot = spot
         presenters[id] = moved
         if !by.contains(id) { tell(id, .moved(moved.presenter.path)) }
@@ -75,22 +75,22 @@ extension Coordination {
             })
         else { return }
         dequeue(claim)
-        for target in claim.targets { spots[target.spot].claims.remove(id) }
+        for target in claim.targets { trie[target.spot].claims.remove(id) }
         for (index, target) in claim.targets.enumerated()
         where (target.path.names == from.names || target.path.isBelow(from)) && !stays(target) {
             let path = target.path.replacing(from, with: to)
-            let (spot, unit) = (spots.retain(path.steps), spots.retain(path.unit))
-            spots.release(target.spot)
-            spots.release(target.unit)
+            let (spot, unit) = (trie.retain(path.steps), trie.retain(path.unit))
+            trie.release(target.spot)
+            trie.release(target.unit)
             claim.targets[index] = Claim.Target(
                 access: target.access, path: path, spot: spot, unit: unit, yields: target.yields)
         }
         claims[id] = claim
-        for target in claim.targets { spots[target.spot].claims.insert(id) }
+        for target in claim.targets { trie[target.spot].claims.insert(id) }
         enqueue(claim)
-        unsettle(id)
-        unsettle(waitersOf: id)
-        unsettle(relatedTo: claim)
+        reexamine(id)
+        reexamine(waitersOf: id)
+        reexamine(relatedTo: claim)
     }
 
     // MARK: Who hears
@@ -98,11 +98,11 @@ extension Coordination {
     /// Whether there is a presenter of the item or of a directory that contains it.
     func isPresented(_ path: Path) -> Bool {
         !presentersAt(path).isEmpty
-            || spots.ancestors(of: path).contains { !spots[$0.index].presenters.isEmpty }
+            || trie.ancestors(of: path).contains { !trie[$0.index].presenters.isEmpty }
     }
 
     private func presentersAt(_ path: Path) -> [PresenterID] {
-        spots.find(path).map { spots[$0].presenters.sorted() } ?? []
+        trie.find(path).map { trie[$0].presenters.sorted() } ?? []
     }
 
     private func isDocument(_ id: PresenterID) -> Bool {
@@ -112,8 +112,8 @@ extension Coordination {
     private mutating func tellAncestors(
         of path: Path, _ message: Message, _ by: Set<PresenterID>
     ) {
-        for (place, _) in spots.ancestors(of: path) {
-            for id in spots[place].presenters.sorted() where !by.contains(id) {
+        for (place, _) in trie.ancestors(of: path) {
+            for id in trie[place].presenters.sorted() where !by.contains(id) {
                 tellFalling(id, message)
             }
         }

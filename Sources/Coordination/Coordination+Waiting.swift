@@ -3,18 +3,18 @@ extension Coordination {
     /// Whether there is a claim or a presenter at the place, at a directory or package around it,
     /// or, for a deep access, below it.
     func concerns(_ target: Request.Target) -> Bool {
-        var at = Spots.root
+        var at = PathTrie.root
         for step in target.path.steps {
             if isBusy(at) { return true }
-            guard let next = spots[at].children[step.name] else { return false }
+            guard let next = trie[at].children[step.name] else { return false }
             at = next
         }
-        return isBusy(at) || !spots[at].presenters.isEmpty
-            || target.access.isDeep && !spots[at].children.isEmpty
+        return isBusy(at) || !trie[at].presenters.isEmpty
+            || target.access.isDeep && !trie[at].children.isEmpty
     }
 
-    private func isBusy(_ place: Spots.Index) -> Bool {
-        !spots[place].queue.isEmpty || spots[place].presenters.contains { isAsked($0) }
+    private func isBusy(_ place: PathTrie.Index) -> Bool {
+        !trie[place].queue.isEmpty || trie[place].presenters.contains { isAsked($0) }
     }
 
     /// The presenter of a plain directory is not asked when something in the directory is accessed.
@@ -34,23 +34,23 @@ extension Coordination {
     }
 
     private mutating func blocker(of claim: Claim, _ target: Claim.Target) -> ClaimID? {
-        let queue = spots[target.unit].queue
+        let queue = trie[target.unit].queue
         if let found = blocker(of: claim, amongWriters: queue) { return found }
         if target.access.isWriting, let found = blocker(of: claim, amongReaders: queue) {
             return found
         }
-        var above = spots.parent(of: target.unit)
+        var above = trie.parent(of: target.unit)
         while let place = above {
-            if let found = blocker(of: claim, amongWriters: spots[place].queue, deepAt: place) {
+            if let found = blocker(of: claim, amongWriters: trie[place].queue, deepAt: place) {
                 return found
             }
-            above = spots.parent(of: place)
+            above = trie.parent(of: place)
         }
         guard target.access.isDeep else { return nil }
         var found: ClaimID?
-        let spots = spots
-        _ = spots.anyBelow(target.unit) { place in
-            let queue = spots[place].queue
+        let trie = trie
+        _ = trie.anyBelow(target.unit) { place in
+            let queue = trie[place].queue
             found =
                 blocker(of: claim, amongWriters: queue)
                 ?? blocker(of: claim, amongReaders: queue)
@@ -62,7 +62,7 @@ extension Coordination {
     /// With `deepAt`, the queue belongs to a place above the target, so only accesses count that
     /// are deep there.
     private mutating func blocker(
-        of claim: Claim, amongWriters queue: Queue, deepAt place: Spots.Index? = nil
+        of claim: Claim, amongWriters queue: Queue, deepAt place: PathTrie.Index? = nil
     ) -> ClaimID? {
         last(queue.grantedWriters, queue.waitingWriters, claim, deepAt: place)
     }
@@ -75,7 +75,7 @@ extension Coordination {
     /// overtakes most of these, so granted claims come first for it.
     private mutating func last(
         _ granted: [ClaimID], _ waiting: [ClaimID], _ claim: Claim,
-        deepAt place: Spots.Index? = nil
+        deepAt place: PathTrie.Index? = nil
     ) -> ClaimID? {
         if responses.contains(claim.id) {
             return last(granted[...], claim, deepAt: place)
@@ -86,12 +86,14 @@ extension Coordination {
     }
 
     private mutating func last(
-        _ ids: ArraySlice<ClaimID>, _ claim: Claim, deepAt place: Spots.Index? = nil
+        _ ids: ArraySlice<ClaimID>, _ claim: Claim, deepAt place: PathTrie.Index? = nil
     ) -> ClaimID? {
         for id in ids.reversed() where id != claim.id {
-            looks += 1
+            examinedCount += 1
             guard let other = claims[id], !other.isRelated(to: claim) else { continue }
-            if claim.isOutwaiting, !claim.conflicts(with: other, whereYielding: false) { continue }
+            if claim.ignoresYielding, !claim.conflicts(with: other, whereYielding: false) {
+                continue
+            }
             if isDeep(other, at: place), other.isGranted || !overtakes(claim, other) {
                 return id
             }
@@ -101,7 +103,7 @@ extension Coordination {
 
     /// Searches claims that are not granted, but only those that were scheduled earlier.
     private mutating func last(
-        _ ids: [ClaimID], before claim: Claim, deepAt place: Spots.Index? = nil
+        _ ids: [ClaimID], before claim: Claim, deepAt place: PathTrie.Index? = nil
     ) -> ClaimID? {
         guard let first = ids.first, first < claim.id else { return nil }
         return last(ids[..<ids.position(of: claim.id)], claim, deepAt: place)
@@ -115,7 +117,7 @@ extension Coordination {
 
     /// Whether a claim waits for one of these granted claims, directly or behind others that do. An
     /// access under a granted claim goes before the claims that wait for the end of that claim.
-    private func isHeldUp(_ claim: Claim, by turns: [Claim]) -> Bool {
+    private func waitsBehind(_ claim: Claim, by turns: [Claim]) -> Bool {
         guard !turns.isEmpty else { return false }
         var at = claim
         while true {
@@ -131,7 +133,7 @@ extension Coordination {
 
     /// Whether the claim is deep at that place. A claim can have several targets and be deep at
     /// only one of them.
-    private func isDeep(_ claim: Claim, at place: Spots.Index?) -> Bool {
+    private func isDeep(_ claim: Claim, at place: PathTrie.Index?) -> Bool {
         guard let place else { return true }
         return claim.targets.contains { $0.unit == place && $0.access.isDeep }
     }
@@ -141,11 +143,11 @@ extension Coordination {
     /// answer (C0.3). Of two such claims the later one goes first only if the other waits for its
     /// presenter. That decision is kept, so that the two cannot step back for each other in turn.
     private mutating func overtakes(_ claim: Claim, _ other: Claim) -> Bool {
-        if isHeldUp(other, by: turns(of: claim.request.purposes)) { return true }
+        if waitsBehind(other, by: turns(of: claim.request.purposes)) { return true }
         guard responses.contains(claim.id) else { return false }
-        if !responses.contains(other.id) || claim.goesBefore.contains(other.id) { return true }
+        if !responses.contains(other.id) || claim.mayOvertake.contains(other.id) { return true }
         guard needsAnswer(other.id, of: claim.request.presenters) else { return false }
-        claims[claim.id]?.goesBefore.insert(other.id)
+        claims[claim.id]?.mayOvertake.insert(other.id)
         return true
     }
 }

@@ -4,8 +4,8 @@
 package struct Coordination: Sendable {
     var claims: [ClaimID: Claim] = [:]
     var presenters: [PresenterID: Presenting] = [:]
-    var spots = Spots()
-    var parties: [Party: Belongings] = [:]
+    var trie = PathTrie()
+    var parties: [ClientSession: Belongings] = [:]
     /// Claims by their purposes.
     var related: [Purpose: Set<ClaimID>] = [:]
     /// For each claim, the claims that wait for it.
@@ -15,14 +15,14 @@ package struct Coordination: Sendable {
     /// Those of them whose presenter owes an answer to some claim.
     var responses: Set<ClaimID> = []
     /// Claims that must be examined before the step ends.
-    private var unsettled: Set<ClaimID> = []
+    private var toExamine: Set<ClaimID> = []
     var effects: [Effect] = []
     /// The number of claims that were examined, so that tests can check the cost.
-    var looks = 0
+    var examinedCount = 0
 
     struct Presenting {
         var presenter: Presenter
-        var spot: Spots.Index
+        var spot: PathTrie.Index
         /// Claims that wait for its answer.
         var asks: Set<ClaimID> = []
         /// Claims that have sent it a question.
@@ -48,11 +48,11 @@ package struct Coordination: Sendable {
         case .released(let id): if claims[id]?.isGranted == true { end(id) }
         case .cancelled(let id): if claims[id]?.isGranted == false { refuse(id, .cancelled) }
         case .overdue(let id): lapse(id)
-        case .outwaited(let id): outwait(id)
+        case .yieldExpired(let id): stopWaitingForYielding(id)
         case .presented(let id, let presenter): present(id, presenter)
         case .retired(let id): retire(id)
         case .answered(let presenter, let id, let failure): answer(presenter, id, failure)
-        case .ended(let party): end(party)
+        case .ended(let clientSession): end(clientSession)
         case .changed(let path, let by): tellChange(path, by)
         case .appeared(let path, let by): tellAppearance(path, by)
         case .moved(let from, let to, let by): move(from, to, by)
@@ -69,28 +69,28 @@ package struct Coordination: Sendable {
         guard claims[id] == nil else { return }
         let targets = request.targets.map { target in
             Claim.Target(
-                access: target.access, path: target.path, spot: spots.retain(target.path.steps),
-                unit: spots.retain(target.path.unit), yields: target.yields)
+                access: target.access, path: target.path, spot: trie.retain(target.path.steps),
+                unit: trie.retain(target.path.unit), yields: target.yields)
         }
         let claim = Claim(id: id, request: request, targets: targets)
         claims[id] = claim
         enqueue(claim)
         for purpose in request.purposes { related[purpose, default: []].insert(id) }
-        parties[request.party, default: Belongings()].claims.insert(id)
-        for target in targets { spots[target.spot].claims.insert(id) }
+        parties[request.clientSession, default: Belongings()].claims.insert(id)
+        for target in targets { trie[target.spot].claims.insert(id) }
         for presenter in request.presenters { requests[presenter, default: []].insert(id) }
         reconsider(id)
         if request.isTry, blocker(of: claim) != nil {
             refuse(id, .busy)
         } else {
-            unsettled.insert(id)
+            toExamine.insert(id)
         }
     }
 
     mutating func enqueue(_ claim: Claim) {
         guard claim.isCoordinated else { return }
         for target in claim.targets {
-            spots[target.unit].queue.insert(
+            trie[target.unit].queue.insert(
                 claim.id, isWriting: target.access.isWriting, isGranted: claim.isGranted)
         }
     }
@@ -98,32 +98,32 @@ package struct Coordination: Sendable {
     mutating func dequeue(_ claim: Claim) {
         guard claim.isCoordinated else { return }
         for target in claim.targets {
-            spots[target.unit].queue.remove(
+            trie[target.unit].queue.remove(
                 claim.id, isWriting: target.access.isWriting, isGranted: claim.isGranted)
         }
     }
 
     /// Examines again the claims that wait for this one.
-    mutating func unsettle(waitersOf id: ClaimID) {
-        unsettled.formUnion(waiters[id] ?? [])
+    mutating func reexamine(waitersOf id: ClaimID) {
+        toExamine.formUnion(waiters[id] ?? [])
     }
 
     /// Examines again the claims with the same purposes. What is done under a granted claim goes
     /// before the claims that wait for its end, and these have changed.
-    mutating func unsettle(relatedTo claim: Claim) {
+    mutating func reexamine(relatedTo claim: Claim) {
         for purpose in claim.request.purposes {
-            unsettled.formUnion(related[purpose]?.filter { claims[$0]?.isGranted == false } ?? [])
+            toExamine.formUnion(related[purpose]?.filter { claims[$0]?.isGranted == false } ?? [])
         }
     }
 
-    mutating func unsettle(_ id: ClaimID) { unsettled.insert(id) }
+    mutating func reexamine(_ id: ClaimID) { toExamine.insert(id) }
 
     /// Examines claims until nothing changes any more. It goes in the order of their numbers, so
     /// that equal events always have equal effects.
     private mutating func settle() {
-        while !unsettled.isEmpty {
-            let round = unsettled.sorted()
-            unsettled = []
+        while !toExamine.isEmpty {
+            let round = toExamine.sorted()
+            toExamine = []
             for id in round { advance(id) }
         }
     }
@@ -131,16 +131,16 @@ package struct Coordination: Sendable {
     /// Brings a claim as far as possible: it waits for a claim, asks presenters, or is granted.
     private mutating func advance(_ id: ClaimID) {
         guard let claim = claims[id], !claim.isGranted else { return }
-        looks += 1
+        examinedCount += 1
         if let other = blocker(of: claim) {
             if claim.phase != .waiting(other) {
                 stopWaiting(claim)
                 claims[id]!.phase = .waiting(other)
                 waiters[other, default: []].insert(id)
-                unsettleResponses()
+                reexamineResponses()
                 // A claim of the same purposes may go before those that wait for its own granted
                 // claim. Whether it may has changed.
-                for waiter in waiters[id] ?? [] where hasTurn(waiter) { unsettle(waiter) }
+                for waiter in waiters[id] ?? [] where hasTurn(waiter) { reexamine(waiter) }
             }
         } else {
             stopWaiting(claim)
@@ -148,7 +148,7 @@ package struct Coordination: Sendable {
             ask(id)
             if claims[id]?.outstanding.isEmpty == true { return grant(id) }
         }
-        letGoOfWhatWaits(for: id)
+        relinquishForWaiters(for: id)
     }
 
     /// Whether a coordinated claim with one of its purposes is granted.
@@ -164,14 +164,14 @@ package struct Coordination: Sendable {
 
     /// A claim waits for another claim than before. A claim whose presenter owes an answer may now
     /// be in a cycle, so those are examined again.
-    mutating func unsettleResponses() { unsettled.formUnion(responses) }
+    mutating func reexamineResponses() { toExamine.formUnion(responses) }
 
     mutating func grant(_ id: ClaimID) {
         guard let claim = claims[id] else { return }
         dequeue(claim)
         claims[id]!.phase = .granted
         enqueue(claims[id]!)
-        unsettle(relatedTo: claim)
+        reexamine(relatedTo: claim)
         forgetRequest(claim)
         effects.append(.granted(id, claim.targets.map(\.path)))
         if claim.request.manner == .preparing { end(id) }
@@ -202,14 +202,14 @@ package struct Coordination: Sendable {
             presenters[presenter]?.known.remove(id)
         }
         for target in claim.targets {
-            spots[target.spot].claims.remove(id)
-            spots.release(target.spot)
-            spots.release(target.unit)
+            trie[target.spot].claims.remove(id)
+            trie.release(target.spot)
+            trie.release(target.unit)
         }
-        parties[claim.request.party]?.claims.remove(id)
-        dropParty(claim.request.party)
-        unsettled.formUnion(waiters.removeValue(forKey: id) ?? [])
-        unsettled.remove(id)
+        parties[claim.request.clientSession]?.claims.remove(id)
+        dropClientSession(claim.request.clientSession)
+        toExamine.formUnion(waiters.removeValue(forKey: id) ?? [])
+        toExamine.remove(id)
     }
 
     /// The request is granted or removed.
@@ -237,49 +237,51 @@ package struct Coordination: Sendable {
     }
 
     /// Examines the claim again, because perhaps only claims that yield are in its way.
-    private mutating func outwait(_ id: ClaimID) {
+    private mutating func stopWaitingForYielding(_ id: ClaimID) {
         guard claims[id]?.isGranted == false else { return }
-        claims[id]!.isOutwaiting = true
-        unsettle(id)
+        claims[id]!.ignoresYielding = true
+        reexamine(id)
     }
 
     // MARK: Parties
 
     private mutating func present(_ id: PresenterID, _ presenter: Presenter) {
         if presenters[id] != nil { retire(id) }
-        let spot = spots.retain(presenter.path.steps)
-        spots[spot].presenters.insert(id)
+        let spot = trie.retain(presenter.path.steps)
+        trie[spot].presenters.insert(id)
         presenters[id] = Presenting(presenter: presenter, spot: spot)
-        parties[presenter.party, default: Belongings()].presenters.insert(id)
+        parties[presenter.clientSession, default: Belongings()].presenters.insert(id)
     }
 
     private mutating func retire(_ id: PresenterID) {
         guard let gone = presenters[id] else { return }
         for claim in gone.asks {
-            unsettled.insert(claim)
+            toExamine.insert(claim)
             forget(id, claim)
         }
         for claim in gone.known { claims[claim]?.forget(id) }
-        spots[gone.spot].presenters.remove(id)
-        spots.release(gone.spot)
+        trie[gone.spot].presenters.remove(id)
+        trie.release(gone.spot)
         presenters[id] = nil
-        parties[gone.presenter.party]?.presenters.remove(id)
-        dropParty(gone.presenter.party)
+        parties[gone.presenter.clientSession]?.presenters.remove(id)
+        dropClientSession(gone.presenter.clientSession)
     }
 
-    private mutating func end(_ party: Party) {
-        guard let gone = parties[party] else { return }
+    private mutating func end(_ clientSession: ClientSession) {
+        guard let gone = parties[clientSession] else { return }
         for id in gone.presenters.sorted() { retire(id) }
         for id in gone.claims.sorted() { end(id) }
     }
 
-    func belongings(of party: Party) -> (claims: Set<ClaimID>, presenters: Set<PresenterID>) {
-        let found = parties[party] ?? Belongings()
+    func belongings(of clientSession: ClientSession) -> (
+        claims: Set<ClaimID>, presenters: Set<PresenterID>
+    ) {
+        let found = parties[clientSession] ?? Belongings()
         return (found.claims, found.presenters)
     }
 
-    private mutating func dropParty(_ party: Party) {
-        if parties[party]?.isEmpty == true { parties[party] = nil }
+    private mutating func dropClientSession(_ clientSession: ClientSession) {
+        if parties[clientSession]?.isEmpty == true { parties[clientSession] = nil }
     }
 }
 

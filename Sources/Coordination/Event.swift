@@ -10,14 +10,14 @@ package enum Event: Hashable, Sendable {
     /// A plain access has waited as long as it may.
     case overdue(ClaimID)
     /// The requester has waited long enough for claims that yield.
-    case outwaited(ClaimID)
+    case yieldExpired(ClaimID)
 
     case presented(PresenterID, Presenter)
     case retired(PresenterID)
     /// A presenter has done what the claim's last message asked for, or says why it could not.
     case answered(PresenterID, ClaimID, failure: String?)
     /// A process has ended or has closed its connection: its claims and presenters end.
-    case ended(Party)
+    case ended(ClientSession)
 
     // Changes that were observed in the tree. Presenters in `by` made the change themselves and are
     // not notified.

@@ -5,13 +5,15 @@ package struct Presenter: Hashable, Sendable {
     /// and asked nothing.
     package var isDirectory: Bool
     package var hears: Capabilities
-    package var party: Party
+    package var clientSession: ClientSession
 
-    package init(_ path: Path, isDirectory: Bool = false, hears: Capabilities, party: Party) {
+    package init(
+        _ path: Path, isDirectory: Bool = false, hears: Capabilities, clientSession: ClientSession
+    ) {
         self.path = path
         self.isDirectory = isDirectory
         self.hears = hears
-        self.party = party
+        self.clientSession = clientSession
     }
 
     /// The messages that a presenter implements. Other messages are not sent to it, and no claim

@@ -4,7 +4,7 @@ package struct Request: Hashable, Sendable {
         package var access: Access
         package var path: Path
         /// Set for a reader who may not write the item. A requester who may write it waits for this
-        /// claim only for a bounded time (`Event.outwaited`).
+        /// claim only for a bounded time (`Event.yieldExpired`).
         package var yields: Bool
 
         package init(_ access: Access, _ path: Path, yields: Bool = false) {
@@ -34,7 +34,7 @@ package struct Request: Hashable, Sendable {
     package var purposes: Set<Purpose>
     /// The presenters for which the request is made. They are not sent messages about it.
     package var presenters: Set<PresenterID>
-    package var party: Party
+    package var clientSession: ClientSession
     /// The process that made the system call, if it is not the party's. Only shown to people.
     package var process: Int32 = 0
     /// Whether the request is refused instead of waiting for other claims.
@@ -42,20 +42,20 @@ package struct Request: Hashable, Sendable {
 
     package init(
         _ targets: [Target], manner: Manner = .coordinated, purposes: Set<Purpose> = [],
-        presenters: Set<PresenterID> = [], party: Party, isTry: Bool = false
+        presenters: Set<PresenterID> = [], clientSession: ClientSession, isTry: Bool = false
     ) {
         self.targets = targets
         self.manner = manner
         self.purposes = purposes
         self.presenters = presenters
-        self.party = party
+        self.clientSession = clientSession
         self.isTry = isTry
     }
 }
 
 /// The originator of requests and presenters: a connection, or a request of the kernel. When it
 /// ends, all its claims and presenters end.
-package struct Party: Hashable, Sendable {
+package struct ClientSession: Hashable, Sendable {
     package let number: UInt64
     package init(_ number: UInt64) { self.number = number }
 }
@@ -78,4 +78,4 @@ package struct PresenterID: Hashable, Sendable, Comparable {
 }
 
 /// Another name for modules that have a type `Request` of their own.
-package typealias TurnRequest = Request
+package typealias ClaimRequest = Request

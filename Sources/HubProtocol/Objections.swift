@@ -50,7 +50,7 @@ extension Register {
         case "modified":
             return value.map { $0.count == 8 } ?? true ? nil : "A time has eight bytes."
         default:
-            guard name.hasPrefix("x:"), AttributeList.travels(name.utf8.dropFirst(2)),
+            guard name.hasPrefix("x:"), AttributeList.isSynchronized(name.utf8.dropFirst(2)),
                 !name.utf8.contains(0), name.utf8.count <= HubLimits.attributeNameBytes
             else { return "There is no attribute of this name." }
             return value?.count ?? 0 <= HubLimits.attributeBytes

@@ -65,7 +65,7 @@ package enum HubLimits {
     /// largest body that a device sends has a tenth of this.
     package static let bodyValues = 1 << 20
     /// The bytes of a body that is sent without a token.
-    package static let strangerBytes = 4 << 10
+    package static let unauthenticatedBytes = 4 << 10
     package static let operations = 1000
     /// The changes in one page. The hub sends fewer if the device asks for fewer.
     package static let changes = 1000

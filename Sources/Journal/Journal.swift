@@ -12,7 +12,7 @@ package final class Journal: Sendable {
     private let transactions = Atomic<Int>(0)
     /// Called after a transaction was rolled back because the disk is full. Returns whether it has
     /// freed space.
-    package let full = Hook<@Sendable () -> Bool>()
+    package let full = CallbackSlot<@Sendable () -> Bool>()
     private let isRetryable = Atomic(false)
     private let rows = Atomic<Int>(0)
 

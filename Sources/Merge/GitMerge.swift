@@ -60,7 +60,7 @@ struct GitMerge {
         -> DriverResult
     {
         switch ending {
-        case .exit(let code): .failed("git ended with \(code): \(program.complaint())")
+        case .exit(let code): .failed("git ended with \(code): \(program.firstErrorLine())")
         case .failed(let why): .failed("git \(why)")
         }
     }

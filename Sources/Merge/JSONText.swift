@@ -1,7 +1,7 @@
 /// A parsed JSON text (RFC 8259) that keeps its spelling: each value is a range of the bytes.
 struct JSONText {
     /// Where and why the text is not valid JSON. The description is the end of a sentence.
-    struct Flaw: Error, CustomStringConvertible {
+    struct SyntaxError: Error, CustomStringConvertible {
         let line: Int
         let what: String
 
@@ -38,7 +38,7 @@ struct JSONText {
     /// The deepest nesting of arrays and objects that is accepted.
     static let depthMax = 128
 
-    init(_ bytes: [UInt8]) throws(Flaw) {
+    init(_ bytes: [UInt8]) throws(SyntaxError) {
         self.bytes = bytes
         var reader = JSONReader(bytes)
         root = .scalar(0..<0)
@@ -78,12 +78,12 @@ struct JSONReader {
 
     private var next: UInt8? { at < bytes.count ? bytes[at] : nil }
 
-    private func flaw(_ what: String) -> JSONText.Flaw {
+    private func flaw(_ what: String) -> JSONText.SyntaxError {
         let line = bytes[..<min(at, bytes.count)].count { $0 == UInt8(ascii: "\n") } + 1
-        return JSONText.Flaw(line: line, what: what)
+        return JSONText.SyntaxError(line: line, what: what)
     }
 
-    mutating func document() throws(JSONText.Flaw) -> JSONText.Value {
+    mutating func document() throws(JSONText.SyntaxError) -> JSONText.Value {
         if bytes.starts(with: [0xef, 0xbb, 0xbf]) { at = 3 }
         _ = blank()
         let value = try value()
@@ -100,7 +100,7 @@ struct JSONReader {
         return start..<at
     }
 
-    private mutating func value() throws(JSONText.Flaw) -> JSONText.Value {
+    private mutating func value() throws(JSONText.SyntaxError) -> JSONText.Value {
         let start = at
         switch next {
         case UInt8(ascii: "{"):
@@ -124,7 +124,7 @@ struct JSONReader {
         return .scalar(start..<at)
     }
 
-    private mutating func parts(to end: UInt8) throws(JSONText.Flaw) -> [JSONText.Part] {
+    private mutating func parts(to end: UInt8) throws(JSONText.SyntaxError) -> [JSONText.Part] {
         depth += 1
         defer { depth -= 1 }
         guard depth <= JSONText.depthMax else {
@@ -161,7 +161,7 @@ struct JSONReader {
         return parts
     }
 
-    private mutating func word() throws(JSONText.Flaw) {
+    private mutating func word() throws(JSONText.SyntaxError) {
         for word in ["true", "false", "null"] where bytes[at...].starts(with: word.utf8) {
             at += word.utf8.count
             return
@@ -169,13 +169,13 @@ struct JSONReader {
         throw flaw(next == nil ? "ends too early" : "has no value where one is expected")
     }
 
-    private mutating func digits() throws(JSONText.Flaw) {
+    private mutating func digits() throws(JSONText.SyntaxError) {
         let start = at
         while let byte = next, (0x30...0x39).contains(byte) { at += 1 }
         if at == start { throw flaw("has a number without digits") }
     }
 
-    private mutating func number() throws(JSONText.Flaw) {
+    private mutating func number() throws(JSONText.SyntaxError) {
         if next == UInt8(ascii: "-") { at += 1 }
         let start = at
         try digits()
@@ -191,7 +191,7 @@ struct JSONReader {
         }
     }
 
-    private mutating func string() throws(JSONText.Flaw) {
+    private mutating func string() throws(JSONText.SyntaxError) {
         at += 1
         while let byte = next {
             at += 1

@@ -89,7 +89,7 @@ struct LimitedProgram {
     }
 
     /// The first line that the program wrote to its standard error, at most 200 bytes.
-    func complaint() -> String {
+    func firstErrorLine() -> String {
         let said = (try? directory.read(LimitedProgram.errors, sizeMax: 4096)) ?? []
         let line = said.split(separator: UInt8(ascii: "\n")).first ?? []
         return String(decoding: line.prefix(200), as: UTF8.self)

@@ -118,7 +118,7 @@ package struct Merger: Sendable {
             choice.driver = .sqlite
         }
         if let outcome = Merger.refusal(choice, isAsked: input.isAsked) { return outcome }
-        let three = Three(base: base, ours: ours, theirs: theirs)
+        let three = MergeTriple(base: base, ours: ours, theirs: theirs)
         let result = try three.result(choice.driver, input, merger: self)
         switch result {
         case .clean(let bytes):
@@ -164,7 +164,7 @@ package struct Merger: Sendable {
 }
 
 /// The three contents of a merge. All of them differ.
-struct Three {
+struct MergeTriple {
     let base: [UInt8]
     let ours: [UInt8]
     let theirs: [UInt8]
@@ -209,7 +209,7 @@ struct Three {
         if case .failed = byLines { return byLines }
         var values: [JSONText] = []
         for (name, content) in zip(["the base", "ours", "theirs"], all) {
-            do throws(JSONText.Flaw) { values.append(try JSONText(content)) } catch {
+            do throws(JSONText.SyntaxError) { values.append(try JSONText(content)) } catch {
                 guard case .conflict(let what) = byLines else { return byLines }
                 return .conflict(
                     "\(what), and a merge by key is not possible: in \(name), \(error)")

@@ -7,7 +7,7 @@ struct ProgramMerge {
     let program: MergeTools.Program
     let directory: Scratch
 
-    func merge(_ three: Three, path: [Name]) throws(VolumeError) -> DriverResult {
+    func merge(_ three: MergeTriple, path: [Name]) throws(VolumeError) -> DriverResult {
         guard let place = LimitedProgram.path(of: program.words[0]) else {
             return .failed("\(program.words[0]), which [\(name)] names, is not on this machine")
         }
@@ -27,8 +27,8 @@ struct ProgramMerge {
             }
             return .clean(result)
         case .exit(let code) where code < 128:
-            return .conflict("it ended with \(code) \(run.complaint())")
-        case .exit(let code): return .failed("it ended with \(code) \(run.complaint())")
+            return .conflict("it ended with \(code) \(run.firstErrorLine())")
+        case .exit(let code): return .failed("it ended with \(code) \(run.firstErrorLine())")
         case .failed(let why): return .failed("it \(why)")
         }
     }

@@ -30,7 +30,7 @@ struct SQLiteMerge {
         file.count >= 100 && file.starts(with: magic)
     }
 
-    func merge(_ three: Three) throws(VolumeError) -> DriverResult {
+    func merge(_ three: MergeTriple) throws(VolumeError) -> DriverResult {
         let contents = [three.base, three.ours, three.theirs]
         guard contents.allSatisfy(SQLiteMerge.isDatabase) else {
             return .failed("it is not an SQLite database")

@@ -20,13 +20,13 @@ package struct AttributeList: Hashable, Sendable {
 
     /// Ignores attributes that are not synchronized.
     package init(_ attributes: [Attribute] = []) {
-        self.attributes = attributes.filter { AttributeList.travels($0.name) }
+        self.attributes = attributes.filter { AttributeList.isSynchronized($0.name) }
             .sorted { $0.name.lexicographicallyPrecedes($1.name) }
     }
 
     package var isEmpty: Bool { attributes.isEmpty }
 
-    package static func travels(_ name: some Collection<UInt8>) -> Bool {
+    package static func isSynchronized(_ name: some Collection<UInt8>) -> Bool {
         name.starts(with: prefix) && !name.starts(with: own)
     }
 

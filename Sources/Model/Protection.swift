@@ -22,20 +22,20 @@ package struct Protection: Hashable, Sendable {
     package static let unknown = Protection(owner: 0, group: 0, mode: 0o600)
 
     /// The same owner with the same rights, and no rights for anybody else.
-    package var ownersAlone: Protection {
+    package var ownerOnly: Protection {
         Protection(owner: owner, group: group, mode: mode & 0o7700)
     }
 
     /// Whether everybody who may read `other` may certainly read this, too. May be false although
     /// it is so.
-    package func isAsOpen(as other: Protection) -> Bool {
+    package func isAtLeastAsOpen(as other: Protection) -> Bool {
         let readers = other.mode & 0o044
         return owner == other.owner && accessList == other.accessList && readers & ~mode == 0
             && (group == other.group || readers == 0)
     }
 
     /// Whether the kernel would allow that user to read a file with this protection.
-    package func allowsReading(by user: Onlooker) -> Bool {
+    package func allowsReading(by user: Requester) -> Bool {
         if user.isRoot { return true }
         if user.uid == owner { return mode & 0o400 != 0 }
         guard accessList.isEmpty else {
@@ -46,7 +46,7 @@ package struct Protection: Hashable, Sendable {
 }
 
 /// The user who asks for something, with all groups of that user.
-package struct Onlooker: Hashable, Sendable {
+package struct Requester: Hashable, Sendable {
     package var uid: UInt32
     package var gid: UInt32
     package var groups: [UInt32]
@@ -57,7 +57,7 @@ package struct Onlooker: Hashable, Sendable {
         self.groups = groups
     }
 
-    package static let root = Onlooker(uid: 0, gid: 0)
+    package static let root = Requester(uid: 0, gid: 0)
 
     package var isRoot: Bool { uid == 0 }
 
@@ -73,7 +73,7 @@ extension Version {
     ///
     /// - Parameter document: How the document is protected now; of a deleted one, how its directory
     ///   is, for the directory's owner alone.
-    package func isVisible(to user: Onlooker, of document: Protection) -> Bool {
+    package func isVisible(to user: Requester, of document: Protection) -> Bool {
         if user.isRoot { return true }
         guard let protection else { return user.uid == document.owner }
         return protection.allowsReading(by: user)
@@ -82,7 +82,7 @@ extension Version {
 
     /// The protection with which the version is shown in a directory of old versions.
     package func shownProtection(of document: Protection) -> Protection {
-        protection ?? document.ownersAlone
+        protection ?? document.ownerOnly
     }
 }
 
@@ -114,7 +114,7 @@ private struct AccessList {
     }
 
     /// Decides for a user who is not the owner, by the rules of acl(5).
-    func allowsReading(by user: Onlooker, group: UInt32) -> Bool {
+    func allowsReading(by user: Requester, group: UInt32) -> Bool {
         let mask = entries.first { $0.tag == .mask }?.permissions ?? 7
         if let entry = entries.first(where: { $0.tag == .user && $0.id == user.uid }) {
             return entry.permissions & mask & 4 != 0

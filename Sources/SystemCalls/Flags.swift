@@ -1,4 +1,5 @@
 // swift-format-ignore-file: AlwaysUseLowerCamelCase
+
 // Flags that the C headers show only under _GNU_SOURCE, which Swift's importer does not set.
 import Glibc
 

@@ -30,20 +30,20 @@ struct Concord: ParsableCommand {
             var command = try parseAsRoot()
             try command.run()
         } catch let error as VolumeError {
-            complain(error.message)
+            printError(error.message)
             Glibc.exit(Control.ExitCode(error.code).rawValue)
         } catch {
             guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
-            complainPlainly(fullMessage(for: error))
+            printText(fullMessage(for: error))
             Glibc.exit(Control.ExitCode.usage.rawValue)
         }
     }
 }
 
 /// Prints one sentence on standard error, after the program's name.
-func complain(_ sentence: String) { complainPlainly("concord: \(sentence)") }
+func printError(_ sentence: String) { printText("concord: \(sentence)") }
 
-private func complainPlainly(_ text: String) {
+private func printText(_ text: String) {
     let bytes = Array((text + "\n").utf8)
     _ = write(2, bytes, bytes.count)
 }

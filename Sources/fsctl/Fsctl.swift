@@ -40,25 +40,26 @@ struct Fsctl: ParsableCommand {
         if let report = try? Conflicts(at: ".").report,
             let line = Conflicts.line(report.documents.count, in: "here")
         {
-            Terminal.complain(line)
+            Terminal.printError(line)
         }
         throw CleanExit.helpRequest(self)
     }
 
     static func main() {
         do {
-            let arguments = Designator.shielded(Array(CommandLine.arguments.dropFirst()))
+            let arguments = VersionSpecifier.escapingOffsets(
+                Array(CommandLine.arguments.dropFirst()))
             var command = try parseAsRoot(arguments)
             try command.run()
         } catch let error as VolumeError {
             Terminal.clearProgress()
-            Terminal.complain("fsctl: \(error.message)")
+            Terminal.printError("fsctl: \(error.message)")
             Glibc.exit(Control.ExitCode(error.code).rawValue)
         } catch let code as ArgumentParser.ExitCode {
             Glibc.exit(code.rawValue)
         } catch {
             guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
-            Terminal.complain(fullMessage(for: error))
+            Terminal.printError(fullMessage(for: error))
             Glibc.exit(Control.ExitCode.usage.rawValue)
         }
     }

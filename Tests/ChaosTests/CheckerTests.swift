@@ -7,8 +7,10 @@ import Testing
 @Suite("The checker") struct CheckerTests {
     /// A history without violations: one device saves twice in its own directory, and both save in
     /// the shared one.
-    private func clean(_ change: (inout Told) -> Void = { _ in }) -> Told {
-        var told = Told()
+    private func clean(_ change: (inout HandWrittenHistory) -> Void = { _ in })
+        -> HandWrittenHistory
+    {
+        var told = HandWrittenHistory()
         told.act("dev0", "mkdir own0")
         told.save("dev0", "own0/a", "A1")
         told.save("dev0", "own0/a", "A2", base: "A1")

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The picture of a document") struct PictureTests {
     @Test("shows its saves on their devices, faults, and no other document") func life() {
-        var told = Told()
+        var told = HandWrittenHistory()
         told.save("dev0", "shared/b", "B1")
         told.add(.fault, "dev1") { ($0.verb, $0.detail) = (["kill"], "kill") }
         told.save("dev1", "shared/b", "B2<", base: "B1", outcome: "EIO")

@@ -26,7 +26,7 @@ import Testing
         ("5", 5), ("7", 7), ("6", 6), ("-1", 5), ("-2", 2), ("@-1", 5), ("draft", 5),
     ])
     func findsTheOneMeant(text: String, number: Int) throws {
-        #expect(try Designator(text).find(in: history, of: "a").number == number)
+        #expect(try VersionSpecifier(text).find(in: history, of: "a").number == number)
     }
 
     @Test(arguments: [
@@ -38,7 +38,7 @@ import Testing
     ])
     func saysWhatThereIsInstead(text: String, sentence: String) {
         #expect(throws: VolumeError(.notFound, sentence)) {
-            try Designator(text).find(in: history, of: "a")
+            try VersionSpecifier(text).find(in: history, of: "a")
         }
     }
 
@@ -52,26 +52,28 @@ import Testing
         for (text, number) in [
             ("001234", 2), ("123456a", 5), ("123456B", 6), ("fedcba", 7), (versions[1].id, 5),
         ] {
-            #expect(try Designator(text).find(in: versions, of: "a").number == number)
+            #expect(try VersionSpecifier(text).find(in: versions, of: "a").number == number)
         }
         let sentence = "the ids of 2 versions of a begin with 123456; give more of it"
         #expect(throws: VolumeError(.invalid, sentence)) {
-            try Designator("123456").find(in: versions, of: "a")
+            try VersionSpecifier("123456").find(in: versions, of: "a")
         }
         // This is too short for the beginning of an id.
-        #expect(throws: VolumeError.self) { try Designator("fedcb").find(in: versions, of: "a") }
+        #expect(throws: VolumeError.self) {
+            try VersionSpecifier("fedcb").find(in: versions, of: "a")
+        }
         let ids = ShortIdentifiers(versions)
         #expect(versions.map(ids.text) == ["0012345", "123456a", "123456b", "fedcba0"])
     }
 
     @Test func ofADeletedDocumentTheLastIsOneBack() throws {
         let deleted = versions([(1, .history, nil), (2, .history, nil)])
-        #expect(try Designator("-1").find(in: deleted, of: "a").number == 2)
+        #expect(try VersionSpecifier("-1").find(in: deleted, of: "a").number == 2)
     }
 
     @Test func offsetsPassTheParser() {
         #expect(
-            Designator.shielded(["show", "a", "-1", "-x", "--as", "-", "-12", "2"])
+            VersionSpecifier.escapingOffsets(["show", "a", "-1", "-x", "--as", "-", "-12", "2"])
                 == ["show", "a", "@-1", "-x", "--as", "-", "@-12", "2"])
     }
 

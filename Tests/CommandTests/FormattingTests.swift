@@ -26,12 +26,12 @@ import Testing
     private let afternoon: Int64 = 1_795_183_439_000_000_000
 
     @Test func timesOfTodayAreShort() {
-        #expect(Moment.text(afternoon, now: afternoon + 1, inUTC: true) == "today 14:03")
+        #expect(TimeFormat.text(afternoon, now: afternoon + 1, inUTC: true) == "today 14:03")
         let tomorrow = afternoon + 24 * 3600 * 1_000_000_000
-        #expect(Moment.text(afternoon, now: tomorrow, inUTC: true) == "2026-11-20 14:03")
+        #expect(TimeFormat.text(afternoon, now: tomorrow, inUTC: true) == "2026-11-20 14:03")
         let nextYear = afternoon + 365 * 24 * 3600 * 1_000_000_000
-        #expect(Moment.text(afternoon, now: nextYear, inUTC: true) == "2026-11-20 14:03")
-        #expect(Moment.text(-1, now: afternoon, inUTC: true) == "1969-12-31 23:59")
+        #expect(TimeFormat.text(afternoon, now: nextYear, inUTC: true) == "2026-11-20 14:03")
+        #expect(TimeFormat.text(-1, now: afternoon, inUTC: true) == "1969-12-31 23:59")
     }
 
     private var table: Table {

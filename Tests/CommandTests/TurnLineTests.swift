@@ -6,13 +6,13 @@ import Testing
 
 /// What `fsctl coordinate`, `locks`, `watch` and `present` parse and print, without a daemon.
 @Suite struct TurnLineTests {
-    private func accesses(_ line: String) throws -> [CoordinateLine.Access] {
-        try CoordinateLine(line.split(separator: " ").map(String.init) + ["--", "cp", "-1"])
+    private func accesses(_ line: String) throws -> [CoordinateArguments.Access] {
+        try CoordinateArguments(line.split(separator: " ").map(String.init) + ["--", "cp", "-1"])
             .accesses
     }
 
     @Test func oneWordForEachWay() throws {
-        let line = try CoordinateLine(["read", "a", "b", "--", "cat", "--", "-n"])
+        let line = try CoordinateArguments(["read", "a", "b", "--", "cat", "--", "-n"])
         #expect(line.command == ["cat", "--", "-n"])
         #expect(line.accesses.map(\.path) == ["a", "b"])
         #expect(line.accesses.allSatisfy { $0.way == .reading([]) })
@@ -30,12 +30,12 @@ import Testing
 
     @Test(arguments: AccessField.WritingOption.allCases)
     func everyWayOfWritingHasAnOption(_ option: AccessField.WritingOption) {
-        #expect(option == .update || CoordinateLine.writingOptions.values.contains(option))
+        #expect(option == .update || CoordinateArguments.writingOptions.values.contains(option))
     }
 
     @Test(arguments: AccessField.ReadingOption.allCases)
     func everyWayOfReadingHasAnOption(_ option: AccessField.ReadingOption) {
-        #expect(CoordinateLine.readingOptions.values.contains(option))
+        #expect(CoordinateArguments.readingOptions.values.contains(option))
     }
 
     @Test(
@@ -52,7 +52,9 @@ import Testing
         ])
     func mistakes(line: String, sentence: String) {
         let words = line.split(separator: " ").map(String.init)
-        let error = #expect(throws: CoordinateLine.Mistake.self) { try CoordinateLine(words) }
+        let error = #expect(throws: CoordinateArguments.UsageError.self) {
+            try CoordinateArguments(words)
+        }
         #expect(error?.message.contains(sentence) == true, "\(error?.message ?? "")")
     }
 
@@ -85,7 +87,7 @@ import Testing
 
     @Test func argumentsOfTheCommandAreItsOwn() {
         #expect(
-            Designator.shielded(["diff", "a", "-1", "--", "head", "-5"])
+            VersionSpecifier.escapingOffsets(["diff", "a", "-1", "--", "head", "-5"])
                 == ["diff", "a", "@-1", "--", "head", "-5"])
     }
 
@@ -139,7 +141,7 @@ import Testing
         (172_799, "47 h"), (172_800, "2 days"),
     ])
     func ages(seconds: Int64, text: String) {
-        #expect(Moment.age(0, now: seconds * 1_000_000_000) == text)
+        #expect(TimeFormat.age(0, now: seconds * 1_000_000_000) == text)
     }
 
     @Test func messagesHavePathsOfTheMachine() {

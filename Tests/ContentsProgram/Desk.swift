@@ -36,7 +36,7 @@ final class Desk: @unchecked Sendable {
         volume = try Volume.open(store: store, settings: settings, log: Logger(label: "volume"))
         volume.setRemote(hub)
         try volume.journal.write { t in
-            try t.setWitness(
+            try t.setCurrentHub(
                 volume: Identifier(high: 1, low: 1), epoch: Identifier(high: 1, low: 2))
         }
         session = try MountSession(
@@ -147,10 +147,13 @@ final class Desk: @unchecked Sendable {
         let file = try Descriptor(
             opening: tree, flags: O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, mode: 0o644)
         try Volume.mark(
-            absent: file.raw, AbsentMark(item: item.id, version: version.id), size: manifest.size,
+            absent: file.raw, PlaceholderMark(item: item.id, version: version.id),
+            size: manifest.size,
             modified: version.modified, mode: 0o644)
-        let trace = Trace(try file.status())
-        (item.inode, item.modified, item.changed) = (trace.inode, trace.modified, trace.changed)
+        let snapshot = FileSnapshot(try file.status())
+        (item.inode, item.modified, item.changed) = (
+            snapshot.inode, snapshot.modified, snapshot.changed
+        )
         (item.latest, item.current) = (1, version.id)
         try volume.journal.write { [item] t in
             let key = try t.insert(item)
@@ -159,7 +162,7 @@ final class Desk: @unchecked Sendable {
         }
         var above = stat()
         guard stat(volume.identity.store + "/tree", &above) == 0 else { throw Errno(errno) }
-        session.changed([Spot(directory: UInt64(above.st_ino), name: name)])
+        session.changed([DirectoryEntry(directory: UInt64(above.st_ino), name: name)])
         return "\(version.id)"
     }
 }

@@ -5,10 +5,10 @@ import Testing
     /// A reader that gets the same number twice knows that no write claim was granted in between.
     @Test func lastWrite() throws {
         let arbiter = Arbiter()
-        let party = arbiter.join(process: 0)
+        let clientSession = arbiter.join(process: 0)
         func number(_ place: String) -> UInt64? { arbiter.lastWrite(at: Stage.path(place)) }
         func claim(_ wants: String) -> ClaimID {
-            arbiter.request(Request(Stage.targets(wants), party: party)) { _, _ in }
+            arbiter.request(Request(Stage.targets(wants), clientSession: clientSession)) { _, _ in }
         }
         let first = try #require(number("/D/box"))
         let reading = claim("R /D/box")

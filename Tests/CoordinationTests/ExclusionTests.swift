@@ -94,16 +94,17 @@ import Testing
 
     @Test(arguments: ["R", "U", "X"]) func thoseOfOnePurposeNeverWait(_ letter: String) {
         var stage = Stage()
-        #expect(stage.ask(1, "Z /D", for: ["mine"], party: 1).count == 1)
-        #expect(stage.ask(2, "\(letter) /D/f", for: ["other", "mine"], party: 2).count == 1)
-        #expect(stage.ask(3, "\(letter) /D/f", for: ["other"], party: 2) == [])
+        #expect(stage.ask(1, "Z /D", for: ["mine"], clientSession: 1).count == 1)
+        #expect(
+            stage.ask(2, "\(letter) /D/f", for: ["other", "mine"], clientSession: 2).count == 1)
+        #expect(stage.ask(3, "\(letter) /D/f", for: ["other"], clientSession: 2) == [])
     }
 
     @Test func thoseOfOnePresenterNeverWait() {
         var stage = Stage()
         stage.present(1, "/f")
         #expect(stage.ask(1, "U /f", of: 1).count == 1)
-        #expect(stage.ask(2, "R /f", of: 1, party: 3).count == 1)
+        #expect(stage.ask(2, "R /f", of: 1, clientSession: 3).count == 1)
     }
 
     // MARK: In order of arrival

@@ -8,7 +8,7 @@ import Testing
     @Test func aCopyOfADirtyDocument() {
         var stage = Stage()
         stage.present(1, "/f")
-        stage.present(2, "/f", party: 3)
+        stage.present(2, "/f", clientSession: 3)
         #expect(stage.ask(1, "R /f") == ["P1 reader 1", "P2 reader 1"])
         #expect(stage.answer(2, 1) == [])
         #expect(stage.answer(1, 1) == ["P1 save 1", "P2 save 1"])
@@ -46,7 +46,7 @@ import Testing
     @Test func saveAsOverAnOpenDocument() {
         var stage = Stage()
         stage.present(1, "/mine")
-        stage.present(2, "/theirs", party: 3)
+        stage.present(2, "/theirs", clientSession: 3)
         #expect(
             stage.askAndAnswer(1, "Z /theirs", of: 1) == [
                 "P2 writer 1", "P2 accommodate 1", "granted 1 /theirs",
@@ -115,7 +115,7 @@ import Testing
     @Test func twoThatSaveAtOnceDoNotWaitForEachOther() {
         var stage = Stage()
         stage.present(1, "/f")
-        stage.present(2, "/f", party: 3)
+        stage.present(2, "/f", clientSession: 3)
         #expect(stage.ask(1, "U /f", of: 1) == ["P2 writer 1"])
         // The second presenter may need this write in order to relinquish, so it goes first. The
         // first one waits anyway.
@@ -179,19 +179,19 @@ import Testing
         var stage = Stage()
         stage.present(1, "/f")
         _ = stage.askAndAnswer(1, "R- /f")
-        _ = stage.ask(2, "U /f", party: 5)
-        #expect(stage.end(party: 1) == ["P1 reacquire 1", "P1 writer 2"])
+        _ = stage.ask(2, "U /f", clientSession: 5)
+        #expect(stage.end(clientSession: 1) == ["P1 reacquire 1", "P1 writer 2"])
         #expect(stage.answer(1, 2) == ["granted 2 /f"])
     }
 
     @Test func theOneThatIsAskedDies() {
         var stage = Stage()
-        stage.present(1, "/f", party: 7)
-        stage.present(2, "/f", party: 8)
+        stage.present(1, "/f", clientSession: 7)
+        stage.present(2, "/f", clientSession: 8)
         _ = stage.ask(1, "R /f")
         #expect(stage.answer(2, 1) == [])
-        #expect(stage.end(party: 7) == ["P2 save 1"])
-        #expect(stage.end(party: 8) == ["granted 1 /f"])
+        #expect(stage.end(clientSession: 7) == ["P2 save 1"])
+        #expect(stage.end(clientSession: 8) == ["granted 1 /f"])
         #expect(stage.release(1) == [])
         #expect(stage.machine.isIdle)
     }
@@ -199,11 +199,11 @@ import Testing
     @Test func theOneThatWaitsDies() {
         var stage = Stage()
         _ = stage.ask(1, "R /f")
-        _ = stage.ask(2, "U /f", party: 4)
+        _ = stage.ask(2, "U /f", clientSession: 4)
         #expect(stage.ask(3, "R /f") == [])
-        #expect(stage.end(party: 4) == ["granted 3 /f"])
-        #expect(stage.end(party: 4) == [])
-        #expect(stage.end(party: 1) == [])
+        #expect(stage.end(clientSession: 4) == ["granted 3 /f"])
+        #expect(stage.end(clientSession: 4) == [])
+        #expect(stage.end(clientSession: 1) == [])
         #expect(stage.machine.isIdle)
     }
 

@@ -43,23 +43,25 @@ struct Stage {
     /// - Parameter presenter: The presenter for which the request is made.
     mutating func ask(
         _ id: UInt64, _ wants: String, of presenter: UInt64? = nil, for purposes: [String] = [],
-        manner: Request.Manner = .coordinated, party: UInt64 = 1, isTry: Bool = false
+        manner: Request.Manner = .coordinated, clientSession: UInt64 = 1, isTry: Bool = false
     ) -> [String] {
         let own = presenter.map { [Purpose("presenter \($0)")] } ?? []
         let request = Request(
             Self.targets(wants), manner: manner,
             purposes: Set(purposes.map { Purpose($0) } + own),
-            presenters: Set(presenter.map { [PresenterID($0)] } ?? []), party: Party(party),
+            presenters: Set(presenter.map { [PresenterID($0)] } ?? []),
+            clientSession: ClientSession(clientSession),
             isTry: isTry)
         return step(.requested(ClaimID(id), request))
     }
 
     mutating func present(
         _ id: UInt64, _ place: String, isDirectory: Bool = false,
-        hears: Presenter.Capabilities = .all, party: UInt64 = 2
+        hears: Presenter.Capabilities = .all, clientSession: UInt64 = 2
     ) {
         let presenter = Presenter(
-            Self.path(place), isDirectory: isDirectory, hears: hears, party: Party(party))
+            Self.path(place), isDirectory: isDirectory, hears: hears,
+            clientSession: ClientSession(clientSession))
         let effects = machine.step(.presented(PresenterID(id), presenter))
         precondition(effects.isEmpty)
     }
@@ -72,7 +74,9 @@ struct Stage {
     mutating func cancel(_ id: UInt64) -> [String] { step(.cancelled(ClaimID(id))) }
     mutating func overdue(_ id: UInt64) -> [String] { step(.overdue(ClaimID(id))) }
     mutating func retire(_ id: UInt64) -> [String] { step(.retired(PresenterID(id))) }
-    mutating func end(party: UInt64) -> [String] { step(.ended(Party(party))) }
+    mutating func end(clientSession: UInt64) -> [String] {
+        step(.ended(ClientSession(clientSession)))
+    }
 
     mutating func move(_ from: String, _ to: String, by: Set<UInt64> = []) -> [String] {
         step(

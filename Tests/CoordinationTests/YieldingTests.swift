@@ -6,11 +6,11 @@ import Testing
     private func read(_ place: String) -> Request {
         Request(
             [.init(.read([]), Stage.path(place), yields: true)],
-            purposes: [Purpose("weak \(place)")], party: Party(7))
+            purposes: [Purpose("weak \(place)")], clientSession: ClientSession(7))
     }
 
-    private func outwait(_ id: UInt64, in stage: inout Stage) -> [String] {
-        stage.step(.outwaited(ClaimID(id)))
+    private func stopWaitingForYielding(_ id: UInt64, in stage: inout Stage) -> [String] {
+        stage.step(.yieldExpired(ClaimID(id)))
     }
 
     @Test(arguments: [Request.Manner.plain(goesAhead: false), .coordinated])
@@ -18,7 +18,7 @@ import Testing
         var stage = Stage()
         #expect(stage.step(.requested(ClaimID(1), read("f"))) == ["granted 1 /f"])
         #expect(stage.ask(2, "U f", manner: manner) == [])
-        #expect(outwait(2, in: &stage) == ["granted 2 /f"])
+        #expect(stopWaitingForYielding(2, in: &stage) == ["granted 2 /f"])
         // Requesters without the right to write continue to wait.
         #expect(stage.ask(3, "U f") == [])
     }
@@ -28,7 +28,7 @@ import Testing
         _ = stage.ask(1, "R f")
         _ = stage.step(.requested(ClaimID(2), read("f")))
         #expect(stage.ask(3, "U f", manner: .plain(goesAhead: false)) == [])
-        #expect(outwait(3, in: &stage) == [])
+        #expect(stopWaitingForYielding(3, in: &stage) == [])
         #expect(stage.release(1) == ["granted 3 /f"])
     }
 
@@ -37,7 +37,7 @@ import Testing
         _ = stage.step(.requested(ClaimID(1), read("f")))
         _ = stage.ask(2, "U D/g")
         #expect(stage.ask(3, "U f + U D/g") == [])
-        #expect(outwait(3, in: &stage) == [])
+        #expect(stopWaitingForYielding(3, in: &stage) == [])
         #expect(stage.release(2) == ["granted 3 /f /D/g"])
     }
 
@@ -47,12 +47,12 @@ import Testing
             [
                 .init(.read([]), Stage.path("f"), yields: true),
                 .init(.write(.update), Stage.path("g"), yields: true),
-            ], purposes: [Purpose("both")], party: Party(7))
+            ], purposes: [Purpose("both")], clientSession: ClientSession(7))
         _ = stage.step(.requested(ClaimID(1), both))
         #expect(stage.ask(2, "U g", manner: .plain(goesAhead: false)) == [])
-        #expect(outwait(2, in: &stage) == [])
+        #expect(stopWaitingForYielding(2, in: &stage) == [])
         #expect(stage.overdue(2) == ["refused 2 busy"])
         #expect(stage.ask(3, "U f", manner: .plain(goesAhead: false)) == [])
-        #expect(outwait(3, in: &stage) == ["granted 3 /f"])
+        #expect(stopWaitingForYielding(3, in: &stage) == ["granted 3 /f"])
     }
 }

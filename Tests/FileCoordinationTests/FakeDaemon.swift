@@ -84,11 +84,11 @@ final class FakeMount {
         try FileManager.default.createDirectory(
             atPath: directory.path + "/mount", withIntermediateDirectories: true)
         try start()
-        standIns.withLock { $0[FilePath(root)] = directory.path + "/socket/control.sock" }
+        simulatedMounts.withLock { $0[FilePath(root)] = directory.path + "/socket/control.sock" }
     }
 
     deinit {
-        standIns.withLock { _ = $0.removeValue(forKey: FilePath(root)) }
+        simulatedMounts.withLock { _ = $0.removeValue(forKey: FilePath(root)) }
         server?.stop()
     }
 

@@ -178,7 +178,7 @@ import Testing
         var count = ChangeCount()
         count.done()
         count.save(count.token)
-        count.doneMore()
+        count.extendLastChange()
         #expect(count.isDirty)
         count.undone()
         #expect(count.isDirty)

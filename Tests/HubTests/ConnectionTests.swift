@@ -58,7 +58,7 @@ struct ConnectionTests {
 
     @Test func whoSendsSlowlyIsCutOff() async throws {
         var limits = CallerLimits()
-        limits.strangerSeconds = 1
+        limits.unauthenticatedSeconds = 1
         try await RunningHub.with(limits: limits) { hub in
             let device = try await hub.device()
             let lines = try (0..<5).map { _ in try Line(hub.url) }

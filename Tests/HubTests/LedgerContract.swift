@@ -109,12 +109,12 @@ struct LedgerContract {
 
     @Test(arguments: kinds) func othersAreNoticed(_ kind: Kind) async throws {
         try await withLedger(kind) { ledger, scratch in
-            let before = try await ledger.foreignChanges()
+            let before = try await ledger.externalChangeCount()
             try await ledger.write { try $0.setFact("own", 1) }
-            #expect(try await ledger.foreignChanges() == before)
+            #expect(try await ledger.externalChangeCount() == before)
             let other = try kind.open(scratch.path)
             try await other.write { try $0.setFact("other", 1) }
-            #expect(try await ledger.foreignChanges() != before)
+            #expect(try await ledger.externalChangeCount() != before)
             try other.close()
         }
     }
@@ -138,20 +138,20 @@ struct LedgerContract {
             let (volume, id) = (Identifier.random(), Digest.sha256([1]))
             let place = ChunkLocation(pack: 1, offset: 2, storedLength: 3, length: 4)
             try await ledger.write { transaction in
-                #expect(try transaction.useChunk(id, in: volume) == nil)
+                #expect(try transaction.retainChunk(id, in: volume) == nil)
                 try transaction.putChunk(id, plain: id, at: place, in: volume, time: 10)
                 #expect(try transaction.condemnChunks(cameBefore: 9, in: volume, at: 20) == 0)
                 #expect(try transaction.condemnChunks(cameBefore: 10, in: volume, at: 20) == 1)
-                #expect(try transaction.useChunk(id, in: volume) == nil)
+                #expect(try transaction.retainChunk(id, in: volume) == nil)
                 #expect(try !transaction.isThere(id, in: volume))
                 // The chunk is uploaded again.
                 try transaction.putChunk(id, plain: id, at: place, in: volume, time: 30)
-                #expect(try transaction.useChunk(id, in: volume) != nil)
+                #expect(try transaction.retainChunk(id, in: volume) != nil)
                 #expect(try transaction.condemnChunks(cameBefore: 99, in: volume, at: 99) == 0)
                 #expect(try transaction.sweepChunks(condemnedBefore: 99, in: volume) == 0)
                 // Another volume does not have the chunk.
-                #expect(try transaction.useChunk(id, in: .random()) == nil)
-                try transaction.leaveChunk(id, in: volume)
+                #expect(try transaction.retainChunk(id, in: .random()) == nil)
+                try transaction.releaseChunk(id, in: volume)
                 #expect(try transaction.condemnChunks(cameBefore: 99, in: volume, at: 99) == 1)
                 #expect(try transaction.sweepChunks(condemnedBefore: 98, in: volume) == 0)
                 #expect(try transaction.sweepChunks(condemnedBefore: 99, in: volume) == 1)

@@ -116,7 +116,8 @@ struct RefusalTests {
                 for body in bad {
                     let reply = try await Wire.send(
                         hub.url + route, bytes(body), token: device.token, type: ContentType.json)
-                    let isLong = route == Routes.enrol && body.utf8.count > HubLimits.strangerBytes
+                    let isLong =
+                        route == Routes.enrol && body.utf8.count > HubLimits.unauthenticatedBytes
                     #expect(
                         reply.status == (isLong ? 413 : 400),
                         "\(route) \(body.prefix(40)) \(reply.status)")

@@ -32,7 +32,7 @@ final class RunningHub: Sendable {
         ) {
             Hub.now() + offset.nanoseconds.load(ordering: .relaxed)
         }
-        let server = HubServer(hub, listening: Listening(host: "127.0.0.1", port: 0))
+        let server = HubServer(hub, listening: ListenAddress(host: "127.0.0.1", port: 0))
         let (ports, port) = AsyncStream<Int>.makeStream()
         serving = Task {
             defer { port.finish() }

@@ -8,7 +8,7 @@ import Testing
 
 struct TurnsTests {
     @Test func whoHasMuchToDoWaitsForOthersBetweenTwoSteps() async throws {
-        let turns = Turns()
+        let turns = RoundRobinLock()
         let (one, other) = (Identifier(high: 1, low: 1), Identifier(high: 2, low: 2))
         let order = Order()
         await turns.enter(one)
@@ -33,7 +33,9 @@ struct TurnsTests {
 
     /// Hard work is serialized within one account and does not delay others.
     @Test func hardWorkOfAnAccountIsDoneOneByOne() async throws {
-        let (work, one, other) = (HardWork(), Identifier(high: 1, low: 1), Identifier.random())
+        let (work, one, other) = (
+            PerAccountLock(), Identifier(high: 1, low: 1), Identifier.random()
+        )
         let busy = Busy()
         let tasks = (0..<50).map { _ in
             Task.detached {

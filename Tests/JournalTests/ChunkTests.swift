@@ -57,10 +57,10 @@ struct ChunkTests {
     }
 
     @Test func theStashIsAList() throws {
-        let full = Stashed(
+        let full = StashEntry(
             name: "00ff", inode: .max, item: 7, kind: 200, saved: -1,
             actor: Actor(process: .min, uid: .max, program: "vim"), recorded: 20)
-        var bare = Stashed(
+        var bare = StashEntry(
             name: "00aa", inode: 0, kind: 0, actor: Actor(process: 1, uid: 0, program: ""),
             recorded: 10)
         try journal.write { transaction in
@@ -75,7 +75,7 @@ struct ChunkTests {
             } == .invalid)
         bare.item = 4
         bare.recorded = 30
-        let late = Stashed(
+        let late = StashEntry(
             name: "late", inode: 3, kind: 1, actor: full.actor, recorded: 40)
         try journal.write { transaction in
             try transaction.update(bare)

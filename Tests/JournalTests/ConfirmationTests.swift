@@ -26,7 +26,7 @@ struct ConfirmationTests {
         saved.durability = .hub
         let other = version(2)
         try journal.write { t in
-            try t.setWitness(volume: volume, epoch: epoch)
+            try t.setCurrentHub(volume: volume, epoch: epoch)
             try t.insert(saved, of: document, manifest: [1])
             try t.insert(other, of: document, manifest: [1])
             try t.setDurability([other.id], to: .hub)
@@ -36,18 +36,18 @@ struct ConfirmationTests {
         }
         // The volume is signed out, then belongs to another hub's volume, then to the same hub
         // after a restore.
-        try journal.write { try $0.removeWitness() }
-        #expect(try !journal.read { try $0.hasWitness() })
+        try journal.write { try $0.removeCurrentHub() }
+        #expect(try !journal.read { try $0.belongsToHub() })
         #expect(try found(saved.id).durability == .disk && found(saved.id).wasAtHub)
         for (volume, epoch) in [(Identifier.random(), epoch), (volume, Identifier.random())] {
-            try journal.write { try $0.setWitness(volume: volume, epoch: epoch) }
+            try journal.write { try $0.setCurrentHub(volume: volume, epoch: epoch) }
             #expect(try found(saved.id).durability == .disk && found(saved.id).wasAtHub)
             #expect(try journal.read { try $0.confirmedVersions(after: 0, limit: 9) }.isEmpty)
             let open = try journal.read { try $0.unconfirmedVersions(after: 0, limit: 9) }
             #expect(open.map(\.id) == [saved.id, other.id])
         }
         // The volume belongs to the first hub again.
-        try journal.write { try $0.setWitness(volume: volume, epoch: epoch) }
+        try journal.write { try $0.setCurrentHub(volume: volume, epoch: epoch) }
         #expect(try found(saved.id).durability == .hub)
         #expect(try journal.read { try $0.unconfirmedVersions(after: 0, limit: 9) }.isEmpty)
     }
@@ -61,7 +61,7 @@ struct ConfirmationTests {
         }
         #expect(try found(saved.id).durability == .disk && found(saved.id).wasAtHub)
         try journal.write { t in
-            try t.setWitness(volume: volume, epoch: epoch)
+            try t.setCurrentHub(volume: volume, epoch: epoch)
             try t.addConfirmation(saved.id)
         }
         #expect(try found(saved.id).durability == .hub)
@@ -83,7 +83,7 @@ struct ConfirmationTests {
         var saved = version(1)
         saved.durability = .hub
         try journal.write { t in
-            try t.setWitness(volume: volume, epoch: epoch)
+            try t.setCurrentHub(volume: volume, epoch: epoch)
             try t.insert(saved, of: document, manifest: [1])
         }
         try journal.write { t in

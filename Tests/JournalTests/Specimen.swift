@@ -10,7 +10,7 @@ struct Holdings {
     var versions: [Identifier: (item: Int64, version: Version)] = [:]
     var manifests: [Identifier: [UInt8]] = [:]
     var chunks: [Digest: ChunkPlace] = [:]
-    var stash: [String: Stashed] = [:]
+    var stash: [String: StashEntry] = [:]
     var meta: [String: String] = [:]
     var lastKey: Int64 = 0
 
@@ -105,7 +105,7 @@ struct Specimen {
         }
         for index in 0..<60 {
             try t.insert(
-                Stashed(
+                StashEntry(
                     name: "\(index).displaced", inode: UInt64(index), kind: 1,
                     actor: Actor(process: 1, uid: 2, program: "vim"), recorded: Int64(index)))
         }

@@ -7,11 +7,11 @@ import Support
 
 /// Databases as bytes, which are changed and queried by SQL, and a merger for them.
 struct Databases {
-    let bench: Bench
+    let bench: MergeBench
     static let source = MergeInput.Source(
         version: "0123456789abcdef0123456789abcdef", device: "laptop", saved: 7_000_000_001)
 
-    init(rules: String = "* merge=sqlite") throws { bench = try Bench(rules: rules) }
+    init(rules: String = "* merge=sqlite") throws { bench = try MergeBench(rules: rules) }
 
     /// Changes a database and returns its bytes; nil makes a new one.
     func make(_ old: [UInt8]? = nil, _ body: (Database) throws -> Void) throws -> [UInt8] {

@@ -51,7 +51,7 @@ import Testing
     @Test("a merge is clean where git's is, with the same bytes; else it is a conflict")
     func merges() throws {
         let repository = try TemporaryDirectory("history")
-        let bench = try Bench()
+        let bench = try MergeBench()
         var random = SeededRandom(named: "history", usual: 41)
         func git(_ arguments: String..., ok: Set<Int32> = [0]) throws -> String {
             let names = ["-c", "user.name=c", "-c", "user.email=c", "-c", "commit.gpgsign=false"]

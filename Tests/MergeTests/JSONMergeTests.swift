@@ -120,7 +120,7 @@ import Testing
             String(repeating: "[", count: 129) + String(repeating: "]", count: 129),
         ])
     func flaws(text: String) {
-        #expect(throws: JSONText.Flaw.self) { try JSONText(Array(text.utf8)) }
+        #expect(throws: JSONText.SyntaxError.self) { try JSONText(Array(text.utf8)) }
     }
 
     @Test(
@@ -134,7 +134,7 @@ import Testing
 
     @Test("JSON is merged by lines if that is valid, else by key, else both give their reasons")
     func order() throws {
-        let bench = try Bench()
+        let bench = try MergeBench()
         let lines = try bench.merge(
             "a.json", "{\n\"a\": 1,\n\"x\": 0,\n\"y\": 0,\n\"b\": 1\n}\n",
             "{\n\"a\": 2,\n\"x\": 0,\n\"y\": 0,\n\"b\": 1\n}\n",

@@ -8,9 +8,9 @@ import Testing
 @Suite("Merging by programs of this machine") struct ProgramMergeTests {
     /// A merger whose rules use the program `mine` for everything; `mine` runs the given script.
     private func bench(_ script: String, words: String = "%O %A %B %P", more: String = "") throws
-        -> Bench
+        -> MergeBench
     {
-        var bench = try Bench(rules: "* merge=mine\n")
+        var bench = try MergeBench(rules: "* merge=mine\n")
         let program = try bench.directory.write("#!/bin/sh\n" + script + "\n", to: "program")
         chmod(program, 0o755)
         let file = try bench.directory.write(
@@ -21,7 +21,7 @@ import Testing
         return bench
     }
 
-    private func outcome(_ bench: Bench, path: String = "a/b.docx") throws -> MergeOutcome {
+    private func outcome(_ bench: MergeBench, path: String = "a/b.docx") throws -> MergeOutcome {
         let outcome = try bench.merge(path, [0, 1], [0, 2], [0, 3])
         #expect(bench.left.isEmpty)
         return outcome
@@ -112,7 +112,7 @@ import Testing
     @Test("a synchronized rule cannot name a command; an unknown name is reported") func unknown()
         throws
     {
-        let bench = try Bench(rules: "* merge=sh\n")
+        let bench = try MergeBench(rules: "* merge=sh\n")
         #expect(try outcome(bench).reason?.contains("no [sh] is defined") == true)
         var gone = bench
         let file = try bench.directory.write("[sh]\ncommand = nobody-has-this %A\n", to: "merge")
@@ -132,7 +132,7 @@ import Testing
             ("[a]", "no command"),
         ])
     func flaws(text: String, word: String) throws {
-        let bench = try Bench()
+        let bench = try MergeBench()
         let file = try bench.directory.write(text, to: "merge")
         chmod(file, 0o600)
         let problems = MergeTools(file: file).problems
@@ -142,7 +142,7 @@ import Testing
     @Test("a file that others may write is ignored; a missing file is no problem") func publicFile()
         throws
     {
-        let bench = try Bench()
+        let bench = try MergeBench()
         let file = try bench.directory.write("[a]\ncommand = true\n", to: "merge")
         chmod(file, 0o622)
         let tools = MergeTools(file: file)

@@ -6,9 +6,9 @@ import Testing
 @testable import Merge
 
 @Suite("Merging by lines") struct TextMergeTests {
-    let bench: Bench
+    let bench: MergeBench
 
-    init() throws { bench = try Bench(rules: "*.list merge=union\n") }
+    init() throws { bench = try MergeBench(rules: "*.list merge=union\n") }
 
     @Test("mustard and ketchup both get on the list") func list() throws {
         let outcome = try bench.merge(
@@ -81,7 +81,7 @@ import Testing
         let base = mark + "1\n2\n3\n4\n"
         let outcome = try bench.merge("a.txt", base, base + "5\n", "0\n" + base)
         #expect(outcome.text == "0\n" + base + "5\n")
-        let three = Three(base: [], ours: Array(mark.utf8), theirs: Array("a\n".utf8))
+        let three = MergeTriple(base: [], ours: Array(mark.utf8), theirs: Array("a\n".utf8))
         #expect(!three.addsMarkers(Array(mark.utf8)))
         for added in ["<<<<<<< z\n", "||||||| base\r\n", ">>>>>>>\n", "<<<<<<<<<<< x"] {
             #expect(three.addsMarkers(Array((mark + added).utf8)), "\(added)")
@@ -100,7 +100,7 @@ import Testing
     }
 
     @Test("rules turn merging off or ask; a user overrules both") func automerge() throws {
-        let bench = try Bench(rules: "off automerge=off\nask automerge=ask\nbin -merge\n")
+        let bench = try MergeBench(rules: "off automerge=off\nask automerge=ask\nbin -merge\n")
         let three = ("1\n2\n3\n4\n", "X\n2\n3\n4\n", "1\n2\n3\nY\n")
         func outcome(_ path: String, isAsked: Bool) throws -> MergeOutcome {
             try bench.merge(path, three.0, three.1, three.2, isAsked: isAsked)
@@ -150,7 +150,7 @@ import Testing
     }
 
     @Test("the explanation names the rule, the driver and the places") func explain() throws {
-        let bench = try Bench(rules: "*.md merge=text automerge=ask\nx eol=lf\n")
+        let bench = try MergeBench(rules: "*.md merge=text automerge=ask\nx eol=lf\n")
         let input = bench.input(
             "a.md", Array("1\n2\n3\n4\n5\n6\n".utf8), Array("X\n2\n3\n4\n5\nX\n".utf8),
             Array("Y\n2\n3\n4\n5\nZ\n".utf8), isAsked: true)

@@ -124,7 +124,7 @@ private func link(_ path: String, _ target: String) -> Entry {
 
     @Test("files of a package are merged by the rules; one conflict makes the package one")
     func package() throws {
-        let bench = try Bench(rules: "*.off automerge=off\n*.pkg/ask automerge=ask\n")
+        let bench = try MergeBench(rules: "*.off automerge=off\n*.pkg/ask automerge=ask\n")
         func outcome(
             _ names: [String], _ change: (String) -> (String, String), path: String = "x.pkg"
         )

@@ -65,7 +65,7 @@ struct ApplierRaceTests {
                 }
                 usleep(UInt32.random(in: 0..<1500, using: &generator))
                 let result = stage.apply(
-                    .replace(incoming: name, at: stage.place("a"), expected: Trace(status)))
+                    .replace(incoming: name, at: stage.place("a"), expected: FileSnapshot(status)))
                 try wait(for: "the save") { isSaved.withLock { $0 } ? true : nil }
                 texts.insert(mine)
                 if result == .done {

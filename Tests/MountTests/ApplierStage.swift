@@ -47,7 +47,7 @@ final class ApplierStage {
         session = try MountSession(
             volume: volume, source: base + "/store", mountPoint: path,
             options: Mount.MountOptions(), arbiter: arbiter, socketPath: socket.path, log: log)
-        let desk = TurnDesk(arbiter: arbiter, session: session, volume: volume)
+        let desk = ClaimService(arbiter: arbiter, session: session, volume: volume)
         applier = Applier(
             session: session, volume: volume, socketPath: socket.path,
             program: Programs.concord, log: log)
@@ -57,7 +57,7 @@ final class ApplierStage {
             service: Service(
                 volume: volume, session: session, mountPoint: FilePath(path), desk: desk,
                 membership: membership, tree: applier,
-                mediator: Mediator(volume: volume, tree: applier, log: log)),
+                autoMerger: AutoMerger(volume: volume, tree: applier, log: log)),
             log: log
         ) { _, _, _ in true }
         volume.start()
@@ -129,17 +129,17 @@ final class ApplierStage {
     }
 
     /// The item as the planner knows it, from the journal.
-    func expected(_ name: String) throws -> Trace {
+    func expected(_ name: String) throws -> FileSnapshot {
         let item = try #require(try item(name))
         var status = stat()
         #expect(lstat(path + "/" + name, &status) == 0)
-        var trace = Trace(status)
-        trace.inode = item.inode
+        var snapshot = FileSnapshot(status)
+        snapshot.inode = item.inode
         if item.kind == .file {
-            trace.size = Int64(item.size)
-            (trace.modified, trace.changed) = (item.modified, item.changed)
+            snapshot.size = Int64(item.size)
+            (snapshot.modified, snapshot.changed) = (item.modified, item.changed)
         }
-        return trace
+        return snapshot
     }
 
     // MARK: Arrivals

@@ -16,7 +16,7 @@ import Volume
 /// kept, and nothing is sent back.
 @Suite("The applier", .serialized)
 struct ApplierTests {
-    @Test func stepsAreHeardOnce() throws {
+    @Test func watchersAreNotifiedOnce() throws {
         try ApplierStage.with { stage in
             try stage.write("old", to: "a")
             mkdir(stage.path + "/d", 0o755)
@@ -56,7 +56,8 @@ struct ApplierTests {
             #expect(try stage.item("d/c")?.id == a.id)
             #expect(
                 stage.apply(
-                    .remove(at: stage.place("d/c"), expected: Trace(try status(stage, "d/c"))))
+                    .remove(
+                        at: stage.place("d/c"), expected: FileSnapshot(try status(stage, "d/c"))))
                     == .done)
             #expect(watcher.events() == ["d/c deleted"])
             try stage.quiet()
@@ -101,7 +102,7 @@ struct ApplierTests {
         }
     }
 
-    @Test func whatIsNotAsExpectedIsNotTouched() throws {
+    @Test func unexpectedItemsAreNotTouched() throws {
         try ApplierStage.with { stage in
             for name in ["a", "b", "c"] { try stage.write("old \(name)", to: name) }
             let (a, b, c) = (
@@ -176,7 +177,7 @@ struct ApplierTests {
         return UInt64(status.st_ino)
     }
 
-    @Test func whatIsBeingWrittenIsForLater() throws {
+    @Test func filesBeingWrittenArePutOff() throws {
         try ApplierStage.with { stage in
             try stage.write("old", to: "a")
             let expected = try stage.expected("a")
@@ -202,7 +203,7 @@ struct ApplierTests {
         }
     }
 
-    @Test func onlyTheApplierSeesWhatIsPrepared() throws {
+    @Test func onlyTheApplierSeesPreparedItems() throws {
         try ApplierStage.with { stage in
             let hidden = stage.path + "/.concord-incoming"
             var status = stat()
@@ -313,7 +314,7 @@ struct ApplierTests {
         }
     }
 
-    @Test func theProcessMayDie() throws {
+    @Test func theApplierIsRestarted() throws {
         try ApplierStage.with { stage in
             var steps: [ApplierStep] = []
             for index in 0..<300 {
@@ -369,12 +370,12 @@ struct ApplierTests {
         }
     }
 
-    @Test func aPresenterIsAskedAndTold() throws {
+    @Test func aPresenterIsAskedAndNotified() throws {
         try ApplierStage.with { stage in
             try stage.write("old", to: "a")
             let heard = Mutex<[String]>([])
-            let client = Mutex<TurnClient?>(nil)
-            let turns = try TurnClient(
+            let client = Mutex<CoordinationClient?>(nil)
+            let turns = try CoordinationClient(
                 socket: stage.socket,
                 pushed: { push in
                     guard let message = push.message else { return }

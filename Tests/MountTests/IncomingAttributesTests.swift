@@ -61,7 +61,7 @@ struct IncomingAttributesTests {
         }
     }
 
-    @Test func whatReplacesASetIDProgramIsNone() throws {
+    @Test func aReplacementOfASetIDProgramIsNotSetID() throws {
         try ApplierStage.with { stage in
             for arriving: UInt16? in [nil, 0o4755] {
                 try stage.write("mine", to: "f")
@@ -116,7 +116,7 @@ struct IncomingAttributesTests {
         }
     }
 
-    @Test func theAccessListOfWhatIsReplacedStays() throws {
+    @Test func aReplacedFilesAccessListStays() throws {
         try ApplierStage.with { stage in
             try stage.write("mine", to: "f")
             // Version 2; user rw-, user 4321 r--, group ---, mask r--, others ---.
@@ -148,7 +148,7 @@ struct IncomingAttributesTests {
         return Array(found.prefix(max(0, count)))
     }
 
-    @Test func whatIsNewGetsItsDirectorysDefaultAccessList() throws {
+    @Test func newFilesGetTheDirectorysDefaultAccessList() throws {
         try ApplierStage.with { stage in
             let (access, initial) = ("system.posix_acl_access", "system.posix_acl_default")
             try directory(stage, "d")

@@ -28,7 +28,7 @@ import Testing
         }
     }
 
-    @Test func numbersOfASlabAreNeverGivenTwice() {
+    @Test func numbersOfASlabAreNeverReused() {
         final class Thing {}
         var slab = Slab<Thing>()
         var seen: Set<UInt64> = []

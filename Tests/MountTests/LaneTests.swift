@@ -13,14 +13,14 @@ struct LaneTests {
     )
     func lanes(_ full: Parking.Lane) throws {
         let parking = Parking()
-        let gate = DispatchSemaphore(value: 0)
-        for _ in 0..<100 { parking.errand(on: full) { gate.wait() } }
+        let applierGuard = DispatchSemaphore(value: 0)
+        for _ in 0..<100 { parking.runDetached(on: full) { applierGuard.wait() } }
         for lane in Parking.Lane.allCases where lane != full {
             let isDone = DispatchSemaphore(value: 0)
-            parking.errand(on: lane) { isDone.signal() }
+            parking.runDetached(on: lane) { isDone.signal() }
             #expect(isDone.wait(timeout: .now() + 60) == .success, "\(lane) waits for \(full)")
         }
-        for _ in 0..<100 { gate.signal() }
+        for _ in 0..<100 { applierGuard.signal() }
         parking.stop()
     }
 

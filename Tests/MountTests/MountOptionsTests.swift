@@ -4,7 +4,7 @@ import Testing
 @testable import Mount
 
 @Suite struct MountOptionsTests {
-    @Test func wordsOfFstabAreUnderstood() throws {
+    @Test func optionsOfFstabAreAccepted() throws {
         let options = try MountOptions(
             parsing: "defaults,_netdev,x-systemd.automount,nofail,ro,noexec,allow_other")
         #expect(options.allowOther && options.passthrough)
@@ -19,8 +19,8 @@ import Testing
         #expect(error?.message.contains("'alow_other'") == true)
     }
 
-    @Test func parkedWorkOfOneLineTakesTurns() {
-        let line = Line()
+    @Test func parkedWorkOfOneQueueRunsOneByOne() {
+        let line = SerialQueue()
         #expect(line.join {})
         #expect(!line.join {})
         #expect(!line.join {})

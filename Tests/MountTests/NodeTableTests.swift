@@ -77,7 +77,7 @@ import Testing
         #expect(table[from.id] == nil)
     }
 
-    @Test func aRemovedFileLivesByItsDescriptorAndItsInodeMayComeAgain() throws {
+    @Test func aRemovedFileKeepsItsDescriptorAndItsInodeMayBeReused() throws {
         let old = table.enter("a", in: table.root, status: status(40)).node
         table.pin(old, try descriptor())
         table.unnamed(old, "a", in: table.root, isGone: true, isStashed: true)
@@ -101,7 +101,7 @@ import Testing
         #expect(table.path(of: node) == [Name("b")])
     }
 
-    @Test func aFileMadeAnewIsNotTheOneItsInodeWas() {
+    @Test func aNewFileWithAReusedInodeIsAnotherNode() {
         let old = table.enter("a", in: table.root, status: status(60)).node
         let new = table.enter("b", in: table.root, status: status(60), fresh: .local).node
         #expect(old !== new)

@@ -281,7 +281,7 @@ struct OnDemandTests {
     }
 
     @Test("programs that open every file are refused")
-    func idlers() throws {
+    func noDownloadPrograms() throws {
         try OnDemandVolume.with { volume in
             try volume.absent("a.bin", bytes: 1000)
             let program = "\(volume.store)/../tumblerd"

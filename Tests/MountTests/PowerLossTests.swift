@@ -42,7 +42,7 @@ struct PowerLossTests {
         }
     }
 
-    @Test func whatIsOnTheDiskOutlivesAnyLossOfPower() throws {
+    @Test func confirmedContentsSurviveLossesOfPower() throws {
         var losses = PowerLosses(random: SeededRandom(named: "PowerLosses", usual: 701))
         try losses.run(images: powerLosses)
     }

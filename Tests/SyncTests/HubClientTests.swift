@@ -39,7 +39,8 @@ import Testing
             log: Logger(label: "hub") { _ in SwiftLogNoOpLogHandler() })
         let server = HubServer(
             hub,
-            listening: Listening(host: "127.0.0.1", port: 0, certificate: certificate, key: key))
+            listening: ListenAddress(host: "127.0.0.1", port: 0, certificate: certificate, key: key)
+        )
         let (ports, port) = AsyncStream<Int>.makeStream()
         let serving = Task {
             defer { port.finish() }
@@ -114,14 +115,14 @@ import Testing
             "https://hub.example:8420", "http://localhost:1", "http://127.0.0.1:8420",
             "http://[::1]:8420", "http://127.1.2.3",
         ] {
-            try HubAddress(address).refuseClear()
+            try HubAddress(address).refuseUnencrypted()
         }
         for address in [
             "http://hub.example:8420", "http://10.0.0.1:8420", "http://127.0.0.1.example",
             "http://[fd00::1]:1", "http://localhost.example",
         ] {
             let address = try HubAddress(address)
-            let error = #expect(throws: VolumeError.self) { try address.refuseClear() }
+            let error = #expect(throws: VolumeError.self) { try address.refuseUnencrypted() }
             #expect(error?.message.contains("--insecure") ?? false)
         }
     }

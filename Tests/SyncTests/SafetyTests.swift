@@ -158,9 +158,9 @@ import Testing
             let watcher = try watching(device.path)
             let file = URL(filePath: "\(device.path)/a")
             let heard = Mutex<[PresenterMessage.Kind]>([])
-            let client = Mutex<TurnClient?>(nil)
+            let client = Mutex<CoordinationClient?>(nil)
             let place = try MountedPath(FilePath("\(device.path)/a"))
-            let turns = try TurnClient(
+            let turns = try CoordinationClient(
                 socket: place.socket,
                 pushed: { push in
                     guard let message = push.message else { return }
@@ -200,7 +200,7 @@ import Testing
     }
 
     /// Registers a presenter for all kinds of messages.
-    private func present(_ place: MountedPath, to turns: TurnClient) throws {
+    private func present(_ place: MountedPath, to turns: CoordinationClient) throws {
         var request = Request(.present, path: place.components)
         request.presenter = 1
         request.hears = PresenterMessage.Kind.allCases.map(\.rawValue)
@@ -212,9 +212,9 @@ import Testing
             let device = fleet.devices[0]
             try fleet.put(0, "a", "text")
             try waitForHub(fleet, 0)
-            let client = Mutex<TurnClient?>(nil)
+            let client = Mutex<CoordinationClient?>(nil)
             let place = try MountedPath(FilePath("\(device.path)/a"))
-            let turns = try TurnClient(
+            let turns = try CoordinationClient(
                 socket: place.socket,
                 pushed: { push in
                     guard let message = push.message, message.kind.isAsking else { return }
@@ -236,7 +236,7 @@ import Testing
     }
 
     private struct Watching: ~Copyable {
-        let client: TurnClient
+        let client: CoordinationClient
         let events: Events
     }
 
@@ -249,7 +249,7 @@ import Testing
 
     private func watching(_ path: String) throws -> Watching {
         let events = Events()
-        let client = try TurnClient(
+        let client = try CoordinationClient(
             socket: try MountedPath(FilePath(path)).socket,
             pushed: { push in
                 guard let event = push.event, event.kind == .identity else { return }

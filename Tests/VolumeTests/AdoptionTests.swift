@@ -31,7 +31,7 @@ import Testing
         #expect(versions.map(\.number) == [1])
         #expect(versions.first?.durability == .hub)
         #expect(versions.first?.deviceName == "other")
-        #expect(tree.volume.recorder.memory.works.all.isEmpty)
+        #expect(tree.volume.recorder.state.pending.all.isEmpty)
         try tree.checkInvariants()
         try tree.remount()
         try tree.checkInvariants()
@@ -53,7 +53,7 @@ import Testing
     }
 
     /// The document was saved at the last moment, so the planner had not seen the save.
-    @Test func anEditThatNobodyHadSeenIsAConflict() throws {
+    @Test func anUnseenEditBecomesAConflict() throws {
         let tree = try ProgramTree()
         try tree.save("a", old, by: program)
         #expect(tree.quiet())
@@ -72,7 +72,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func whoStillWritesTheOldOneMakesAConflict() throws {
+    @Test func aWriterOfTheReplacedFileMakesAConflict() throws {
         let tree = try ProgramTree()
         try tree.save("a", old, by: program)
         #expect(tree.quiet())
@@ -229,7 +229,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func whatNobodyExpectsIsANewFile() throws {
+    @Test func anUnexpectedArrivalIsANewFile() throws {
         let tree = try ProgramTree()
         let arrival = try tree.arrival(new)
         let name = try tree.prepare(arrival, new)
@@ -242,7 +242,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func somethingDatalessThatNobodyKnowsWaits() throws {
+    @Test func anUnknownPlaceholderWaits() throws {
         let tree = try ProgramTree()
         let arrival = try tree.arrival(new, isDataless: true)
         let name = try tree.prepare(arrival)
@@ -251,7 +251,7 @@ import Testing
         #expect(tree.quiet())
         let item = try #require(try tree.item("a"))
         #expect(item.id == arrival.item && item.current == nil && item.latest == 0)
-        try tree.volume.learn(arrival)
+        try tree.volume.noteFacts(arrival)
         #expect(try tree.item("a")?.current == arrival.version?.id)
         let version = try tree.volume.journal.read { try $0.absentVersion(of: item.key) }
         #expect(version == arrival.version?.id)
@@ -272,7 +272,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func itemsChangePlaces() throws {
+    @Test func itemsAreExchanged() throws {
         let tree = try ProgramTree()
         try tree.save("a", old, by: program)
         try tree.save("b", new, by: program)
@@ -293,7 +293,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func adoptionIsToldInItsTransaction() throws {
+    @Test func adoptionIsReportedInItsTransaction() throws {
         let tree = try ProgramTree()
         tree.volume.onAdoption { mark, key, t in
             try t.set("adopted", to: "\(mark.version) \(key)")
@@ -325,7 +325,7 @@ private final class Adoptions: Sendable {
 /// Makes one transaction fail once, as on a full disk: the one that adopts `mark`, or that with the
 /// given number.
 private func failOnce(
-    at mark: Mark? = nil, atAdoption number: Int = 1, in volume: Volume
+    at mark: ArrivalTag? = nil, atAdoption number: Int = 1, in volume: Volume
 ) {
     let adoptions = Adoptions()
     volume.onAdoption { adopted, _, _ in

@@ -24,7 +24,7 @@ import Testing
         return list.attributes.map { String(decoding: $0.name, as: UTF8.self) }
     }
 
-    @Test func programsChangeThem() throws {
+    @Test func programsChangeAttributes() throws {
         let tree = try ProgramTree()
         try tree.save("a", "text", by: program)
         try tree.mkdir("d", by: program)
@@ -53,7 +53,7 @@ import Testing
 
     /// The attribute is larger than any file system accepts. It must not look as if a program had
     /// removed it.
-    @Test func whatDoesNotFitStaysAgreedOn() throws {
+    @Test func anAttributeThatDoesNotFitStaysAgreedOn() throws {
         let tree = try ProgramTree()
         let attributes = AttributeList([
             .init(name: Array("user.large".utf8), value: [UInt8](repeating: 7, count: 70_000)),
@@ -80,7 +80,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func whatDidNotFitIsTriedAgain() throws {
+    @Test func anAttributeThatDidNotFitIsTriedAgain() throws {
         let tree = try ProgramTree()
         try tree.save("a", "text", by: program)
         #expect(tree.quiet())
@@ -101,7 +101,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func theScanFindsThem() throws {
+    @Test func theScanFindsAttributes() throws {
         let tree = try ProgramTree()
         try tree.save("a", "text", by: program)
         try tree.mkdir("d", by: program)
@@ -121,12 +121,12 @@ import Testing
         #expect(try tree.texts("a") == ["text"])
     }
 
-    @Test func onlyTimesAreNoVersion() throws {
+    @Test func settingTimesMakesNoVersion() throws {
         let tree = try ProgramTree()
         try tree.save("a", "text", by: program)
         #expect(tree.quiet())
         let file = try Descriptor(opening: tree.real("a"), flags: O_RDONLY)
-        try AbsentMark.restore(1_000_000_000_000, of: file.raw)
+        try PlaceholderMark.restore(1_000_000_000_000, of: file.raw)
         tree.volume.attributesChanged(inode: UInt64(try file.status().st_ino))
         #expect(tree.quiet())
         #expect(try tree.item("a")?.modified == 1_000_000_000_000)
@@ -134,7 +134,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func listsAreCoded() {
+    @Test func attributeListsAreEncoded() {
         let list = AttributeList([
             .init(name: Array("user.b".utf8), value: []),
             .init(name: Array("user.a".utf8), value: [0, 255]),

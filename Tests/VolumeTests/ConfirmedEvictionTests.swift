@@ -5,7 +5,7 @@ import Testing
 
 /// The cache limit evicts only contents that the present hub has.
 @Suite struct ConfirmedEvictionTests {
-    @Test func theLimitAsksWhoHasConfirmed() throws {
+    @Test func theLimitEvictsOnlyConfirmedContents() throws {
         var settings = ProgramTree.fast
         settings.cacheBytesMax = 1
         settings.evictionSeconds = 3600
@@ -21,29 +21,29 @@ import Testing
             #expect(throws: VolumeError.self) { try tree.volume.evict(at: names("a")) }
             #expect(tree.contents("a") == Array(repeating: UInt8(ascii: "a"), count: 50_000))
         }
-        try journal.write { try $0.removeWitness() }
+        try journal.write { try $0.removeCurrentHub() }
         try expectKept()
-        try journal.write { try $0.setWitness(volume: .random(), epoch: epoch) }
+        try journal.write { try $0.setCurrentHub(volume: .random(), epoch: epoch) }
         try expectKept()
-        try journal.write { try $0.setWitness(volume: volume, epoch: .random()) }
+        try journal.write { try $0.setCurrentHub(volume: volume, epoch: .random()) }
         try expectKept()
-        try journal.write { try $0.setWitness(volume: volume, epoch: epoch) }
+        try journal.write { try $0.setCurrentHub(volume: volume, epoch: epoch) }
         #expect(try tree.volume.evictExcess() > 0)
     }
 
     /// A file must not be evicted between the check that it is complete and the change that relies
     /// on it.
-    @Test func whatIsKeptHereIsNotGivenUp() throws {
+    @Test func aKeptFileIsNotEvicted() throws {
         let tree = try ProgramTree()
         try tree.save("a", String(repeating: "a", count: 50_000), by: Program(process: 1))
         #expect(tree.quiet())
         let item = try #require(try tree.item("a"))
         let version = try #require(item.current)
         try tree.volume.journal.write { try $0.setDurability([version], to: .hub) }
-        #expect(tree.volume.keepHere(item.inode) && tree.volume.keepHere(item.inode))
+        #expect(tree.volume.preventEviction(item.inode) && tree.volume.preventEviction(item.inode))
         for _ in 0..<2 {
             #expect(throws: VolumeError.self) { try tree.volume.evict(at: names("a")) }
-            tree.volume.endKeepingHere(item.inode)
+            tree.volume.allowEviction(item.inode)
         }
         #expect(try tree.volume.evict(at: names("a")).items == 1)
     }

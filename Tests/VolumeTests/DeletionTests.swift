@@ -143,7 +143,7 @@ import Testing
         #expect(tree.quiet())
         let items = try ["a", "b", "c"].map { try #require(try tree.item($0)) }
         try tree.volume.journal.write { t in
-            try t.startNoting()
+            try t.startChangeTracking()
             for (index, item) in items.enumerated() {
                 switch knowledge {
                 case .told: try t.set(MirrorRow(id: item.id, base: [1]))

@@ -151,7 +151,7 @@ import Testing
         #expect(tree.quiet())
         // From here on, changes are noted for the hub.
         try tree.volume.journal.write { t in
-            try t.startNoting()
+            try t.startChangeTracking()
             for key in try t.unsent(after: 0, limit: 100) { try t.removeUnsent(key) }
         }
         let before = try ["a", "b", "c"].map { try #require(try tree.item($0)).id }

@@ -12,7 +12,7 @@ import Testing
     let program = Program(process: 10, name: "vim")
     let other = Program(process: 20, name: "cp")
 
-    @Test func readersKeepWhatTheyOpened() throws {
+    @Test func readersKeepTheirVersion() throws {
         let tree = try ProgramTree()
         try tree.save("a", "old", by: program)
         let reader = try tree.open("a", O_RDONLY, by: other)
@@ -88,7 +88,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func aMakerThatStillWritesWhatIsReplacedMakesAConflict() throws {
+    @Test func aCreatorThatStillWritesTheReplacedFileMakesAConflict() throws {
         let tree = try ProgramTree()
         let writer = try tree.open("a", O_CREAT | O_RDWR, by: program)
         try tree.write(writer, Array("half".utf8))
@@ -103,7 +103,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func aWriterThatChangedNothingMakesNone() throws {
+    @Test func aWriterThatChangedNothingMakesNoConflict() throws {
         let tree = try ProgramTree()
         try tree.save("a", "old", by: program)
         let writer = try tree.open("a", O_RDWR, by: program)
@@ -116,7 +116,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func aWriterOfWhatWasRemovedSavesTheDeletedDocument() throws {
+    @Test func aWriterOfARemovedFileSavesTheDeletedDocument() throws {
         let tree = try ProgramTree()
         try tree.save("a", "old", by: program)
         let writer = try tree.open("a", O_RDWR, by: program)

@@ -4,17 +4,17 @@ import Testing
 
 /// Which documents are evicted when there is too little space.
 @Suite struct EvictionChoiceTests {
-    @Test func nothingIsGivenUpBelowTheLimits() {
+    @Test func nothingIsEvictedBelowTheLimits() {
         #expect(Eviction.excess(held: 10, limit: nil, free: 0, floor: nil) == 0)
         #expect(Eviction.excess(held: 10, limit: 10, free: 5, floor: 5) == 0)
     }
 
-    @Test func theGreaterNeedCounts() {
+    @Test func theLargerExcessCounts() {
         #expect(Eviction.excess(held: 100, limit: 70, free: 5, floor: 15) == 30)
         #expect(Eviction.excess(held: 100, limit: 95, free: 5, floor: 15) == 10)
     }
 
-    @Test func noMoreThanThereIs() {
+    @Test func noMoreThanIsHeld() {
         #expect(Eviction.excess(held: 10, limit: nil, free: 0, floor: 1_000) == 10)
     }
 
@@ -30,12 +30,12 @@ import Testing
         #expect(chosen.map(\.key) == [1, 3, 4])
     }
 
-    @Test func whatIsInUseNowStays() {
+    @Test func recentlyUsedDocumentsStay() {
         let chosen = Eviction.choice(among: candidates([5, 1, 4]), excess: 100, recent: 3)
         #expect(chosen.map(\.key) == [1])
     }
 
-    @Test func ofEquallyOldOnesTheLargestGoesFirst() {
+    @Test func ofEquallyOldDocumentsTheLargestIsEvictedFirst() {
         let chosen = Eviction.choice(
             among: [
                 EvictionCandidate(key: 1, bytes: 5, lastUse: 1),
@@ -51,6 +51,6 @@ import Testing
         ("cat", false), ("clamscan", false), ("", false), ("tumblerd2", false),
     ])
     func idlersAreKnownByTheirFirstLetters(program: String, isOne: Bool) {
-        #expect(Idlers.usual.contains(program) == isOne)
+        #expect(NoDownloadPrograms.usual.contains(program) == isOne)
     }
 }

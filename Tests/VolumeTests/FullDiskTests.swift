@@ -64,7 +64,7 @@ import Testing
     }
 
     /// Contents that cannot be copied to the stash are not overwritten.
-    @Test func aWriterIsRefusedRatherThanAVersionLost() throws {
+    @Test func aWriterIsRefusedInsteadOfLosingAVersion() throws {
         try onSmallDisk { tree, disk in
             var noise = Noise(seed: 2)
             let bytes = noise.bytes(900_000)
@@ -110,7 +110,7 @@ import Testing
     }
 
     /// Other programs may take the reserve's space before the journal does.
-    @Test func theLogHasItsSpaceWhoeverTakesTheReserve() throws {
+    @Test func theLogKeepsItsSpaceWhenTheReserveIsTaken() throws {
         try onSmallDisk { tree, disk in
             try tree.save("0", "text", by: program)
             #expect(tree.quiet())

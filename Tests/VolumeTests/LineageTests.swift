@@ -44,13 +44,13 @@ struct LineageTests {
         #expect(lineage.base(of: c.id, and: d.id)?.id == b.id)
     }
 
-    @Test func oneIsBasedOnTheOther() {
+    @Test func oneIsAnAncestorOfTheOther() {
         let base = version(1, [])
         let next = version(2, [base])
         #expect(Lineage([base, next]).base(of: next.id, and: base.id) == nil)
     }
 
-    @Test func theWayBackIsNotKnown() {
+    @Test func theAncestryIsNotKnown() {
         let base = version(1, [])
         let unheard = version(2, [base])
         let (mine, theirs) = (version(4, [unheard]), version(3, [base]))
@@ -61,7 +61,7 @@ struct LineageTests {
         #expect(Lineage([one, other]).base(of: one.id, and: other.id) == nil)
     }
 
-    @Test func aSettlementThatWasTakenBack() {
+    @Test func aResolutionThatWasUndone() {
         let base = version(1, [])
         let (mine, theirs) = (version(2, [base]), version(3, [base]))
         let merged = version(4, [mine, theirs])

@@ -30,7 +30,7 @@ import Testing
             try last.withCString { text in
                 let place = Place(descriptor: parent.raw, inode: inode, name: text)
                 let status = try #require(tree.status(place))
-                if Trace(status).isDirectory {
+                if FileSnapshot(status).isDirectory {
                     try tree.volume.rmdir(place, status: status, by: applier.actor)
                 } else {
                     _ = try tree.volume.unlink(
@@ -89,7 +89,7 @@ import Testing
     }
 
     /// A program has changed the old package at the last moment, so it is put back.
-    @Test func aPackageComesBack() throws {
+    @Test func aChangedPackageIsPutBack() throws {
         let tree = try ProgramTree()
         try tree.mkdir("p.pages", by: program)
         try tree.save("p.pages/x", one, by: program)

@@ -113,7 +113,7 @@ import Testing
         try make(tree, "box", "one")
         #expect(tree.quiet())
         let box = try Descriptor(opening: tree.real("box"), flags: O_RDONLY | O_DIRECTORY)
-        let inode = Trace(try box.status()).inode
+        let inode = FileSnapshot(try box.status()).inode
         try check(cl_setxattr_fd(box.raw, "user.concord.package", "1", 1, 0))
         tree.volume.packageAttributeChanged(inode: inode)
         #expect(tree.quiet())

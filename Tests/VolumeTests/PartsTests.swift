@@ -78,7 +78,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func aMissingTreeIsMadeAgainFromTheHistory() throws {
+    @Test func aMissingTreeIsRebuiltFromTheHistory() throws {
         let tree = try specimen()
         try expectRefusal(tree, naming: "/tree is missing") {
             try files.removeItem(atPath: tree.store + "/tree")
@@ -95,7 +95,7 @@ import Testing
         #expect(try problems(tree) == "")
     }
 
-    @Test func whatTheHubHasIsAPlaceholderInATreeMadeAgain() throws {
+    @Test func contentsAtTheHubArePlaceholdersInARebuiltTree() throws {
         let tree = try specimen()
         let version = try #require(try tree.item("single")?.current)
         let item = try #require(try tree.item("single")?.id)
@@ -115,7 +115,7 @@ import Testing
         try tree.symlink("letter", "link", by: program)
         tree.quiet()
         let id = try #require(try tree.item("link")?.id)
-        try tree.volume.journal.write { t in try t.startNoting() }
+        try tree.volume.journal.write { t in try t.startChangeTracking() }
         try expectRefusal(tree, naming: "/tree is missing") {
             try files.removeItem(atPath: tree.store + "/tree")
         }
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    @Test func anOlderTreeIsRefusedAndWhatItLacksComesBack() throws {
+    @Test func anOlderTreeIsRefusedAndCanBeRebuilt() throws {
         let tree = try specimen()
         try tree.remount { try clone("tree", "tree.old", in: tree) }
         for text in ["first", "second"] {
@@ -188,7 +188,7 @@ import Testing
         #expect(try tree.texts("letter") == ["one", "two", "three"])
     }
 
-    @Test func aNewJournalRemovesNothingAndTheOldOneFindsAll() throws {
+    @Test func aNewJournalRemovesNothingThatTheOldOneNeeds() throws {
         let tree = try specimen()
         try expectRefusal(tree, naming: "journal.sqlite is missing") {
             try move("journal.sqlite", "away", in: tree)
@@ -247,7 +247,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func aHealingThatWasKilledBetweenItsRenamesGoesOn() throws {
+    @Test func aRepairThatWasKilledBetweenItsRenamesIsFinished() throws {
         let tree = try specimen()
         try tree.remount { try move("journal.sqlite", "journal.sqlite.fresh", in: tree) }
         #expect(try tree.texts("letter") == ["one", "two", "three"])
@@ -264,7 +264,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func withoutItsChunksAStoreKeepsWhatComesNext() throws {
+    @Test func aStoreWithoutItsChunksKeepsNewContents() throws {
         let tree = try specimen()
         try expectRefusal(tree, naming: "chunks lacks") {
             try files.removeItem(atPath: tree.store + "/chunks")
@@ -344,7 +344,7 @@ import Testing
     {
         let tree = try specimen()
         let mark = try #require(tree.volume.packs.mark)
-        let next = PartMark(store: mark.store, opening: mark.opening + 1)
+        let next = StoreStamp(store: mark.store, opening: mark.opening + 1)
         try tree.volume.journal.write { t in
             try t.set("parts", to: next.text)
             try t.set("parts.joining", to: "1")

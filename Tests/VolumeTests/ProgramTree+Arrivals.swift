@@ -105,6 +105,6 @@ extension ProgramTree {
 
     func hasMark(_ path: String) throws -> Bool {
         let file = try Descriptor(opening: real(path), flags: O_RDONLY)
-        return Mark(of: file.raw) != nil
+        return ArrivalTag(of: file.raw) != nil
     }
 }

@@ -96,7 +96,7 @@ extension ProgramTree {
         while Date() < end {
             if volume.recorder.catchUp(with: nil, timeoutSeconds: 1) {
                 let report = volume.recorder.signal.look { volume.recorder.report }
-                if report.works == 0, !report.isScanning, volume.events.waiting.count == 0 {
+                if report.pending == 0, !report.isScanning, volume.events.waiting.count == 0 {
                     return true
                 }
             }

@@ -40,12 +40,12 @@ final class ProgramTree: @unchecked Sendable {
         let descriptor: Int32
         let path: Int32
         let isWriter: Bool
-        var undo: Undo?
+        var preImages: PreImageLog?
         var offset: Int64 = 0
 
-        init(node: Node, descriptor: Int32, path: Int32, isWriter: Bool, undo: Undo?) {
+        init(node: Node, descriptor: Int32, path: Int32, isWriter: Bool, preImages: PreImageLog?) {
             (self.node, self.descriptor, self.path) = (node, descriptor, path)
-            (self.isWriter, self.undo) = (isWriter, undo)
+            (self.isWriter, self.preImages) = (isWriter, preImages)
         }
     }
 
@@ -71,7 +71,7 @@ final class ProgramTree: @unchecked Sendable {
         settings.retrySeconds = 0.2
         settings.freeShare = 0
         // Long, so that everything is recorded at the end even if the machine is busy.
-        settings.partingSeconds = 20
+        settings.closingSeconds = 20
         return settings
     }()
 
@@ -135,7 +135,7 @@ final class ProgramTree: @unchecked Sendable {
         let volume = try Volume.open(store: store, settings: settings, log: log)
         // Lets the volume belong to a hub.
         try volume.journal.write { t in
-            try t.setWitness(
+            try t.setCurrentHub(
                 volume: Identifier(high: 1, low: 1), epoch: Identifier(high: 1, low: 2))
         }
         return volume
@@ -231,7 +231,8 @@ final class ProgramTree: @unchecked Sendable {
             &node.writing, file: path, status: status, truncates: false, isNew: true,
             traits: node.traits, others: 0, unique: unique ?? nextUnique(), mayBlock: false,
             by: program.actor)
-        return Handle(node: node, descriptor: descriptor, path: path, isWriter: true, undo: nil)
+        return Handle(
+            node: node, descriptor: descriptor, path: path, isWriter: true, preImages: nil)
     }
 
     private func open(
@@ -240,18 +241,19 @@ final class ProgramTree: @unchecked Sendable {
         let node = node(status)
         let path = try check(cl_openat(place.descriptor, place.name, O_PATH | O_NOFOLLOW, 0))
         let isWriter = flags & O_ACCMODE != O_RDONLY
-        var undo: Undo?
+        var preImages: PreImageLog?
         if isWriter {
             let number = unique ?? nextUnique()
             let access = try access(node, path, status, flags, number, program)
-            if case .guarded(let guarding) = access { undo = guarding }
+            if case .guarded(let guarding) = access { preImages = guarding }
             if case .slow = access { Issue.record("still slow when it may block") }
         }
         let descriptor = try check(cl_reopen(path, isWriter ? O_RDWR : O_RDONLY))
         if isWriter, flags & O_TRUNC != 0 { try check(cl_ftruncate(descriptor, 0)) }
         node.handles += 1
         let handle = Handle(
-            node: node, descriptor: descriptor, path: path, isWriter: isWriter, undo: undo)
+            node: node, descriptor: descriptor, path: path, isWriter: isWriter, preImages: preImages
+        )
         if flags & O_APPEND != 0 { handle.offset = Int64(status.st_size) }
         return handle
     }
@@ -281,8 +283,9 @@ final class ProgramTree: @unchecked Sendable {
     func write(_ handle: Handle, _ bytes: [UInt8], at offset: Int64? = nil) throws {
         try synchronized {
             let start = offset ?? handle.offset
-            if let undo = handle.node.writing.undo ?? handle.undo {
-                try undo.willWrite(handle.descriptor, offset: start, length: Int64(bytes.count))
+            if let preImages = handle.node.writing.preImages ?? handle.preImages {
+                try preImages.willWrite(
+                    handle.descriptor, offset: start, length: Int64(bytes.count))
             }
             try bytes.withUnsafeBytes { try writeFully(handle.descriptor, $0, at: start) }
             if offset == nil { handle.offset += Int64(bytes.count) }

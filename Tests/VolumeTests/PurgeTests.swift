@@ -28,7 +28,7 @@ import Testing
         return wish
     }
 
-    @Test func whatADocumentWasGoes() throws {
+    @Test func pastVersionsOfADocumentAreRemoved() throws {
         let tree = try ProgramTree()
         let saved = try save(5, "a", in: tree)
         try tree.volume.setLabel("mine", version: 2, at: names("a"))
@@ -46,7 +46,7 @@ import Testing
     }
 
     /// A purge of a directory includes deleted documents; versions not sent to the hub stay.
-    @Test func whatWasDeletedInADirectoryGoes() throws {
+    @Test func deletedDocumentsOfADirectoryAreRemoved() throws {
         let tree = try ProgramTree()
         try tree.mkdir("d", by: program)
         let saved = try save(2, "d/a", in: tree)
@@ -59,7 +59,7 @@ import Testing
         try tree.unlink("d/sent", by: program)
         #expect(tree.quiet())
         let report = try tree.volume.purge(at: names("d"), Purge())
-        #expect(report.versions == 4 && report.kept == [.obstacle(.untold): 1])
+        #expect(report.versions == 4 && report.kept == [.obstacle(.notSent): 1])
         #expect(try tree.versions("d/a") == [saved[1]])
         #expect(try tree.versions("b") == other)
         let deleted = try tree.volume.deletedDocuments(in: names("d"))
@@ -75,7 +75,7 @@ import Testing
         tree.stop()
     }
 
-    @Test func theOldestGoFirstAndNoMoreThanIsAskedFor() throws {
+    @Test func theOldestAreRemovedFirstAndNoMoreThanRequested() throws {
         let tree = try ProgramTree()
         let saved = try save(6, "a", in: tree)
         let early = wish { $0.before = 1 }
@@ -92,7 +92,7 @@ import Testing
         tree.stop()
     }
 
-    @Test func whatOneMayNotWriteStays() throws {
+    @Test func documentsThatTheCallerMayNotWriteStay() throws {
         let tree = try ProgramTree()
         let mine = try save(2, "mine", in: tree)
         let other = try save(2, "other", in: tree)
@@ -109,7 +109,7 @@ import Testing
 
     /// A disk that has no space to record what was deleted, and where nothing is removed
     /// automatically.
-    @Test func aFullDiskIsNoDeadEnd() throws {
+    @Test func aPurgeWorksOnAFullDisk() throws {
         let scratch = Scratch()
         guard mount("tmpfs", scratch.path, "tmpfs", 0, "size=24m") == 0 else {
             print("not root: no small file system, not tested")

@@ -18,15 +18,16 @@ import Testing
         let actor = actor
         try tree.volume.recorder.perform { recorder, _ in
             for number in 0..<200_000 {
-                let spot = Spot(directory: 7, name: Name("\(number)"))
-                let trace = Trace(inode: 1, mode: 0o100644, size: 0, modified: 0, changed: 0)
-                recorder.memory.tombstones[spot] = Tombstone(
-                    item: 1, actor: actor, time: Int64.max / 2, trace: trace)
+                let spot = DirectoryEntry(directory: 7, name: Name("\(number)"))
+                let snapshot = FileSnapshot(
+                    inode: 1, mode: 0o100644, size: 0, modified: 0, changed: 0)
+                recorder.state.tombstones[spot] = Tombstone(
+                    item: 1, actor: actor, time: Int64.max / 2, snapshot: snapshot)
             }
         }
         let grown = try tree.volume.recorder.perform { recorder, _ in
             let before = try Self.dataBytes()
-            recorder.memory.tombstones[Spot(directory: 7, name: Name("5"))] = nil
+            recorder.state.tombstones[DirectoryEntry(directory: 7, name: Name("5"))] = nil
             return try Self.dataBytes() - before
         }
         #expect(grown < 4 << 20, "\(grown) bytes more for one entry")
@@ -39,16 +40,16 @@ import Testing
         try tree.save("letter", "one", by: Program(process: 10))
         #expect(tree.quiet())
         let key = try #require(try tree.item("letter")).key
-        let formers = (0..<100).map { Former.base($0 + 1_000_000_000) }
+        let priorContents = (0..<100).map { PriorContent.base($0 + 1_000_000_000) }
         let work = try tree.volume.recorder.perform { recorder, t in
-            for (index, former) in formers.enumerated() {
-                try t.insert(former.row(of: key, index: index))
+            for (index, prior) in priorContents.enumerated() {
+                try t.insert(prior.row(of: key, index: index))
             }
-            try recorder.readFormers(t)
-            defer { recorder.memory.works[key] = nil }
-            return recorder.memory.works[key]
+            try recorder.readPriorContents(t)
+            defer { recorder.state.pending[key] = nil }
+            return recorder.state.pending[key]
         }
-        #expect(Set(work?.formers.map(\.inode) ?? []) == Set(formers.map(\.inode)))
+        #expect(Set(work?.priorContents.map(\.inode) ?? []) == Set(priorContents.map(\.inode)))
         #expect(work?.revision == 1, "each change costs as much as there are former contents")
         tree.stop()
     }
@@ -63,46 +64,49 @@ import Testing
     @Test("a transaction that fails leaves everything as it was", arguments: UInt64(1)...20)
     func reverting(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
-        var works = Works()
-        for _ in 0..<50 { change(&works, &random) }
+        var pending = PendingTable()
+        for _ in 0..<50 { change(&pending, &random) }
         for _ in 0..<20 {
-            let before = works
-            works.mark()
-            for _ in 0..<random.below(30) { change(&works, &random) }
+            let before = pending
+            pending.mark()
+            for _ in 0..<random.below(30) { change(&pending, &random) }
             if random.below(2) == 0 {
-                works.removeMark()
+                pending.removeMark()
                 continue
             }
-            works.revert()
-            #expect(works.all.mapValues(\.formers) == before.all.mapValues(\.formers))
-            #expect(works.all.mapValues(\.revision) == before.all.mapValues(\.revision))
-            #expect(works.heirs == before.heirs)
-            #expect(works.displaced == before.displaced)
-            #expect(works.changed == before.changed)
+            pending.revert()
+            #expect(pending.all.mapValues(\.priorContents) == before.all.mapValues(\.priorContents))
+            #expect(pending.all.mapValues(\.revision) == before.all.mapValues(\.revision))
+            #expect(pending.dependents == before.dependents)
+            #expect(pending.displaced == before.displaced)
+            #expect(pending.changed == before.changed)
             for entry in (0..<8).map(entry) {
-                #expect(works.needs(entry) == before.needs(entry))
+                #expect(pending.needs(entry) == before.needs(entry))
             }
-            var (one, other) = (works, before)
+            var (one, other) = (pending, before)
             #expect(one.takeUnclaimed() == other.takeUnclaimed())
         }
     }
 
-    private func change(_ works: inout Works, _ random: inout SeededRandom) {
+    private func change(_ pending: inout PendingTable, _ random: inout SeededRandom) {
         let key = Int64(random.below(10))
         switch random.below(4) {
-        case 0: works[key] = nil
-        case 1: works[key]?.revision += 1
+        case 0: pending[key] = nil
+        case 1: pending[key]?.revision += 1
         default:
-            var work = works[key] ?? Work(now: 0)
+            var work = pending[key] ?? PendingDocument(now: 0)
             let number = random.below(8)
-            let trace = Trace(
+            let snapshot = FileSnapshot(
                 inode: UInt64(number), mode: 0o100644, size: 1, modified: 0, changed: 0)
-            if random.below(2) == 0, !work.formers.isEmpty { work.formers.removeFirst() }
-            work.formers.append(
-                Former(place: random.below(2) == 0 ? .elsewhere(trace) : .stash(entry(number))))
-            works[key] = work
+            if random.below(2) == 0, !work.priorContents.isEmpty {
+                work.priorContents.removeFirst()
+            }
+            work.priorContents.append(
+                PriorContent(
+                    place: random.below(2) == 0 ? .elsewhere(snapshot) : .stash(entry(number))))
+            pending[key] = work
         }
-        if random.below(10) == 0 { _ = works.takeChanged() }
+        if random.below(10) == 0 { _ = pending.takeChanged() }
     }
 
     private func entry(_ number: Int) -> Stash.Entry {

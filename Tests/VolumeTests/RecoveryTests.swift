@@ -60,7 +60,7 @@ import Testing
     }
 
     /// Two scans may miss the same file before its absence is handled.
-    @Test func missedTwice() throws {
+    @Test func anItemMissedByTwoScans() throws {
         let tree = try ProgramTree()
         try tree.mkdir("dir", by: program)
         for name in ["dir/empty", "dir/other"] { try tree.save(name, "", by: program) }
@@ -122,7 +122,7 @@ import Testing
     }
 
     /// If nothing has changed, nothing is read or written.
-    @Test func aQuietRemountCostsNothing() throws {
+    @Test func aRemountWithoutChangesCostsNothing() throws {
         let tree = try ProgramTree()
         try tree.mkdir("Doc.rtfd", by: program)
         for index in 0..<50 {
@@ -171,7 +171,7 @@ import Testing
     /// The owner of a store removes names in it until it has ended, so a process that waits for the
     /// store must not read them: it once found a name that was gone, and reported that there was no
     /// store.
-    @Test func whoDoesNotOwnTheStoreLeavesItAlone() throws {
+    @Test func aProcessWithoutTheLockDoesNotReadTheStore() throws {
         let tree = try ProgramTree()
         let part = tree.store + "/part"
         #expect(FileManager.default.createFile(atPath: part, contents: nil))
@@ -183,7 +183,7 @@ import Testing
     }
 
     /// Who has saved a content is still known after a crash, if the event was processed before.
-    @Test func savesJustUnderstoodSurviveACrash() throws {
+    @Test func savesProcessedJustBeforeACrashSurviveIt() throws {
         var settings = ProgramTree.fast
         settings.settleSeconds = 0.01
         settings.postponeSeconds = 100

@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func whatWaitsInTheOutboxIsNotForgotten() throws {
+    @Test func versionsInTheOutboxCannotBeForgotten() throws {
         let tree = try ProgramTree()
         let program = Program(process: 1)
         for text in ["1", "2", "3"] {
@@ -44,7 +44,7 @@ import Testing
     }
 
     /// Versions and the deletion itself stay until the hub knows of it.
-    @Test func aDeletionThatWasNotToldOutlivesItsTime() throws {
+    @Test func anUnsentDeletionIsNotExpired() throws {
         var settings = ProgramTree.fast
         settings.retention.deleted = 0
         let tree = try ProgramTree(settings: settings)
@@ -77,7 +77,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func whatAConflictWasMadeFromStays() throws {
+    @Test func theBaseOfAConflictStays() throws {
         let tree = try ProgramTree()
         let program = Program(process: 1)
         try tree.save("a", "1", by: program)

@@ -45,7 +45,7 @@ import Testing
     }
 
     /// There is no space to record deleted contents, so they are removed.
-    @Test func whatWasDeletedGivesWay() throws {
+    @Test func deletedContentsAreRemovedForSpace() throws {
         try onSmallDisk { tree, disk in
             var noise = Noise(seed: 1)
             let big = noise.bytes(14_000_000)
@@ -65,7 +65,7 @@ import Testing
     }
 
     /// The newest versions stay, and the labelled one regardless of its age.
-    @Test func oldVersionsGiveWayOldestFirst() throws {
+    @Test func oldVersionsAreRemovedOldestFirst() throws {
         try onSmallDisk { tree, disk in
             var noise = Noise(seed: 2)
             var saved: [[UInt8]] = []
@@ -87,7 +87,7 @@ import Testing
     }
 
     /// The replaced contents of a file are removed to make room.
-    @Test func replacedContentsGiveWay() throws {
+    @Test func replacedContentsAreRemovedForSpace() throws {
         try onSmallDisk { tree, disk in
             var noise = Noise(seed: 3)
             var last: [UInt8] = []
@@ -103,7 +103,7 @@ import Testing
     }
 
     /// Versions that only this device has, or that were not sent to the hub, stay.
-    @Test func whatWaitsForTheHubStays() throws {
+    @Test func unsentVersionsStay() throws {
         try onSmallDisk { tree, disk in
             var noise = Noise(seed: 4)
             let big = noise.bytes(13_000_000)
@@ -122,7 +122,7 @@ import Testing
 
     /// While nothing can be noted or recorded for want of space, removals by programs are processed
     /// and make room.
-    @Test func whatIsRemovedWhileTheRecorderWaitsGivesWay() throws {
+    @Test func removalsAreProcessedWhileTheRecorderWaits() throws {
         try onSmallDisk { tree, disk in
             var noise = Noise(seed: 5)
             try tree.save("big", noise.bytes(14_000_000), by: program)
@@ -142,7 +142,7 @@ import Testing
     }
 
     /// Space that was freed for one program may be taken by another.
-    @Test func itIsTriedAgainWhileThereIsRoom() throws {
+    @Test func aWriteIsTriedAgainWhileThereIsSpace() throws {
         try onSmallDisk { tree, _ in
             var tries = 0
             try tree.volume.withRoom(mayBlock: true) { () throws(Errno) in
@@ -154,7 +154,7 @@ import Testing
     }
 
     /// A request during a search may be due to a removal that the search has not seen.
-    @Test func aLookAnswersThoseWhoHadAskedBefore() throws {
+    @Test func aSearchAnswersEarlierRequestsOnly() throws {
         let scratch = Scratch()
         let directory = try Descriptor(opening: scratch.path, flags: O_RDONLY | O_DIRECTORY)
         var settings = Settings()
@@ -176,7 +176,7 @@ import Testing
     }
 
     /// Nothing is removed for a program that asks for more than all that could be removed.
-    @Test func nothingGoesInVain() throws {
+    @Test func nothingIsRemovedInVain() throws {
         try onSmallDisk { tree, _ in
             var noise = Noise(seed: 6)
             for _ in 0..<5 { try tree.save("a", noise.bytes(900_000), by: program) }
@@ -193,7 +193,7 @@ import Testing
     }
 
     /// Prior contents of packages are removed like those of files.
-    @Test func whatAPackageHadGivesWay() throws {
+    @Test func contentsOfPackagesAreRemovedForSpace() throws {
         try onSmallDisk { tree, disk in
             var noise = Noise(seed: 7)
             try tree.mkdir("p.pages", by: program)

@@ -12,7 +12,7 @@ import Testing
     let program = Program(process: 10, name: "nano")
     let other = Program(process: 20, name: "cp", uid: 65534)
 
-    @Test func whoAndWhenIsKept() throws {
+    @Test func personAndTimeAreKept() throws {
         let tree = try ProgramTree()
         let before = cl_clock_realtime_ns()
         try tree.save("a", "one", by: program)
@@ -193,7 +193,7 @@ import Testing
     }
 
     /// A close while other programs still write is no save; the last close is.
-    @Test func theLastWriterSaves() throws {
+    @Test func theLastCloseSaves() throws {
         let tree = try ProgramTree()
         try tree.save("a", "0", by: program)
         let one = try tree.open("a", O_RDWR, by: program)
@@ -225,13 +225,13 @@ import Testing
         try tree.checkInvariants()
     }
 
-    @Test func permissionsAndTimesOfOldVersionsAreTheirs() throws {
+    @Test func oldVersionsKeepTheirPermissionsAndTimes() throws {
         let tree = try ProgramTree()
         try tree.save("a", "1", by: program)
         chmod(tree.real("a"), 0o640)
         var status = stat()
         stat(tree.real("a"), &status)
-        let time = Trace(status).modified
+        let time = FileSnapshot(status).modified
         try tree.save("a", "2", by: program)
         let history = try #require(try tree.volume.history(at: names("a")))
         let content = try tree.volume.content(of: history.versions[0].id)

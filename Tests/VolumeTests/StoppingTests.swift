@@ -21,7 +21,7 @@ import Testing
 
     @Test("without time at the end, every earlier save is a version after the next start")
     func noTime() throws {
-        let tree = try ProgramTree(settings: settings { $0.partingSeconds = 0 })
+        let tree = try ProgramTree(settings: settings { $0.closingSeconds = 0 })
         for number in 0..<20 {
             try tree.save("f\(number)", "1 \(number)", by: program)
             try tree.replace("f\(number)", Array("2 \(number)".utf8), by: program)

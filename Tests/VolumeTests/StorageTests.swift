@@ -17,7 +17,7 @@ import Testing
 
     /// The status agrees with du(1), also for an empty tree: the journal and what is reserved for
     /// it.
-    @Test func theStatusTellsWhatAStoreTakes() throws {
+    @Test func theStatusShowsTheSizeOfAStore() throws {
         let tree = try ProgramTree()
         for index in 0..<200 { try tree.save("a", "\(index)", by: program) }
         try tree.unlink("a", by: program)
@@ -38,7 +38,7 @@ import Testing
         #expect(status.reserveBytes + status.journalBytes <= status.storeBytes)
     }
 
-    @Test func whatNeverChangesIsInTheTreeOnly() throws {
+    @Test func unchangedContentsAreInTheTreeOnly() throws {
         let tree = try ProgramTree()
         var noise = Noise(seed: 1)
         for index in 0..<40 { try tree.save("photo\(index)", noise.bytes(500_000), by: program) }
@@ -87,7 +87,7 @@ import Testing
 
     /// From the third save on, a large file is stored ahead of time, so that it can be written
     /// directly.
-    @Test func whatIsWrittenInPlaceAgainAndAgainIsKeptAhead() throws {
+    @Test func filesWrittenInPlaceRepeatedlyAreStoredAhead() throws {
         let tree = try ProgramTree()
         var noise = Noise(seed: 4)
         try tree.save("mail.mbox", noise.bytes(3_000_000), by: program)
@@ -95,7 +95,7 @@ import Testing
         for _ in 0..<5 {
             tree.quiet()
             let handle = try tree.open("mail.mbox", O_RDWR, by: program)
-            guarded.append(handle.undo != nil)
+            guarded.append(handle.preImages != nil)
             try tree.write(handle, noise.bytes(100), at: 1_000_000)
             tree.close(handle)
         }
@@ -131,7 +131,7 @@ import Testing
     }
 
     /// The file's attributes show no change, but its bytes differ from what was recorded.
-    @Test func damageIsNamedAndStaysWhereItIs() throws {
+    @Test func damageIsReportedAndDoesNotSpread() throws {
         let tree = try ProgramTree()
         var noise = Noise(seed: 6)
         let contents = (0..<3).map { _ in noise.bytes(300_000) }

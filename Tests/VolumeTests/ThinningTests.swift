@@ -55,7 +55,7 @@ import Testing
         #expect(kept == row.kept)
     }
 
-    @Test func whatIsCurrentOrInConflictOrLabelledStays() {
+    @Test func currentConflictAndLabelledVersionsStay() {
         let old = 40 * ThinningTests.day
         var versions = (1...6).map { version($0, age: old + 10 - Int64($0)) }
         versions[0].label = "mine"

@@ -42,10 +42,11 @@ int64_t cl_lseek(int fd, int64_t offset, int whence);
 /* Returns where the next bytes lie that were ever written, and stores where they `end` (INT64_MAX: unknown). Returns -ENXIO when there are none. */
 int64_t cl_next_data(int fd, int64_t at, int64_t *end);
 int64_t cl_copy_file_range(int in, int64_t in_offset, int out, int64_t out_offset, size_t length);
-/// Copies all of `in` to `out` from offset 0. Clones where the file system can, else copies inside the kernel and keeps
-/// holes.
+/// Copies all of `in` to `out` from offset 0. Clones where the file system can, else copies inside
+/// the kernel and keeps holes.
 int cl_copy_file(int in, int out, int64_t size);
-/// Uses FICLONE only. Returns 0, or a negative errno (EOPNOTSUPP, EXDEV, EINVAL when the file system cannot clone).
+/// Uses FICLONE only. Returns 0, or a negative errno (EOPNOTSUPP, EXDEV, EINVAL when the file
+/// system cannot clone).
 int cl_clone_file(int in, int out);
 /// chmod, chown and utimensat for the file that a descriptor (O_PATH too, symlinks too) refers to.
 int cl_chmod_fd(int fd, mode_t mode);
@@ -57,26 +58,29 @@ ssize_t cl_getxattr_fd(int fd, const char *name, void *value, size_t size);
 int cl_setxattr_fd(int fd, const char *name, const void *value, size_t size, int flags);
 ssize_t cl_listxattr_fd(int fd, char *list, size_t size);
 int cl_removexattr_fd(int fd, const char *name);
-/// Takes a read lease and gives it back at once. Returns 0 when nobody has the file open or mapped for writing, else -EAGAIN.
+/// Takes a read lease and gives it back at once. Returns 0 when nobody has the file open or mapped
+/// for writing, else -EAGAIN.
 int cl_probe_writers(int fd);
-/// The same with a write lease. The descriptor must be open for reading and writing. Returns -EAGAIN when the file is
-/// open anywhere else.
+/// The same with a write lease. The descriptor must be open for reading and writing. Returns
+/// -EAGAIN when the file is open anywhere else.
 int cl_probe_users(int fd);
 /// Takes an exclusive lock (flock), which ends with the process. Returns 0 or -EWOULDBLOCK.
 int cl_lock(int fd);
-/// Changes the effective ids of this thread alone (raw system calls, because glibc's functions change every thread).
-/// Drops supplementary groups.
+/// Changes the effective ids of this thread alone (raw system calls, because glibc's functions
+/// change every thread). Drops supplementary groups.
 int cl_thread_become(uid_t uid, gid_t gid);
 /// Makes this thread's effective ids root's again.
 int cl_thread_return(void);
-/// Sets whether this thread has CAP_FSETID. With it, writing and chown do not clear set-user-ID and set-group-ID bits.
+/// Sets whether this thread has CAP_FSETID. With it, writing and chown do not clear set-user-ID and
+/// set-group-ID bits.
 int cl_thread_set_fsetid(int on);
 /// Sets the file system ids of this thread alone.
 void cl_thread_fsids(uid_t uid, gid_t gid);
 /// Gives this thread a umask and working directory of its own, and sets the umask to 0.
 int cl_thread_unshare(void);
 mode_t cl_umask(mode_t mask);
-/// Makes this thread give way to others: it gets a low priority and the scheduling policy SCHED_BATCH.
+/// Makes this thread give way to others: it gets a low priority and the scheduling policy
+/// SCHED_BATCH.
 void cl_thread_background(void);
 /// Sets this thread's name, which ps and gdb show (15 bytes).
 void cl_thread_name(const char *name);
@@ -87,35 +91,39 @@ int cl_ignore_signals(void);                           /* SIGPIPE and SIGIO */
 int cl_raise_descriptor_limit(void);                   /* to 2^20 where allowed, else to the hard limit; returns it */
 int cl_mount(const char *source, const char *target, const char *type, unsigned long flags, const char *data);
 int cl_umount(const char *target, int lazily);
-/// Clones the mount of a file as an anonymous mount that does not update access times. Returns an O_PATH descriptor of
-/// the same file. Only root may do this.
+/// Clones the mount of a file as an anonymous mount that does not update access times. Returns an
+/// O_PATH descriptor of the same file. Only root may do this.
 int cl_clone_without_atime(int fd);
 int64_t cl_clock_realtime_ns(void);
 int64_t cl_clock_monotonic_ns(void);
 int cl_errno(void);
-/// Reads directory entries in the kernel's form (struct linux_dirent64). Each has the offset of the next one.
+/// Reads directory entries in the kernel's form (struct linux_dirent64). Each has the offset of the
+/// next one.
 ssize_t cl_getdents(int fd, void *buf, size_t size);
-/// Calls statx(2) and returns the whole struct: 256 bytes, in the layout that FUSE_STATX replies have, too.
+/// Calls statx(2) and returns the whole struct: 256 bytes, in the layout that FUSE_STATX replies
+/// have, too.
 int cl_statx_whole(int dir, const char *name, int flags, unsigned mask, void *out);
 /// Calls ioctl(2) with a pointer.
 int cl_ioctl(int fd, unsigned long command, void *argument);
 /// Like cl_thread_become, with one supplementary group.
 int cl_thread_become_in(uid_t uid, gid_t gid, gid_t group);
-/// Gives this thread, after cl_thread_become, the capabilities that pass permission checks, because the kernel has made
-/// these checks already. cl_thread_return undoes it.
+/// Gives this thread, after cl_thread_become, the capabilities that pass permission checks, because
+/// the kernel has made these checks already. cl_thread_return undoes it.
 int cl_thread_override(void);
-/// What this thread is serving: the FUSE request's number (`unique`), and a supplementary group of its caller (-1:
-/// none).
+/// What this thread is serving: the FUSE request's number (`unique`), and a supplementary group of
+/// its caller (-1: none).
 struct cl_request { uint64_t unique; int64_t group; };
 void cl_thread_serve(uint64_t unique, int64_t group);
 struct cl_request cl_thread_request(void);
-/// Returns a buffer that belongs to this thread, aligned to a page, or NULL when there is no memory. It is valid until
-/// the next call.
+/// Returns a buffer that belongs to this thread, aligned to a page, or NULL when there is no
+/// memory. It is valid until the next call.
 void *cl_thread_buffer(size_t size);
-/// After cl_wake_prepare, cl_wake interrupts the system call that a thread is blocked in: the call returns EINTR.
+/// After cl_wake_prepare, cl_wake interrupts the system call that a thread is blocked in: the call
+/// returns EINTR.
 int cl_wake_prepare(void);
 int cl_wake(unsigned long thread);
-/// Runs a program, which is found in PATH, and waits for it. Returns its exit status, or a negative errno.
+/// Runs a program, which is found in PATH, and waits for it. Returns its exit status, or a negative
+/// errno.
 int cl_run(const char *const arguments[]);
 /// Returns whether a file system of that type is mounted at exactly that path.
 int cl_is_mounted(const char *path, const char *type);

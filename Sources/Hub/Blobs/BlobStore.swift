@@ -43,10 +43,10 @@ package protocol BlobStore: Sendable {
 
     /// Returns which hub the packs belong to, and how often that hub had been opened; nil if they
     /// have no mark.
-    func mark() async throws(VolumeError) -> PartMark?
+    func mark() async throws(VolumeError) -> StoreStamp?
 
     /// Writes the mark. When this returns, it survives a loss of power.
-    func setMark(_ mark: PartMark) async throws(VolumeError)
+    func setMark(_ mark: StoreStamp) async throws(VolumeError)
 }
 
 package struct PlainChunk: Sendable {

@@ -127,12 +127,12 @@ package final class DirectoryBlobs: BlobStore {
         return try await offload { () throws(VolumeError) in try store.quarantinedPacks() }
     }
 
-    package func mark() async throws(VolumeError) -> PartMark? {
+    package func mark() async throws(VolumeError) -> StoreStamp? {
         let store = self.store
         return try await offload { store.mark }
     }
 
-    package func setMark(_ mark: PartMark) async throws(VolumeError) {
+    package func setMark(_ mark: StoreStamp) async throws(VolumeError) {
         let store = self.store
         try await offload { () throws(VolumeError) in try store.setMark(mark) }
     }

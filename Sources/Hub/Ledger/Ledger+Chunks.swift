@@ -119,7 +119,7 @@ extension LedgerTransaction {
 
     /// Counts one more use of a stored chunk. Returns its length if this is the first use, and 0
     /// otherwise; nil if the chunk is not stored.
-    package func useChunk(_ id: Digest, in volume: Identifier) throws -> UInt64? {
+    package func retainChunk(_ id: Digest, in volume: Identifier) throws -> UInt64? {
         let found = try row(
             """
             UPDATE chunks SET uses = uses + 1 WHERE volume = $1 AND id = $2 AND state = 0
@@ -134,7 +134,7 @@ extension LedgerTransaction {
             [.id(volume), .digest(id)]) != nil
     }
 
-    package func leaveChunk(_ id: Digest, in volume: Identifier) throws {
+    package func releaseChunk(_ id: Digest, in volume: Identifier) throws {
         try execute(
             "UPDATE chunks SET uses = uses - 1 WHERE volume = $1 AND id = $2",
             [.id(volume), .digest(id)])

@@ -26,7 +26,7 @@ extension LedgerTransaction {
     /// Announces an item and all alive items below it again under a new sequence number.
     ///
     /// - Returns: The number of these items.
-    func tellAllAgain(_ id: Identifier, in volume: Identifier, sequence: UInt64) throws -> Int {
+    func resendAll(_ id: Identifier, in volume: Identifier, sequence: UInt64) throws -> Int {
         try execute(
             """
             WITH RECURSIVE told (id) AS (
@@ -142,7 +142,7 @@ extension LedgerTransaction {
     }
 
     package func removeRevision(_ id: Identifier, in volume: Identifier) throws {
-        for chunk in try chunks(of: id, in: volume) ?? [] { try leaveChunk(chunk, in: volume) }
+        for chunk in try chunks(of: id, in: volume) ?? [] { try releaseChunk(chunk, in: volume) }
         try execute(
             "DELETE FROM holdings WHERE volume = $1 AND revision = $2", [.id(volume), .id(id)])
         try execute(

@@ -21,7 +21,7 @@ package protocol Ledger: Sendable {
     ) async throws -> Result
 
     /// Returns a number that changes with each transaction of another process.
-    func foreignChanges() async throws -> Int64
+    func externalChangeCount() async throws -> Int64
 
     func close() throws
 }

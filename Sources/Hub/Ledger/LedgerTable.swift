@@ -73,9 +73,9 @@ struct LedgerTable: ItemTable {
 
     /// The ledger updates all rows in one statement, because there may be many and only their
     /// sequence numbers change.
-    mutating func tellAllAgain(_ item: ItemState, _ sequence: UInt64) throws {
+    mutating func resendAll(_ item: ItemState, _ sequence: UInt64) throws {
         guard try self.item(item.id)?.life.isAlive == true else { return }
-        work += 2 * (try transaction.tellAllAgain(item.id, in: volume, sequence: sequence))
+        work += 2 * (try transaction.resendAll(item.id, in: volume, sequence: sequence))
         items = [:]
     }
 

@@ -100,7 +100,7 @@ package final class SQLiteLedger: Ledger {
         }
     }
 
-    package func foreignChanges() async throws -> Int64 {
+    package func externalChangeCount() async throws -> Int64 {
         do {
             return try await pool.writeWithoutTransaction {
                 try Int64.fetchOne($0, sql: "PRAGMA data_version") ?? 0

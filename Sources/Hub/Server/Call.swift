@@ -13,7 +13,7 @@ struct Call {
     let address: String
     /// Whether the request came from this machine and was not forwarded by a proxy.
     let isLocal: Bool
-    let held: HeldBody
+    let held: BodyBudget
 
     func answer(_ route: Route) async throws -> Response {
         guard route.methods.contains(request.method) else {
@@ -28,7 +28,7 @@ struct Call {
         case .description:
             return Call.response(Array(Description.json.utf8), type: ContentType.json)
         case .enrol:
-            let asked: EnrolRequest = try await decoded(limit: HubLimits.strangerBytes)
+            let asked: EnrolRequest = try await decoded(limit: HubLimits.unauthenticatedBytes)
             return Call.json(try await hub.enrol(asked, from: address))
         default:
             let token = try token()
@@ -146,7 +146,7 @@ struct Call {
         }
         // Decoding needs much more memory than the body has, so an account may decode only one
         // large body at a time.
-        return try await hub.hardWork.alone(account) { try Call.decoded(bytes) }
+        return try await hub.perAccountLock.alone(account) { try Call.decoded(bytes) }
     }
 
     /// Bodies up to this length are decoded at once, without waiting for others of the account.

@@ -9,7 +9,7 @@ package struct CallerLimits: Sendable {
     package var connectionsPerAddress = 512
     /// The time until a connection has sent a request's head, and until a request without a token
     /// has sent its body.
-    package var strangerSeconds: Int64 = 10
+    package var unauthenticatedSeconds: Int64 = 10
     /// The time until a request with a token has arrived completely.
     package var requestSeconds: Int64 = 900
     /// The time between two requests of a connection.
@@ -22,7 +22,7 @@ package struct CallerLimits: Sendable {
 }
 
 /// A shared amount with a limit for all owners together and a limit for each owner.
-final class Shares<Owner: Hashable & Sendable>: Sendable {
+final class SharedBudget<Owner: Hashable & Sendable>: Sendable {
     private let all: Int
     private let each: Int
     private let taken = Mutex<(all: Int, each: [Owner: Int])>((0, [:]))

@@ -11,7 +11,7 @@ import ServiceLifecycle
 import UnixSignals
 
 /// The address on which a hub listens, and its certificate.
-package struct Listening: Sendable {
+package struct ListenAddress: Sendable {
     package var host: String
     /// The port; 0 lets the system choose one.
     package var port: Int
@@ -29,15 +29,15 @@ package struct Listening: Sendable {
     package var scheme: String { certificate == nil ? "http" : "https" }
 
     /// Whether traffic leaves the machine unencrypted.
-    package var isInClear: Bool { certificate == nil && !Loopback.contains(host) }
+    package var isUnencrypted: Bool { certificate == nil && !Loopback.contains(host) }
 }
 
 /// Serves a hub over HTTP or HTTPS.
 package struct HubServer: Sendable {
     let hub: Hub
-    let listening: Listening
+    let listening: ListenAddress
 
-    package init(_ hub: Hub, listening: Listening) {
+    package init(_ hub: Hub, listening: ListenAddress) {
         self.hub = hub
         self.listening = listening
     }
@@ -57,7 +57,7 @@ package struct HubServer: Sendable {
             configuration: ApplicationConfiguration(
                 address: .hostname(listening.host, port: listening.port),
                 serverName: "concord"),
-            services: [Upkeep(hub: hub)],
+            services: [PeriodicMaintenance(hub: hub)],
             onServerRunning: { channel in await ready(channel.localAddress?.port ?? 0) },
             logger: hub.log)
         let group = ServiceGroup(
@@ -82,18 +82,18 @@ package struct HubServer: Sendable {
 
     private func builder() throws -> HTTPServerBuilder {
         let limits = hub.limits
-        let connections = Shares<String>(
+        let connections = SharedBudget<String>(
             all: limits.connections, each: limits.connectionsPerAddress)
         // The idle timeout applies while a request is read and between two requests, but not while
         // one is answered, so that feeds stay open.
         let plain = HTTPServerBuilder.http1(
             configuration: .init(
-                additionalChannelHandlers: [RequestWatch(limits, connections)],
+                additionalChannelHandlers: [RequestTimeouts(limits, connections)],
                 idleTimeout: .seconds(limits.idleSeconds),
                 httpDecoderConfiguration: .init(
                     maxHeaderFieldSize: 8 << 10, maxHeaderListSize: 16 << 10,
                     maxHeaderFieldCount: 100)))
-        let shown = ShownCertificate(path: hub.directory.certificatePath)
+        let shown = CertificateFingerprintFile(path: hub.directory.certificatePath)
         guard let certificate = listening.certificate, let key = listening.key else {
             try shown.note(nil)
             return plain

@@ -57,7 +57,7 @@ struct Responder: HTTPResponder {
         return Call(
             hub: hub, request: request,
             address: isLoopback && isForwarded ? String(name.prefix(64)) : context.address,
-            isLocal: isLoopback && !isForwarded, held: HeldBody(hub.bodies))
+            isLocal: isLoopback && !isForwarded, held: BodyBudget(hub.bodies))
     }
 
     private func response(to failure: Failure) -> Response {

@@ -55,14 +55,14 @@ final class Salvager {
         for layout in TableLayout.all + [.sequence] { try copyTree(layout) }
         if !broken.isEmpty {
             try gatherEvidence()
-            try copyStrays()
+            try copyOrphanPages()
         }
         guard foundAnything else {
             throw .damagedJournal(pages.path, "nothing in it can be read as a journal's")
         }
         gatherReferences()
         try rebuild()
-        try mend()
+        try repair()
         try countResult()
         return result
     }
@@ -160,7 +160,7 @@ final class Salvager {
     }
 
     /// Copies rows from pages that no tree led to. Sound pages come first.
-    private func copyStrays() throws(VolumeError) {
+    private func copyOrphanPages() throws(VolumeError) {
         let layouts = (TableLayout.all + [.sequence]).filter { broken.contains($0.name) }
         var doubtful: [UInt32] = []
         for number in 1...pages.count where !known.contains(number) && !free.contains(number) {
@@ -169,12 +169,12 @@ final class Salvager {
                 doubtful.append(number)
                 continue
             }
-            _ = try copyStray(page, layouts)
+            _ = try copyOrphanPage(page, layouts)
         }
         for number in doubtful {
             for kind in [nil, .tableLeaf, .indexLeaf] as [TreePage.Kind?] {
                 guard let page = treePage(number, as: kind) else { continue }
-                if try copyStray(page, layouts) { break }
+                if try copyOrphanPage(page, layouts) { break }
             }
         }
     }
@@ -183,7 +183,7 @@ final class Salvager {
         layout.hasKey == (page.kind == .tableLeaf) && page.kind != .tableInterior
     }
 
-    private func copyStray(
+    private func copyOrphanPage(
         _ page: TreePage, _ layouts: [TableLayout]
     ) throws(VolumeError) -> Bool {
         let layouts = layouts.filter { matches($0, page) }

@@ -43,7 +43,8 @@ extension AgentTools {
         let history = try document.history()
         let version: VersionReport
         if let wanted = arguments["version"]?.text {
-            version = try Designator(wanted).find(in: history.versions, of: "\(document.given)")
+            version = try VersionSpecifier(wanted).find(
+                in: history.versions, of: "\(document.given)")
         } else if let current = history.versions.last(where: { $0.kind == "current" }) {
             version = current
         } else {
@@ -97,7 +98,7 @@ extension AgentTools {
         guard let base = arguments["base"]?.text else { return try make(target, contents) }
         let document = try Document(target)
         let history = try document.history()
-        let version = try Designator(base).find(in: history.versions, of: "\(document.given)")
+        let version = try VersionSpecifier(base).find(in: history.versions, of: "\(document.given)")
         guard target.kind == .file, !history.package else {
             throw VolumeError(.invalid, "\(target) is not a file")
         }
@@ -192,7 +193,7 @@ private struct Draft {
         let file = Descriptor(owning: descriptor)
         do throws(Errno) {
             try writeFully(file.raw, contents, at: 0)
-            try dress(file.raw, base)
+            try applyLocalAttributes(file.raw, base)
             try file.sync(dataOnly: false)
             let result = path.withCString { from in
                 target.withCString {
@@ -207,7 +208,7 @@ private struct Draft {
         }
     }
 
-    private func dress(_ file: Int32, _ base: VersionReport?) throws(Errno) {
+    private func applyLocalAttributes(_ file: Int32, _ base: VersionReport?) throws(Errno) {
         guard let base else {
             let mask = umask(0)
             umask(mask)

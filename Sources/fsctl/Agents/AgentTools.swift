@@ -32,7 +32,7 @@ final class AgentTools: Sendable {
     private let claims = Mutex(Claims())
 
     private struct Claims {
-        var client: TurnClient?
+        var client: CoordinationClient?
         var last = 0
         var open: Set<Int> = []
     }
@@ -154,7 +154,7 @@ final class AgentTools: Sendable {
         ])
     }
 
-    private func connect() throws(VolumeError) -> (TurnClient, Int) {
+    private func connect() throws(VolumeError) -> (CoordinationClient, Int) {
         if let client = claims.withLock({ $0.client }) {
             return (
                 client,
@@ -164,7 +164,7 @@ final class AgentTools: Sendable {
                 }
             )
         }
-        let client = try TurnClient(
+        let client = try CoordinationClient(
             socket: socket, pushed: { _ in },
             ended: { [weak self] in
                 // What was claimed ended with the connection.

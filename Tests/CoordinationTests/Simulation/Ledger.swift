@@ -93,17 +93,17 @@ struct Ledger {
         case .cancelled(let id): if turn(id)?.isGranted == false { refusal = (id, .cancelled) }
         case .overdue(let id): lapse(id)
         // No reader of the simulation yields.
-        case .outwaited: break
+        case .yieldExpired: break
         case .presented(let id, let presenter):
             retire(id)
             presenters.append(Presenting(id: id, presenter: presenter, place: place!.0))
         case .retired(let id): retire(id)
         case .answered(let presenter, let id, let failure): answer(presenter, id, failure)
-        case .ended(let party):
-            for presenting in presenters where presenting.presenter.party == party {
+        case .ended(let clientSession):
+            for presenting in presenters where presenting.presenter.clientSession == clientSession {
                 retire(presenting.id)
             }
-            for turn in turns where turn.request.party == party { drop(turn.id) }
+            for turn in turns where turn.request.clientSession == clientSession { drop(turn.id) }
         case .changed(_, let by): tells = expectedChange(place!.0, by, isNew: false)
         case .appeared(_, let by): tells = expectedChange(place!.0, by, isNew: true)
         case .moved(_, _, let by): move(place!.0, place!.1, by)
@@ -287,7 +287,8 @@ struct Ledger {
         for other in turns where turn.conflicts(other) {
             if other.isGranted {
                 blame("\(turn.id.number) goes on beside \(other.id.number)")
-            } else if other.id < turn.id, !owes(turn, anything: true), !isHeldUp(other, by: turn) {
+            } else if other.id < turn.id, !owes(turn, anything: true), !waitsBehind(other, by: turn)
+            {
                 blame("\(turn.id.number) goes before \(other.id.number)")
             }
         }
@@ -300,7 +301,7 @@ struct Ledger {
 
     /// Whether the other claim waits for the end of a claim under which this one is made, directly
     /// or behind another one that does.
-    private func isHeldUp(_ other: Turn, by turn: Turn) -> Bool {
+    private func waitsBehind(_ other: Turn, by turn: Turn) -> Bool {
         let mine = within(turn)
         guard !mine.isEmpty else { return false }
         var held = turns.filter { one in

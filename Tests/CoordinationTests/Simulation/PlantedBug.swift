@@ -55,7 +55,7 @@ struct Tampered: Steppable {
         switch (bug, event) {
         case (.forgetsADeath, .ended), (.forgetsAnEndedPresenter, .retired),
             (.ignoresCancel, .cancelled), (.letsPlainProgramsWaitForEver, .overdue):
-            return .ended(Party(.max))
+            return .ended(ClientSession(.max))
         case (.takesALateAnswerForAnother, .answered(let presenter, let id, let failure)):
             if machine.claims[id]?.outstanding.contains(presenter) != true,
                 let other = machine.presenters[presenter]?.asks.min()
@@ -150,7 +150,7 @@ struct Tampered: Steppable {
         case (.lendsNobodyTheTurn, _): machine.responses = []
         case (.waitsForPresentersThatWait, _):
             for (id, claim) in machine.claims {
-                for presenter in claim.unheard.keys where !claim.isGranted {
+                for presenter in claim.ignoredAnswers.keys where !claim.isGranted {
                     machine.claims[id]!.outstanding.insert(presenter)
                     machine.presenters[presenter]?.asks.insert(id)
                 }
@@ -169,7 +169,7 @@ struct Tampered: Steppable {
             case .released(let id): .released(turned(id))
             case .cancelled(let id): .cancelled(turned(id))
             case .overdue(let id): .overdue(turned(id))
-            case .outwaited(let id): .outwaited(turned(id))
+            case .yieldExpired(let id): .yieldExpired(turned(id))
             case .answered(let presenter, let id, let failure):
                 .answered(presenter, turned(id), failure: failure)
             default: event

@@ -11,7 +11,7 @@ protocol Steppable {
 
 extension Coordination: Steppable {
     var isEmpty: Bool {
-        isIdle && spots.isEmpty && parties.isEmpty && waiters.isEmpty && requests.isEmpty
+        isIdle && trie.isEmpty && parties.isEmpty && waiters.isEmpty && requests.isEmpty
             && responses.isEmpty && effects.isEmpty
     }
 }
@@ -123,7 +123,7 @@ struct Schedule<Machine: Steppable> {
         let want = Want(letter: random.oneIn(4) ? .k : .u, place: presenting.place)
         lastClaim += 1
         if serial.contains(id) { errands[id] = ClaimID(lastClaim) }
-        request(ClaimID(lastClaim), [want], presenting.presenter.party, of: presenting)
+        request(ClaimID(lastClaim), [want], presenting.presenter.clientSession, of: presenting)
     }
 
     // MARK: Anybody does anything
@@ -140,7 +140,7 @@ struct Schedule<Machine: Steppable> {
         case 14: if let turn = anyTurn(), !turn.isGranted { step(.cancelled(turn.id)) }
         case 15: if random.oneIn(3), let id = anyPresenter() { step(.retired(id)) } else { ask() }
         case 16...18: answerSomehow()
-        case 19: if random.oneIn(2) { step(.ended(Party(UInt64(random.below(6))))) }
+        case 19: if random.oneIn(2) { step(.ended(ClientSession(UInt64(random.below(6))))) }
         case 20: if let turn = anyTurn() { step(.released(turn.id)) }
         case 21: interfere()
         case 22: if let turn = anyTurn() { step(.cancelled(turn.id)) }
@@ -164,9 +164,9 @@ struct Schedule<Machine: Steppable> {
         case 1: step(.overdue(claim))
         case 2: step(.answered(PresenterID(99), claim, failure: "who?"))
         case 3: step(.retired(PresenterID(UInt64(random.below(Int(lastPresenter) + 3)))))
-        case 4: step(.ended(Party(77)))
+        case 4: step(.ended(ClientSession(77)))
         default:
-            if let turn = anyTurn() { request(turn.id, [anyWant()], Party(1), of: nil) }
+            if let turn = anyTurn() { request(turn.id, [anyWant()], ClientSession(1), of: nil) }
             if let id = anyPresenter() { present(again: id) }
         }
     }
@@ -198,7 +198,7 @@ struct Schedule<Machine: Steppable> {
         }
         let presenter = Presenter(
             Names.path(place), isDirectory: !isPackage && random.oneIn(2), hears: hears,
-            party: Party(UInt64(random.below(4))))
+            clientSession: ClientSession(UInt64(random.below(4))))
         errands[id] = nil
         if random.oneIn(2) { serial.insert(id) } else { serial.remove(id) }
         step(.presented(id, presenter), [], (place, []))
@@ -225,11 +225,12 @@ struct Schedule<Machine: Steppable> {
         // it would wait for another one's save.
         if let id = presenting?.id, serial.contains(id) { wants = wants.filter { $0.letter == .u } }
         guard !wants.isEmpty else { return }
-        request(ClaimID(lastClaim), wants, Party(UInt64(random.below(4))), of: presenting)
+        request(ClaimID(lastClaim), wants, ClientSession(UInt64(random.below(4))), of: presenting)
     }
 
     private mutating func request(
-        _ id: ClaimID, _ wants: [Want], _ party: Party, of presenting: Ledger.Presenting?
+        _ id: ClaimID, _ wants: [Want], _ clientSession: ClientSession,
+        of presenting: Ledger.Presenting?
     ) {
         var purposes: Set<Purpose> = []
         var presenters: Set<PresenterID> = []
@@ -246,7 +247,8 @@ struct Schedule<Machine: Steppable> {
         }
         let targets = wants.map { Request.Target($0.access, Names.path($0.place)) }
         let request = Request(
-            targets, manner: manner, purposes: purposes, presenters: presenters, party: party,
+            targets, manner: manner, purposes: purposes, presenters: presenters,
+            clientSession: clientSession,
             isTry: presenting == nil && random.oneIn(8))
         step(.requested(id, request), wants)
     }

@@ -14,8 +14,8 @@ import Testing
     /// In these schedules an operation is on its way under the old id of a unified item.
     private static let rare: [UInt64] = [10_350_706_450_980_698_876, 18_340_633_546_751_281_689]
 
-    private static func schedule(_ seed: UInt64) -> ExchangeSchedule {
-        ExchangeSchedule(
+    private static func schedule(_ seed: UInt64) -> SyncPlannerSchedule {
+        SyncPlannerSchedule(
             devices: 3, takesTurns: seed.isMultiple(of: 5), bugs: [], mistakes: [],
             hardships: seed.isMultiple(of: 2) ? [] : Set(Hardship.allCases))
     }
@@ -74,7 +74,7 @@ import Testing
                         }
                         schedule.join(twins, LedgerTwin(ledger))
                         var source = EventSource<Turn>(seed: seed)
-                        return schedule.run(source.events(ExchangeTests.length, devices: 3))
+                        return schedule.run(source.events(SyncPlannerTests.length, devices: 3))
                     }
                     fault.withLock { $0 = text }
                     throw Done()

@@ -1,0 +1,104 @@
+import HubProtocol
+import Model
+import ServiceLifecycle
+
+/// The periodic work of a running hub: it records the heads, sends heartbeats, detects what
+/// commands of `concord hub` have written to the ledger, and collects unused chunks.
+struct PeriodicMaintenance: Service {
+    let hub: Hub
+
+    private static let beatSeconds = 15
+    private static let collectionSeconds = 6 * 3600
+    /// Two days, because an upload over a slow connection may take that long.
+    static let grace: Int64 = Timestamp.span(seconds: 48 * 3600)
+
+    func run() async throws {
+        var (second, changes) = (0, Int64(-1))
+        let ticks = AsyncStream<Void> { try? await Task.sleep(for: .seconds(1)) }
+        for await _ in ticks.cancelOnGracefulShutdown() {
+            second += 1
+            await hub.recordHeads()
+            if second % PeriodicMaintenance.beatSeconds == 0 { hub.feeds.beat() }
+            do {
+                let now = try await hub.ledger.externalChangeCount()
+                if now != changes {
+                    changes = now
+                    try await hub.handleExternalChanges()
+                }
+                if second % PeriodicMaintenance.collectionSeconds == 0 {
+                    let report = try await hub.collect(grace: PeriodicMaintenance.grace)
+                    hub.log.info("collected: \(report)")
+                }
+            } catch {
+                hub.log.error("periodic maintenance failed and will be tried again: \(error)")
+            }
+        }
+    }
+}
+
+extension Hub {
+    /// Handles changes that another process has written to the ledger.
+    func handleExternalChanges() async throws {
+        for line in feeds.all() {
+            let time = clock()
+            let (caller, volume) = try await ledger.read {
+                (try $0.caller(line.token, at: time), try $0.volume(line.volume))
+            }
+            guard caller != nil, let volume else {
+                let failure = Failure(.unauthenticated, "The device was signed out.")
+                feeds.end(failure) { $0 === line }
+                continue
+            }
+            if volume.epoch != line.epoch {
+                let failure = Failure.volumeEpoch(volume.epoch)
+                feeds.end(failure) { $0 === line }
+            }
+        }
+        headsChanged.store(true, ordering: .relaxed)
+        for errand in try await ledger.read({ try $0.openMaintenanceRequests() }) {
+            let result: String
+            do {
+                result = "\(try await collect(grace: errand.argument))"
+            } catch {
+                result = "The collection failed: \(error)"
+            }
+            try await ledger.write { try $0.finish(errand.id, with: result) }
+        }
+    }
+}
+
+/// A request of a command to the running hub for a collection, which only the running hub may do.
+struct MaintenanceRequest: Sendable {
+    let id: Identifier
+    /// The grace period in nanoseconds.
+    let argument: Int64
+}
+
+extension LedgerTransaction {
+    func addMaintenanceRequest(_ errand: MaintenanceRequest, at time: Int64) throws {
+        try execute(
+            "DELETE FROM errands WHERE asked < $1", [.integer(time - PeriodicMaintenance.grace)])
+        try execute(
+            "INSERT INTO errands (id, kind, argument, asked) VALUES ($1, 'collect', $2, $3)",
+            [.id(errand.id), .integer(errand.argument), .integer(time)])
+    }
+
+    func openMaintenanceRequests() throws -> [MaintenanceRequest] {
+        try rows(
+            """
+            SELECT id, argument FROM errands WHERE result IS NULL AND kind = 'collect'
+            ORDER BY asked
+            """, []
+        ).map { MaintenanceRequest(id: try $0.id(0), argument: try $0.integer(1)) }
+    }
+
+    func finish(_ errand: Identifier, with result: String) throws {
+        try execute("UPDATE errands SET result = $1 WHERE id = $2", [.text(result), .id(errand)])
+    }
+
+    func result(of errand: Identifier) throws -> String? {
+        let found = try row("SELECT result FROM errands WHERE id = $1", [.id(errand)])
+        guard let found, !found.isNull(0) else { return nil }
+        return try found.text(0)
+    }
+}

@@ -1,0 +1,345 @@
+import ChunkStore
+import Foundation
+import HubProtocol
+import Model
+import Reconcile
+
+/// One device's batch of operations, which is applied within a transaction.
+struct Commit: Sendable {
+    /// Operations that an earlier transaction has completed are removed from it.
+    var request: CommitRequest
+    let caller: Caller
+    let volume: Identifier
+    /// The time when the request arrived, in nanoseconds since 1970.
+    let received: Int64
+    /// The run of this hub; see `LedgerTransaction.note(run:of:after:upTo:)`.
+    let run: Identifier
+    let clock: @Sendable () -> Int64
+
+    /// The number of answers that are kept for each device, to recognize a copied device.
+    private static let answersKept: UInt64 = 2000
+    /// The amount of work (`LedgerTable.work`) after which a transaction takes no further group of
+    /// operations, because others wait for the transaction.
+    static let workLimit = 20_000
+    /// The maximum number of missing chunks that one answer names.
+    private static let missingNamed = HubLimits.ids
+
+    /// - Parameter work: The work that the transaction has done. When it exceeds the limit, the
+    ///   remaining operations get no result and must run in another transaction.
+    /// - Throws: `Failure`; the transaction must then be rolled back.
+    func run(in transaction: any LedgerTransaction, work: inout Int) throws -> CommitAnswer {
+        var volume = try transaction.volume(volume, of: caller)
+        try checkEpochs(volume, transaction)
+        let last = try transaction.lastNumber(
+            of: caller.device, epoch: request.epoch, in: volume.id)
+        if let first = request.operations.first, first.number > last + 1 {
+            throw Failure(
+                .gap, "The next operation of this device is \(last + 1), not \(first.number).",
+                expected: last + 1)
+        }
+        let known = request.operations.prefix { $0.number <= last }
+        var results = try known.map { try answered($0, transaction) }
+        let new = request.operations.dropFirst(known.count)
+        let objections = new.map { OperationCheck.objection(to: $0) }
+        try checkChunks(zip(new, objections).filter { $1 == nil }.map(\.0), transaction)
+        let done = try apply(Array(new), objections, to: &volume, transaction, work: &work)
+        results += done
+        if let last = done.last?.number {
+            try transaction.setLastNumber(
+                of: caller.device, epoch: request.epoch, in: volume.id, last)
+            if last > Commit.answersKept {
+                try transaction.forgetAnswers(
+                    to: caller.device, epoch: request.epoch, in: volume.id,
+                    upTo: last - Commit.answersKept)
+            }
+        }
+        return CommitAnswer(
+            results: results, head: volume.head, volumeEpoch: volume.epoch, received: received,
+            answered: clock())
+    }
+
+    private func checkEpochs(_ volume: VolumeRow, _ transaction: any LedgerTransaction) throws {
+        guard request.volumeEpoch == volume.epoch else { throw Failure.volumeEpoch(volume.epoch) }
+        let epoch = try transaction.epoch(of: caller.device)
+        guard request.epoch == epoch else {
+            throw Failure(
+                .deviceEpoch,
+                "The device's epoch is \(epoch): ask for a new one, and count from 1 in it.",
+                deviceEpoch: epoch)
+        }
+        if let collection = request.collection, collection != volume.collection {
+            throw Failure(
+                .collection, "Chunks were collected in the meantime: ask `have` again.")
+        }
+    }
+
+    /// Returns the stored result of an operation that was completed earlier.
+    private func answered(_ entry: OperationEntry, _ transaction: any LedgerTransaction) throws
+        -> OperationResult
+    {
+        let known = try transaction.answer(
+            to: entry.number, of: caller.device, epoch: request.epoch, in: volume)
+        // The result was removed because it is old; the device has received it long ago.
+        guard let known else {
+            return OperationResult(number: entry.number, verdict: .applied, sequence: 0)
+        }
+        guard known.fingerprint == fingerprint(of: entry) else {
+            throw Failure(
+                .copied,
+                "Operation \(entry.number) was used for other changes: the device was copied "
+                    + "or rolled back. Ask for a new epoch, or become a device of its own.",
+                deviceEpoch: request.epoch)
+        }
+        return try JSONDecoder().decode(OperationResult.self, from: Data(known.result))
+    }
+
+    /// A hash of what the operation does, without its times: the device may correct them between
+    /// two attempts.
+    private func fingerprint(of entry: OperationEntry) -> Digest {
+        var operation = entry.operation(device: caller.device, epoch: request.epoch)
+        operation.moment.time = 0
+        operation.base = 0
+        operation.change = operation.change.with { $0.moment.time = 0 }
+        return .sha256(operation.encoded)
+    }
+
+    /// - Throws: `.missing`, with the chunks that the operations name and the hub does not have.
+    private func checkChunks(
+        _ entries: [OperationEntry], _ transaction: any LedgerTransaction
+    ) throws {
+        var seen: Set<Digest> = []
+        var missing: [Digest] = []
+        for entry in entries {
+            for id in entry.content?.chunks.ids ?? [] where seen.insert(id).inserted {
+                if try !transaction.isThere(id, in: volume) { missing.append(id) }
+            }
+        }
+        guard missing.isEmpty else {
+            throw Failure(
+                .missing, "\(missing.count) chunks must be uploaded first.",
+                missing: PackedIDs(Array(missing.prefix(Commit.missingNamed))))
+        }
+    }
+
+    // MARK: Applying
+
+    private func apply(
+        _ entries: [OperationEntry], _ objections: [String?], to volume: inout VolumeRow,
+        _ transaction: any LedgerTransaction, work: inout Int
+    ) throws -> [OperationResult] {
+        guard !entries.isEmpty else { return [] }
+        var table = LedgerTable(transaction, volume: volume.id, time: received)
+        let workBefore = work
+        var results: [OperationResult] = []
+        let encoder = JSONEncoder()
+        let before = volume.head
+        var at = 0
+        while at < entries.count, at == 0 || work < Commit.workLimit {
+            let end = endOfGroup(entries, at)
+            let group = Array(entries[at..<end])
+            let answers = try apply(
+                group, Array(objections[at..<end]), to: &volume, &table, transaction)
+            work = workBefore + table.work
+            for (entry, result) in zip(group, answers) {
+                try transaction.setAnswer(
+                    to: entry.number, of: caller.device, epoch: request.epoch, in: volume.id,
+                    fingerprint: fingerprint(of: entry),
+                    result: Array(try encoder.encode(result)))
+                results.append(result)
+            }
+            at = end
+        }
+        try transaction.setHead(of: volume.id, volume.head)
+        try transaction.note(run: run, of: volume.id, after: before, upTo: volume.head)
+        return results
+    }
+
+    /// Applies all operations of a group, or refuses all.
+    private func apply(
+        _ group: [OperationEntry], _ objections: [String?], to volume: inout VolumeRow,
+        _ table: inout LedgerTable, _ transaction: any LedgerTransaction
+    ) throws -> [OperationResult] {
+        var refusals = try refusals(of: group, objections, transaction)
+        if refusals.allSatisfy({ $0 == nil }) {
+            let before = volume
+            do {
+                return try transaction.nested {
+                    try group.map { try apply($0, to: &volume, &table, transaction) }
+                }
+            } catch is OversizedItem {
+                volume = before
+                table = LedgerTable(table)
+                refusals = group.map { _ in
+                    .init(
+                        .malformed,
+                        "What is known of an item, with its attributes and conflict versions, has "
+                            + "at most \(HubLimits.stateBytes) bytes.")
+                }
+            }
+        }
+        return try zip(group, refusals).map { entry, refusal in
+            guard let refusal else { return try apply(entry, to: &volume, &table, transaction) }
+            return OperationResult(
+                number: entry.number, verdict: nil, refusal: refusal, sequence: 0)
+        }
+    }
+
+    private func endOfGroup(_ entries: [OperationEntry], _ start: Int) -> Int {
+        guard let group = entries[start].group else { return start + 1 }
+        return entries[start...].firstIndex { $0.group != group } ?? entries.count
+    }
+
+    /// Returns why operations are refused. If one operation of a group is refused, all are.
+    private func refusals(
+        of entries: [OperationEntry], _ objections: [String?],
+        _ transaction: any LedgerTransaction
+    ) throws -> [OperationResult.Refusal?] {
+        var refusals = objections.map { $0.map { OperationResult.Refusal(.malformed, $0) } }
+        for (index, entry) in entries.enumerated() where refusals[index] == nil {
+            guard let revision = entry.change.revision,
+                let known = try transaction.revision(revision.id, in: volume)
+            else { continue }
+            if known.content != revision.content {
+                refusals[index] = .init(.malformed, "Another version has this version's id.")
+            }
+        }
+        if refusals.allSatisfy({ $0 == nil }), try isOverQuota(entries, transaction) {
+            refusals = entries.map {
+                $0.change.revision == nil
+                    ? nil : .init(.quota, "The account's quota is used up.")
+            }
+        }
+        if refusals.contains(where: { $0 != nil }) {
+            refusals = refusals.map {
+                $0 ?? .init(.group, "Another operation of the group was refused.")
+            }
+        }
+        return refusals
+    }
+
+    private func isOverQuota(_ entries: [OperationEntry], _ transaction: any LedgerTransaction)
+        throws -> Bool
+    {
+        guard entries.contains(where: { $0.content != nil }),
+            let account = try transaction.account(caller.account), let quota = account.quota
+        else { return false }
+        var (size, seen) = (UInt64(0), Set<Digest>())
+        for content in entries.compactMap(\.content) {
+            size += content.bytes
+            for id in content.chunks.ids where seen.insert(id).inserted {
+                guard let chunk = try transaction.chunk(id, in: volume), chunk.uses == 0 else {
+                    continue
+                }
+                size += UInt64(chunk.place.length)
+            }
+        }
+        return account.used > quota || size > quota - account.used
+    }
+
+    private func apply(
+        _ entry: OperationEntry, to volume: inout VolumeRow, _ table: inout LedgerTable,
+        _ transaction: any LedgerTransaction
+    ) throws -> OperationResult {
+        var operation = entry.operation(device: caller.device, epoch: request.epoch)
+        operation.moment.time = min(operation.moment.time, received)
+        operation.change = operation.change.with { $0 = own($0) }
+        volume.head += 1
+        table.sequence = volume.head
+        table.content = entry.content
+        table.isBounded = entry.change.growsItem
+        let count = table.recorded.count
+        let verdict = try operation.apply(to: &table, sequence: volume.head)
+        if table.recorded.count > count, let content = entry.content {
+            var bytes = content.bytes
+            for chunk in content.chunks.ids {
+                bytes += try transaction.retainChunk(chunk, in: volume.id) ?? 0
+            }
+            try transaction.charge(volume.account, bytes)
+        }
+        return OperationResult(number: entry.number, verdict: verdict, sequence: volume.head)
+    }
+
+    /// Replaces the fields of a revision that only the hub may set.
+    private func own(_ revision: Revision) -> Revision {
+        var revision = revision
+        revision.sequence = 0
+        revision.recordedBy = nil
+        revision.equals = []
+        revision.moment = Moment(
+            time: min(revision.moment.time, received), device: caller.device)
+        return revision
+    }
+}
+
+extension RevisionContent {
+    /// The bytes that the hub stores for a revision in addition to its chunks.
+    fileprivate var bytes: UInt64 { UInt64(manifest.bytes.count + chunks.bytes.count) }
+}
+
+extension Change {
+    /// Whether the change makes the state of the item larger.
+    fileprivate var growsItem: Bool {
+        switch self {
+        case .create, .edit, .resolve: true
+        case .attribute(_, let value): value != nil
+        case .move, .delete, .restore: false
+        }
+    }
+
+    /// Returns the same change with an edited revision.
+    fileprivate func with(_ edit: (inout Revision) -> Void) -> Change {
+        guard var revision else { return self }
+        edit(&revision)
+        switch self {
+        case .create(var creation):
+            creation.revision = revision
+            return .create(creation)
+        case .edit: return .edit(revision)
+        case .resolve(let settled, _): return .resolve(settled, revision)
+        case .move, .delete, .restore, .attribute: return self
+        }
+    }
+}
+
+extension Failure {
+    static func volumeEpoch(_ epoch: Identifier) -> Failure {
+        Failure(
+            .volumeEpoch,
+            "The hub was restored from a backup: compare everything, and infer no deletion.",
+            epoch: epoch)
+    }
+}
+
+extension Hub {
+    /// Applies a batch of operations exactly once, even if the answer is lost and the device sends
+    /// it again.
+    package func commit(
+        _ request: CommitRequest, to volume: Identifier, for caller: Caller
+    ) async throws -> CommitAnswer {
+        let received = clock()
+        guard request.device == caller.device else {
+            throw Failure(.malformed, "The token belongs to another device than \(request.device).")
+        }
+        guard request.operations.count <= HubLimits.operations else {
+            throw Failure(
+                .tooLarge, "At most \(HubLimits.operations) operations are accepted at once.")
+        }
+        let first = request.operations.first?.number ?? 1
+        let isInOrder = request.operations.enumerated().allSatisfy {
+            first > 0 && $1.number &- first == UInt64($0)
+        }
+        guard isInOrder else {
+            throw Failure(.malformed, "Operations must be numbered from 1 without a gap.")
+        }
+        if let cursor = request.cursor {
+            try await check(
+                cursor, run: request.run, in: volume, epoch: request.volumeEpoch, for: caller)
+        }
+        let commit = Commit(
+            request: request, caller: caller, volume: volume, received: received, run: run,
+            clock: clock)
+        let answer = try await committer(of: volume).add(commit)
+        metrics.operations.add(answer.results.count)
+        return answer
+    }
+}

@@ -1,0 +1,88 @@
+import Model
+
+/// A lock that grants access to accounts in round-robin order. An account with much work releases
+/// it between its steps, so that other accounts wait only for one step.
+actor RoundRobinLock {
+    private var isTaken = false
+    private var waiting: [Identifier: [CheckedContinuation<Void, Never>]] = [:]
+    /// The accounts that wait, in the order in which they get the lock.
+    private var order: [Identifier] = []
+
+    /// Runs `body` when it is the account's turn.
+    nonisolated func take<Value>(_ account: Identifier, _ body: () async throws -> Value)
+        async rethrows -> Value
+    {
+        await enter(account)
+        do {
+            let value = try await body()
+            await leave()
+            return value
+        } catch {
+            await leave()
+            throw error
+        }
+    }
+
+    /// The number of waiting calls.
+    var count: Int { waiting.values.reduce(0) { $0 + $1.count } }
+
+    func enter(_ account: Identifier) async {
+        guard isTaken else {
+            isTaken = true
+            return
+        }
+        await withCheckedContinuation { next in
+            if waiting[account] == nil { order.append(account) }
+            waiting[account, default: []].append(next)
+        }
+    }
+
+    func leave() {
+        guard !order.isEmpty else {
+            isTaken = false
+            return
+        }
+        let account = order.removeFirst()
+        var mine = waiting[account] ?? []
+        let next = mine.removeFirst()
+        waiting[account] = mine.isEmpty ? nil : mine
+        if !mine.isEmpty { order.append(account) }
+        next.resume()
+    }
+}
+
+/// Allows each account only one call at a time that needs much processor time or memory, so that no
+/// account can take all of either.
+actor PerAccountLock {
+    private var busy: Set<Identifier> = []
+    private var waiting: [Identifier: [CheckedContinuation<Void, Never>]] = [:]
+
+    nonisolated func alone<Value>(_ account: Identifier, _ body: () throws -> Value) async rethrows
+        -> Value
+    {
+        await enter(account)
+        do {
+            let value = try body()
+            await leave(account)
+            return value
+        } catch {
+            await leave(account)
+            throw error
+        }
+    }
+
+    private func enter(_ account: Identifier) async {
+        if busy.insert(account).inserted { return }
+        await withCheckedContinuation { waiting[account, default: []].append($0) }
+    }
+
+    private func leave(_ account: Identifier) {
+        guard var mine = waiting[account] else {
+            busy.remove(account)
+            return
+        }
+        let next = mine.removeFirst()
+        waiting[account] = mine.isEmpty ? nil : mine
+        next.resume()
+    }
+}

@@ -1,0 +1,196 @@
+import ChunkStore
+import HubProtocol
+import Model
+
+extension Hub {
+    package func volume(_ id: Identifier, for caller: Caller) async throws -> VolumeRow {
+        try await ledger.read { try $0.volume(id, of: caller) }
+    }
+
+    /// Returns which of the chunks are stored, and the collection for which this is valid.
+    package func have(_ ids: [Digest], in id: Identifier, for caller: Caller) async throws
+        -> (present: Presence, collection: UInt64)
+    {
+        guard ids.count <= HubLimits.ids else {
+            throw Failure(.tooLarge, "At most \(HubLimits.ids) ids are accepted at once.")
+        }
+        let (collection, rows) = try await ledger.read { transaction in
+            let volume = try transaction.volume(id, of: caller)
+            return (volume.collection, try ids.map { try transaction.chunk($0, in: id) })
+        }
+        var present: [Bool] = []
+        for row in rows { present.append(try await isWhole(row)) }
+        return (Presence(present), collection)
+    }
+
+    private func isWhole(_ row: ChunkRow?) async throws -> Bool {
+        guard let row, row.state == .there else { return false }
+        if try await packs.hold(row.place, in: blobs, at: clock()) { return true }
+        // A compaction may have moved the chunk to another pack in the meantime.
+        let now = try await ledger.read { try $0.chunk(row.id, in: row.volume) }
+        if let now, now.place != row.place { return now.state == .there }
+        log.error("a chunk is missing in its pack", metadata: ["chunk": "\(row.id)"])
+        try await ledger.write { try $0.setDamaged(row) }
+        return false
+    }
+
+    /// Begins an upload: the chunks of one request's body.
+    package func upload(to volume: VolumeRow) -> Upload { Upload(hub: self, volume: volume) }
+
+    /// Returns the locations of these chunks in the requested order, for `frame(of:_:in:)`.
+    package func rows(of ids: ArraySlice<Digest>, in volume: Identifier) async throws
+        -> [ChunkRow?]
+    {
+        try await ledger.read { transaction in
+            try ids.map { try transaction.chunk($0, in: volume) }
+        }
+    }
+
+    /// Returns the chunk as a frame; a frame with the codec `.absent` if it is missing or damaged.
+    package func frame(of id: Digest, _ row: ChunkRow?, in volume: Identifier) async throws
+        -> ChunkFrame
+    {
+        // The loop repeats if a compaction has moved the chunk to another pack.
+        var row = row
+        for _ in 0..<3 {
+            guard let chunk = row, chunk.state != .damaged else { break }
+            do throws(VolumeError) {
+                let stored = try await blobs.read(chunk.plain, at: chunk.place)
+                return ChunkFrame(id: id, codec: stored.codec, bytes: stored.bytes)
+            } catch {
+                guard error.code == .damaged || error.code == .notFound else { throw error }
+                row = try await ledger.read { try $0.chunk(id, in: volume) }
+                guard row?.place == chunk.place else { continue }
+                log.error("\(error)", metadata: ["volume": "\(volume)"])
+                metrics.damaged.add()
+                try await ledger.write { try $0.setDamaged(chunk) }
+                break
+            }
+        }
+        return ChunkFrame(id: id, codec: .absent, bytes: [])
+    }
+
+    package func wanted(in id: Identifier, for caller: Caller) async throws -> WantedAnswer {
+        let chunks = try await ledger.read { transaction in
+            _ = try transaction.volume(id, of: caller)
+            return try transaction.wantedChunks(in: id, limit: HubLimits.ids)
+        }
+        return WantedAnswer(chunks: PackedIDs(chunks))
+    }
+
+    /// Removes revisions from the front of `revisions` and returns their manifests, until the
+    /// manifests have about `bytes` bytes.
+    package func manifests(
+        of revisions: inout ArraySlice<Identifier>, in volume: Identifier, upTo bytes: Int
+    ) async throws -> [ManifestFrame] {
+        let wanted = revisions
+        let (frames, end) = try await ledger.read { transaction in
+            var (frames, sum, end) = ([ManifestFrame](), 0, wanted.startIndex)
+            while end < wanted.endIndex, sum < bytes {
+                if let found = try transaction.manifest(of: wanted[end], in: volume) {
+                    frames.append(ManifestFrame(revision: wanted[end], bytes: found))
+                    sum += found.count
+                }
+                end += 1
+            }
+            return (frames, end)
+        }
+        revisions = revisions[end...]
+        return frames
+    }
+}
+
+/// Receives the chunks of one request's body. Chunks that arrived completely are kept even if the
+/// rest of the body never arrives.
+package struct Upload {
+    private let hub: Hub
+    private let volume: VolumeRow
+    private var held: [(id: Digest, chunk: PlainChunk)] = []
+    package private(set) var heldBytes = 0
+    private var count = 0
+    package private(set) var answer = ChunksAnswer(kept: 0, bad: [])
+
+    /// The number of bytes that are collected in memory before they are written to the disk
+    /// together.
+    private static let together = 4 << 20
+
+    init(hub: Hub, volume: VolumeRow) {
+        self.hub = hub
+        self.volume = volume
+    }
+
+    /// Accepts a chunk if its bytes match its id.
+    package mutating func add(_ frame: ChunkFrame) async throws {
+        count += 1
+        guard count <= HubLimits.chunksPerUpload else {
+            throw Failure(
+                .tooLarge, "At most \(HubLimits.chunksPerUpload) chunks are accepted at once.")
+        }
+        let (plain, digest) = await hub.perAccountLock.alone(volume.account) {
+            () -> ([UInt8]?, Digest) in
+            let plain = Upload.plain(frame)
+            return (plain, Digest.sha256(plain ?? []))
+        }
+        guard let plain else {
+            refuse(frame.id, "The bytes cannot be decoded by their codec.")
+            return
+        }
+        guard Digest.keyed(by: volume.chunkKey, digest.bytes) == frame.id else {
+            refuse(frame.id, "The bytes do not match this id.")
+            return
+        }
+        held.append((frame.id, PlainChunk(plain: digest, bytes: plain)))
+        heldBytes += plain.count
+        if heldBytes >= Upload.together { try await flush() }
+    }
+
+    private static func plain(_ frame: ChunkFrame) -> [UInt8]? {
+        switch frame.codec {
+        case .plain: frame.bytes
+        case .zstd: Compression.decompress(frame.bytes, limit: HubLimits.chunkBytes)
+        case .absent: nil
+        }
+    }
+
+    private mutating func refuse(_ id: Digest, _ message: String) {
+        hub.metrics.refusedChunks.add()
+        answer.bad.append(.init(id: id, message: message))
+    }
+
+    /// Writes the collected chunks durably to the blobs, and afterwards records them in the ledger.
+    package mutating func flush() async throws {
+        guard !held.isEmpty else { return }
+        let (come, hub, volume) = (held, self.hub, self.volume.id)
+        held = []
+        heldBytes = 0
+        let present = try await hub.ledger.read { transaction in
+            try come.map { try transaction.isThere($0.id, in: volume) }
+        }
+        var seen: Set<Digest> = []
+        let new = zip(come, present).filter { !$1 && seen.insert($0.id).inserted }.map(\.0)
+        answer.kept += come.count
+        guard !new.isEmpty else { return }
+        let time = hub.clock()
+        let room = try await hub.room(
+            for: new.reduce(0) { $0 + UInt64($1.chunk.bytes.count) }, of: self.volume.account)
+        defer { hub.leave(room) }
+        await hub.gate.enter()
+        do {
+            let places = try await hub.blobs.keep(new.map(\.chunk))
+            try await hub.turns.take(self.volume.account) {
+                try await hub.ledger.write { transaction in
+                    for ((id, chunk), place) in zip(new, places) {
+                        try transaction.putChunk(
+                            id, plain: chunk.plain, at: place, in: volume, time: time)
+                    }
+                }
+            }
+            await hub.gate.leave()
+        } catch {
+            await hub.gate.leave()
+            throw error
+        }
+        hub.metrics.keptChunks.add(new.count)
+        hub.metrics.keptBytes.add(new.reduce(0) { $0 + $1.chunk.bytes.count })
+    }
+}

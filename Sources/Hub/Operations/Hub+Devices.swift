@@ -1,0 +1,183 @@
+import HubProtocol
+import Model
+
+extension Hub {
+    /// - Parameter address: The client's address, which is limited after too many wrong codes.
+    package func enrol(_ request: EnrolRequest, from address: String) async throws -> EnrolAnswer {
+        let time = clock()
+        guard !enrolments.isExceeded(by: address, at: time) else {
+            throw Failure(.tooMany, "Too many wrong codes: wait a minute.")
+        }
+        try checkName(request.deviceName, of: "device")
+        do {
+            return try await ledger.write { transaction in
+                let hash = Secret.hash(code: request.code)
+                guard let account = try transaction.redeem(hash, at: time) else {
+                    throw Failure(
+                        .code, "This code is wrong, used or expired: ask for a new one.")
+                }
+                return try transaction.enrol(
+                    request.device, named: request.deviceName, account: account, at: time)
+            }
+        } catch let failure as Failure where failure.code == .code {
+            enrolments.count(address, at: time)
+            throw failure
+        }
+    }
+
+    /// Makes one of two copies of a device a separate device. The other copy remains the original
+    /// device.
+    package func split(_ caller: Caller, _ request: SplitRequest) async throws -> EnrolAnswer {
+        try checkName(request.deviceName, of: "device")
+        guard request.device != caller.device else {
+            throw Failure(.malformed, "The new device needs another id than the original device.")
+        }
+        let time = clock()
+        return try await ledger.write { transaction in
+            guard try transaction.owner(of: request.device) == nil else {
+                throw Failure(.taken, "The device id \(request.device) exists: choose another one.")
+            }
+            return try transaction.enrol(
+                request.device, named: request.deviceName, account: caller.account,
+                from: caller.device, at: time)
+        }
+    }
+
+    /// - Throws: `.unauthenticated`.
+    package func caller(token: String) async throws -> Caller {
+        let time = clock()
+        let hash = Secret.hash(token: token)
+        guard let caller = try await ledger.read({ try $0.caller(hash, at: time) }) else {
+            throw Failure(
+                .unauthenticated,
+                "The token is unknown, revoked or expired: sign in again. Waiting changes are "
+                    + "kept.")
+        }
+        if time - caller.seen > 60_000_000_000 {
+            // A full disk prevents this note, but it is no reason to refuse the request.
+            try? await ledger.write {
+                try $0.see(caller.device, at: time)
+                try $0.limitTokens(of: caller.device, to: time + Secret.tokenTime)
+            }
+        }
+        return caller
+    }
+
+    /// Replaces the token of this request by a new one.
+    package func renew(_ token: String, of caller: Caller) async throws -> TokenAnswer {
+        let (old, new, time) = (Secret.hash(token: token), Secret.token(), clock())
+        try await ledger.write { transaction in
+            // Another request may have replaced the token in the meantime.
+            guard try transaction.caller(old, at: time) != nil else {
+                throw Failure(.unauthenticated, "The token has been replaced: sign in again.")
+            }
+            try transaction.renew(
+                old, as: Secret.hash(token: new), of: caller.device,
+                expires: time + Secret.tokenTime, oldExpires: time + Secret.renewedTime)
+        }
+        return TokenAnswer(token: new)
+    }
+
+    package func devices(for caller: Caller) async throws -> DeviceList {
+        var devices = try await ledger.read { try $0.devices(of: caller.account) }
+        for index in devices.indices where devices[index].id == caller.device {
+            devices[index].isSelf = true
+        }
+        return DeviceList(devices: devices)
+    }
+
+    package func revoke(_ device: Identifier, for caller: Caller) async throws {
+        let time = clock()
+        let revoked = try await ledger.write { transaction in
+            guard try transaction.owner(of: device) == caller.account else {
+                throw Failure(.notFound, "There is no device \(device) in this account.")
+            }
+            return try transaction.revoke(device, at: time)
+        }
+        for device in revoked { endFeeds(of: device) }
+    }
+
+    package func signOut(_ caller: Caller) async throws {
+        try await ledger.write { try $0.removeTokens(of: caller.device) }
+        endFeeds(of: caller.device)
+    }
+
+    package func newEpoch(for caller: Caller) async throws -> EpochAnswer {
+        EpochAnswer(epoch: try await ledger.write { try $0.newEpoch(of: caller.device) })
+    }
+
+    private func endFeeds(of device: Identifier) {
+        let failure = Failure(.unauthenticated, "The device was signed out.")
+        feeds.end(failure) { $0.caller.device == device }
+    }
+
+    package func volumes(for caller: Caller) async throws -> VolumeList {
+        let volumes = try await ledger.read { try $0.volumes(of: caller.account) }
+        return VolumeList(volumes: volumes.map { VolumeName(id: $0.id, name: $0.name) })
+    }
+
+    /// Opens the account's volume of this name, or creates it.
+    package func openVolume(_ name: String, for caller: Caller) async throws -> VolumeAnswer {
+        try checkName(name, of: "volume")
+        let time = clock()
+        let answer = try await ledger.write { transaction -> VolumeAnswer in
+            if let known = try transaction.volumes(of: caller.account).first(where: {
+                $0.name == name
+            }) {
+                return VolumeAnswer(known, created: false)
+            }
+            let volume = VolumeRow(
+                id: .random(), account: caller.account, name: name, epoch: .random(),
+                chunkKey: Secret.bytes(32), nameKey: Secret.bytes(32), head: 0, collection: 0)
+            try transaction.addVolume(volume, at: time)
+            return VolumeAnswer(volume, created: true)
+        }
+        headsChanged.store(true, ordering: .relaxed)
+        return answer
+    }
+
+    private func checkName(_ name: String, of what: String) throws {
+        let isGood =
+            !name.isEmpty && name.utf8.count <= HubLimits.nameBytes
+            && !name.unicodeScalars.contains { $0.value < 32 || $0.value == 127 }
+        guard isGood else {
+            throw Failure(
+                .malformed,
+                "The name of a \(what) has 1 to \(HubLimits.nameBytes) bytes and no control "
+                    + "characters.")
+        }
+    }
+}
+
+extension LedgerTransaction {
+    fileprivate func enrol(
+        _ device: Identifier, named name: String, account id: Identifier,
+        from parent: Identifier? = nil, at time: Int64
+    ) throws -> EnrolAnswer {
+        guard let account = try account(id) else {
+            throw Failure(.code, "The account of this code was removed.")
+        }
+        guard try owner(of: device) ?? id == id else {
+            throw Failure(
+                .taken, "The device \(device) belongs to another account: choose another id.")
+        }
+        let epoch = try enrol(device, account: id, name: name, from: parent, at: time)
+        let token = Secret.token()
+        try removeTokens(of: device)
+        try addToken(
+            Secret.hash(token: token), device: device, expires: time + Secret.tokenTime)
+        let volumes = try volumes(of: id).map { VolumeName(id: $0.id, name: $0.name) }
+        return EnrolAnswer(
+            token: token, user: account.name, account: id, device: device, epoch: epoch,
+            volumes: volumes)
+    }
+}
+
+extension VolumeAnswer {
+    fileprivate init(_ volume: VolumeRow, created: Bool) {
+        self.init(
+            id: volume.id, name: volume.name, epoch: volume.epoch,
+            chunkKey: Base64(volume.chunkKey), nameKey: Base64(volume.nameKey), head: volume.head,
+            created: created)
+    }
+}

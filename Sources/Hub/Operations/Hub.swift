@@ -1,0 +1,180 @@
+import ChunkStore
+import Glibc
+import HubProtocol
+import Logging
+import Model
+import Synchronization
+
+/// The hub's operations, independent of HTTP: it decides on operations, stores chunks and announces
+/// changes. All calls are safe from any task.
+package final class Hub: Sendable {
+    let directory: DataDirectory
+    let ledger: any Ledger
+    let blobs: any BlobStore
+    let log: Logger
+    let clock: @Sendable () -> Int64
+    package let feeds = Feeds()
+    package let metrics = Metrics()
+    let gate = UploadGate()
+    let enrolments = RateLimit(limit: 10, seconds: 60)
+    let packs = PackSizes()
+    let processes = Processes()
+    let bodies: SharedBudget<Identifier>
+    let turns = RoundRobinLock()
+    let perAccountLock = PerAccountLock()
+    /// Limits the pages that exceed `HubLimits.pageBytes` to one at a time.
+    let largePageLock = RoundRobinLock()
+    package let limits: CallerLimits
+    private let committers = Mutex<[Identifier: Committer]>([:])
+    private let lock: DataLock
+    let witness: HeadRecord
+    /// An id of this start of the hub.
+    let run = Identifier.random()
+    let headsChanged = Atomic<Bool>(true)
+    /// The bytes of chunks that are being written to the disk, by account.
+    let incomingBytes = Mutex<[Identifier: UInt64]>([:])
+    /// The epochs that began in this run because a device had read another journal.
+    let epochsOfThisRun = Mutex<Set<Identifier>>([])
+
+    /// Opens the hub in a directory, or creates one.
+    ///
+    /// - Parameter rebuilds: Whether the hub starts although its ledger or packs are missing.
+    /// - Throws: `.busy` if a hub runs on the directory; `.damaged` also if a part is missing;
+    ///   `.newer`, `.full`, `.denied`.
+    package convenience init(
+        opening directory: DataDirectory, rebuilds: Bool = false,
+        limits: CallerLimits = CallerLimits(), log: Logger,
+        clock: @escaping @Sendable () -> Int64 = Hub.now
+    ) async throws {
+        let isNew = try directory.make()
+        let lock = try directory.lock()
+        let ledger = try directory.openLedger(mayCreate: true, rebuilds: rebuilds)
+        let blobs = try directory.openBlobs()
+        if isNew {
+            log.notice("created a new hub", metadata: ["data": "\(directory.path)"])
+        }
+        try await self.init(
+            directory: directory, lock: lock, ledger: ledger, blobs: blobs, rebuilds: rebuilds,
+            limits: limits, log: log, clock: clock)
+    }
+
+    init(
+        directory: DataDirectory, lock: DataLock, ledger: any Ledger, blobs: any BlobStore,
+        rebuilds: Bool = false, limits: CallerLimits = CallerLimits(), log: Logger,
+        clock: @escaping @Sendable () -> Int64
+    ) async throws {
+        self.directory = directory
+        self.lock = lock
+        self.ledger = ledger
+        self.blobs = blobs
+        self.log = log
+        self.clock = clock
+        self.limits = limits
+        bodies = SharedBudget(all: limits.bodyBytes, each: limits.bodyBytesPerAccount)
+        witness = HeadRecord(path: directory.headsPath)
+        let isOlder = try await PartsCheck(
+            directory: directory, ledger: ledger, blobs: blobs, rebuilds: rebuilds, log: log
+        ).join()
+        try await detectRestoredLedger(isOlder: isOlder)
+        try await recountUsage()
+    }
+
+    /// Nanoseconds since 1970.
+    package static let now: @Sendable () -> Int64 = {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Timestamp(seconds: time.tv_sec, nanoseconds: time.tv_nsec).nanoseconds
+    }
+
+    package func close() async throws {
+        await recordHeads()
+        try ledger.close()
+        lock.release()
+    }
+
+    /// Begins new epochs in the volumes of a ledger that is a backup, or older than the recorded
+    /// heads or the blobs.
+    private func detectRestoredLedger(isOlder: Bool) async throws {
+        let witness = self.witness
+        let renewed = try await ledger.write { transaction in
+            let volumes = try transaction.volumes()
+            let isBackup = try transaction.fact(Fact.isBackup) != nil
+            let restored = isBackup || isOlder ? volumes : witness.restored(volumes)
+            for volume in restored { _ = try transaction.renewEpoch(of: volume.id) }
+            if isBackup { try transaction.removeFact(Fact.isBackup) }
+            return restored
+        }
+        for volume in renewed {
+            log.warning(
+                "this ledger is an older one: the volume begins a new epoch",
+                metadata: ["volume": "\(volume.id)"])
+        }
+    }
+
+    func committer(of volume: Identifier) -> Committer {
+        committers.withLock { committers in
+            if let known = committers[volume] { return known }
+            let committer = Committer(volume: volume, hub: self)
+            committers[volume] = committer
+            return committer
+        }
+    }
+
+    /// Writes the current heads to the file outside of the ledger, if they may have changed.
+    func recordHeads() async {
+        guard headsChanged.exchange(false, ordering: .relaxed) else { return }
+        do {
+            try witness.write(try await ledger.read { try $0.volumes() })
+        } catch {
+            headsChanged.store(true, ordering: .relaxed)
+            log.error("the heads could not be written: \(error)")
+        }
+    }
+}
+
+enum Fact {
+    /// The ledger is a copy that `backup` made, and no hub has been started on it yet.
+    static let isBackup = "backup"
+}
+
+/// Limits how often a client may try within a time window.
+final class RateLimit: Sendable {
+    private let limit: Int
+    private let window: Int64
+    private let tries = Mutex<[String: [Int64]]>([:])
+
+    init(limit: Int, seconds: Int64) {
+        self.limit = limit
+        window = Timestamp.span(seconds: seconds)
+    }
+
+    func isExceeded(by who: String, at time: Int64) -> Bool {
+        tries.withLock { tries in
+            if tries.count > 10_000 { tries = [:] }
+            let mine = tries[who, default: []].filter { $0 > time - window }
+            defer { tries[who] = mine }
+            return mine.count >= limit
+        }
+    }
+
+    func count(_ who: String, at time: Int64) {
+        tries.withLock { $0[who, default: []].append(time) }
+    }
+}
+
+/// A cache of the packs' sizes that is at most one second old.
+final class PackSizes: Sendable {
+    private let known = Mutex<(sizes: [UInt32: UInt64], time: Int64)>(([:], 0))
+
+    /// Returns whether the pack is long enough to contain the chunk. It reads the sizes again if
+    /// the cached ones do not show it.
+    func hold(_ place: ChunkLocation, in blobs: any BlobStore, at time: Int64) async throws -> Bool
+    {
+        let end = place.offset + UInt64(place.storedLength)
+        let (sizes, asked) = known.withLock { $0 }
+        if time - asked < 1_000_000_000, let size = sizes[place.pack], size >= end { return true }
+        let fresh = try await blobs.packs()
+        known.withLock { $0 = (fresh, time) }
+        return fresh[place.pack].map { $0 >= end } ?? false
+    }
+}

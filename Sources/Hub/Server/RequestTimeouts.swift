@@ -1,0 +1,88 @@
+import HTTPTypes
+import HubProtocol
+import Model
+import NIOCore
+import NIOHTTPTypes
+
+/// Watches one connection: closes it if too many are open, or if a request takes too long to
+/// arrive. Without this, a client that sends a byte now and then could hold a connection and its
+/// body for ever.
+final class RequestTimeouts: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPRequestPart
+    typealias InboundOut = HTTPRequestPart
+    typealias OutboundIn = HTTPResponsePart
+    typealias OutboundOut = HTTPResponsePart
+
+    private let limits: CallerLimits
+    private let connections: SharedBudget<String>
+    private var address: String?
+    private var deadline: Scheduled<Void>?
+    private var isReading = false
+    private var isAnswering = false
+
+    init(_ limits: CallerLimits, _ connections: SharedBudget<String>) {
+        self.limits = limits
+        self.connections = connections
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        let address = context.channel.remoteAddress?.ipAddress ?? ""
+        guard connections.take(1, for: address) else {
+            context.close(promise: nil)
+            return
+        }
+        self.address = address
+        expect(within: limits.unauthenticatedSeconds, context)
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) { leave() }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        leave()
+        context.fireChannelInactive()
+    }
+
+    private func leave() {
+        deadline?.cancel()
+        deadline = nil
+        if let address { connections.give(1, of: address) }
+        address = nil
+    }
+
+    /// Sets a new deadline, which replaces the previous one.
+    private func expect(within seconds: Int64, _ context: ChannelHandlerContext) {
+        deadline?.cancel()
+        let channel = context.channel
+        deadline = context.eventLoop.scheduleTask(in: .seconds(seconds)) {
+            channel.close(promise: nil)
+        }
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        switch unwrapInboundIn(data) {
+        case .head(let head):
+            (isReading, isAnswering) = (true, true)
+            let isUnauthenticated =
+                head.headerFields[.authorization] == nil
+                || head.path?.hasPrefix(Routes.enrol) ?? true
+            expect(
+                within: isUnauthenticated ? limits.unauthenticatedSeconds : limits.requestSeconds,
+                context)
+        case .body: break
+        case .end:
+            isReading = false
+            deadline?.cancel()
+            if !isAnswering { expect(within: limits.idleSeconds, context) }
+        }
+        context.fireChannelRead(data)
+    }
+
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+        if case .end = unwrapOutboundIn(data) {
+            isAnswering = false
+            // The rest of a request that has already been answered is not needed.
+            expect(within: isReading ? limits.unauthenticatedSeconds : limits.idleSeconds, context)
+        }
+        context.write(data, promise: promise)
+    }
+}

@@ -1,0 +1,128 @@
+import Model
+
+// Items whose file is only a placeholder, and items that users want to keep on this device.
+extension Reader {
+    /// The version whose bytes belong in an item's file but are not all there. Nil when they are,
+    /// as far as the journal knows.
+    package func absentVersion(of key: Int64) throws(VolumeError) -> Identifier? {
+        try first("SELECT version FROM absent WHERE item = ?", [.integer(key)]) {
+            (columns) throws(VolumeError) in try columns.identifier(0)
+        }
+    }
+
+    /// Keys of items that are absent, in ascending order, beginning after `key`.
+    package func absentItems(after key: Int64, limit: Int) throws(VolumeError) -> [Int64] {
+        try all(
+            "SELECT item FROM absent WHERE item > ? ORDER BY item LIMIT ?",
+            [.integer(key), .integer(Int64(limit))]
+        ) { $0.integer(0) }
+    }
+
+    package func absentCount() throws(VolumeError) -> Int {
+        try first("SELECT count(*) FROM absent", []) { Int($0.integer(0)) } ?? 0
+    }
+
+    /// What a user has set for this item itself: true to keep it on this device, false not to keep
+    /// it although a directory above it is kept. Nil when nothing is set.
+    package func pin(of key: Int64) throws(VolumeError) -> Bool? {
+        try first("SELECT pinned FROM pins WHERE item = ?", [.integer(key)]) { $0.integer(0) != 0 }
+    }
+
+    package func pins() throws(VolumeError) -> [(item: Int64, isPinned: Bool)] {
+        try all("SELECT item, pinned FROM pins ORDER BY item", []) {
+            (item: $0.integer(0), isPinned: $0.integer(1) != 0)
+        }
+    }
+
+    /// Whether an item is to be kept on this device. Its own setting decides, or else that of the
+    /// nearest directory above it that has one.
+    package func isPinned(_ key: Int64) throws(VolumeError) -> Bool {
+        var next = key
+        // A limit above the depth of any path, so that a cycle of damaged parents ends, too.
+        for _ in 0..<4096 {
+            if let pin = try pin(of: next) { return pin }
+            guard next != Item.root else { return false }
+            let parent = try first("SELECT parent FROM items WHERE key = ?", [.integer(next)]) {
+                $0.integer(0)
+            }
+            guard let parent else { return false }
+            next = parent
+        }
+        return false
+    }
+
+    /// The size in bytes of the files that may be evicted: their contents are here, and the present
+    /// hub has confirmed them.
+    package func evictableBytes() throws(VolumeError) -> Int64 {
+        try first(
+            """
+            SELECT coalesce(sum(items.size), 0) FROM items
+            JOIN versions ON versions.id = items.current
+            WHERE items.deleted IS NULL AND items.kind = 1 AND versions.durability = 3
+            AND \(Version.isConfirmed) AND items.key NOT IN (SELECT item FROM absent)
+            """, []
+        ) { $0.integer(0) } ?? 0
+    }
+
+    /// The keys of these files in ascending order, beginning after `key`.
+    package func evictableItems(after key: Int64, limit: Int) throws(VolumeError) -> [Int64] {
+        try all(
+            """
+            SELECT items.key FROM items JOIN versions ON versions.id = items.current
+            WHERE items.key > ? AND items.deleted IS NULL AND items.kind = 1 AND items.size > 0
+            AND items.changed <> 0 AND versions.durability = 3
+            AND \(Version.isConfirmed) AND items.key NOT IN (SELECT item FROM absent)
+            ORDER BY items.key LIMIT ?
+            """, [.integer(key), .integer(Int64(limit))]
+        ) { $0.integer(0) }
+    }
+}
+
+extension Transaction {
+    package func setAbsent(_ key: Int64, version: Identifier) throws(VolumeError) {
+        try endHolding(version)
+        try run(
+            "INSERT OR REPLACE INTO absent (item, version) VALUES (?, ?)",
+            [.integer(key), .identifier(version)])
+    }
+
+    package func removeAbsent(_ key: Int64) throws(VolumeError) {
+        guard let version = try absentVersion(of: key) else { return }
+        try addHolding(version)
+        try run("DELETE FROM absent WHERE item = ?", [.integer(key)])
+    }
+
+    /// Nil removes the setting.
+    package func setPin(_ key: Int64, to isPinned: Bool?) throws(VolumeError) {
+        guard let isPinned else {
+            return try run("DELETE FROM pins WHERE item = ?", [.integer(key)])
+        }
+        try run(
+            "INSERT OR REPLACE INTO pins (item, pinned) VALUES (?, ?)",
+            [.integer(key), .integer(isPinned ? 1 : 0)])
+    }
+
+    /// Stores the list of chunks of a version that had none yet, and the digest of the list's
+    /// content form.
+    package func setManifest(_ manifest: [UInt8], content: Digest, of version: Identifier)
+        throws(VolumeError)
+    {
+        let known = try first(
+            """
+            SELECT manifests.key FROM versions
+            JOIN manifests ON manifests.key = versions.manifest WHERE versions.id = ?
+            """, [.identifier(version)]
+        ) { $0.integer(0) }
+        guard let known else { return }
+        let stored = try store(manifest, content: content)
+        guard stored != known else { return }
+        try run(
+            "UPDATE versions SET manifest = ?, content = ? WHERE id = ?",
+            [.integer(stored), .digest(content), .identifier(version)])
+        try run(
+            """
+            DELETE FROM manifests
+            WHERE key = ? AND NOT EXISTS (SELECT 1 FROM versions WHERE manifest = ?)
+            """, [.integer(known), .integer(known)])
+    }
+}

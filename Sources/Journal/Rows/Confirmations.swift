@@ -1,0 +1,68 @@
+import Model
+
+// Which hub has confirmed a version. A confirmation counts only while the volume belongs to the hub
+// that gave it, and while that hub has the same state. Both are recognized by random ids: the
+// volume's id at the hub, and the hub's epoch.
+extension Reader {
+    /// Whether the volume belongs to a hub, so that confirmations can count.
+    package func belongsToHub() throws(VolumeError) -> Bool {
+        try first("SELECT EXISTS (SELECT 1 FROM witnesses WHERE is_current = 1)", []) {
+            $0.integer(0) == 1
+        } ?? false
+    }
+
+    /// Versions that some hub has confirmed but the present one has not, in the order of their
+    /// keys, beginning after `key`.
+    package func unconfirmedVersions(after key: Int64, limit: Int) throws(VolumeError) -> [(
+        key: Int64, id: Identifier
+    )] {
+        try all(
+            """
+            SELECT key, id FROM versions
+            WHERE durability = 3 AND key > ? AND NOT \(Version.isConfirmed)
+            ORDER BY key LIMIT ?
+            """, [.integer(key), .integer(Int64(limit))]
+        ) { (columns) throws(VolumeError) in
+            (key: columns.integer(0), id: try columns.identifier(1))
+        }
+    }
+}
+
+extension Transaction {
+    /// Sets the hub's volume and its present epoch. From now on only confirmations of this hub in
+    /// this epoch count.
+    package func setCurrentHub(volume: Identifier, epoch: Identifier) throws(VolumeError) {
+        let values: [Value] = [.identifier(volume), .identifier(epoch)]
+        let isKnown = try first(
+            """
+            SELECT EXISTS
+                (SELECT 1 FROM witnesses WHERE is_current = 1 AND volume = ? AND epoch = ?)
+            """, values
+        ) { $0.integer(0) == 1 }
+        if isKnown == true { return }
+        try removeCurrentHub()
+        try run(
+            """
+            INSERT INTO witnesses (volume, epoch, is_current) VALUES (?, ?, 1)
+            ON CONFLICT (volume, epoch) DO UPDATE SET is_current = 1
+            """, values)
+    }
+
+    /// The volume belongs to no hub any more, so no confirmation counts.
+    package func removeCurrentHub() throws(VolumeError) {
+        try run("UPDATE witnesses SET is_current = 0 WHERE is_current = 1", [])
+    }
+
+    /// Records that the present hub has the version.
+    package func addConfirmation(_ version: Identifier) throws(VolumeError) {
+        try run(
+            """
+            INSERT OR REPLACE INTO confirmations (version, witness)
+            SELECT ?, key FROM witnesses WHERE is_current = 1
+            """, [.identifier(version)])
+    }
+
+    func removeConfirmation(_ version: Identifier) throws(VolumeError) {
+        try run("DELETE FROM confirmations WHERE version = ?", [.identifier(version)])
+    }
+}

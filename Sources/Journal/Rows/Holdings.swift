@@ -1,0 +1,102 @@
+import Model
+
+// Holdings: which versions have their bytes on this device, and what the hub has been told about
+// that.
+extension Reader {
+    /// What the hub has not been told yet: that a version's bytes are here, or that they are not
+    /// here any more.
+    package func unreportedHoldings(limit: Int) throws(VolumeError) -> [(
+        version: Identifier, isGone: Bool
+    )] {
+        try all(
+            "SELECT version, state FROM holdings WHERE state <> 2 LIMIT ?",
+            [.integer(Int64(limit))]
+        ) { (columns) throws(VolumeError) in
+            (version: try columns.identifier(0), isGone: columns.integer(1) == 3)
+        }
+    }
+
+    package func hasUnreportedHoldings() throws(VolumeError) -> Bool {
+        try first("SELECT EXISTS (SELECT 1 FROM holdings WHERE state <> 2)", []) {
+            $0.integer(0) == 1
+        } ?? false
+    }
+}
+
+extension Transaction {
+    /// Records that the version's bytes are here. The hub will be told unless it has been told
+    /// already.
+    package func addHolding(_ version: Identifier) throws(VolumeError) {
+        try run(
+            """
+            INSERT INTO holdings (version, state) VALUES (?, 1)
+            ON CONFLICT (version) DO UPDATE SET state = 1 WHERE state = 3
+            """, [.identifier(version)])
+    }
+
+    /// Records that the version's bytes are not here any more.
+    func endHolding(_ version: Identifier) throws(VolumeError) {
+        try run("UPDATE holdings SET state = 3 WHERE version = ?", [.identifier(version)])
+    }
+
+    /// Records that the hub has been told this. If the state has changed since, the hub is told
+    /// again the next time.
+    package func setReported(_ version: Identifier, isGone: Bool) throws(VolumeError) {
+        let sql =
+            isGone
+            ? "DELETE FROM holdings WHERE version = ? AND state = 3"
+            : "UPDATE holdings SET state = 2 WHERE version = ? AND state = 1"
+        try run(sql, [.identifier(version)])
+    }
+
+    package func removeHolding(_ version: Identifier) throws(VolumeError) {
+        try run("DELETE FROM holdings WHERE version = ?", [.identifier(version)])
+    }
+
+    /// The hub is another one, or has lost what it knew about this device. It is told everything
+    /// again.
+    package func resendHoldings() throws(VolumeError) {
+        try run("UPDATE holdings SET state = 1 WHERE state = 2", [])
+    }
+
+    /// Makes all versions that one device has recorded and no hub has confirmed another device's.
+    package func reassignVersions(of device: Identifier, to other: Identifier)
+        throws(VolumeError)
+    {
+        try run(
+            "UPDATE versions SET device = ? WHERE device = ? AND durability < 3",
+            [.identifier(other), .identifier(device)])
+    }
+
+    /// The hub may have lost what it has confirmed. It must confirm all versions again whose bytes
+    /// are in the tree.
+    package func revokeConfirmations() throws(VolumeError) {
+        try run(
+            """
+            UPDATE versions SET durability = 2 WHERE durability = 3 AND id IN
+                (SELECT current FROM items WHERE deleted IS NULL AND current IS NOT NULL
+                AND key NOT IN (SELECT item FROM absent))
+            """, [])
+    }
+
+    /// The hub has the current version of an item, under that id. The id differs when another
+    /// device has sent the same contents first.
+    ///
+    /// - Returns: False when a different version has the id.
+    package func confirm(current version: Identifier, of key: Int64, as id: Identifier)
+        throws(VolumeError) -> Bool
+    {
+        if id != version, try self.version(id: id) != nil { return false }
+        try run(
+            "UPDATE versions SET id = ?, durability = 3 WHERE id = ?",
+            [.identifier(id), .identifier(version)])
+        try addConfirmation(id)
+        guard id != version else { return true }
+        try removeConfirmation(version)
+        try run(
+            "UPDATE items SET current = ? WHERE key = ? AND current = ?",
+            [.identifier(id), .integer(key), .identifier(version)])
+        try run("DELETE FROM holdings WHERE version = ?", [.identifier(version)])
+        return true
+    }
+}

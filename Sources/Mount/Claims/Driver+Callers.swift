@@ -1,0 +1,58 @@
+import CLinux
+import Glibc
+import Model
+import SystemCalls
+
+// Acting with the identity of the calling program.
+extension Driver {
+    /// Creates something in the tree with the caller's identity and umask, so that the file system
+    /// itself sets owner, group and what the directory's default ACL says.
+    func create(for caller: Caller, _ body: () -> Int32) throws(Errno) -> Int32 {
+        try volume.withRoom(mayBlock: false) { () throws(Errno) in
+            try createNow(for: caller, body)
+        }
+    }
+
+    private func createNow(for caller: Caller, _ body: () -> Int32) throws(Errno) -> Int32 {
+        _ = cl_umask(caller.umask)
+        defer { _ = cl_umask(0) }
+        guard actsAsCaller, caller.uid != 0 || caller.gid != 0 else { return try check(body()) }
+        let became =
+            caller.group >= 0
+            ? cl_thread_become_in(caller.uid, caller.gid, gid_t(caller.group))
+            : cl_thread_become(caller.uid, caller.gid)
+        defer { cl_thread_return() }
+        try check(became)
+        let result = body()
+        guard result == -EACCES else { return try check(result) }
+        // The kernel has allowed it because of a supplementary group of the caller that is unknown
+        // here.
+        try check(cl_thread_override())
+        return try check(body())
+    }
+
+    /// Changes a file with the caller's rights, so that set-ID bits are cleared as by a write of
+    /// the caller's own. With `mayBlock` the thread may wait for disk space as long as that takes.
+    func change(
+        for caller: Caller, writing bytes: Int = 0, mayBlock: Bool = false, _ body: () -> Int64
+    ) throws(Errno) -> Int64 {
+        try volume.withRoom(for: Int64(bytes), mayBlock: mayBlock) { () throws(Errno) in
+            try changeNow(for: caller, body)
+        }
+    }
+
+    /// As `change`, but tries once and does not wait for disk space.
+    func changeNow(for caller: Caller, _ body: () -> Int64) throws(Errno) -> Int64 {
+        guard actsAsCaller, caller.uid != 0 else { return try check(body()) }
+        cl_thread_fsids(caller.uid, caller.gid)
+        defer { cl_thread_fsids(0, 0) }
+        return try check(body())
+    }
+
+    func actor(_ caller: Caller) -> Actor {
+        Actor(
+            process: caller.process, uid: caller.uid, program: programs.name(of: caller.process),
+            session: applierGuard.isApplier(caller.process)
+                ? nil : sessions.session(of: caller.process, uid: caller.uid))
+    }
+}

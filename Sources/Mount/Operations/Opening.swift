@@ -1,0 +1,387 @@
+import CFuse
+import CLinux
+import Coordination
+import Glibc
+import Model
+import Synchronization
+import SystemCalls
+import Volume
+
+/// An open in progress, from the descriptor to the reply. It may need a second attempt on a parking
+/// thread.
+final class Opening: @unchecked Sendable {
+    /// The result of an open.
+    struct Opened: Sendable {
+        let handle: Handle
+        let number: UInt64
+        let reply: cf_open_out
+    }
+
+    private let driver: Driver
+    private let node: Node
+    private let state: OpenState
+    private let file: SharedDescriptor
+    private let flags: Int32
+    private let caller: Caller
+    private let isNew: Bool
+    /// The attributes of a file that was just created, which no other program has open yet.
+    private let known: stat?
+    /// A descriptor left from the creation of the file, or -1.
+    private var real: Int32
+    /// A handle has been made of it, or it was abandoned.
+    private var isSettled = false
+    /// The file's attributes when the open was granted.
+    private var looked: stat?
+    /// Until when it waits for closes that may be on their way; monotonic nanoseconds.
+    private var patienceEnd = Int64.max
+    private var isEarly = false
+    /// Its implicit lease, once it has one.
+    private var lease: UInt64?
+    private var claim: ClaimID?
+    private var before: ChangeStamp?
+    /// Set for a placeholder, which is in use until the open is abandoned or the handle is closed.
+    private var contents: PlaceholderFile?
+
+    init(
+        _ driver: Driver, _ node: Node, _ file: SharedDescriptor, flags: Int32, caller: Caller,
+        isNew: Bool = false, known: stat? = nil, real: Int32 = -1
+    ) throws(Errno) {
+        self.driver = driver
+        self.node = node
+        self.flags = driver.keepsAccessTimes ? flags | Flag.noAccessTime : flags
+        self.caller = caller
+        self.isNew = isNew
+        self.known = known
+        self.real = real
+        (state, self.file) = driver.nodes.use(node, file)
+    }
+
+    private var truncates: Bool { flags & O_TRUNC != 0 && !isNew }
+    private var writes: Bool { flags & O_ACCMODE != O_RDONLY || truncates }
+
+    /// Ends an open that has failed. Does nothing if it has become a handle.
+    func abandon() {
+        guard !isSettled else { return }
+        isSettled = true
+        if real >= 0 { _ = cl_close(real) }
+        real = -1
+        if let contents { driver.volume.endUse(contents) }
+        driver.leave(state, lease: lease, claim: claim)
+        driver.nodes.endUse(of: node, state)
+    }
+
+    // MARK: Claims and implicit leases
+
+    private var kind: ImplicitLeases.Kind {
+        if flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 { return .reader }
+        return flags & O_APPEND != 0 && flags & O_TRUNC == 0 ? .appender : .writer
+    }
+
+    /// The access that it needs, for arbitration with claims.
+    var access: Access { kind == .reader ? .read([]) : .write(.update) }
+
+    /// Takes an implicit lease at once, if no other program is in the way. `anyway` is for a file
+    /// that was just created.
+    func takeLease(anyway: Bool = false) -> Bool {
+        guard driver.arbitration.settings.isOn else { return true }
+        lease = state.leases.withLock {
+            $0.take(
+                kind, process: caller.process, now: cl_clock_monotonic_ns(),
+                anyway: anyway)
+        }
+        return lease != nil
+    }
+
+    /// Calls `go` when the implicit lease is granted, perhaps before this returns.
+    func waitForLease(_ line: [Int32], _ go: @escaping @Sendable () -> Void) {
+        let (lease, ready) = state.leases.withLock {
+            $0.wait(kind, process: caller.process, line: line, now: cl_clock_monotonic_ns(), go)
+        }
+        self.lease = lease
+        for next in ready { next() }
+        guard state.leases.withLock({ $0.isWaitedFor }) else { return }
+        driver.arbitration.watch(state, file: file, names: driver.nodes.path(of: node) ?? [])
+    }
+
+    /// Grants a waiting open although other programs have the file open, because plain programs do
+    /// not expect open(2) to fail with EBUSY.
+    func takeLeaseAnyway() {
+        guard let lease else { return }
+        let now = cl_clock_monotonic_ns()
+        for next in state.leases.withLock({ $0.admitAnyway(lease, now: now) }) { next() }
+    }
+
+    func hold(_ claim: ClaimID) { self.claim = claim }
+    var held: ClaimID? { claim }
+    /// Takes the claim away; the caller must release it.
+    func takeHeld() -> ClaimID? {
+        defer { claim = nil }
+        return claim
+    }
+
+    /// Finishes the open of a file that was just created, of which nothing must be saved first.
+    func finish() throws(Errno) -> Opened {
+        _ = takeLease(anyway: true)
+        do throws(Errno) {
+            // The file exists already and is a placeholder: the kernel looks it up again and opens
+            // it.
+            if !isNew, case .ready = try lookAtContents() {} else if !isNew { throw Errno.stale }
+            return try proceedPatiently()
+        } catch {
+            abandon()
+            throw error
+        }
+    }
+
+    /// Parked opens of one file run one after the other.
+    var line: SerialQueue { state.line }
+
+    /// Returns nil if it must be called again with `mayBlock` on a parking thread, and there again
+    /// if other programs have opened the file in the meantime.
+    func proceed(mayBlock: Bool) throws(Errno) -> Opened? {
+        guard writes else { return try open(nil) }
+        try refuseProtected()
+        let opened = try state.withContent(mayBlock: mayBlock) {
+            (content) throws(Errno) -> Opened? in
+            let (others, mode) = self.state.life.withLock { ($0.handles, $0.mode) }
+            let maps = self.mayMap(in: mode)
+            let status = try self.status()
+            if self.truncates { self.looked = status }
+            let seen =
+                self.truncates
+                ? self.driver.seen(by: self.caller, replacing: status, self.file, self.node) : nil
+            let access = try self.driver.volume.openForWriting(
+                &content.writing, file: self.file.raw, status: status,
+                truncates: self.truncates, seen: seen, maps: maps,
+                appends: self.kind == .appender, isNew: self.isNew,
+                traits: self.driver.traits(self.node), others: others, unique: self.caller.unique,
+                mayBlock: mayBlock, isLastTry: cl_clock_monotonic_ns() >= self.patienceEnd,
+                by: self.driver.actor(self.caller))
+            do throws(Errno) {
+                switch access {
+                case .slow: return nil
+                case .early:
+                    self.isEarly = true
+                    return nil
+                case .direct: return try self.open(nil)
+                case .guarded(let preImages):
+                    content.preImages = preImages
+                    let opened = try self.open(preImages, isSecured: maps)
+                    if opened == nil { self.takeBack(&content) }
+                    return opened
+                }
+            } catch {
+                self.takeBack(&content)
+                throw error
+            }
+        }
+        return opened ?? nil
+    }
+
+    /// Repeats until the file is open or refused, on a parking thread.
+    func proceedPatiently() throws(Errno) -> Opened {
+        patienceEnd = cl_clock_monotonic_ns() + Opening.patience
+        while true {
+            if let opened = try proceed(mayBlock: true) { return opened }
+            // RELEASE is served on another thread, soon after close(2) has returned.
+            if isEarly { usleep(1_000) }
+            isEarly = false
+        }
+    }
+
+    /// Nanoseconds for which an open for writing waits for a close that may be on its way.
+    private static let patience: Int64 = 100_000_000
+
+    /// Fails for files that chattr(1) has made immutable, and for append-only files unless they are
+    /// opened for appending. The kernel checks these bits of the file below only when a descriptor
+    /// for writing is opened there.
+    private func refuseProtected() throws(Errno) {
+        guard !isNew else { return }
+        var status = cl_statx()
+        try check(cl_statx(file.raw, 0, &status))
+        if status.attributes & Flag.immutable != 0 { throw Errno(EPERM) }
+        if status.attributes & Flag.appendOnly != 0, truncates || flags & O_APPEND == 0 {
+            throw Errno(EPERM)
+        }
+    }
+
+    private func status() throws(Errno) -> stat {
+        if let known { return known }
+        return try file.status()
+    }
+
+    /// Whether a program may write through a mapping of the file below, without passing through
+    /// this process. It can if the inode is in passthrough mode.
+    private func mayMap(in mode: OpenState.Mode) -> Bool {
+        if case .passthrough = mode { return flags & O_ACCMODE == O_RDWR && !isNew }
+        return false
+    }
+
+    /// Tells the volume that an open it knows has failed.
+    private func takeBack(_ content: inout OpenState.Content) {
+        driver.volume.closeWriter(
+            &content.writing, file: file.raw, traits: driver.traits(node), unique: caller.unique)
+    }
+
+    // MARK: Contents on demand
+
+    /// What an open needs of a placeholder.
+    enum Contents {
+        case ready
+        /// It is being evicted; ask again.
+        case moment
+        case need(PlaceholderFile.Need, PlaceholderFile)
+    }
+
+    func lookAtContents() throws(Errno) -> Contents {
+        guard !isNew, contents == nil else { return .ready }
+        let status = try file.status()
+        looked = status
+        switch try driver.volume.use(file.raw, status: status) {
+        case .here: return .ready
+        case .evicting: return .moment
+        case .absent(let found): contents = found
+        }
+        // Contents that are replaced as a whole need not be fetched.
+        guard let contents, !truncates else { return .ready }
+        let settings = driver.volume.settings
+        if !contents.isComplete,
+            settings.noDownloadPrograms.contains(driver.programs.name(of: caller.process))
+        {
+            throw .denied
+        }
+        if writes { return .need(.finish, contents) }
+        // A small file is fetched completely first; a large one as it is read through this process.
+        if contents.isComplete || contents.size > settings.wholeSizeMax { return .ready }
+        return .need(.all, contents)
+    }
+
+    private func open(_ preImages: PreImageLog?) throws(Errno) -> Opened {
+        try state.life.withLock { (life) throws(Errno) in try open(&life, preImages) }
+    }
+
+    /// Returns nil if other programs have opened the file since, so that a mapping could bypass
+    /// `preImages`, which does not have all old blocks.
+    private func open(_ preImages: PreImageLog, isSecured: Bool) throws(Errno) -> Opened? {
+        try state.life.withLock { (life) throws(Errno) -> Opened? in
+            if mayMap(in: life.mode), !isSecured { return nil }
+            return try open(&life, preImages)
+        }
+    }
+
+    private func open(_ life: inout OpenState.Life, _ preImages: PreImageLog?) throws(Errno)
+        -> Opened
+    {
+        let mode = mode(life.mode, preImages)
+        var reply = cf_open_out()
+        var throughDaemon = true
+        switch mode {
+        case .passthrough(let backing):
+            throughDaemon = preImages != nil
+            if !throughDaemon, writes { throughDaemon = try isPrivileged() }
+            let how =
+                UInt32(CF_FOPEN_PASSTHROUGH) | (throughDaemon ? UInt32(CF_FOPEN_DIRECT_IO) : 0)
+            reply.open_flags = how
+            reply.backing_id = Int32(bitPattern: backing)
+        default:
+            // Without passthrough all changes of a file pass through the kernel's cache, so the
+            // cache is right.
+            let isCacheTrue = !driver.passthrough.load(ordering: .relaxed)
+            reply.open_flags = isCacheTrue ? UInt32(CF_FOPEN_KEEP_CACHE) : 0
+            // A write-only file cannot be mapped, and for writes that pass through this process the
+            // kernel's cache costs more than it gains.
+            if preImages != nil, flags & O_ACCMODE == O_WRONLY {
+                reply.open_flags |= UInt32(CF_FOPEN_DIRECT_IO)
+            }
+        }
+        reply.open_flags |= UInt32(CF_FOPEN_NOFLUSH)
+        do throws(Errno) {
+            if throughDaemon, real < 0 || preImages != nil {
+                if real >= 0 { _ = cl_close(real) }
+                real = -1
+                real = try Handle.reopen(file, flags, isGuarded: preImages != nil)
+            }
+            if writes, !driver.arbitration.isQuiet { before = ChangeStamp(try file.status()) }
+            if truncates { try truncate() }
+        } catch {
+            release(mode, life)
+            throw error
+        }
+        if !throughDaemon, real >= 0 {
+            _ = cl_close(real)
+            real = -1
+        }
+        life.mode = mode
+        life.handles += 1
+        return register(&reply, isShared: !throughDaemon, preImages)
+    }
+
+    private func register(_ reply: inout cf_open_out, isShared: Bool, _ preImages: PreImageLog?)
+        -> Opened
+    {
+        let handle = Handle(
+            node: node, state: state, file: file, flags: flags, caller: caller, writes: writes,
+            sight: noteSeen(), isShared: isShared, isCreator: isNew, preImages: preImages,
+            lease: lease,
+            claim: claim,
+            before: before, contents: contents, real: real)
+        contents = nil
+        real = -1
+        isSettled = true
+        if handle.isSharedWriter { driver.nodes.countSharedWriter(state, by: 1) }
+        let number = driver.handles.insert(handle)
+        reply.fh = number
+        return Opened(handle: handle, number: number, reply: reply)
+    }
+
+    /// Notes which contents its process sees.
+    private func noteSeen() -> SeenVersions.Sight {
+        if isNew { return writes ? driver.seen.created(node.inode, by: caller) : .full }
+        guard var status = looked else { return .full }
+        if contents != nil { driver.volume.present(&status) { file.raw } }
+        return driver.noteOpened(
+            node, status, by: caller, reads: flags & O_ACCMODE != O_WRONLY && !truncates,
+            writes: writes, truncates: truncates)
+    }
+
+    /// The first open decides the mode of all handles until the last is closed.
+    private func mode(_ current: OpenState.Mode, _ preImages: PreImageLog?) -> OpenState.Mode {
+        guard case .closed = current else { return current }
+        guard preImages == nil, contents?.isComplete ?? true,
+            driver.passthrough.load(ordering: .relaxed),
+            // Only writes that pass through this process can wait for space to be freed.
+            !(writes && driver.volume.isTight)
+        else { return .daemon }
+        let backing = driver.openBacking(file)
+        if backing > 0 { return .passthrough(backing: UInt32(backing)) }
+        if backing == -EPERM || backing == -ENOTTY || backing == -EOPNOTSUPP {
+            driver.disablePassthrough("the kernel refuses it (\(Errno(-backing)))")
+        }
+        return .daemon
+    }
+
+    /// After a failure, unregisters a backing file that was registered for this open only.
+    private func release(_ mode: OpenState.Mode, _ life: OpenState.Life) {
+        guard case .closed = life.mode, case .passthrough(let backing) = mode else { return }
+        cf_backing_close(driver.kernel, backing)
+    }
+
+    private func truncate() throws(Errno) {
+        let target = SharedDescriptor(
+            owning: real >= 0 && flags & O_ACCMODE != O_RDONLY
+                ? try check(dup(real)) : try check(cl_reopen(file.raw, O_WRONLY | O_NONBLOCK)))
+        if contents != nil { driver.volume.willEmpty(inode: node.inode) }
+        _ = try driver.change(for: caller) { Int64(cl_ftruncate(target.raw, 0)) }
+        if contents != nil { try driver.volume.didEmpty(file.raw) }
+    }
+
+    /// Whether writes must pass through this process so that set-ID bits and capabilities are
+    /// handled. The kernel leaves clearing them to us and says for each write whether to; root's
+    /// writes keep the bits. What the kernel writes by itself it writes with our rights, and then
+    /// they are always cleared.
+    private func isPrivileged() throws(Errno) -> Bool {
+        guard driver.negotiation.has(CF_HANDLE_KILLPRIV_V2) else { return false }
+        if try status().st_mode & (S_ISUID | S_ISGID) != 0 { return true }
+        return !isNew && cl_getxattr_fd(file.raw, "security.capability", nil, 0) > 0
+    }
+}

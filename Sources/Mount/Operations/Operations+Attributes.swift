@@ -1,0 +1,234 @@
+import CFuse
+import CLinux
+import Glibc
+import Model
+import Synchronization
+import SystemCalls
+import Volume
+
+// Attributes. The kernel asks when it has none cached, or when a write or read through it has made
+// them stale.
+extension Driver {
+    func getattr(_ request: Request, _ id: UInt64) {
+        request.answer { () throws(Errno) in
+            if VersionNodes.isVirtual(id) {
+                return request.reply(try versions.find(id).status, seconds: Driver.cacheSeconds)
+            }
+            let node = try node(id)
+            if nodes.flags(of: node).contains(.mapped), !isMapped(try descriptor(node)) {
+                nodes.remove(.mapped, from: node)
+            }
+            var (status, seconds) = try status(of: node)
+            numbers.show(&status)
+            request.reply(status, seconds: seconds)
+        }
+    }
+
+    func setattr(
+        _ request: Request, _ id: UInt64, _ values: stat, which: Int32, handle: UInt64?
+    ) {
+        request.answer { () throws(Errno) in
+            let node = try node(id)
+            let found = try descriptor(node)
+            let caller = request.caller
+            if applierGuard.isApplier(caller.process) { try admitChange(of: node) }
+            guard which & FUSE_SET_ATTR_SIZE != 0 else {
+                return try finishSetattr(request, node, found, values, which)
+            }
+            let size = Int64(values.st_size)
+            let again: @Sendable (Request) -> Void = { request in
+                cl_thread_serve(caller.unique, caller.group)
+                self.setattr(request, id, values, which: which, handle: handle)
+            }
+            // The file's bytes must not be evicted until it has been truncated.
+            guard volume.preventEviction(node.inode) else { return retry(request, else: {}, again) }
+            defer { volume.allowEviction(node.inode) }
+            if size > 0 { guard try haveWhole(request, found, again) else { return } }
+            let (state, file) = nodes.use(node, found)
+            defer { nodes.endUse(of: node, state) }
+            if try truncate(node, state, file, size, handle, caller, mayBlock: false) {
+                return try finishSetattr(request, node, file, values, which)
+            }
+            // A second use lasts until the parked part is done.
+            _ = nodes.use(node, file)
+            _ = volume.preventEviction(node.inode)
+            parking.park(
+                request, on: .opens, inLine: state.line,
+                { () throws(Errno) in
+                    _ = try self.truncate(node, state, file, size, handle, caller, mayBlock: true)
+                },
+                finally: {
+                    self.nodes.endUse(of: node, state)
+                    self.volume.allowEviction(node.inode)
+                },
+                answer: { request, _ in
+                    request.answer { () throws(Errno) in
+                        try self.finishSetattr(request, node, file, values, which)
+                    }
+                })
+        }
+    }
+
+    private func finishSetattr(
+        _ request: Request, _ node: Node, _ file: SharedDescriptor, _ values: stat, _ which: Int32
+    ) throws(Errno) {
+        let known = which & FUSE_SET_ATTR_MTIME != 0 ? seen.known(try file.status()) : nil
+        // The kernel has checked the caller's permission. The owner is set before the mode, because
+        // a change of owner clears bits.
+        if which & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) != 0 {
+            try check(
+                cl_chown_fd(
+                    file.raw, which & FUSE_SET_ATTR_UID != 0 ? values.st_uid : uid_t.max,
+                    which & FUSE_SET_ATTR_GID != 0 ? values.st_gid : gid_t.max))
+        }
+        if which & FUSE_SET_ATTR_MODE != 0 { try check(cl_chmod_fd(file.raw, values.st_mode)) }
+        if which & (FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME) != 0 {
+            var times = [values.st_atim, values.st_mtim]
+            times[0].tv_nsec = nanoseconds(
+                times[0], which, set: FUSE_SET_ATTR_ATIME, now: FUSE_SET_ATTR_ATIME_NOW)
+            times[1].tv_nsec = nanoseconds(
+                times[1], which, set: FUSE_SET_ATTR_MTIME, now: FUSE_SET_ATTR_MTIME_NOW)
+            try check(cl_utimens_fd(file.raw, times))
+        }
+        let noted = FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_MTIME
+        if which & noted != 0 { volume.attributesChanged(inode: node.inode) }
+        var status = try file.status()
+        if let known { seen.retimed(known, as: status) }
+        volume.attributesSet(
+            on: file.raw, status: status,
+            modified: which & (FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_MTIME_NOW) != 0)
+        volume.present(&status) { file.raw }
+        let position = nodes.position(of: node)
+        if position.isStashed { status.st_nlink = 0 }
+        numbers.show(&status)
+        request.reply(
+            status,
+            seconds: Driver.cacheSeconds(status.st_mode, isVolatile: position.isVolatile))
+    }
+
+    private func nanoseconds(_ time: timespec, _ which: Int32, set: Int32, now: Int32) -> Int {
+        if which & now != 0 { return 0x3fff_ffff }  // UTIME_NOW
+        return which & set != 0 ? time.tv_nsec : 0x3fff_fffe  // UTIME_OMIT
+    }
+
+    /// Handles truncate(2) and ftruncate(2). Returns false if it must be called again with
+    /// `mayBlock` on a parking thread.
+    private func truncate(
+        _ node: Node, _ state: OpenState, _ file: SharedDescriptor, _ size: Int64,
+        _ handle: UInt64?, _ caller: Caller, mayBlock: Bool
+    ) throws(Errno) -> Bool {
+        try state.withContent(mayBlock: mayBlock) { (content) throws(Errno) -> Bool in
+            let actor = self.actor(caller)
+            let before = try file.status()
+            let open = handle.flatMap { try? self.handles.find($0) }
+            // A handle that can read too changes the document in place.
+            let isWhole = size == 0 && open?.isReader != true
+            let seen = isWhole ? self.seen(by: caller, replacing: before, file, node) : nil
+            let isReady = try self.volume.willTruncate(
+                &content.writing, file: file.raw, status: before, to: size,
+                traits: self.traits(node), isWriter: open?.writes ?? false, seen: seen,
+                unique: caller.unique, mayBlock: mayBlock, by: actor)
+            guard isReady else { return false }
+            let descriptor = try self.writable(file, open, isGuarded: content.preImages != nil)
+            let isAbsent = PlaceholderMark(of: file.raw) != nil
+            if isAbsent { self.volume.willEmpty(inode: node.inode) }
+            _ = try self.change(for: caller) { Int64(cl_ftruncate(descriptor.raw, size)) }
+            if isAbsent { try self.volume.didEmpty(file.raw) }
+            let after = try file.status()
+            self.volume.didTruncate(
+                &content.writing, file: file.raw, status: after, traits: self.traits(node),
+                by: actor)
+            if isWhole {
+                self.noteEmptied(before, as: after, by: caller)
+            } else {
+                self.seen.resized(before, as: after, by: caller)
+            }
+            return true
+        } ?? false
+    }
+
+    /// A descriptor for truncating. A file that a program has open for writing may be read-only by
+    /// now; unless this process is root, only the program's own handle can then write.
+    private func writable(_ file: SharedDescriptor, _ handle: Handle?, isGuarded: Bool)
+        throws(Errno) -> SharedDescriptor
+    {
+        if !actsAsCaller, let handle, handle.writes {
+            return SharedDescriptor(owning: try check(dup(try handle.descriptor())))
+        }
+        let access = (isGuarded ? O_RDWR : O_WRONLY) | O_NONBLOCK
+        return SharedDescriptor(owning: try check(cl_reopen(file.raw, access)))
+    }
+
+    func readlink(_ request: Request, _ id: UInt64) {
+        request.answer { () throws(Errno) in
+            var target = [CChar](repeating: 0, count: Int(PATH_MAX) + 1)
+            if VersionNodes.isVirtual(id) {
+                let link = try versions.find(id).linkTarget()
+                for (index, byte) in link.prefix(Int(PATH_MAX)).enumerated() {
+                    target[index] = CChar(bitPattern: byte)
+                }
+            } else {
+                let file = try descriptor(try node(id))
+                try check(cl_readlinkat(file.raw, "", &target, Int(PATH_MAX)))
+            }
+            fuse_reply_readlink(request.raw, target)
+        }
+    }
+
+    func statfs(_ request: Request) {
+        request.answer { () throws(Errno) in
+            var status = statvfs()
+            guard fstatvfs(volume.root, &status) == 0 else { throw Errno(errno) }
+            // Space that can be freed for programs counts as free.
+            let more = fsblkcnt_t(max(0, volume.freeableBytes)) / max(1, status.f_frsize)
+            status.f_bfree = min(status.f_blocks, status.f_bfree + more)
+            status.f_bavail = min(status.f_bfree, status.f_bavail + more)
+            _ = withUnsafePointer(to: status) { fuse_reply_statfs(request.raw, $0) }
+        }
+    }
+
+    /// Handles FUSE_STATX, which libfuse does not know: statx(2) with the birth time. Returns the
+    /// wire structure.
+    func statx(_ id: UInt64, _ message: cf_statx_in) throws(Errno) -> cf_statx_out {
+        if VersionNodes.isVirtual(id) { return cf_statx_out(try versions.find(id).status) }
+        let node = try node(id)
+        let position = nodes.position(of: node)
+        let file = try descriptor(node)
+        var reply = cf_statx_out()
+        let flags = Flag.emptyPath | Flag.noFollow | Int32(bitPattern: message.sx_flags) & 0x6000
+        try check(cl_statx_whole(file.raw, "", flags, message.sx_mask | 0x7ff, &reply.stat))
+        reply.stat.mask &= 0xfff
+        present(&reply.stat, file)
+        reply.stat.ino = numbers.shown(reply.stat.ino)
+        if position.isStashed { reply.stat.nlink = 0 }
+        // The remaining fields of statx(2) describe mounts and direct I/O of the tree, not of this
+        // file system.
+        reply.stat.spare2 = cf_statx().spare2
+        reply.attr_valid = UInt64(
+            Driver.cacheSeconds(mode_t(reply.stat.mode), isVolatile: position.isVolatile))
+        return reply
+    }
+}
+
+extension cf_statx_out {
+    /// The fields of stat(2), which may be cached for long; there is no birth time.
+    fileprivate init(_ status: stat) {
+        self.init()
+        attr_valid = UInt64(Driver.cacheSeconds)
+        stat.mask = 0x7ff  // STATX_BASIC_STATS
+        stat.blksize = 4096
+        (stat.nlink, stat.uid) = (UInt32(status.st_nlink), status.st_uid)
+        (stat.gid, stat.mode) = (status.st_gid, UInt16(status.st_mode))
+        (stat.ino, stat.size) = (UInt64(status.st_ino), UInt64(status.st_size))
+        stat.blocks = UInt64(status.st_blocks)
+        stat.atime = cf_sx_time(status.st_atim)
+        stat.mtime = cf_sx_time(status.st_mtim)
+        stat.ctime = cf_sx_time(status.st_ctim)
+    }
+}
+
+extension cf_sx_time {
+    init(_ time: timespec) {
+        self.init(tv_sec: Int64(time.tv_sec), tv_nsec: UInt32(time.tv_nsec), reserved: 0)
+    }
+}

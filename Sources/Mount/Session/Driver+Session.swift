@@ -1,0 +1,178 @@
+import CFuse
+import CFuseRing
+import CLinux
+import Glibc
+import Logging
+import Synchronization
+import SystemCalls
+import Volume
+
+// What the session needs from the driver besides the request handlers.
+extension Driver {
+    /// Called by libfuse while it handles INIT.
+    func negotiate(_ connection: UnsafeMutablePointer<fuse_conn_info>) {
+        var wanted = connection.pointee.want
+        let offered = connection.pointee.capable
+        // Splicing gains nothing with passthrough. HANDLE_KILLPRIV is replaced by its second
+        // version.
+        wanted &= ~UInt32(
+            FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE
+                | FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_HANDLE_KILLPRIV)
+        let useful =
+            FUSE_CAP_ASYNC_READ | FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_DIO
+            | FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_READDIRPLUS | FUSE_CAP_READDIRPLUS_AUTO
+            | FUSE_CAP_IOCTL_DIR | FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK | FUSE_CAP_CACHE_SYMLINKS
+        wanted |= UInt32(useful) & offered
+        connection.pointee.want = wanted
+        connection.pointee.max_background = 128
+        connection.pointee.congestion_threshold = 96
+        if !negotiation.isOffered(CF_PASSTHROUGH) {
+            disablePassthrough("this kernel does not offer it (6.9 and later do)")
+        }
+    }
+
+    /// Serves a request as it was read from /dev/fuse or brought by a ring. The memory belongs to
+    /// the caller and may be changed.
+    func serve(_ memory: UnsafeMutableRawPointer, _ count: Int) {
+        if intercept(UnsafeRawBufferPointer(start: memory, count: count)) { return }
+        var buffer = fuse_buf()
+        buffer.mem = memory
+        buffer.size = count
+        fuse_session_process_buf(session, &buffer)
+    }
+
+    /// Serves requests that libfuse 3.14 does not know. Returns false for a request that libfuse
+    /// must handle.
+    private func intercept(_ message: UnsafeRawBufferPointer) -> Bool {
+        let header = message.loadUnaligned(as: cf_in_header.self)
+        requests.count(header.opcode)
+        cl_thread_serve(header.unique, group(header, message))
+        let body = UnsafeRawBufferPointer(rebasing: message[MemoryLayout<cf_in_header>.size...])
+        switch header.opcode {
+        case UInt32(CF_OP_TMPFILE): serveTemporary(header, body)
+        case UInt32(CF_OP_STATX): serveStatx(header, body)
+        case UInt32(CF_OP_SYNCFS): serveSync(header)
+        default: return false
+        }
+        return true
+    }
+
+    private func serveTemporary(_ header: cf_in_header, _ body: UnsafeRawBufferPointer) {
+        let caller = Caller(
+            uid: header.uid, gid: header.gid, process: Int32(bitPattern: header.pid), umask: 0,
+            unique: header.unique, group: cl_thread_request().group)
+        do throws(Errno) {
+            let made = try temporary(
+                header.nodeid, body.loadUnaligned(as: cf_create_in.self), caller)
+            if !send(header.unique, made.reply) { made.preImages() }
+        } catch {
+            send(header.unique, error: error.code)
+        }
+    }
+
+    private func serveStatx(_ header: cf_in_header, _ body: UnsafeRawBufferPointer) {
+        do throws(Errno) {
+            send(
+                header.unique,
+                try statx(header.nodeid, body.loadUnaligned(as: cf_statx_in.self)))
+        } catch {
+            send(header.unique, error: error.code)
+        }
+    }
+
+    private func serveSync(_ header: cf_in_header) {
+        parking.runDetached(on: .disk) { [self] in
+            let descriptor = cl_openat(volume.root, ".", O_RDONLY | O_DIRECTORY, 0)
+            guard descriptor >= 0 else { return send(header.unique, error: -descriptor) }
+            let result = cl_syncfs(descriptor)
+            if result == 0 { volume.didSyncAll() }
+            send(header.unique, error: -result)
+            _ = cl_close(descriptor)
+        }
+    }
+
+    /// The group that the kernel adds to a request that creates something; -1 if none.
+    private func group(_ header: cf_in_header, _ message: UnsafeRawBufferPointer) -> Int64 {
+        let length = Int(header.extlen) * 8
+        let start = message.count - length
+        // The layout: struct fuse_ext_header, the number of groups, the first group.
+        guard length >= 16, start >= MemoryLayout<cf_in_header>.size,
+            message.loadUnaligned(fromByteOffset: start + 4, as: UInt32.self)
+                == UInt32(CF_EXT_GROUPS),
+            message.loadUnaligned(fromByteOffset: start + 8, as: UInt32.self) > 0
+        else { return -1 }
+        return Int64(message.loadUnaligned(fromByteOffset: start + 12, as: UInt32.self))
+    }
+
+    /// Registers a file for passthrough. Returns an id above 0, or a negative errno. The kernel
+    /// writes with the rights that this thread has now, whichever program writes. CAP_FSETID is
+    /// dropped, so that the file system below clears set-ID bits, also those that are set later. On
+    /// a plain file system a write by root would not clear them; here it does.
+    func openBacking(_ file: SharedDescriptor) -> Int32 {
+        let result = cl_thread_set_fsetid(0)
+        guard result >= 0 else { return result }
+        defer { _ = cl_thread_set_fsetid(1) }
+        guard keepsAccessTimes else { return cf_backing_open(kernel, file.raw) }
+        // The kernel reads with the program's own flags, so only the mount below can keep access
+        // times.
+        let clone = cl_clone_without_atime(file.raw)
+        guard clone >= 0 else { return cf_backing_open(kernel, file.raw) }
+        defer { _ = cl_close(clone) }
+        return cf_backing_open(kernel, clone)
+    }
+
+    // MARK: Replies
+
+    /// Sends a reply where its request came from. Returns its length, or -1 with errno.
+    func send(_ pieces: UnsafePointer<iovec>, _ count: Int32) -> Int {
+        let unique = pieces[0].iov_base!.loadUnaligned(as: cf_out_header.self).unique
+        if let ring = rings.ring, fr_is_ours(unique) != 0 { return fr_reply(ring, pieces, count) }
+        guard !negotiation.isDone else { return writev(kernel, pieces, count) }
+        negotiation.sending(
+            pieces, count: count, passthrough: passthrough.load(ordering: .relaxed)
+        ) { payload in
+            rings.prepare(
+                for: self, isOffered: negotiation.isOffered(CF_OVER_IO_URING), payload: payload)
+        }
+        let result = writev(kernel, pieces, count)
+        rings.begin(result >= 0)
+        return result
+    }
+
+    // MARK: Replies that bypass libfuse
+
+    @discardableResult
+    private func send<Wire: BitwiseCopyable>(_ unique: UInt64, _ wire: Wire) -> Bool {
+        var header = cf_out_header()
+        header.len = UInt32(MemoryLayout<cf_out_header>.size + MemoryLayout<Wire>.size)
+        header.unique = unique
+        var wire = wire
+        return withUnsafeMutableBytes(of: &header) { header in
+            withUnsafeMutableBytes(of: &wire) { wire in
+                var pieces = [
+                    iovec(iov_base: header.baseAddress, iov_len: header.count),
+                    iovec(iov_base: wire.baseAddress, iov_len: wire.count),
+                ]
+                return send(&pieces, 2) >= 0
+            }
+        }
+    }
+
+    private func send(_ unique: UInt64, error: Int32) {
+        var header = cf_out_header()
+        header.len = UInt32(MemoryLayout<cf_out_header>.size)
+        header.error = -error
+        header.unique = unique
+        withUnsafeMutableBytes(of: &header) {
+            var piece = iovec(iov_base: $0.baseAddress, iov_len: $0.count)
+            _ = send(&piece, 1)
+        }
+    }
+
+    /// Passthrough is not available: from now on contents pass through this process.
+    func disablePassthrough(_ reason: String) {
+        guard passthrough.exchange(false, ordering: .relaxed) else { return }
+        whyNotPassthrough.withLock { $0 = reason }
+        log.notice("No passthrough: \(reason). Reads and writes pass through this process.")
+    }
+}

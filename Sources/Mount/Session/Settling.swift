@@ -1,0 +1,128 @@
+import CFuse
+import CLinux
+import Glibc
+import Model
+import SystemCalls
+import Volume
+
+// Resolving conflicts by file operations in `.conflicts/NAME/`: removing a version resolves it, and
+// moving it onto NAME also makes it the current one. Everything else there fails with EROFS.
+extension Driver {
+    /// Handles `rm` of a file's version and `rmdir` of a package's version. `rm -r` first removes
+    /// the entries in the package: these removals succeed without effect, because the entries go
+    /// with the version.
+    func settle(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
+        request.answer { () throws(Errno) in
+            let parent = try versions.find(parent)
+            guard parent.side == .conflicts else { throw .readOnly }
+            switch parent.place {
+            case .version, .entry: return request.done()
+            default: break
+            }
+            guard case .document(_, let document) = parent.place,
+                let path = nodes.path(of: parent.directory)
+            else { throw .readOnly }
+            let name = Name(cString: name)
+            let user = request.onlooker
+            parking.park(
+                request, on: .questions,
+                { () throws(Errno) in
+                    let (version, isLast) = try self.version(name, in: parent, for: user)
+                    do throws(VolumeError) {
+                        try self.volume.settle([version.id], at: path + [document])
+                    } catch {
+                        throw Errno(error)
+                    }
+                    if isLast { parent.setEmptied(true) }
+                },
+                answer: { request, _ in request.done() })
+        }
+    }
+
+    /// Handles the `rmdir` that ends `rm -r .conflicts/NAME`, which succeeds when no conflict
+    /// version is left.
+    func settleDirectory(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
+        guard let node = try? versions.find(parent), case .directory = node.place,
+            node.side == .conflicts
+        else { return settle(request, in: parent, name) }
+        let name = Name(cString: name)
+        let user = request.onlooker
+        parking.park(
+            request, on: .questions,
+            { () throws(Errno) in
+                do throws(Errno) { _ = try self.document(name, in: node, for: user) } catch {
+                    guard error == .notFound else { throw error }
+                    let place = VersionNode.Place.document(node.directory.id, name)
+                    self.versions.known(node.side, place)?.setEmptied(false)
+                    return
+                }
+                throw Errno(ENOTEMPTY)
+            },
+            answer: { request, _ in request.done() })
+    }
+
+    /// The version with this name, and whether it is the only one.
+    private func version(_ name: Name, in parent: VersionNode, for user: Requester) throws(Errno)
+        -> (Version, Bool)
+    {
+        guard case .document(_, let document) = parent.place else { throw .notFound }
+        let state = try self.document(document, in: parent, for: user)
+        versions.update(parent, state)
+        guard let history = state.facts?.history?.visible(to: user),
+            let index = history.fileNames.firstIndex(of: name)
+        else { throw .notFound }
+        return (history.versions[index], history.versions.count == 1)
+    }
+
+    /// Handles a rename of a version. Only a rename onto its document is possible. Any other
+    /// target, a version that would have to be fetched (the kernel holds the directory meanwhile),
+    /// and a package (which is not one step) fail with EXDEV, as between file systems; programs
+    /// then copy and remove.
+    func renameVersion(
+        _ request: Request, _ from: (parent: UInt64, name: UnsafePointer<CChar>),
+        _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32
+    ) {
+        request.answer { () throws(Errno) in
+            if VersionNodes.isVirtual(to.parent) { throw .readOnly }
+            let parent = try versions.find(from.parent)
+            guard parent.side == .conflicts, case .document(_, let document) = parent.place else {
+                throw .readOnly
+            }
+            guard to.parent == parent.directory.id, Name(cString: to.name) == document,
+                let path = nodes.path(of: parent.directory)
+            else { throw Errno(EXDEV) }
+            if flags & UInt32(RENAME_NOREPLACE) != 0 { throw .exists }
+            guard flags == 0 else { throw .invalid }
+            let (name, target) = (Name(cString: from.name), to.parent)
+            let (actor, user) = (actor(request.caller), request.onlooker)
+            parking.park(
+                request, on: .disk,
+                { () throws(Errno) -> ReadyReplacement? in
+                    let (version, _) = try self.version(name, in: parent, for: user)
+                    return try self.ready(version, path + [document], actor)
+                },
+                preImages: { ready in ready.map { self.volume.discard($0.incoming) } },
+                answer: { request, ready in
+                    guard let ready else { return request.done() }
+                    self.replaceWithClaim(request, ready, target, path + [document])
+                })
+        }
+    }
+
+    private func ready(_ version: Version, _ path: [Name], _ actor: Actor) throws(Errno)
+        -> ReadyReplacement?
+    {
+        do throws(VolumeError) {
+            let content = try volume.content(of: version.id, locally: true)
+            if content.manifest.isPackage { throw VolumeError(.offline, "") }
+            let replacement = Replacement(
+                content.manifest, sources: [version.id], settles: [version.id], by: actor)
+            return try volume.prepare(replacement, at: path, locally: true)
+        } catch {
+            switch error.code {
+            case .offline, .timeout: throw Errno(EXDEV)
+            default: throw Errno(error)
+            }
+        }
+    }
+}

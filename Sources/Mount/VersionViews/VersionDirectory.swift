@@ -1,0 +1,376 @@
+import CFuse
+import CLinux
+import Glibc
+import Model
+import Synchronization
+import SystemCalls
+import Volume
+
+// `.versions/NAME/` has the history of NAME as read-only files, and `.conflicts/NAME/` its
+// unresolved conflict versions. Lookups in them may wait for the recorder, so they are parked. A
+// version exists only for users who may see it (`Version.isVisible`), so each caller is checked
+// anew.
+extension Driver {
+    func lookupVersions(_ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>) {
+        request.answer { () throws(Errno) in
+            guard VersionNodes.isVirtual(parent) else {
+                let directory = try node(parent)
+                let state = VersionNode.State(status: readOnly(try status(of: directory).status))
+                let side = VersionNodes.side(name) ?? .all
+                return answerVersion(
+                    request, versions.enter(side, .directory(directory.id), of: directory, state))
+            }
+            let parent = try versions.find(parent)
+            let name = Name(cString: name)
+            let user = request.onlooker
+            parkReaching(
+                request,
+                { (locally) throws(Errno) in
+                    try self.find(name, in: parent, for: user, locally: locally)
+                },
+                preImages: { self.versions.forget($0.id, 1) },
+                answer: { self.answerVersion($0, $1) })
+        }
+    }
+
+    /// These names are not cached by the kernel, because a new version may have been added.
+    private func answerVersion(_ request: Request, _ node: VersionNode) {
+        var parameters = fuse_entry_param()
+        parameters.ino = node.id
+        parameters.attr = node.status
+        parameters.attr_timeout = Driver.cacheSeconds
+        if !request.reply(parameters) { versions.forget(node.id, 1) }
+    }
+
+    private func find(
+        _ name: Name, in parent: VersionNode, for user: Requester, locally: Bool
+    ) throws(Errno) -> VersionNode {
+        switch parent.place {
+        case .directory where parent.side == .all && name.bytes.first == UInt8(ascii: "@"):
+            return try past(Name(bytes: Array(name.bytes.dropFirst())).text, in: parent)
+        case .past(_, let time):
+            return try past(name, at: time, in: parent, for: user, locally: locally)
+        case .directory:
+            let place = VersionNode.Place.document(parent.directory.id, name)
+            let state: VersionNode.State
+            do throws(Errno) { state = try document(name, in: parent, for: user) } catch {
+                guard error == .notFound, let known = versions.known(parent.side, place),
+                    known.isJustEmptied
+                else { throw error }
+                state = known.state.withLock { $0 }
+            }
+            return versions.enter(parent.side, place, of: parent.directory, state)
+        case .document(_, let document):
+            return try findVersion(name, of: document, in: parent, for: user, locally: locally)
+        case .version(let id):
+            return try findEntry(name.bytes, below: [], of: id, in: parent)
+        case .entry(let id, let index):
+            let path = parent.content?.manifest.entries[index].path ?? []
+            return try findEntry(name.bytes, below: path, of: id, in: parent)
+        }
+    }
+
+    /// The directory of a document's versions. Every user may list it and finds the versions that
+    /// this user may see. Its write bits are the document's: who may change the document may
+    /// resolve its conflicts.
+    func document(_ name: Name, in node: VersionNode, for user: Requester) throws(Errno)
+        -> VersionNode.State
+    {
+        let directory = node.directory
+        guard let path = nodes.path(of: directory) else { throw .notFound }
+        guard let history = try history(at: path + [name])?.shown(in: node.side),
+            !history.visible(to: user).versions.isEmpty
+        else { throw .notFound }
+        var shown = history.protection
+        shown.mode = shown.mode & 0o222 | 0o444
+        var status = shown.status(like: try self.directory(directory).status())
+        status.st_mtim = Timestamp(nanoseconds: history.versions.last?.saved ?? 0).timespec
+        return VersionNode.State(
+            status: readOnly(status, isDirectory: true), facts: VersionNode.Facts(history: history))
+    }
+
+    /// `.versions/@TIME`: the directory as it was at that time.
+    private func past(_ text: String, in parent: VersionNode) throws(Errno) -> VersionNode {
+        guard let time = PastTime.parse(text), let path = nodes.path(of: parent.directory) else {
+            throw .notFound
+        }
+        do throws(VolumeError) {
+            guard let key = try volume.pastDirectory(at: path) else { throw Volume.nothing }
+            return try pastDirectory(key, at: time, in: parent, parent.status)
+        } catch {
+            throw Errno(error)
+        }
+    }
+
+    private func past(
+        _ name: Name, at time: Int64, in parent: VersionNode, for user: Requester, locally: Bool
+    ) throws(Errno) -> VersionNode {
+        guard let entry = parent.facts?.past.first(where: { $0.name == name }) else {
+            throw .notFound
+        }
+        guard let version = entry.version else {
+            let original = protection(of: volume.status(of: entry.item), in: parent.status)
+            do throws(VolumeError) {
+                return try pastDirectory(entry.item.key, at: time, in: parent, original)
+            } catch {
+                throw Errno(error)
+            }
+        }
+        let protection = volume.protection(of: entry.item)
+        guard version.isVisible(to: user, of: protection) else { throw .notFound }
+        return try enter(
+            version, isPackage: entry.item.kind == .package, in: parent,
+            version.shownProtection(of: protection), locally: locally)
+    }
+
+    private func pastDirectory(
+        _ key: Int64, at time: Int64, in parent: VersionNode, _ original: stat
+    ) throws(VolumeError) -> VersionNode {
+        let state = VersionNode.State(
+            status: readOnly(original),
+            facts: VersionNode.Facts(past: try volume.past(key, at: time)))
+        return versions.enter(parent.side, .past(key, time), of: parent.directory, state)
+    }
+
+    private func findVersion(
+        _ name: Name, of document: Name, in parent: VersionNode, for user: Requester, locally: Bool
+    ) throws(Errno) -> VersionNode {
+        var history = parent.history
+        if history?.fileNames.contains(name) != true {
+            let state = try self.document(document, in: parent, for: user)
+            versions.update(parent, state)
+            history = state.facts?.history
+        }
+        guard let history, let index = history.fileNames.firstIndex(of: name),
+            case let version = history.versions[index],
+            version.isVisible(to: user, of: history.protection)
+        else { throw .notFound }
+        return try enter(
+            version, isPackage: history.isPackage, in: parent,
+            version.shownProtection(of: history.protection), locally: locally)
+    }
+
+    private func enter(
+        _ version: Version, isPackage: Bool, in parent: VersionNode, _ protection: Protection,
+        locally: Bool
+    ) throws(Errno) -> VersionNode {
+        let original = protection.status(like: parent.status)
+        var state = VersionNode.State(
+            status: readOnly(original, isDirectory: isPackage), accessList: protection.accessList)
+        state.status.setSize(version.size)
+        state.status.st_mtim = Timestamp(nanoseconds: version.modified).timespec
+        state.status.st_ctim = Timestamp(nanoseconds: version.saved).timespec
+        if isPackage {
+            state.facts = VersionNode.Facts(
+                content: try content(of: version.id, locally: locally))
+        }
+        return versions.enter(parent.side, .version(version.id), of: parent.directory, state)
+    }
+
+    private func findEntry(
+        _ name: [UInt8], below path: [UInt8], of version: Identifier, in parent: VersionNode
+    ) throws(Errno) -> VersionNode {
+        let wanted = path.isEmpty ? name : path + [UInt8(ascii: "/")] + name
+        guard let content = parent.content,
+            let index = content.manifest.entries.firstIndex(where: { $0.path == wanted })
+        else { throw .notFound }
+        let entry = content.manifest.entries[index]
+        // An entry that is private in the package is private in its versions.
+        var original = parent.status
+        original.st_mode &= S_IFMT | 0o222 | mode_t(entry.mode)
+        var status = readOnly(original, isDirectory: entry.kind == .directory)
+        status.st_mode |= mode_t(entry.mode) & 0o111 & status.st_mode >> 2
+        if entry.kind == .symlink { status.st_mode = S_IFLNK | 0o777 }
+        status.setSize(entry.size)
+        status.st_mtim = Timestamp(nanoseconds: entry.modified).timespec
+        return versions.enter(
+            parent.side, .entry(version, index), of: parent.directory,
+            VersionNode.State(
+                status: status, facts: VersionNode.Facts(content: content),
+                accessList: parent.accessList))
+    }
+
+    private func content(of version: Identifier, locally: Bool) throws(Errno) -> VersionContent {
+        do throws(VolumeError) { return try volume.content(of: version, locally: locally) } catch {
+            throw Errno(error)
+        }
+    }
+
+    /// The owner and the mode of a past directory: those of its present directory in the tree. If
+    /// it does not exist any more, only the owner of its parent is admitted.
+    private func protection(of original: stat?, in directory: stat) -> stat {
+        if let original, original.st_mode & S_IFMT != S_IFLNK { return original }
+        var status = directory
+        status.st_mode &= S_IFMT | 0o700
+        return status
+    }
+
+    /// The attributes of a read-only item that can be read by whoever may read the original.
+    /// Directories keep their write bits, so that the kernel passes writers on to us, who answer
+    /// EROFS, and so that copies of them can be filled.
+    private func readOnly(_ original: stat, isDirectory: Bool = true) -> stat {
+        var status = original
+        let readable = original.st_mode & 0o444
+        status.st_mode = S_IFREG | readable
+        status.st_nlink = isDirectory ? 2 : 1
+        if isDirectory {
+            status.st_mode = S_IFDIR | original.st_mode & 0o222 | readable | readable >> 2
+            (status.st_size, status.st_blocks) = (0, 0)
+        }
+        return status
+    }
+
+    // MARK: Listing
+
+    func openVersions(
+        _ request: Request, _ id: UInt64, _ answer: @escaping @Sendable (Request, [Name]) -> Void
+    )
+        throws(Errno)
+    {
+        let node = try versions.find(id)
+        let user = request.onlooker
+        guard case .document(_, let name) = node.place else {
+            if user.isRoot { return answer(request, names(in: node, for: user)) }
+            // Visibility may be known only when the recorder has caught up.
+            return parking.park(
+                request, on: .questions,
+                { () throws(Errno) -> [Name] in self.names(in: node, for: user) },
+                answer: { request, names in answer(request, names) })
+        }
+        parking.park(
+            request, on: .questions,
+            { () throws(Errno) -> [Name] in
+                do throws(Errno) {
+                    let state = try self.document(name, in: node, for: user)
+                    self.versions.update(node, state)
+                    return state.facts?.history?.visible(to: user).fileNames ?? []
+                } catch {
+                    guard error == .notFound, node.isJustEmptied else { throw error }
+                    return []
+                }
+            },
+            answer: { request, names in answer(request, names) })
+    }
+
+    func list(_ names: [Name], from offset: Int64, into page: inout DirectoryPage) {
+        let names = [Name("."), Name("..")] + names
+        for (index, name) in names.enumerated().dropFirst(Int(offset)) {
+            var parameters = fuse_entry_param()
+            parameters.attr.st_ino = ino_t(UInt32.max)  // Not known before it is looked up.
+            let fits = name.withCString { page.add($0, parameters, next: Int64(index + 1)) }
+            if !fits { return }
+        }
+    }
+
+    private func names(in node: VersionNode, for user: Requester) -> [Name] {
+        switch node.place {
+        case .directory: conflicted(in: node, for: user)
+        case .past: (node.facts?.past ?? []).filter { isVisible($0, to: user) }.map(\.name)
+        // These are read from the journal each time the directory is opened.
+        case .document: []
+        case .version: children(of: [], in: node)
+        case .entry(_, let index):
+            children(of: node.content?.manifest.entries[index].path ?? [], in: node)
+        }
+    }
+
+    /// `.versions` lists no documents; `.conflicts` lists those with conflicts.
+    private func conflicted(in node: VersionNode, for user: Requester) -> [Name] {
+        guard node.side == .conflicts, let path = nodes.path(of: node.directory) else { return [] }
+        return (try? volume.conflictedNames(in: path, visibleTo: user)) ?? []
+    }
+
+    private func isVisible(_ entry: PastEntry, to user: Requester) -> Bool {
+        guard !user.isRoot, let version = entry.version else { return true }
+        return version.isVisible(to: user, of: volume.protection(of: entry.item))
+    }
+
+    private func children(of path: [UInt8], in node: VersionNode) -> [Name] {
+        let slash = UInt8(ascii: "/")
+        let prefix = path.isEmpty ? [] : path + [slash]
+        return (node.content?.manifest.entries ?? []).compactMap { entry in
+            guard entry.path.count > prefix.count, entry.path.starts(with: prefix) else {
+                return nil
+            }
+            let rest = entry.path.dropFirst(prefix.count)
+            return rest.contains(slash) ? nil : Name(bytes: Array(rest))
+        }
+    }
+
+    // MARK: Reading
+
+    private func content(of node: VersionNode, locally: Bool) throws(Errno) -> VersionContent {
+        if let content = node.content { return content }
+        guard case .version(let id) = node.place else { throw .io }
+        let content = try content(of: id, locally: locally)
+        versions.update(
+            node,
+            VersionNode.State(
+                status: node.status, facts: VersionNode.Facts(content: content),
+                accessList: node.accessList))
+        return content
+    }
+
+    func openVersion(_ request: Request, _ id: UInt64, flags: Int32) throws(Errno) {
+        guard flags & O_ACCMODE == O_RDONLY, flags & O_TRUNC == 0 else { throw .readOnly }
+        let node = try versions.find(id)
+        parkReaching(
+            request,
+            { (locally) throws(Errno) in _ = try self.content(of: node, locally: locally) },
+            answer: { request, _ in
+                var reply = cf_open_out()
+                reply.fh = VersionNodes.mark
+                // A version never changes, and its node number is never reused, so the cache stays
+                // valid.
+                reply.open_flags = UInt32(CF_FOPEN_KEEP_CACHE) | UInt32(CF_FOPEN_NOFLUSH)
+                _ = request.reply(wire: reply)
+            })
+    }
+
+    func readVersion(_ request: Request, _ id: UInt64, size: Int, offset: Int64) {
+        guard let node = try? versions.find(id) else { return request.refuse(.stale) }
+        parkReaching(
+            request, inLine: node.facts?.line,
+            { (locally) throws(Errno) -> [UInt8] in
+                let content = try self.content(of: node, locally: locally)
+                var bytes = [UInt8](repeating: 0, count: size)
+                let result = bytes.withUnsafeMutableBytes { buffer -> Result<Int, VolumeError> in
+                    do throws(VolumeError) {
+                        return .success(
+                            try content.read(
+                                node.entryIndex, into: buffer, at: offset, locally: locally))
+                    } catch {
+                        return .failure(error)
+                    }
+                }
+                switch result {
+                case .success(let count): return Array(bytes[..<count])
+                case .failure(let error): throw Errno(error)
+                }
+            },
+            answer: { request, bytes in bytes.withUnsafeBytes { request.reply($0) } })
+    }
+}
+
+extension DocumentHistory {
+    fileprivate func shown(in side: VersionSide) -> DocumentHistory {
+        side == .all ? self : with(versions.indices.filter { side.shows(versions[$0]) })
+    }
+}
+
+extension Protection {
+    fileprivate func status(like other: stat) -> stat {
+        var status = other
+        (status.st_uid, status.st_gid) = (owner, group)
+        status.st_mode = mode_t(mode)
+        return status
+    }
+}
+
+extension stat {
+    /// Sets the size of contents without holes.
+    fileprivate mutating func setSize(_ size: UInt64) {
+        st_size = off_t(clamping: size)
+        st_blocks = blkcnt_t(clamping: size / 512 + (size % 512 == 0 ? 0 : 1))
+    }
+}

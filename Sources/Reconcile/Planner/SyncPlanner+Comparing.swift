@@ -1,0 +1,179 @@
+import Model
+
+// Three images of one item (tree, agreement, hub) decide what is sent. A register is sent when the
+// tree shows a value that differs both from what was agreed on and from what the hub has now.
+extension SyncPlanner {
+    func changes<T: DeviceTable>(
+        _ id: Identifier, _ local: Image?, _ mirror: Mirror, _ table: inout T
+    ) throws(T.Failure) -> [Change] {
+        // While an operation of the item is being sent, the hub's last state may be older than that
+        // operation.
+        let isOlder = try table.isInOutbox(id) || bugs.contains(.sendsEchoes)
+        let remote = isOlder ? nil : mirror.remote.map { Image($0) }
+        guard let base = mirror.base?.image else {
+            guard let local, local.isAlive else { return [] }
+            if let remote { return try differences(id, local, nil, remote, mirror, &table) }
+            var changes = [try creation(local, &table)]
+            for id in local.conflicts {
+                if let revision = try table.revision(id) { changes.append(.edit(revision)) }
+            }
+            return changes
+        }
+        guard let local, local.isAlive else {
+            guard base.isAlive, remote?.isAlive ?? true else { return [] }
+            return [.delete(current: base.revision)]
+        }
+        let changes = try differences(id, local, base, remote, mirror, &table)
+        // A move takes the item out of the trash, too.
+        if base.isAlive || remote?.isAlive ?? false || changes.contains(where: \.places) {
+            return changes
+        }
+        return [.restore] + changes
+    }
+
+    private func creation<T: DeviceTable>(_ local: Image, _ table: inout T) throws(T.Failure)
+        -> Change
+    {
+        var revision = try local.revision.flatMapped { (id) throws(T.Failure) in
+            try table.revision(id)
+        }
+        revision?.parents = []
+        return .create(
+            Creation(
+                kind: local.kind, placement: try table.placement(local.name, in: local.parent),
+                revision: revision, target: local.target, attributes: local.attributes))
+    }
+
+    private func differences<T: DeviceTable>(
+        _ id: Identifier, _ local: Image, _ base: Image?, _ remote: Image?, _ mirror: Mirror,
+        _ table: inout T
+    ) throws(T.Failure) -> [Change] {
+        var changes: [Change] = []
+        let known = [base, remote].compactMap(\.self)
+        if !known.contains(where: { $0.isAt(local) }) {
+            // If it is unknown who placed the item there, the base cannot match, and the newer
+            // placement wins.
+            let by = mirror.base?.placedBy ?? mirror.remote?.placedBy
+            changes.append(
+                .move(
+                    try table.placement(local.name, in: local.parent),
+                    base: by ?? .unknown))
+        }
+        changes += try contents(id, local, base, remote, &table)
+        let names = Set(local.attributes.keys).union(base?.attributes.keys ?? [:].keys).sorted()
+        for name in names {
+            let value = local.attributes[name]
+            if known.contains(where: { $0.attributes[name] == value }) { continue }
+            changes.append(.attribute(name, value))
+        }
+        return changes
+    }
+
+    private func contents<T: DeviceTable>(
+        _ item: Identifier, _ local: Image, _ base: Image?, _ remote: Image?, _ table: inout T
+    ) throws(T.Failure) -> [Change] {
+        var changes: [Change] = []
+        let known = [base, remote].compactMap(\.self)
+        if let id = local.revision, !known.contains(where: { $0.hasContents(of: local) }),
+            var revision = try table.revision(id)
+        {
+            // Parents that are conflict versions are kept, so that this version replaces them.
+            let others = revision.parents.filter { base?.conflicts.contains($0) ?? false }
+            if let parent = base?.revision { revision.parents = [parent] + others }
+            if let parent = try arrived(before: id, base?.revision, of: item, &table) {
+                revision.parents = [parent] + others
+            }
+            changes.append(.edit(revision))
+        }
+        let ids = Set(known.flatMap { $0.conflicts + [$0.revision].compactMap(\.self) })
+        for id in local.conflicts where !ids.contains(id) && !bugs.contains(.dropsConflicts) {
+            if let revision = try table.revision(id) { changes.append(.edit(revision)) }
+        }
+        let settled = (base?.conflicts ?? []).filter { id in
+            !local.conflicts.contains(id) && id != local.revision
+                && remote?.conflicts.contains(id) ?? true
+        }
+        if !settled.isEmpty { changes.append(.resolve(settled, nil)) }
+        return changes
+    }
+
+    /// The version from the hub that a local version is derived from, if it is not agreed on yet:
+    /// it was applied right before a crash, and a program has edited it since.
+    private func arrived<T: DeviceTable>(
+        before id: Identifier, _ base: Identifier?, of item: Identifier, _ table: inout T
+    ) throws(T.Failure) -> Identifier? {
+        let device = try table.session().device
+        var next = try table.revision(id)?.parents.first
+        for _ in 0..<64 {
+            guard let id = next, id != base, let revision = try table.revision(id) else {
+                return nil
+            }
+            if revision.moment.device != device {
+                guard let base else { return id }
+                return try table.descends(base, from: id, of: item) ? nil : id
+            }
+            next = revision.parents.first
+        }
+        return nil
+    }
+
+    /// Adapts an agreement from before the last restart (`SyncPlanner.restart`). It only says what
+    /// this device had then, not what the hub has now.
+    func rebased<T: DeviceTable>(_ mirror: Mirror, _ id: Identifier, _ table: inout T)
+        throws(T.Failure) -> Mirror
+    {
+        let session = try table.session()
+        guard var base = mirror.base, !bugs.contains(.staleIsFresh),
+            !base.isOf(session)
+        else { return mirror }
+        var mirror = mirror
+        guard let state = mirror.remote else {
+            // The hub has never known the item, or has lost it. A missing item never means that it
+            // was deleted.
+            if !bugs.contains(.absenceDeletes) { mirror.base = nil }
+            return mirror
+        }
+        let remote = Image(state)
+        let isSameHub = base.volumeEpoch == session.volumeEpoch
+        if let mine = try table.local(id)?.revision, !state.isLive(mine) {
+            // The hub would not accept as new a revision that it has received before.
+            (base.image.revision, base.image.content) = (nil, nil)
+            if let current = remote.revision, try table.descends(mine, from: current, of: id) {
+                (base.image.revision, base.image.content) = (current, remote.content)
+            }
+        }
+        if let placed = base.placedAt, state.placedAt < placed {
+            (base.image.parent, base.image.name) = (remote.parent, remote.name)
+            base.placedBy = state.placedBy
+        }
+        if !isSameHub { base.image.attributes = remote.attributes }
+        base.image.conflicts = base.image.conflicts.filter { remote.conflicts.contains($0) }
+        // If the hub deleted the item after the agreement, the deletion counts. At another hub it
+        // does not, because this device still has the item.
+        if case .trashed(_, let sequence) = state.life, !isSameHub || sequence <= base.sequence {
+            base.image.isAlive = false
+        }
+        base.generation = session.generation
+        base.volumeEpoch = session.volumeEpoch
+        // Sequence numbers of another journal cannot be compared with those of this one.
+        base.sequence = 0
+        mirror.base = base
+        return mirror
+    }
+
+    func agreement(_ state: ItemState, _ session: Session) -> Agreement {
+        Agreement(
+            image: Image(state), placedBy: state.placedBy, placedAt: state.placedAt,
+            sequence: state.sequence, volumeEpoch: session.volumeEpoch,
+            generation: session.generation)
+    }
+}
+
+extension Optional {
+    func flatMapped<Result, Failure: Error>(_ body: (Wrapped) throws(Failure) -> Result?)
+        throws(Failure) -> Result?
+    {
+        guard let self else { return nil }
+        return try body(self)
+    }
+}

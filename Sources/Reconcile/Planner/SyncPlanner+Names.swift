@@ -1,0 +1,120 @@
+import Model
+
+// Names that pass from one item to another on this device. The hub applies each change by itself,
+// and names at the hub are unique at any time. So the change of the item that leaves a name is sent
+// before that of the item that takes it. Otherwise the hub would give the second item its spare
+// name, although no other device had ever used that name.
+extension SyncPlanner {
+    /// Changes that have to be sent before a change of placement.
+    private struct Obstacles {
+        /// The item that has the name at the hub and has left it on this device.
+        var leaver: Identifier?
+        /// When a directory moves into one that is still inside it at the hub: the directories
+        /// between the two whose changes must be sent first.
+        var between: [Identifier] = []
+    }
+
+    /// Decides whether a draft may be sent now, so that the hub receives changes of placement in an
+    /// order in which it can apply them.
+    ///
+    /// - Returns: The draft itself when no other item has to be sent first. When that other item
+    ///   waits for this one, a draft that gives this item a temporary name. Nil when the draft has
+    ///   to wait.
+    func inOrder<T: DeviceTable>(_ draft: Draft, _ table: inout T) throws(T.Failure) -> Draft? {
+        guard let placement = draft.placement, !bugs.contains(.takesNamesTooEarly) else {
+            return draft
+        }
+        let obstacles = try obstacles(to: placement, of: draft.item, &table)
+        guard obstacles.between.isEmpty else { return nil }
+        guard let leaver = obstacles.leaver else { return draft }
+        guard try waits(leaver, for: draft.item, &table) else { return nil }
+        return try aside(draft, &table)
+    }
+
+    /// A draft with only the change of placement, to a name that no other item has.
+    func aside<T: DeviceTable>(_ draft: Draft, _ table: inout T) throws(T.Failure) -> Draft? {
+        guard let placement = draft.placement else { return nil }
+        let spare = try table.placement(
+            placement.name.withMark(of: draft.item), in: placement.parent)
+        for change in draft.changes {
+            var aside = draft
+            aside.placement = spare
+            switch change {
+            case .create(var creation):
+                creation.placement = spare
+                aside.changes = [.create(creation)]
+            case .move(_, let base): aside.changes = [.move(spare, base: base)]
+            // A move takes the item out of the trash, too.
+            case .restore:
+                let base = try table.mirror(draft.item)?.base?.placedBy
+                aside.changes = [.move(spare, base: base ?? .unknown)]
+            default: continue
+            }
+            aside.isAside = true
+            return aside
+        }
+        return nil
+    }
+
+    private func obstacles<T: DeviceTable>(
+        to placement: Placement, of id: Identifier, _ table: inout T
+    ) throws(T.Failure) -> Obstacles {
+        var obstacles = Obstacles()
+        let session = try table.session()
+        for other in try table.agreed(on: placement.name, in: placement.parent) where other != id {
+            guard try table.isUnsent(other), let base = try table.mirror(other)?.base,
+                base.isOf(session)
+            else { continue }
+            let local = try table.local(other)
+            let isThere = local.map { $0.isAlive && $0.isAt(base.image) } ?? false
+            if !isThere { obstacles.leaver = other }
+        }
+        guard try table.mirror(id)?.base?.image.kind == .directory else { return obstacles }
+        var seen: Set<Identifier> = [.root]
+        var next = placement.parent
+        while seen.insert(next).inserted, let base = try table.mirror(next)?.base {
+            if try table.isUnsent(next) { obstacles.between.append(next) }
+            next = base.image.parent
+            if next == id { return obstacles }
+        }
+        obstacles.between = []
+        return obstacles
+    }
+
+    /// Whether an item cannot be sent before another one, directly or indirectly.
+    private func waits<T: DeviceTable>(
+        _ first: Identifier, for id: Identifier, _ table: inout T
+    ) throws(T.Failure) -> Bool {
+        var (open, seen) = ([first], Set<Identifier>())
+        while let next = open.popLast() {
+            if next == id { return true }
+            guard seen.insert(next).inserted, seen.count < 1024 else { continue }
+            let draft = try self.draft(next, in: &table)
+            if draft.isDeletion { open += try movedOut(of: next, &table) }
+            if let parent = draft.waitsFor { open.append(parent) }
+            guard let placement = draft.placement else { continue }
+            let obstacles = try obstacles(to: placement, of: next, &table)
+            open += obstacles.between + [obstacles.leaver].compactMap(\.self)
+        }
+        return false
+    }
+
+    /// Items that the hub still has in a deleted directory, although they have been moved out of it
+    /// on this device. The hub must receive these moves first, or it would delete the items with
+    /// the directory.
+    func movedOut<T: DeviceTable>(of directory: Identifier, _ table: inout T)
+        throws(T.Failure) -> [Identifier]
+    {
+        guard try table.mirror(directory)?.base?.image.kind == .directory else { return [] }
+        var found: [Identifier] = []
+        for id in try table.unsentAlive(limit: 4096) {
+            var next = try table.mirror(id)?.base?.image.parent
+            var seen: Set<Identifier> = [.root]
+            while let parent = next, parent != directory, seen.insert(parent).inserted {
+                next = try table.mirror(parent)?.base?.image.parent
+            }
+            if next == directory { found.append(id) }
+        }
+        return found
+    }
+}

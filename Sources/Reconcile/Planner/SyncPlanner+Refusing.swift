@@ -1,0 +1,60 @@
+import Model
+
+extension SyncPlanner {
+    /// The hub has refused an operation of an item, whose id on this device is `id`. The agreement
+    /// from before the operation is restored. The item stays unsent, so nothing that comes from the
+    /// hub replaces the local state.
+    ///
+    /// The operation stays in the outbox until it is acknowledged. After a crash it is sent again,
+    /// and the hub gives the same answer.
+    package func refused<T: DeviceTable>(
+        _ operation: Operation, of id: Identifier, in table: inout T
+    ) throws(T.Failure) {
+        var mirror = try table.mirror(id) ?? Mirror()
+        if bugs.contains(.forgetsWhatWasAgreedOn) {
+            let session = try table.session()
+            mirror.base = mirror.remote.map { agreement($0, session) }
+            mirror.remote = nil
+            mirror.state = .refused
+            return try table.setMirror(id, mirror)
+        }
+        if let base = mirror.base { mirror.base = try without(operation, base, &table) }
+        if mirror.remote == nil { mirror.state = .refused }
+        try table.setMirror(id, mirror)
+        try table.addUnsent(id)
+    }
+
+    private func without<T: DeviceTable>(
+        _ operation: Operation, _ base: Agreement, _ table: inout T
+    ) throws(T.Failure) -> Agreement? {
+        var base = base
+        switch operation.change {
+        case .create: return nil
+        case .edit(let revision): try removeRevision(revision, &base.image, &table)
+        case .resolve(let settled, let revision):
+            if let revision { try removeRevision(revision, &base.image, &table) }
+            base.image.conflicts = Set(base.image.conflicts + settled)
+                .subtracting([base.image.revision].compactMap(\.self))
+                .sorted { ($0.high, $0.low) < ($1.high, $1.low) }
+        case .move(_, let by):
+            // An empty name differs from the one in the tree, so the item counts as moved.
+            base.image.name = ""
+            base.placedBy = by
+        case .delete: base.image.isAlive = true
+        case .restore: base.image.isAlive = false
+        case .attribute(let name, _): base.image.attributes[name] = nil
+        }
+        return base
+    }
+
+    private func removeRevision<T: DeviceTable>(
+        _ revision: Revision, _ image: inout Image, _ table: inout T
+    ) throws(T.Failure) {
+        image.conflicts.removeAll { $0 == revision.id }
+        guard image.revision == revision.id else { return }
+        image.revision = revision.parents.first
+        image.content = try image.revision.flatMapped { (id) throws(T.Failure) in
+            try table.revision(id)?.content
+        }
+    }
+}

@@ -1,0 +1,86 @@
+import Model
+
+// The hub has made one item of two, for example of two directories with the same name.
+extension SyncPlanner {
+    /// If the tree has both items, the unified one is handled as if the hub had deleted it. Its
+    /// contents have moved to the other one.
+    func unify<T: DeviceTable>(
+        _ id: Identifier, _ target: Identifier, _ session: Session, _ table: inout T
+    ) throws(T.Failure) {
+        guard let local = try table.local(id), local.isAlive else {
+            return try table.setMirror(id, nil)
+        }
+        guard try table.local(target)?.isAlive == true else {
+            return try become(target, id, &table)
+        }
+        var mirror = try table.mirror(id) ?? Mirror()
+        mirror.remote = try trashed(id, local, unifiedInto: target, session, &table)
+        mirror.since = session.cursor
+        mirror.state = .due
+        try table.setMirror(id, mirror)
+        // The item stays unsent until it is gone, so that `twin` finds it.
+        try table.addUnsent(id)
+    }
+
+    /// Gives the tree's item the id of the item that it was unified into. The tree has no other
+    /// item with that id.
+    func become<T: DeviceTable>(
+        _ target: Identifier, _ id: Identifier, _ table: inout T
+    ) throws(T.Failure) {
+        try table.reidentify(id, as: target)
+        let mine = try table.mirror(id)?.base
+        try table.setMirror(id, nil)
+        // What was sent under the old id is compared with the present state of the other item.
+        try table.addUnsent(target)
+        if var mirror = try table.mirror(target) {
+            // The tree's contents derive from what this device sent, not from what the other item
+            // had.
+            if let mine, try mine.isOf(table.session()) {
+                mirror.base?.image.revision = mine.image.revision
+                mirror.base?.image.content = mine.image.content
+            }
+            mirror.base = mirror.base ?? mine
+            mirror.state = mirror.remote == nil ? .settled : .due
+            try table.setMirror(target, mirror)
+        } else {
+            try table.setMirror(target, Mirror(base: mine))
+        }
+    }
+
+    /// The alive item of the tree that is about to become the deleted item. At the hub it is
+    /// already a part of that item, so the deletion would also delete it, as a change of this
+    /// device's own.
+    func twin<T: DeviceTable>(of id: Identifier, _ table: inout T) throws(T.Failure)
+        -> Identifier?
+    {
+        guard let mirror = try table.mirror(id), try table.firstDue() != nil else { return nil }
+        // For a document, the unification arrives together with its contents.
+        guard mirror.base?.image.kind == .directory || mirror.remote != nil else { return nil }
+        for other in try table.unsentAlive(limit: 4096) {
+            if try table.mirror(other)?.remote?.unified == id { return other }
+        }
+        return nil
+    }
+
+    private func trashed<T: DeviceTable>(
+        _ id: Identifier, _ local: Image, unifiedInto target: Identifier, _ session: Session,
+        _ table: inout T
+    ) throws(T.Failure) -> ItemState {
+        let nobody = OperationID.unknown
+        let batch = OperationID(device: target, epoch: 0, number: 0)
+        return ItemState(
+            id: id, kind: local.kind, target: local.target,
+            placement: try table.placement(local.name, in: local.parent), placedBy: nobody,
+            placedAt: Moment(time: 0, device: .root), placedSequence: 0,
+            life: .trashed(batch: batch, sequence: session.cursor), sequence: session.cursor)
+    }
+}
+
+extension ItemState {
+    /// The item that the hub has unified this one into. The mirror stores it as a batch with epoch
+    /// 0, which no device has.
+    var unified: Identifier? {
+        guard case .trashed(let batch, _) = life, batch.epoch == 0 else { return nil }
+        return batch.device
+    }
+}

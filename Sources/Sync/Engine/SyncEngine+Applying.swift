@@ -1,0 +1,287 @@
+import HubProtocol
+import Journal
+import Model
+import Reconcile
+import Volume
+
+// How adjustments become steps of the applier.
+extension SyncEngine {
+    /// Applies adjustments. The items of a weak package are applied together under one claim, and
+    /// only when all of them are available: `waiting` are the tasks that are not.
+    func apply(_ tasks: [Task], _ contents: Contents, waiting: [Task]) throws(VolumeError)
+        -> [Outcome]
+    {
+        var outcomes = [Outcome](repeating: .later, count: tasks.count)
+        let groups = Dictionary(grouping: tasks.indices) { tasks[$0].weakPackage }
+        let held = Set(waiting.map(\.weakPackage))
+        for (root, indices) in groups.sorted(by: { ($0.key?.count ?? 0) < ($1.key?.count ?? 0) })
+        where root == nil || !held.contains(root) {
+            let done = try apply(indices.map { tasks[$0] }, contents, together: root)
+            for (index, outcome) in zip(indices, done) { outcomes[index] = outcome }
+        }
+        return outcomes
+    }
+
+    private func apply(_ tasks: [Task], _ contents: Contents, together root: [Name]?)
+        throws(VolumeError) -> [Outcome]
+    {
+        var outcomes = [Outcome](repeating: .done, count: tasks.count)
+        var steps: [ApplierStep] = []
+        var owners: [Int] = []
+        var prepared: [String] = []
+        for (index, task) in tasks.enumerated() {
+            do throws(VolumeError) {
+                for step in try applierSteps(task, contents, &prepared) {
+                    steps.append(step)
+                    owners.append(index)
+                }
+            } catch {
+                switch error.code {
+                case .offline, .timeout, .busy, .cancelled: outcomes[index] = .later
+                default: outcomes[index] = .stuck(error.message)
+                }
+            }
+        }
+        if root != nil, outcomes.contains(where: { $0 != .done }) {
+            for name in prepared { keepOrDiscard(name, isNeeded: true) }
+            return outcomes.map { $0 == .done ? .later : $0 }
+        }
+        if !prepared.isEmpty { try volume.syncIncoming() }
+        // After a failed step, the later steps of the same item are invalid.
+        var results: [ApplierResult] = []
+        if !steps.isEmpty { results = tree.apply(steps, together: root) }
+        for (owner, result) in zip(owners, results) where outcomes[owner] == .done {
+            outcomes[owner] = Outcome(result, tasks[owner])
+        }
+        for (step, result) in zip(steps, results) {
+            guard let name = step.incoming else { continue }
+            switch result {
+            case .done: carried[name] = nil
+            case .open, .changed, .logged: keepOrDiscard(name, isNeeded: true)
+            case .gone, .taken, .failed: keepOrDiscard(name, isNeeded: false)
+            }
+        }
+        return outcomes
+    }
+
+    /// Takes back a prepared file that was not put into the tree. A large file that is still needed
+    /// is kept, so that it is not downloaded again.
+    private func keepOrDiscard(_ name: String, isNeeded: Bool) {
+        let content = carried.removeValue(forKey: name)
+        if isNeeded, let content {
+            transfers.keep(content.revision, .init(name: name, item: content.item))
+        } else {
+            volume.discard(name)
+        }
+    }
+
+    private func applierSteps(
+        _ task: Task, _ contents: Contents, _ prepared: inout [String]
+    ) throws(VolumeError) -> [ApplierStep] {
+        let state = task.adjustment.remote
+        let target = TreePlace(task.targetPath, directory: task.targetDirectory)
+        var place = TreePlace(task.path, directory: task.directory)
+        var steps: [ApplierStep] = []
+        for step in task.adjustment.steps {
+            switch step {
+            case .make:
+                let name = try prepareNew(state, contents)
+                prepared.append(name)
+                steps.append(.make(incoming: name, at: target))
+            case .move:
+                guard let item = task.item else { continue }
+                if let holder = task.holder {
+                    steps.append(
+                        .swap(place, inode: item.inode, with: target, other: holder.inode))
+                } else {
+                    steps.append(.move(from: place, inode: item.inode, to: target))
+                }
+                place = target
+            case .contents:
+                guard let item = task.item else { continue }
+                let name = try prepare(state, contents)
+                prepared.append(name)
+                steps.append(
+                    item.kind == .package
+                        ? .replacePackage(
+                            incoming: name, at: place, inode: item.inode, changed: item.changed)
+                        : .replace(incoming: name, at: place, expected: FileSnapshot(item)))
+            case .attributes(let changes):
+                // A prepared file already has its attributes.
+                guard let item = task.item, !task.adjustment.replaces else { continue }
+                let change = TreeChange(changes, state)
+                if change != TreeChange() {
+                    steps.append(.change(at: place, inode: item.inode, change))
+                }
+            case .conflicts: break
+            case .remove:
+                guard let item = task.item else { continue }
+                steps.append(
+                    item.kind == .package
+                        ? .removePackage(
+                            at: place, inode: item.inode, changed: item.changed,
+                            aside: volume.asideName(for: item.id))
+                        : .remove(at: place, expected: FileSnapshot(item)))
+            }
+        }
+        return steps
+    }
+
+    /// Prepares a placeholder instead if the disk has no room for the contents.
+    private func prepareNew(_ state: ItemState, _ contents: Contents) throws(VolumeError) -> String
+    {
+        do throws(VolumeError) {
+            return try prepare(state, contents)
+        } catch {
+            guard error.code == .full, state.kind == .file, let current = state.current,
+                contents.whole.remove(current.id) != nil
+            else { throw error }
+            return try prepare(state, contents)
+        }
+    }
+
+    private func prepare(_ state: ItemState, _ contents: Contents) throws(VolumeError) -> String {
+        if let current = state.current, let name = transfers.takePrepared(current.id) {
+            carried[name] = (current.id, state.id)
+            return name
+        }
+        return try volume.prepare(arrival(state, contents)) {
+            (chunks, file) throws(VolumeError) in
+            try contents.write(chunks, to: file)
+        }
+    }
+
+    /// Returns the facts about something that a crash left in the tree or next to it; nil if the
+    /// mirror no longer expects it.
+    func arrival(of mark: ArrivalTag) -> Arrival? {
+        let row = try? volume.journal.read { try $0.mirror(mark.item) }
+        guard let state = row?.remote.flatMap({ ItemState(encoded: $0) }),
+            mark.version == .none || state.current?.id == mark.version
+        else { return nil }
+        let contents = Contents()
+        // The file itself shows whether its contents are complete.
+        if let current = state.current { contents.whole = [current.id] }
+        return arrival(state, contents)
+    }
+
+    func arrival(_ state: ItemState, _ contents: Contents) -> Arrival {
+        var arrival = Arrival(item: state.id, kind: Item.Kind(state.kind))
+        let attributes = state.attributes.compactMapValues(\.value)
+        if let mode = attributes["mode"], mode.count == 2 {
+            arrival.mode = UInt16(mode[0]) << 8 | UInt16(mode[1])
+        }
+        arrival.attributes = AttributeList(travelling: attributes)
+        arrival.target = state.target.map { Array($0.utf8) } ?? []
+        guard let current = state.current else { return arrival }
+        let manifest = contents.manifests[current.id]
+        var version = Version(
+            current, content: manifest.map(\.digest) ?? Digest.keyed(current.content))
+        if let text = attributes["modified"], let modified = integer(bigEndian: text) {
+            version.modified = modified
+        }
+        arrival.version = version
+        arrival.manifest = manifest?.encoded ?? []
+        arrival.isDataless = !contents.whole.contains(current.id) && current.size > 0
+        return arrival
+    }
+}
+
+extension SyncEngine.Outcome {
+    init(_ result: ApplierResult, _ task: SyncEngine.Task) {
+        switch result {
+        case .done: self = .done
+        case .changed, .open, .gone: self = .later
+        case .logged(let log):
+            self = .waits(
+                "Changes from the hub wait: the database log \(log) here holds changes that are "
+                    + "not in the database. Open and close it with its program: that "
+                    + "ends the wait.")
+        case .taken:
+            let name = task.targetPath.last?.text ?? ""
+            self = .stuck(
+                "The hub has an item called \(name) here, but a file that exists only on this "
+                    + "device has that name: rename the file.")
+        case .failed
+        where task.item?.kind == .directory && task.adjustment.steps.contains(.remove):
+            self = .stuck(
+                "It was deleted on another device. It stays here because it contains files of this "
+                    + "device alone: move or remove them.")
+        case .failed(let words): self = .stuck("It cannot be put into the volume: \(words).")
+        }
+    }
+}
+
+extension Adjustment {
+    var replaces: Bool {
+        steps.contains { step in
+            switch step {
+            case .make, .contents: true
+            default: false
+            }
+        }
+    }
+}
+
+extension ApplierStep {
+    var incoming: String? {
+        switch self {
+        case .make(let name, _), .replace(let name, _, _), .replacePackage(let name, _, _, _): name
+        default: nil
+        }
+    }
+}
+
+extension ItemState {
+    /// The state without attributes that devices do not share; an older or hostile hub may send
+    /// them anyway.
+    var withSharedAttributes: ItemState {
+        var state = self
+        if let bytes = attributes["mode"]?.value, bytes.count == 2 {
+            let mode = SharedMode.bits(of: UInt16(bytes[0]) << 8 | UInt16(bytes[1]))
+            state.attributes["mode"]?.value = [UInt8(mode >> 8), UInt8(mode & 0xFF)]
+        }
+        state.attributes = state.attributes.filter { name, register in
+            Register.objection(to: name, register.value) == nil
+        }
+        return state
+    }
+}
+
+extension AttributeList {
+    /// Creates the list of those attributes of an item that are extended attributes of its file.
+    init(travelling attributes: [String: [UInt8]]) {
+        self.init(
+            attributes.filter { $0.key.hasPrefix("x:") }.map {
+                Attribute(name: Array($0.key.dropFirst(2).utf8), value: $0.value)
+            })
+    }
+
+    /// The list after the hub's changes. An attribute that is not on the file then was refused by
+    /// the file system.
+    func agreed(_ changes: [String: [UInt8]?]) -> AttributeList {
+        let set = AttributeList(travelling: changes.compactMapValues(\.self))
+        let changed = Set(changes.keys.map { Array($0.dropFirst(2).utf8) })
+        let kept = attributes.filter { $0.isOnFile || !changed.contains($0.name) }
+        return AttributeList(kept).lacking(of: set)
+    }
+}
+
+extension TreeChange {
+    init(_ changes: [String: [UInt8]?], _ state: ItemState) {
+        self.init()
+        for (name, value) in changes {
+            switch (name, value) {
+            case ("mode", let bytes?) where bytes.count == 2:
+                mode = UInt16(bytes[0]) << 8 | UInt16(bytes[1])
+            case ("modified", let bytes?): modified = integer(bigEndian: bytes)
+            case ("modified", nil): modified = state.current?.note.modified
+            case (_, let value?) where name.hasPrefix("x:"):
+                set.append(
+                    AttributeList.Attribute(name: Array(name.dropFirst(2).utf8), value: value))
+            case (_, nil) where name.hasPrefix("x:"):
+                removed.append(Array(name.dropFirst(2).utf8))
+            default: break
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+import CLinux
+import HubProtocol
+import Journal
+import Model
+import Reconcile
+import Volume
+
+// What happens when the hub refuses something.
+extension SyncEngine {
+    func refused(_ entry: OperationEntry, _ refusal: OperationResult.Refusal) throws {
+        let (key, path) = try perform { [planner] table -> (Int64, String?) in
+            guard let (row, _) = try table.takeBack(entry.number, planner) else { return (0, nil) }
+            let key = try table.journal.key(of: row.item) ?? 0
+            return (key, try table.journal.path(of: key)?.shown)
+        }
+        let times = (refusals[key]?.times ?? 0) + 1
+        let pause = min(600, 15 * Double(1 << min(times, 10)))
+        refusals[key] = Refusal(
+            draft: nil, until: cl_clock_monotonic_ns() + Timestamp.span(seconds: pause),
+            times: times)
+        state.withLock {
+            $0.problems[path ?? "\(entry.item)"] = "blocked: \(refusal.code): \(refusal.message)"
+        }
+    }
+
+    /// Repairs the reason of a failure after which nothing was applied, so that the operations can
+    /// be sent again.
+    func again(_ failure: Failure, _ entries: [OperationEntry]) throws {
+        switch failure.code {
+        case .missing, .collection:
+            collection = nil
+            let revisions = entries.compactMap { $0.change.revision?.id }
+            let failed = try upload(revisions)
+            for entry in entries {
+                guard let id = entry.change.revision?.id, failed.contains(id) else { continue }
+                try withdraw(entry, id)
+            }
+        case .gap:
+            guard let expected = failure.expected, expected > 0,
+                let first = try volume.journal.read({ try $0.outbox(limit: 1).first?.number }),
+                expected >= first
+            else {
+                throw HubFault.refused(
+                    Failure(.copied, "The hub and this device number operations differently."))
+            }
+            lastSent = expected - 1
+        default: throw HubFault.refused(failure)
+        }
+    }
+
+    /// The contents of an operation are gone, and the hub accepts no later operation without it. So
+    /// everything is compared with the hub's state again, and the document's present version is
+    /// sent instead.
+    func contentsMissing(_ row: OutboxRow) throws(VolumeError) -> HubFault {
+        let path = try volume.journal.read { reader in
+            try reader.key(of: row.item).flatMap { try reader.path(of: $0)?.shown }
+        }
+        let name = path ?? "item \(row.item)"
+        log.error("contents of \(name) that must be sent are no longer on this device")
+        return .refused(
+            Failure(.copied, "Contents of \(name) that must be sent are no longer on this device."))
+    }
+
+    /// Takes back an operation whose contents cannot be read here, because all later operations
+    /// would wait for it. The hub has not applied it and requires numbers without a gap, so its
+    /// number is given to an operation that changes nothing.
+    private func withdraw(_ entry: OperationEntry, _ revision: Identifier) throws {
+        let path = try perform { [planner] table -> String in
+            guard var (row, operation) = try table.takeBack(entry.number, planner) else {
+                return ""
+            }
+            if var mirror = try table.mirror(row.item), mirror.state == .refused {
+                mirror.state = .settled
+                try table.setMirror(row.item, mirror)
+            }
+            operation.change = .resolve([], nil)
+            row.operation = operation.encoded
+            try table.journal.replace(row)
+            let key = try table.journal.key(of: row.item) ?? 0
+            return try table.journal.path(of: key)?.shown ?? ""
+        }
+        postponeUpload(revision, path)
+    }
+}
+
+extension JournalTable {
+    /// Reverts an operation of the outbox in the journal (`SyncPlanner.refused`). Returns nil if it
+    /// is no longer in the outbox. The row names the item, whose id may have changed since.
+    fileprivate mutating func takeBack(_ number: UInt64, _ planner: SyncPlanner)
+        throws(VolumeError) -> (row: OutboxRow, operation: Operation)?
+    {
+        guard let row = try journal.outbox(limit: 1, after: number - 1).first,
+            row.number == number, let operation = Operation(encoded: row.operation)
+        else { return nil }
+        try planner.refused(operation, of: row.item, in: &self)
+        return (row, operation)
+    }
+}

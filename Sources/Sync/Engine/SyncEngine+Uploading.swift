@@ -1,0 +1,199 @@
+import CLinux
+import ChunkStore
+import HubProtocol
+import Journal
+import Model
+import Reconcile
+import Volume
+
+// Uploading contents, which must be at the hub before an operation names them.
+extension SyncEngine {
+    /// Returns the drafts whose contents are all at the hub. Small contents are uploaded now; large
+    /// ones are queued for the background upload.
+    func withContents(_ drafts: [KeyedDraft]) throws -> [KeyedDraft] {
+        var small: [Identifier] = []
+        var result: [KeyedDraft] = []
+        for keyed in drafts {
+            var isReady = true
+            for revision in keyed.draft.changes.compactMap(\.revision)
+            where !ready.contains(revision.id) {
+                if let unread = unreadable[revision.id], unread.until > lastExamined {
+                    isReady = false
+                    continue
+                }
+                if revision.size <= UInt64(settings.largeBytes) {
+                    small.append(revision.id)
+                    continue
+                }
+                let job = TransferQueue.Upload(
+                    item: keyed.draft.item, revision: revision.id, path: keyed.path)
+                switch transfers.upload(job) {
+                case .done: isReadable(revision.id)
+                case .unreadable:
+                    postponeUpload(revision.id, keyed.path)
+                    isReady = false
+                case .overQuota:
+                    postponeUpload(revision.id, keyed.path, because: SyncEngine.overQuota)
+                    isReady = false
+                case .underway: isReady = false
+                }
+            }
+            if isReady { result.append(keyed) }
+        }
+        var failed: Set<Identifier> = []
+        if !small.isEmpty {
+            let refused = try uploadOrRefuse(small, &failed)
+            for id in small where !failed.contains(id) { isReadable(id) }
+            for keyed in drafts {
+                for id in keyed.draft.revisions where failed.contains(id) {
+                    postponeUpload(
+                        id, keyed.path,
+                        because: refused.contains(id) ? SyncEngine.overQuota : nil)
+                }
+            }
+        }
+        result = result.filter { $0.draft.revisions.allSatisfy { !failed.contains($0) } }
+        let kept = Set(result.map(\.key))
+        let torn = Set(drafts.filter { !kept.contains($0.key) }.compactMap(\.weakPackage))
+        return result.filter { keyed in keyed.weakPackage.map { !torn.contains($0) } ?? true }
+    }
+
+    private static let overQuota = "blocked: quota: The account's quota is used up."
+
+    /// Uploads revisions together, and one by one if the quota does not suffice for all of them.
+    ///
+    /// - Returns: The revisions that exceed the quota; they are also in `failed`.
+    private func uploadOrRefuse(_ revisions: [Identifier], _ failed: inout Set<Identifier>)
+        throws -> Set<Identifier>
+    {
+        do {
+            failed = try upload(revisions)
+            return []
+        } catch HubFault.refused(let failure) where failure.code == .quota {
+            var refused: Set<Identifier> = []
+            for id in revisions {
+                do { failed.formUnion(try upload([id])) } catch HubFault.refused(let failure)
+                    where failure.code == .quota
+                {
+                    refused.insert(id)
+                }
+            }
+            failed.formUnion(refused)
+            return refused
+        }
+    }
+
+    private func isReadable(_ revision: Identifier) {
+        ready.insert(revision)
+        if let known = unreadable.removeValue(forKey: revision) {
+            state.withLock { $0.problems[known.path] = nil }
+        }
+    }
+
+    /// Postpones a revision whose contents cannot be read or uploaded now, so that the others are
+    /// sent first.
+    func postponeUpload(_ revision: Identifier, _ path: String, because reason: String? = nil) {
+        ready.remove(revision)
+        let times = (unreadable[revision]?.times ?? 0) + 1
+        let pause = min(300, Double(1 << min(times, 10)))
+        unreadable[revision] = Unreadable(
+            until: cl_clock_monotonic_ns() + Timestamp.span(seconds: pause), times: times,
+            path: path)
+        state.withLock {
+            $0.problems[path] =
+                reason
+                ?? "It is not at the hub: some of its contents cannot be read on this device. "
+                + "Save it again, or restore an older version."
+        }
+    }
+
+    /// Uploads the chunks of these revisions that the hub does not have, in pieces; pieces that
+    /// arrived stay there if the connection breaks.
+    ///
+    /// - Returns: The revisions whose contents cannot be read here now.
+    @discardableResult
+    func upload(_ revisions: [Identifier], of job: TransferQueue.Upload? = nil) throws -> Set<
+        Identifier
+    > {
+        var owners: [Digest: (chunk: ChunkReference, revision: Identifier, item: Int64)] = [:]
+        var order: [Digest] = []
+        let found = try volume.journal.read { reader in
+            try revisions.map { id in
+                (id, try reader.manifest(of: id), try reader.item(ofVersion: id))
+            }
+        }
+        var failed: Set<Identifier> = []
+        for (id, bytes, item) in found {
+            guard let bytes, let item, let manifest = Manifest(encoded: bytes) else {
+                failed.insert(id)
+                continue
+            }
+            for chunk in manifest.entries.lazy.flatMap(\.chunks) {
+                let name = account.keys.keyed(chunk.id)
+                if owners.updateValue((chunk, id, item), forKey: name) == nil {
+                    order.append(name)
+                }
+            }
+        }
+        let progress = job.map { job in
+            Progress(
+                self, job.item, job.path, .up,
+                total: owners.values.reduce(0) { $0 + UInt64($1.chunk.length) })
+        }
+        var start = 0
+        while start < order.count {
+            let ids = Array(order[start..<min(start + HubLimits.ids, order.count)])
+            start += ids.count
+            let answer = try client.have(account.volume, ids)
+            if job == nil { collection = answer.collection }
+            var frames = Frames()
+            for (index, id) in ids.enumerated() {
+                guard let owner = owners[id] else { continue }
+                if answer.present[index] {
+                    progress?.add(Int(owner.chunk.length))
+                    continue
+                }
+                guard let bytes = try? volume.bytes(of: owner.chunk, item: owner.item) else {
+                    failed.insert(owner.revision)
+                    continue
+                }
+                frames.append(id, bytes)
+                if frames.isFull { try flush(&frames, progress) }
+            }
+            if !frames.isEmpty { try flush(&frames, progress) }
+        }
+        return failed
+    }
+
+    private func flush(_ frames: inout Frames, _ progress: Progress?) throws {
+        guard !isEnding else { throw VolumeError(.cancelled, "The sync engine is stopping.") }
+        upThrottle.pass(frames.bytes.count)
+        let answer = try client.upload(account.volume, frames.bytes)
+        if let bad = answer.bad.first {
+            throw HubFault.invalidAnswer("The hub refused a chunk: \(bad.message)")
+        }
+        progress?.add(frames.plain)
+        unsafe?(true)
+        frames = Frames()
+    }
+
+    private struct Frames {
+        var bytes: [UInt8] = []
+        var plain = 0
+        var count = 0
+
+        var isEmpty: Bool { count == 0 }
+        /// Whether the next chunk may not fit, because it may have the maximum length.
+        var isFull: Bool {
+            count == HubLimits.chunksPerUpload || bytes.count > HubLimits.uploadBytes - (4 << 20)
+        }
+
+        mutating func append(_ id: Digest, _ chunk: [UInt8]) {
+            let packed = chunk.count > 4096 ? Compression.compress(chunk) : nil
+            ChunkFrame(id: id, codec: packed == nil ? .plain : .zstd, bytes: packed ?? chunk)
+                .append(to: &bytes)
+            plain += chunk.count
+            count += 1
+        }
+    }
+}

@@ -1,0 +1,414 @@
+import CLinux
+import Glibc
+import HubProtocol
+import Journal
+import Logging
+import Model
+import Reconcile
+import Synchronization
+import Volume
+
+/// Synchronises one volume with its hub. One thread compares, sends and applies changes; other
+/// threads transfer large contents and read hints.
+///
+/// The engine's memory is disposable: what must be sent, what was sent, and what must be applied is
+/// in the journal, and each step can be found again from there.
+package final class SyncEngine: @unchecked Sendable {
+    let volume: Volume
+    let tree: any Applying
+    let client: HubClient
+    let clock = HubClock()
+    let planner = SyncPlanner()
+    let settings: SyncSettings
+    let log: Logger
+    let account: Account
+    /// Called after something was put into the tree without the mount's knowledge.
+    let changed: @Sendable ([DirectoryEntry]) -> Void
+    /// Called with true when something exists only on this device, and with false when nothing
+    /// does. It is set before `start`.
+    var unsafe: (@Sendable (Bool) -> Void)?
+    /// Called on the engine's thread whenever everything is synchronised. It is set before `start`.
+    var connected: (@Sendable () -> Void)?
+    /// Called, possibly more than once, when another process is this device. It is set before
+    /// `start`.
+    var cloned: (@Sendable () -> Void)?
+
+    // Only the engine's thread uses these.
+
+    /// The last operation that the hub has answered since the last failure. Later operations in the
+    /// outbox are sent again.
+    var lastSent: UInt64 = 0
+    /// When an item's change may be sent, by the item's key in the journal (monotonic nanoseconds).
+    var held: [Int64: Held] = [:]
+    /// When `held` was last examined (monotonic nanoseconds).
+    var lastExamined: Int64 = 0
+    /// Weak packages that have changes to send.
+    var watched: Set<[Name]> = []
+    /// The groups that the hub must apply completely or not at all, by the items in the outbox.
+    var groups: [Identifier: UInt64] = [:]
+    var lastGroup: UInt64 = 0
+    var editPace: EditPace
+    /// Items that a local change or condition has delayed.
+    var postponed: [Identifier: Postponement] = [:]
+    /// Recently refused changes, by the item's key in the journal.
+    var refusals: [Int64: Refusal] = [:]
+    /// Revisions whose chunks are all at the hub.
+    var ready: Set<Identifier> = []
+    /// Versions whose contents cannot be read here completely; they are tried again later.
+    var unreadable: [Identifier: Unreadable] = [:]
+    /// The versions of large contents that are being put into the tree, by the name of the prepared
+    /// file.
+    var carried: [String: (revision: Identifier, item: Identifier)] = [:]
+    /// The position from which the next search for due items begins.
+    var dueCursor: Reader.Position?
+    var collection: UInt64?
+    var backoff = 0.0
+    var nextPoll: Int64 = 0
+    /// When the next report of holdings is due (monotonic nanoseconds).
+    var nextHoldingReport: Int64 = .max
+    var lastHoldingReport: Int64 = 0
+    /// Versions that the hub did not have although it had confirmed them. Each is sent again only
+    /// once.
+    var denied: Set<Identifier> = []
+    var isRecovered = false
+    var brake: DeletionBrake
+    /// Whether the hub has been asked about all versions that it has not confirmed itself.
+    var isReconfirmed = false
+    /// While the device joins: items that wait for their directory, by the directory's id.
+    var joining: [Identifier: [Identifier]] = [:]
+
+    // All threads use these; each guards itself.
+
+    let signal = Signal()
+    let state: Shared<State>
+    let transfers: TransferQueue
+    let upThrottle: Throttle
+    package let hub: HubContents
+
+    /// A refused change. The same change is sent again after a pause; another change of the item at
+    /// once.
+    struct Refusal {
+        /// Nil until the item is examined again.
+        var draft: SyncPlanner.Draft?
+        /// Monotonic nanoseconds.
+        var until: Int64
+        var times: Int
+    }
+
+    struct Unreadable {
+        /// Monotonic nanoseconds.
+        var until: Int64
+        var times: Int
+        var path: String
+    }
+
+    struct Held {
+        var since: Int64
+        var until: Int64
+        var isDeletion: Bool
+        /// Whether it deletes a document that had not been saved for a long time.
+        var isLongStanding = false
+        /// The name that the change frees.
+        var vacates: HubName?
+        var weakPackage: [Name]?
+    }
+
+    package init(
+        volume: Volume, account: Account, tree: any Applying, settings: SyncSettings, log: Logger,
+        changed: @escaping @Sendable ([DirectoryEntry]) -> Void
+    ) throws(VolumeError) {
+        self.volume = volume
+        self.account = account
+        brake = DeletionBrake(settings)
+        self.tree = tree
+        self.settings = settings
+        editPace = EditPace(burst: settings.editBurst, seconds: settings.editSeconds)
+        self.log = log
+        self.changed = changed
+        client = try HubClient(account.address, token: account.token)
+        let state = Shared(State(isOffline: account.isOffline))
+        self.state = state
+        transfers = TransferQueue()
+        upThrottle = Throttle(settings.uploadRate)
+        hub = HubContents(
+            client: client, account: account, throttle: Throttle(settings.downloadRate)
+        ) { state.withLock { $0.isOffline } }
+    }
+
+    // MARK: Starting and stopping
+
+    package func start() {
+        volume.recordPromptly { [weak self] in self?.poke() }
+        signal.change { running += 2 }
+        startThread(named: "sync") { self.run() }
+        startThread(named: "hints") { self.listen() }
+        transfers.start(self)
+    }
+
+    /// Stops all threads. Unsent changes wait in the journal.
+    package func stop() {
+        volume.recordPromptly(nil)
+        signal.change { isStopping = true }
+        client.close()
+        transfers.stop()
+        _ = signal.wait(until: .max / 2) { running == 0 }
+        unsafe?(false)
+    }
+
+    private var running = 0
+    private(set) var isStopping = false
+    private var isWoken = false
+    private var isFeedUp = false
+
+    var isEnding: Bool { signal.look { isStopping } }
+
+    /// Wakes the engine's thread, because there may be something to do.
+    func poke() { signal.change { isWoken = true } }
+
+    /// Switches synchronisation off or on.
+    package func setOffline(_ isOffline: Bool) {
+        state.withLock { $0.isOffline = isOffline }
+        poke()
+    }
+
+    // MARK: The thread
+
+    private func run() {
+        defer { signal.change { running -= 1 } }
+        while !isEnding {
+            signal.look { isWoken = false }
+            guard !state.withLock({ $0.isOffline }) else {
+                state.withLock { $0.connection = .offline }
+                unsafe?(false)
+                rest(until: .max)
+                continue
+            }
+            do {
+                if !isRecovered {
+                    try volume.record(asDevice: account.device, named: account.deviceName)
+                    try perform { table in try table.notePlaces() }
+                    try recover()
+                }
+                guard try !restartAfterRebuild() else { continue }
+                var isBusy = try pull()
+                isBusy = try take() || isBusy
+                if let unsafe { unsafe(try isUnsafe()) }
+                isBusy = try send() || isBusy
+                if let unsafe { unsafe(try isUnsafe()) }
+                if !isBusy { isBusy = try reportHoldings() }
+                if !isBusy, !isReconfirmed { try reconfirm() }
+                if !isBusy { connected?() }
+                backoff = 0
+                if !isBusy { rest(until: nextTime) }
+            } catch {
+                failed(error)
+            }
+        }
+    }
+
+    private func isUnsafe() throws(VolumeError) -> Bool {
+        try volume.unsafeDocuments(below: [], limit: 8).contains { document in
+            [.unsent, .undeleted, .sent].contains(document.reason)
+        }
+    }
+
+    /// Examines again what a crash left half done.
+    private func recover() throws {
+        try perform { [account] table in
+            // A journal of an older version has no witness yet.
+            try table.journal.setCurrentHub(
+                volume: account.volume, epoch: table.session().volumeEpoch)
+            for id in try table.journal.mirrors(.underway, limit: .max).map(\.id) {
+                try self.planner.recover(id, in: &table)
+            }
+            for id in try table.journal.mirrors(.stuck, limit: .max).map(\.id) {
+                var mirror = try table.mirror(id)
+                mirror?.state = .due
+                try table.setMirror(id, mirror)
+            }
+        }
+        isRecovered = true
+    }
+
+    private func failed(_ error: any Error) {
+        switch error {
+        case HubFault.refused(let failure)
+        where failure.code == .volumeEpoch || failure.code == .deviceEpoch
+            || failure.code == .copied:
+            restart(failure)
+            guard backoff > 0 else {
+                backoff = 0.25
+                return
+            }
+            // The backoff keeps a faulty hub from causing one complete comparison after another.
+            state.withLock { $0.connection = .down(failure.message) }
+        case HubFault.refused(let failure) where failure.code == .cloned:
+            // The engine is stopped when this store has become a separate device; if that fails, it
+            // is tried again.
+            state.withLock { $0.connection = .down(failure.message) }
+            cloned?()
+            backoff = 5
+        case let fault as HubFault:
+            state.withLock { $0.connection = .down(fault.message) }
+            if case .refused(let failure) = fault, failure.code == .unauthenticated {
+                state.withLock { $0.connection = .signedOut(failure.message) }
+                backoff = 60
+            }
+            log.debug("\(fault)")
+        default:
+            state.withLock { $0.connection = .down("\(error)") }
+            log.error("The volume cannot be synchronised with its hub now: \(error)")
+        }
+        lastSent = 0
+        backoff = min(20, max(0.25, backoff * 2))
+        // A random factor keeps all devices from connecting at the same moment when a hub is back.
+        let pause = backoff * Double.random(in: 0.75...1.25)
+        rest(until: cl_clock_monotonic_ns() + Timestamp.span(seconds: pause), wakes: false)
+    }
+
+    /// When something is due that no event announces.
+    private var nextTime: Int64 {
+        // What was due at the last examination and is still here waits for something else.
+        let due = held.values.lazy.map(\.until).filter { $0 > self.lastExamined }.min() ?? .max
+        let again = postponed.values.lazy.compactMap(\.until).min() ?? .max
+        let refused = refusals.values.lazy.map(\.until).filter { $0 > self.lastExamined }.min()
+        let unread = unreadable.values.lazy.map(\.until).filter { $0 > self.lastExamined }.min()
+        return min(due, again, nextPoll, nextHoldingReport, refused ?? .max, unread ?? .max)
+    }
+
+    private func rest(until time: Int64, wakes: Bool = true) {
+        let far = cl_clock_monotonic_ns() + 3_600_000_000_000
+        _ = signal.wait(until: min(time, far)) {
+            isStopping || wakes && isWoken
+                || !wakes && isWoken && state.withLock { $0.isOffline || $0.isUrgent }
+        }
+        state.withLock { $0.isUrgent = false }
+    }
+
+    /// Runs `body` in one transaction of the journal, after all earlier changes of the tree were
+    /// recorded in it.
+    func perform<Result: Sendable>(
+        _ body: @escaping @Sendable (inout JournalTable) throws -> Result
+    ) throws(VolumeError) -> Result {
+        let (account, clock, root) = (account, clock, volume.root)
+        return try volume.perform { t in
+            var table = JournalTable(journal: t, account: account, clock: clock, tree: root)
+            let result = try body(&table)
+            try table.flush()
+            return result
+        }
+    }
+
+    // MARK: Hints
+
+    /// The nanoseconds between the end of a feed and the next request for one. The pause doubles
+    /// while feeds end quickly.
+    private static let feedPause: Int64 = 500_000_000
+    private static let feedPauseMax: Int64 = 16_000_000_000
+
+    private func listen() {
+        defer { signal.change { running -= 1 } }
+        var pause = SyncEngine.feedPause
+        while !isEnding {
+            guard !state.withLock({ $0.isOffline }) else {
+                _ = signal.wait(until: .max / 2) { isStopping || !state.withLock(\.isOffline) }
+                continue
+            }
+            let began = cl_clock_monotonic_ns()
+            let session = try? volume.journal.read { try Session($0) }
+            if let epoch = session?.volumeEpoch {
+                do {
+                    try client.feed(account.volume, epoch: epoch) { [weak self] hint in
+                        guard let self, !self.isEnding, hint.ended == nil,
+                            !self.state.withLock({ $0.isOffline })
+                        else { return false }
+                        if let other = hint.process { self.confirm(beside: other) }
+                        if let head = hint.head {
+                            self.state.withLock {
+                                $0.head = max($0.head, head)
+                                $0.isUrgent = true
+                            }
+                            self.poke()
+                        }
+                        return true
+                    }
+                } catch {
+                    log.trace("no hints: \(error)")
+                    // Without this, the device would not ask the hub before its next poll.
+                    if case .refused(let failure) = error, failure.code == .volumeEpoch {
+                        state.withLock { ($0.mustAskHub, $0.isUrgent) = (true, true) }
+                        poke()
+                    }
+                }
+            }
+            let now = cl_clock_monotonic_ns()
+            if now - began > SyncEngine.feedPauseMax { pause = SyncEngine.feedPause }
+            // The engine's thread may find out earlier that the hub can be reached.
+            let isDown = state.withLock { $0.connection != .up }
+            _ = signal.wait(until: now + pause) {
+                isStopping || isDown && state.withLock { $0.connection == .up }
+            }
+            pause = min(2 * pause, SyncEngine.feedPauseMax)
+        }
+    }
+}
+
+extension SyncEngine {
+    /// Tells the hub that this process is alive and is the device. It uses its own thread, because
+    /// the thread that reads hints must not wait for the answer.
+    private func confirm(beside other: Identifier) {
+        startThread(named: "confirm") { [client, log] in
+            do throws(HubFault) {
+                try client.confirm(beside: other)
+            } catch {
+                log.debug("\(error)")
+            }
+        }
+    }
+}
+
+/// A value that is guarded by a mutex and shared by several owners.
+final class Shared<Value: Sendable>: Sendable {
+    private let value: Mutex<Value>
+
+    init(_ value: Value) { self.value = Mutex(value) }
+
+    func withLock<Result>(_ body: (inout Value) throws -> Result) rethrows -> Result {
+        try value.withLock { value in try body(&value) }
+    }
+}
+
+/// The settings of synchronisation.
+package struct SyncSettings: Sendable {
+    /// Bytes. New documents up to this size are downloaded with their contents; larger ones when
+    /// they are read.
+    package var eagerBytes: UInt64 = 1 << 20
+    /// Bytes. Larger contents are transferred in the background.
+    package var largeBytes = 8 << 20
+    /// Seconds without hints after which the hub is asked.
+    package var pollSeconds = 60.0
+    /// Seconds for which a change waits for related changes.
+    package var deletionSeconds = 1.0
+    /// Seconds for which a deletion waits at most while further deletions follow.
+    package var removalSeconds = 20.0
+    package var moveSeconds = 0.25
+    package var creationSeconds = 0.02
+    /// The number of versions of one document that are sent at once, and the seconds between later
+    /// ones.
+    package var editBurst = 20
+    package var editSeconds = 1.0
+    /// The limits in bytes per second; nil means that there is none.
+    package var uploadRate: Int?
+    package var downloadRate: Int?
+    /// A mass deletion is more than `brakeCount` deletions, or at least `brakeLeast` and more than
+    /// `brakePart` of all items.
+    package var brakeCount = 1000
+    /// Seconds within which deletions that are sent in parts are counted together.
+    package var brakeWindowSeconds = 3600.0
+    /// Seconds until held deletions are examined again.
+    package var brakeSeconds = 30.0
+    package var brakePart = 0.25
+    package var brakeLeast = 50
+
+    package init() {}
+}

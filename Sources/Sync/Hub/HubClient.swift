@@ -1,0 +1,386 @@
+import AsyncHTTPClient
+import Foundation
+import HubProtocol
+import Model
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+import Reconcile
+import Synchronization
+
+/// A client of a hub's HTTP interface. Calls block the calling thread, which must not belong to
+/// Swift's pool.
+package final class HubClient: Sendable {
+    package let address: HubAddress
+    /// The id of this process, which is sent with each request.
+    private static let process = Identifier.random()
+    private let client: HTTPClient
+    private let token: Mutex<String?>
+    /// The bytes that were sent and received since the client was created.
+    package let traffic = Traffic()
+
+    package init(_ address: HubAddress, token: String? = nil) throws(VolumeError) {
+        self.address = address
+        self.token = Mutex(token)
+        var configuration = HTTPClient.Configuration(
+            redirectConfiguration: .disallow,
+            timeout: .init(connect: .seconds(5), read: .seconds(60)))
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = 8
+        // A failed connection is reported at once: a program that reads gets an error instead of
+        // waiting, and the sync engine has its own retries.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        var trust = TLSConfiguration.makeClientConfiguration()
+        trust.minimumTLSVersion = .tlsv12
+        if let certificate = address.certificate {
+            trust.trustRoots = .file(certificate)
+        } else if let known = address.known,
+            let certificate = try? NIOSSLCertificate(bytes: known, format: .der)
+        {
+            // The hub's own certificate is trusted whatever host name it has.
+            trust.trustRoots = .certificates([certificate])
+            trust.certificateVerification = .noHostnameVerification
+        }
+        configuration.tlsConfiguration = trust
+        client = HTTPClient(
+            eventLoopGroupProvider: .singleton, configuration: configuration)
+    }
+
+    /// Closes the client. Call it once, after all other calls have returned.
+    package func close() { try? client.syncShutdown() }
+
+    package func setToken(_ new: String?) { token.withLock { $0 = new } }
+
+    // MARK: Accounts and volumes
+
+    package func enrol(_ request: EnrolRequest) throws(HubFault) -> EnrolAnswer {
+        let answer: EnrolAnswer = try planner(.POST, Routes.enrol, request)
+        try refuse(answer.objection(to: request.device))
+        return answer
+    }
+
+    package func volumes() throws(HubFault) -> VolumeList { try ask(.GET, Routes.volumes) }
+
+    package func volume(named name: String) throws(HubFault) -> VolumeAnswer {
+        let answer: VolumeAnswer = try planner(.POST, Routes.volumes, VolumeRequest(name: name))
+        try refuse(answer.objection)
+        return answer
+    }
+
+    package func devices() throws(HubFault) -> DeviceList { try ask(.GET, Routes.devices) }
+
+    package func revoke(_ device: Identifier) throws(HubFault) {
+        let _: Done = try ask(.DELETE, Routes.device(device))
+    }
+
+    package func newEpoch() throws(HubFault) -> UInt32 {
+        let answer: EpochAnswer = try planner(.POST, Routes.selfEpoch, Done())
+        return answer.epoch
+    }
+
+    package func renewToken() throws(HubFault) -> String {
+        let answer: TokenAnswer = try planner(.POST, Routes.selfToken, Done())
+        try refuse(answer.objection)
+        return answer.token
+    }
+
+    package func split(_ request: SplitRequest) throws(HubFault) -> EnrolAnswer {
+        let answer: EnrolAnswer = try planner(.POST, Routes.selfSplit, request)
+        try refuse(answer.objection(to: request.device))
+        return answer
+    }
+
+    /// Tells the hub that this process is alive and is the device, because another process claims
+    /// to be it.
+    package func confirm(beside other: Identifier) throws(HubFault) {
+        _ = try send(
+            .GET, Routes.volumes, nil, nil, [(HubHeader.otherProcess, other.description)])
+    }
+
+    package func signOut() throws(HubFault) {
+        let _: Done = try planner(.POST, Routes.signOut, Done())
+    }
+
+    // MARK: Requests about one volume
+
+    package func changes(
+        _ volume: Identifier, after: UInt64, run: Identifier? = nil, limit: Int,
+        epoch: Identifier, withTrash: Bool
+    ) throws(HubFault) -> ChangesAnswer {
+        let query = "?after=\(after)&limit=\(limit)\(withTrash ? "&trashedAfter=0" : "")"
+        let answer = try send(
+            .GET, Routes.volume(volume, .changes) + query, nil, nil,
+            [(HubHeader.epoch, epoch.description), ("Accept", ContentType.binary)]
+                + (run.map { [(HubHeader.run, $0.description)] } ?? []))
+        guard let page = ChangesAnswer(packed: answer.body) else {
+            throw .invalidAnswer("\(address) sent a page of changes that cannot be decoded.")
+        }
+        try refuse(page.objection(after: after))
+        return page
+    }
+
+    package func commit(_ volume: Identifier, _ request: CommitRequest) throws(HubFault)
+        -> CommitAnswer
+    {
+        let answer: CommitAnswer = try planner(.POST, Routes.volume(volume, .commit), request)
+        try refuse(answer.objection(to: request.operations))
+        return answer
+    }
+
+    /// Asks which chunks the hub has, at most `HubLimits.ids`. Returns the collection for which the
+    /// answer is valid.
+    package func have(_ volume: Identifier, _ ids: [Digest]) throws(HubFault)
+        -> (present: Presence, collection: UInt64)
+    {
+        let answer = try send(
+            .POST, Routes.volume(volume, .have), ContentType.binary, PackedIDs(ids).bytes, [])
+        let text = answer.headers.first(name: HubHeader.collection) ?? ""
+        guard let present = Presence(bytes: answer.body, count: ids.count),
+            let collection = UInt64(text)
+        else { throw .invalidAnswer("The hub \(address) sent an invalid answer to \"have\".") }
+        return (present, collection)
+    }
+
+    /// - Parameter frames: Encoded frames of chunks, at most `HubLimits.uploadBytes`.
+    package func upload(_ volume: Identifier, _ frames: [UInt8]) throws(HubFault) -> ChunksAnswer {
+        let answer = try send(
+            .POST, Routes.volume(volume, .chunks), ContentType.binary, frames, [])
+        return try decoded(answer.body)
+    }
+
+    package func holding(
+        _ volume: Identifier, _ revisions: [Identifier], gone: [Identifier] = []
+    ) throws(HubFault) {
+        let _: Done = try planner(
+            .POST, Routes.volume(volume, .holding),
+            HoldingRequest(revisions: revisions, gone: gone.isEmpty ? nil : gone))
+    }
+
+    package func durability(_ volume: Identifier, _ revisions: [Identifier]) throws(HubFault)
+        -> [Int?]
+    {
+        let answer: DurabilityAnswer = try planner(
+            .POST, Routes.volume(volume, .durability), RevisionList(revisions: revisions))
+        try refuse(answer.objection(toCount: revisions.count))
+        return answer.devices
+    }
+
+    package func wanted(_ volume: Identifier) throws(HubFault) -> [Digest] {
+        let answer: WantedAnswer = try ask(.GET, Routes.volume(volume, .wanted))
+        return answer.chunks.ids
+    }
+
+    package func manifests(_ volume: Identifier, _ revisions: [Identifier]) throws(HubFault)
+        -> [Identifier: [UInt8]]
+    {
+        let body = try json(RevisionList(revisions: revisions))
+        let answer = try send(
+            .POST, Routes.volume(volume, .manifests), ContentType.json, body, [])
+        var found: [Identifier: [UInt8]] = [:]
+        var reader = FrameReader()
+        reader.append(answer.body)
+        do throws(FrameFault) {
+            while let frame = try reader.nextManifest() { found[frame.revision] = frame.bytes }
+        } catch {
+            throw .invalidAnswer("The hub \(address) sent an invalid frame of a manifest: \(error)")
+        }
+        return found
+    }
+
+    /// Calls `each` with each frame in the requested order as it arrives, until `each` returns
+    /// false.
+    package func read(
+        _ volume: Identifier, _ ids: [Digest],
+        each: @escaping @Sendable (ChunkFrame) -> Bool
+    ) throws(HubFault) {
+        let request = request(
+            .POST, Routes.volume(volume, .read), ContentType.binary, PackedIDs(ids).bytes, [])
+        try result { [self] in
+            let response = try await client.execute(request, timeout: .hours(1))
+            try await check(response)
+            var reader = FrameReader()
+            for try await piece in response.body {
+                traffic.down(piece.readableBytes)
+                reader.append(piece.readableBytesView)
+                while let frame = try reader.nextChunk() {
+                    if !each(frame) { return }
+                }
+            }
+            guard reader.isEmpty else { throw HubFault.silent("The answer ended within a chunk.") }
+        }
+    }
+
+    /// Calls `each` with each hint until the stream ends or `each` returns false.
+    package func feed(
+        _ volume: Identifier, epoch: Identifier, each: @escaping @Sendable (Hint) -> Bool
+    ) throws(HubFault) {
+        let request = request(
+            .GET, Routes.volume(volume, .feed), nil, nil,
+            [(HubHeader.epoch, epoch.description)])
+        try result { [self] in
+            let response = try await client.execute(request, deadline: .distantFuture)
+            try await check(response)
+            var line: [UInt8] = []
+            for try await piece in response.body {
+                for byte in piece.readableBytesView {
+                    guard byte == UInt8(ascii: "\n") else {
+                        line.append(byte)
+                        continue
+                    }
+                    let hint = try JSONDecoder().decode(Hint.self, from: Data(line))
+                    line = []
+                    if !each(hint) { return }
+                }
+                guard line.count < 1 << 16 else {
+                    throw HubFault.invalidAnswer("A hint is too long.")
+                }
+            }
+        }
+    }
+
+    // MARK: Requests and answers
+
+    private struct Answer: Sendable {
+        var headers: HTTPHeaders
+        var body: [UInt8]
+    }
+
+    private func ask<Body: Decodable>(_ method: HTTPMethod, _ path: String) throws(HubFault)
+        -> Body
+    {
+        try decoded(try send(method, path, nil, nil, []).body)
+    }
+
+    private func planner<Body: Decodable>(
+        _ method: HTTPMethod, _ path: String, _ body: some Encodable
+    ) throws(HubFault) -> Body {
+        try decoded(try send(method, path, ContentType.json, json(body), []).body)
+    }
+
+    /// Rejects an invalid answer before any of its values is used.
+    private func refuse(_ objection: String?) throws(HubFault) {
+        guard let objection else { return }
+        throw .invalidAnswer("An answer of the hub \(address) is invalid. \(objection)")
+    }
+
+    private func json(_ body: some Encodable) throws(HubFault) -> [UInt8] {
+        do {
+            return Array(try JSONEncoder().encode(body))
+        } catch {
+            throw .invalidAnswer("A request cannot be encoded: \(error)")
+        }
+    }
+
+    private func decoded<Body: Decodable>(_ bytes: [UInt8]) throws(HubFault) -> Body {
+        do {
+            return try JSONDecoder().decode(Body.self, from: Data(bytes))
+        } catch {
+            throw .invalidAnswer("\(address) sent an answer that cannot be decoded: \(error)")
+        }
+    }
+
+    private func request(
+        _ method: HTTPMethod, _ path: String, _ type: String?, _ body: [UInt8]?,
+        _ headers: [(String, String)]
+    ) -> HTTPClientRequest {
+        var request = HTTPClientRequest(url: address.text + path)
+        request.method = method
+        if let token = token.withLock({ $0 }) {
+            request.headers.add(name: "Authorization", value: "Bearer \(token)")
+        }
+        request.headers.add(name: HubHeader.process, value: HubClient.process.description)
+        if let type { request.headers.add(name: "Content-Type", value: type) }
+        for (name, value) in headers { request.headers.add(name: name, value: value) }
+        if let body { request.body = .bytes(ByteBuffer(bytes: body)) }
+        return request
+    }
+
+    private func send(
+        _ method: HTTPMethod, _ path: String, _ type: String?, _ body: [UInt8]?,
+        _ headers: [(String, String)]
+    ) throws(HubFault) -> Answer {
+        let request = request(method, path, type, body, headers)
+        traffic.up(body?.count ?? 0)
+        return try result { [self] in
+            let response = try await client.execute(request, timeout: .seconds(120))
+            try await check(response)
+            let body = try await response.body.collect(upTo: 256 << 20)
+            traffic.down(body.readableBytes)
+            return Answer(headers: response.headers, body: Array(body.readableBytesView))
+        }
+    }
+
+    private func check(_ response: HTTPClientResponse) async throws {
+        guard response.status.code < 300 else {
+            let body = try await response.body.collect(upTo: 16 << 20)
+            guard
+                let failure = try? JSONDecoder().decode(
+                    Failure.self, from: Data(body.readableBytesView))
+            else {
+                throw HubFault.invalidAnswer(
+                    "\(address) is not a hub: it answered with status \(response.status.code).")
+            }
+            throw HubFault.refused(failure)
+        }
+    }
+
+    private func result<Value: Sendable>(
+        _ body: @escaping @Sendable () async throws -> Value
+    ) throws(HubFault) -> Value {
+        let result = awaited { () -> Result<Value, HubFault> in
+            do {
+                return .success(try await body())
+            } catch let fault as HubFault {
+                return .failure(fault)
+            } catch let error as FrameFault {
+                return .failure(.invalidAnswer("\(error)"))
+            } catch {
+                return .failure(self.fault(error))
+            }
+        }
+        return try result.get()
+    }
+}
+
+/// The address of a hub, `http://host:port` or `https://…`, without a path.
+package struct HubAddress: Hashable, Sendable, CustomStringConvertible {
+    package let text: String
+    /// The path of a file with trusted certificates, if the system's are not enough.
+    package var certificate: String?
+    /// The hub's certificate in DER form, if it is trusted because its fingerprint was compared.
+    package var known: [UInt8]?
+    package let isEncrypted: Bool
+    let host: String
+    let port: Int
+    /// Whether the hub is on this machine.
+    package let isLocal: Bool
+
+    package var description: String { text }
+
+    package init(_ given: String, certificate: String? = nil) throws(VolumeError) {
+        let trimmed = given.hasSuffix("/") ? String(given.dropLast()) : given
+        guard let parts = URLComponents(string: trimmed), let scheme = parts.scheme,
+            ["http", "https"].contains(scheme), let host = parts.host, !host.isEmpty,
+            parts.path.isEmpty, parts.query == nil, parts.user == nil
+        else {
+            throw VolumeError(
+                .invalid,
+                "\"\(given)\" is not a hub's address: it looks like https://hub.example:8420")
+        }
+        text = trimmed
+        self.certificate = certificate
+        isEncrypted = scheme == "https"
+        self.host = host.filter { $0 != "[" && $0 != "]" }
+        port = parts.port ?? (isEncrypted ? 443 : 80)
+        isLocal = Loopback.contains(host)
+    }
+
+    /// Refuses an unencrypted connection to another machine, because tokens and documents could be
+    /// read on the network.
+    package func refuseUnencrypted() throws(VolumeError) {
+        guard !isEncrypted, !isLocal else { return }
+        throw VolumeError(
+            .refused,
+            "With \(text) everybody on the network could read all documents and sign in as "
+                + "this device: give the hub a certificate and use https://, or use --insecure.")
+    }
+}

@@ -1,0 +1,171 @@
+import ChunkStore
+import HubProtocol
+import Journal
+import Model
+import Synchronization
+import Volume
+
+/// Fetches contents from the hub for the volume.
+package final class HubContents: RemoteContents {
+    let client: HubClient
+    let account: Account
+    let throttle: Throttle
+    private let isOffline: @Sendable () -> Bool
+    private let manifests = Mutex<[Identifier: Manifest]>([:])
+
+    init(
+        client: HubClient, account: Account, throttle: Throttle,
+        isOffline: @escaping @Sendable () -> Bool
+    ) {
+        self.client = client
+        self.account = account
+        self.throttle = throttle
+        self.isOffline = isOffline
+    }
+
+    package func manifest(of version: Identifier) throws(VolumeError) -> Manifest {
+        if let known = manifests.withLock({ $0[version] }) { return known }
+        guard let manifest = try manifests(of: [version])[version] else {
+            throw VolumeError(.notFound, "The hub has no contents of version \(version).")
+        }
+        manifests.withLock { known in
+            if known.count >= 256 { known.removeAll() }
+            known[version] = manifest
+        }
+        return manifest
+    }
+
+    /// An invalid manifest is treated like a missing one.
+    func manifests(of versions: [Identifier]) throws(VolumeError) -> [Identifier: Manifest] {
+        var found: [Identifier: Manifest] = [:]
+        try asked { () throws(HubFault) in
+            let answers = try client.manifests(account.volume, versions)
+            for (id, bytes) in answers {
+                guard let manifest = Manifest(encoded: bytes), manifest.objection == nil else {
+                    continue
+                }
+                found[id] = manifest
+            }
+        }
+        return found
+    }
+
+    package func chunks(
+        _ references: [ChunkReference], of version: Identifier,
+        each: (Int, [UInt8]) throws(VolumeError) -> Void
+    ) throws(VolumeError) {
+        // Chunks are fetched in pieces, and each piece is handed over on this thread before the
+        // next one is requested, so that the memory stays bounded.
+        var start = 0
+        while start < references.count {
+            var (end, bytes) = (start, 0)
+            while end < references.count, end - start < HubLimits.ids, bytes < HubContents.piece {
+                bytes += Int(references[end].length)
+                end += 1
+            }
+            let piece = Array(references[start..<end])
+            let got = try read(piece)
+            for (index, chunk) in got.enumerated() { try each(start + index, chunk) }
+            start = end
+        }
+    }
+
+    private static let piece = 4 << 20
+
+    /// Returns the uncompressed and verified bytes of each chunk, in order.
+    func read(_ references: [ChunkReference]) throws(VolumeError) -> [[UInt8]] {
+        try HubContents.verified(references) { (references) throws(VolumeError) in
+            let ids = references.map { account.keys.keyed($0.id) }
+            let frames = Mutex<[ChunkFrame]>([])
+            try asked { () throws(HubFault) in
+                try client.read(account.volume, ids) { frame in
+                    frames.withLock { $0.append(frame) }
+                    return true
+                }
+            }
+            let came = frames.withLock { $0 }
+            throttle.pass(came.reduce(0) { $0 + $1.bytes.count })
+            return came
+        }
+    }
+
+    /// Requests chunks again that were corrupted on the network or on the hub's disk, at most
+    /// `tries` times.
+    static func verified(
+        _ references: [ChunkReference], tries: Int = 3,
+        ask: ([ChunkReference]) throws(VolumeError) -> [ChunkFrame]
+    ) throws(VolumeError) -> [[UInt8]] {
+        var result = [[UInt8]](repeating: [], count: references.count)
+        var open = Array(references.indices)
+        for _ in 0..<tries where !open.isEmpty {
+            let came = try ask(open.map { references[$0] })
+            guard came.count == open.count else {
+                throw VolumeError(.timeout, "The hub sent \(came.count) of \(open.count) chunks.")
+            }
+            var damaged: [Int] = []
+            var isAbsent = false
+            for (frame, place) in zip(came, open) {
+                let reference = references[place]
+                if let bytes = frame.plain(length: Int(reference.length)),
+                    Digest.sha256(bytes) == reference.id
+                {
+                    result[place] = bytes
+                } else {
+                    damaged.append(place)
+                    if frame.codec == .absent { isAbsent = true }
+                }
+            }
+            open = damaged
+            // The hub has reported that it does not have a chunk, so another attempt is useless.
+            if isAbsent { break }
+        }
+        guard let first = open.first else { return result }
+        throw VolumeError(
+            .damaged,
+            "The hub lost or damaged chunk \(references[first].id): `concord hub check` there "
+                + "shows what else is damaged.")
+    }
+
+    private func asked(_ body: () throws(HubFault) -> Void) throws(VolumeError) {
+        guard !isOffline() else {
+            throw VolumeError(.offline, "This device is offline (fsctl online ends that).")
+        }
+        do throws(HubFault) {
+            try body()
+        } catch {
+            throw VolumeError(error)
+        }
+    }
+}
+
+extension ChunkFrame {
+    /// Returns the uncompressed bytes; nil if the chunk is absent or has another length.
+    func plain(length: Int) -> [UInt8]? {
+        switch codec {
+        case .plain: return bytes.count == length ? bytes : nil
+        case .zstd:
+            // The length comes from a manifest, which may be hostile and claim gigabytes.
+            guard length <= HubLimits.chunkBytes else { return nil }
+            let plain = Compression.decompress(bytes, limit: length)
+            return plain?.count == length ? plain : nil
+        case .absent: return nil
+        }
+    }
+}
+
+extension VolumeError {
+    init(_ fault: HubFault) {
+        switch fault {
+        case .unreachable(let text), .invalidAnswer(let text): self.init(.offline, text)
+        case .silent(let text): self.init(.timeout, text)
+        case .refused(let failure):
+            switch failure.code {
+            case .unauthenticated, .code: self.init(.denied, failure.message)
+            case .notFound: self.init(.notFound, failure.message)
+            case .full: self.init(.full, failure.message)
+            case .busy, .tooMany, .failed: self.init(.timeout, failure.message)
+            default: self.init(.invalid, failure.message)
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+import Merge
+import Model
+import Volume
+
+// Taking what a session did out of a document.
+extension AutoMerger {
+    /// What came of it.
+    package enum Reverted: Sendable, Equatable {
+        /// The document shows what it showed before.
+        case changed
+        /// It shows what others have saved, without what the session did.
+        case merged
+        /// It shows what it showed. What it was before the session is in conflict with that.
+        case conflict(String)
+        /// There is nothing to do.
+        case nothing
+    }
+
+    /// - Parameter isRehearsal: Nothing is changed; only what would come of it is said.
+    package func revert(
+        _ choice: SessionChoice, at path: [Name], isRehearsal: Bool, by actor: Actor,
+        tries: Int = 5
+    ) throws(VolumeError) -> Reverted {
+        let edits = try volume.edits(choice, at: path)
+        if let reason = edits.reason {
+            throw VolumeError(.invalid, "\(path.shown) stays as it is: \(reason).")
+        }
+        do throws(VolumeError) {
+            let outcome = try revert(edits, at: path, isRehearsal, by: actor)
+            if !isRehearsal { try settle(edits.conflicts, at: path) }
+            return outcome
+        } catch {
+            // A program has saved it first: that is what is to be reverted.
+            guard error.code == .busy, tries > 1 else { throw error }
+            return try revert(
+                choice, at: path, isRehearsal: isRehearsal, by: actor, tries: tries - 1)
+        }
+    }
+
+    private func settle(_ versions: [Version], at path: [Name]) throws(VolumeError) {
+        if !versions.isEmpty { try volume.settle(versions.map(\.id), at: path) }
+    }
+
+    private func revert(
+        _ edits: SessionEdits, at path: [Name], _ isRehearsal: Bool, by actor: Actor
+    ) throws(VolumeError) -> Reverted {
+        guard let current = edits.current, !edits.runs.isEmpty else { return .nothing }
+        if let before = edits.plain {
+            guard !isRehearsal else { return .changed }
+            let content = try volume.content(of: before.id)
+            try volume.replace(
+                Replacement(
+                    content.manifest, sources: [before.id], expected: current.id, by: actor),
+                at: path, through: tree)
+            return .changed
+        }
+        guard let history = try volume.history(at: path) else { return .nothing }
+        let merge = documentMerge(at: path, history, isAsked: true, rules: rules)
+        switch try merge.without(edits.runs, of: current, by: actor) {
+        case .clean(let replacement):
+            if !isRehearsal { try volume.replace(replacement, at: path, through: tree) }
+            return .merged
+        case .left(let run, let why):
+            if !isRehearsal {
+                _ = try volume.oppose(run.before, base: run.end, at: path, by: actor)
+            }
+            return .conflict(why)
+        }
+    }
+}
+
+extension DocumentMerge {
+    enum Reversal {
+        case clean(Replacement)
+        /// It cannot be taken out; why.
+        case left(SessionEdits.Run, String)
+    }
+
+    /// What the current version is without the runs, the newest of which is taken out first. The
+    /// base of each merge is what the session left, and its other side is what it found.
+    func without(_ runs: [SessionEdits.Run], of current: Version, by actor: Actor)
+        throws(VolumeError) -> Reversal
+    {
+        let largest = runs.flatMap { [$0.end.size, $0.before.size] }.max() ?? 0
+        guard max(current.size, largest) <= UInt64(Merger.sizeMax) else {
+            return .left(runs[0], "It has more than \(Merger.sizeMax >> 20) MiB.")
+        }
+        if history.isPackage { return try withoutInPackage(runs, of: current, by: actor) }
+        var ours = try content(of: current)
+        for run in runs {
+            if run.end.id == current.id {
+                ours = try content(of: run.before)
+                continue
+            }
+            let input = MergeInput(
+                path: path, base: try content(of: run.end), ours: ours,
+                theirs: try content(of: run.before), isAsked: true, source: source(of: run.before))
+            switch try merger.merge(input) {
+            case .clean(let bytes, by: _): ours = .bytes(bytes)
+            case .conflict(let why), .unmergeable(let why): return .left(run, why)
+            case .ask: return .left(run, "The rules require that a person decides.")
+            }
+        }
+        guard case .bytes(let bytes) = ours else {
+            return .left(runs[0], "It has more than \(Merger.sizeMax >> 20) MiB.")
+        }
+        let (manifest, chunks) = try Volume.cut(bytes)
+        return .clean(
+            Replacement(manifest, added: chunks, expected: current.id, by: actor))
+    }
+
+    private func withoutInPackage(
+        _ runs: [SessionEdits.Run], of current: Version, by actor: Actor
+    ) throws(VolumeError) -> Reversal {
+        guard runs.count == 1, runs[0].end.id != current.id else {
+            return .left(runs[0], "Others have saved the package between the session's saves.")
+        }
+        switch try mergePackage(runs[0].end, current, runs[0].before, by: actor) {
+        case .clean(var replacement):
+            replacement.sources = [runs[0].before.id]
+            replacement.expected = current.id
+            return .clean(replacement)
+        case .left(let why): return .left(runs[0], why)
+        case .ask: return .left(runs[0], "The rules require that a person decides.")
+        }
+    }
+}

@@ -1,0 +1,149 @@
+import CLinux
+import ChunkStore
+import Glibc
+import HubProtocol
+import Journal
+import Model
+import Reconcile
+import SystemCalls
+import Volume
+
+/// The contents that a batch of adjustments needs from the hub, which are fetched together.
+final class Contents {
+    /// The manifests, by revision.
+    var manifests: [Identifier: Manifest] = [:]
+    /// The revisions that are put into the tree with their contents.
+    var whole: Set<Identifier> = []
+    /// The chunks' uncompressed bytes, by digest.
+    var chunks: [Digest: [UInt8]] = [:]
+    /// Chunks that this device already has.
+    var local: [LocalChunks] = []
+
+    /// Writes the chunks one after another from the beginning of the file.
+    func write(_ references: [ChunkReference], to file: Int32) throws(VolumeError) {
+        var offset: Int64 = 0
+        for reference in references {
+            let bytes = try bytes(of: reference)
+            try Sync.write(bytes, toNew: file, at: offset)
+            offset += Int64(bytes.count)
+        }
+    }
+
+    private func bytes(of reference: ChunkReference) throws(VolumeError) -> [UInt8] {
+        if let bytes = chunks[reference.id] { return bytes }
+        for source in local {
+            if let bytes = source.bytes(of: reference) { return bytes }
+        }
+        throw VolumeError(.busy, "A local chunk was removed while the change was prepared.")
+    }
+}
+
+/// Writes to a new file and leaves holes for zeros. The caller sets the file's length afterwards.
+func write(_ bytes: [UInt8], toNew file: Int32, at offset: Int64) throws(VolumeError) {
+    do throws(Errno) { try writeSparsely(file, bytes, at: offset) } catch {
+        throw VolumeError(
+            error == .noSpace ? .full : .system, "Contents cannot be written: \(error).")
+    }
+}
+
+extension SyncEngine {
+    /// Fetches the manifests and chunks of the documents that are put into the tree with their
+    /// contents.
+    func fetch(_ tasks: [Task]) throws -> Contents {
+        let contents = Contents()
+        let wanted = tasks.filter { $0.needsContents }
+        guard !wanted.isEmpty else { return contents }
+        let isFresh = try session().isFresh
+        let needed = wanted.filter { task in
+            task.adjustment.remote.kind == .package || isWholeWanted(task, isFresh: isFresh)
+        }
+        let ids = needed.compactMap { $0.adjustment.remote.current?.id }
+        guard !ids.isEmpty else { return contents }
+        contents.manifests = try hub.manifests(of: ids)
+        var missing: [ChunkReference] = []
+        var asked: Set<Digest> = []
+        for task in needed {
+            guard let current = task.adjustment.remote.current,
+                let manifest = contents.manifests[current.id],
+                isWholeWanted(task, isFresh: isFresh), !transfers.hasPrepared(current.id)
+            else { continue }
+            let source = LocalChunks(volume, item: task.item?.key)
+            contents.local.append(source)
+            var here: [ChunkReference] = []
+            for chunk in manifest.entries.lazy.flatMap(\.chunks)
+            where contents.chunks[chunk.id] == nil && !asked.contains(chunk.id) {
+                if task.item != nil, let bytes = source.bytes(of: chunk) {
+                    contents.chunks[chunk.id] = bytes
+                } else {
+                    here.append(chunk)
+                    asked.insert(chunk.id)
+                }
+            }
+            missing += here
+            contents.whole.insert(current.id)
+        }
+        for (reference, bytes) in zip(missing, try read(missing)) {
+            contents.chunks[reference.id] = bytes
+        }
+        return contents
+    }
+
+    private func read(_ references: [ChunkReference]) throws(VolumeError) -> [[UInt8]] {
+        var result: [[UInt8]] = []
+        var start = 0
+        while start < references.count {
+            let end = min(start + HubLimits.ids, references.count)
+            result += try hub.read(Array(references[start..<end]))
+            start = end
+        }
+        return result
+    }
+
+    /// Whether the contents must be put into the tree together with the change. Contents that were
+    /// local stay local, and new contents are fetched if they are small. A device that joins
+    /// fetches none. Packages are always fetched, because the files in a package cannot be
+    /// placeholders.
+    private func isWholeWanted(_ task: Task, isFresh: Bool) -> Bool {
+        guard let current = task.adjustment.remote.current else { return false }
+        if task.adjustment.remote.kind == .package { return true }
+        if current.size == 0 || task.isPinned { return true }
+        if task.item != nil { return !task.isAbsent }
+        return !isFresh && current.size <= settings.eagerBytes
+    }
+
+    /// Separates the tasks that can be done now from those that must wait for a large download,
+    /// which the transfer queue does.
+    func deferLargeDownloads(_ tasks: [Task]) throws -> (now: [Task], later: [Task]) {
+        var now: [Task] = []
+        var later: [Task] = []
+        var bytes: UInt64 = 0
+        let isFresh = try session().isFresh
+        for task in tasks {
+            guard task.needsContents, let current = task.adjustment.remote.current,
+                isWholeWanted(task, isFresh: isFresh), !transfers.hasPrepared(current.id)
+            else {
+                now.append(task)
+                continue
+            }
+            if current.size > UInt64(settings.largeBytes) {
+                if task.item?.kind == .package {
+                    // A package is fetched in one piece, because large packages are rare.
+                    now.append(task)
+                } else {
+                    transfers.download(task)
+                    later.append(task)
+                }
+            } else if bytes > UInt64(4 * settings.largeBytes), task.weakPackage == nil {
+                later.append(task)
+            } else {
+                bytes += current.size
+                now.append(task)
+            }
+        }
+        return (now, later)
+    }
+}
+
+extension SyncEngine.Task {
+    var needsContents: Bool { adjustment.replaces && adjustment.remote.current != nil }
+}

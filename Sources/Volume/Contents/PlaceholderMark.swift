@@ -1,0 +1,92 @@
+import CLinux
+import Glibc
+import Model
+import SystemCalls
+
+/// The mark that makes a sparse file of the working tree a placeholder for bytes that are not on
+/// this device. It is an extended attribute of the inode itself, so neither a crash nor the loss of
+/// the journal turns the file's zeros into contents. It is removed only when every byte is present,
+/// verified and synced. On an empty file the mark has no meaning.
+package struct PlaceholderMark: Hashable, Sendable {
+    package let item: Identifier
+    /// The version whose bytes belong in the file.
+    package let version: Identifier
+
+    package init(item: Identifier, version: Identifier) {
+        self.item = item
+        self.version = version
+    }
+
+    package static let attribute = "user.concord.absent"
+    /// Kept while the file is being filled: its modification time (nanoseconds since 1970, eight
+    /// bytes, most significant first), because each write changes the time for a moment.
+    static let fillingAttribute = "user.concord.filling"
+    private static let length = 32
+
+    /// Reads the mark of a file by any descriptor, O_PATH too; nil if the file has none.
+    package init?(of file: Int32) {
+        var bytes = [UInt8](repeating: 0, count: PlaceholderMark.length)
+        guard cl_getxattr_fd(file, PlaceholderMark.attribute, &bytes, bytes.count) == bytes.count,
+            let item = Identifier(bytes: bytes[..<16]),
+            let version = Identifier(bytes: bytes[16...])
+        else { return nil }
+        self.init(item: item, version: version)
+    }
+
+    /// As `init(of:)`, but ignores the mark of an empty file.
+    package init?(of file: Int32, size: Int64) {
+        guard size > 0 else { return nil }
+        self.init(of: file)
+    }
+
+    package func set(on file: Int32) throws(Errno) {
+        let bytes = item.bytes + version.bytes
+        try check(cl_setxattr_fd(file, PlaceholderMark.attribute, bytes, bytes.count, 0))
+    }
+
+    static func remove(from file: Int32) throws(Errno) {
+        for name in [fillingAttribute, attribute] {
+            let result = cl_removexattr_fd(file, name)
+            if result < 0, result != -ENODATA { throw Errno(-result) }
+        }
+    }
+
+    // MARK: Filling
+
+    /// The modification time to restore after an interrupted filling.
+    package static func modified(ofFilling file: Int32) -> Int64? {
+        var bytes = [UInt8](repeating: 0, count: 8)
+        guard cl_getxattr_fd(file, fillingAttribute, &bytes, 8) == 8 else { return nil }
+        return Int64(bitPattern: bytes.reduce(0) { $0 << 8 | UInt64($1) })
+    }
+
+    static func setFilling(_ file: Int32, modified: Int64) throws(Errno) {
+        let bytes = (0..<8).map { UInt8(truncatingIfNeeded: modified >> (56 - 8 * $0)) }
+        try check(cl_setxattr_fd(file, fillingAttribute, bytes, 8, 0))
+    }
+
+    static func endFilling(_ file: Int32) throws(Errno) {
+        let result = cl_removexattr_fd(file, fillingAttribute)
+        if result < 0, result != -ENODATA { throw Errno(-result) }
+    }
+
+    /// Restores a file's modification time and leaves its access time.
+    static func restore(_ modified: Int64, of file: Int32) throws(Errno) {
+        let omit = timespec(tv_sec: 0, tv_nsec: 0x3fff_fffe)  // UTIME_OMIT
+        try check(cl_utimens_fd(file, [omit, Timestamp(nanoseconds: modified).timespec]))
+    }
+}
+
+extension Volume {
+    /// Turns a new empty file, open for writing, into the placeholder of a version, with its exact
+    /// size, modification time (nanoseconds since 1970) and permission bits but no data.
+    package static func mark(
+        absent file: Int32, _ mark: PlaceholderMark, size: UInt64, modified: Int64, mode: UInt16
+    ) throws(Errno) {
+        // The mark is set first, so that the zeros never count as contents.
+        if size > 0 { try mark.set(on: file) }
+        try check(cl_ftruncate(file, Int64(clamping: size)))
+        try check(cl_chmod_fd(file, mode_t(mode)))
+        try PlaceholderMark.restore(modified, of: file)
+    }
+}

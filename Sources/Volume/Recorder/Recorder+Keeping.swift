@@ -1,0 +1,198 @@
+import CLinux
+import ChunkStore
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+// Bytes are stored once: only chunks that the tree no longer has go to the chunk store.
+extension Recorder {
+    /// Stores the chunks that only prior contents have: contents in the stash, and the previous
+    /// current version, wherever its bytes are now.
+    func keepBytes(
+        _ recording: inout Recording, _ priorContents: [CutPriorContent], _ live: LiveFile?,
+        _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) {
+        let item = recording.item
+        let excess = live?.cut.manifest.chunkIDs ?? []
+        for prior in priorContents where !prior.prior.isBase {
+            try store(
+                prior.cut.manifest.chunkIDs.subtracting(excess), of: prior.cut.manifest,
+                from: prior.source, &places)
+        }
+        let size = live?.snapshot.size ?? 0
+        // A document that is written in place again and again is stored ahead of time, if there is
+        // space for that, so that the next write need not wait for a copy.
+        let isAhead =
+            item.inPlace >= 2 && size > settings.copiedSizeMax && room.shortage(for: size) == 0
+        if let live, live.isHeld || isAhead {
+            // One that is open for writing may change unseen.
+            try store(excess, of: live.cut.manifest, from: live.content, &places)
+            recording.keptTrace = live.snapshot
+        }
+        guard !recording.isLiveDeferred else { return }
+        try keepOlder(&recording, excess, &places)
+    }
+
+    /// Handles chunks of the previous current version that none of the present contents has.
+    private func keepOlder(
+        _ recording: inout Recording, _ excess: Set<Digest>, _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) {
+        let key = recording.item.key
+        let known = try look { reader in
+            try reader.item(key)?.current.flatMap { try reader.manifest(of: $0) }
+        }
+        guard let before = known.flatMap(Manifest.init(encoded:)) else { return }
+        try settleLost(
+            &recording, try missing(before.chunkIDs.subtracting(excess), places), &places)
+    }
+
+    /// Handles chunks that exist nowhere else. The versions that need them are removed if the tree
+    /// was edited while the volume was not mounted; otherwise this is damage and is reported.
+    func settleLost(
+        _ recording: inout Recording, _ lost: Set<Digest>, _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) {
+        guard !lost.isEmpty else { return }
+        try rescue(lost, &places)
+        if state.isCopy { try rescueMoved(lost, recording, &places) }
+        let lost = try missing(lost, places).subtracting(try onHub(recording.item.key))
+        guard !lost.isEmpty else { return }
+        let versions = try versions(of: recording.item.key, with: lost)
+        guard !recording.work.isFound else {
+            recording.lost = versions
+            forgetLost(&recording)
+            return
+        }
+        recording.problem =
+            "Version \(versions.map { String($0.number) }.joined(separator: ", ")) of "
+            + "\(recording.item.name) has lost bytes that no other place has; "
+            + "`fsctl doctor` shows the damage."
+    }
+
+    /// After a crash a stash file may have been assigned to a document other than the one whose
+    /// version needs it.
+    private func rescue(_ lost: Set<Digest>, _ places: inout [Digest: ChunkPlace])
+        throws(VolumeError)
+    {
+        for entry in (try? stash.entries()) ?? [] where entry.kind != .preImages {
+            guard let file = try? stash.open(entry.file), PlaceholderMark(of: file.raw) == nil
+            else { continue }
+            let source = FileContent(descriptor: file.raw)
+            let size = status(file.raw).size
+            if stashedChunks[entry.file] == nil {
+                let chunks = try? cutContent(of: source, size: UInt64(size)) {
+                    (_, _) throws(VolumeError) in try checkTime()
+                }
+                stashedChunks[entry.file] = Set(chunks?.map(\.id) ?? [])
+            }
+            guard stashedChunks[entry.file]?.isDisjoint(with: lost) == false else { continue }
+            try store(lost, from: source, size, &places)
+        }
+    }
+
+    private func versions(of key: Int64, with chunks: Set<Digest>) throws(VolumeError) -> [Version]
+    {
+        try look { reader in
+            try reader.versions(of: key).filter { version in
+                let manifest = try reader.manifest(of: version.id).flatMap(Manifest.init(encoded:))
+                return manifest.map { !$0.chunkIDs.isDisjoint(with: chunks) } ?? false
+            }
+        }
+    }
+
+    /// In a copied store, renames of the last moments cannot be recognized: a document with the
+    /// same contents may be this one's previous state. Documents that are not recorded yet come
+    /// first.
+    private func rescueMoved(
+        _ lost: Set<Digest>, _ recording: Recording, _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) {
+        let lost = try missing(lost, places)
+        guard !lost.isEmpty else { return }
+        let key = recording.item.key
+        let old = try versions(of: key, with: lost)
+        let paths = try look { reader in
+            try Set(old.flatMap { try reader.items(like: $0.id) }).subtracting([key])
+                .compactMap { try reader.path(of: $0) }
+        }
+        for path in paths {
+            guard let file = try? Volume.openTree(path, tree), PlaceholderMark(of: file.raw) == nil
+            else { continue }
+            let source = FileContent(descriptor: file.raw)
+            try store(lost, from: source, status(file.raw).size, &places)
+        }
+        if recording.work.attempts < 4, try !missing(lost, places).isEmpty {
+            throw VolumeError(.busy, "\(recording.item.name) waits for other documents.")
+        }
+    }
+
+    private func forgetLost(_ recording: inout Recording) {
+        let ids = Set(recording.lost.map(\.id))
+        recording.outdated.removeAll { ids.contains($0) }
+        if let current = recording.item.current, ids.contains(current) {
+            recording.item.current = nil
+        }
+    }
+
+    /// The chunks that are not in the chunk store.
+    func missing(_ ids: Set<Digest>, _ places: [Digest: ChunkPlace]) throws(VolumeError) -> Set<
+        Digest
+    > {
+        guard !ids.isEmpty else { return [] }
+        return try look { reader in
+            try ids.filter { try places[$0] == nil && reader.place(of: $0) == nil }
+        }
+    }
+
+    /// Stores chunks of a file that has just been cut, reading only these chunks.
+    private func store(
+        _ ids: Set<Digest>, of manifest: Manifest, from source: some ContentSource,
+        _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) {
+        var source = source
+        var wanted = try missing(ids, places)
+        var offset: Int64 = 0
+        for chunk in manifest.fileChunks where !wanted.isEmpty {
+            defer { offset += Int64(chunk.length) }
+            guard wanted.remove(chunk.id) != nil else { continue }
+            try checkTime()
+            let buffer = UnsafeMutableRawBufferPointer.allocate(
+                byteCount: Int(chunk.length), alignment: 4096)
+            defer { buffer.deallocate() }
+            let count = try source.read(into: buffer, at: offset)
+            let bytes = UnsafeRawBufferPointer(buffer)
+            guard count == buffer.count, Digest.sha256(bytes) == chunk.id else {
+                throw VolumeError(.busy, "The content was changed while it was stored.")
+            }
+            places[chunk.id] = ChunkPlace(try packs.append(chunk.id, bytes))
+        }
+    }
+
+    func store(
+        _ ids: Set<Digest>, from source: some ContentSource, _ size: Int64,
+        _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) {
+        var wanted = try missing(ids, places)
+        guard !wanted.isEmpty else { return }
+        _ = try cutContent(of: source, size: UInt64(size)) { (chunk, bytes) throws(VolumeError) in
+            try checkTime()
+            guard wanted.remove(chunk.id) != nil else { return }
+            places[chunk.id] = ChunkPlace(try packs.append(chunk.id, bytes))
+        }
+    }
+}
+
+extension ChunkPlace {
+    init(_ location: ChunkLocation) {
+        self.init(
+            pack: location.pack, offset: location.offset, storedLength: location.storedLength,
+            length: location.length)
+    }
+}
+
+extension ChunkLocation {
+    init(_ place: ChunkPlace) {
+        self.init(
+            pack: place.pack, offset: place.offset, storedLength: place.storedLength,
+            length: place.length)
+    }
+}

@@ -1,0 +1,429 @@
+import CLinux
+import ChunkStore
+import Journal
+import Logging
+import Model
+import Synchronization
+import SystemCalls
+
+/// Turns the changes that programs make into documents and versions. It is one thread with low
+/// priority, which processes all events and records all versions.
+///
+/// It waits until the volume has been quiet for a moment, processes all events in the order in
+/// which they happened (`Recorder+Events`), commits that, and then records the documents that were
+/// saved (`Recorder+Recording`). In between it compares the tree with the journal (`Recorder+Scan`)
+/// and thins old versions (`Recorder+Thinning`).
+final class Recorder: @unchecked Sendable {
+    // The following properties are used by the recorder's thread alone, except `signal` and what it
+    // guards.
+    let tree: Int32
+    let stash: Stash
+    let journal: Journal
+    let packs: PackStore
+    let hydration: Hydration
+    let moved = MovedPlaceholders()
+    let events: EventQueue
+    let settings: Settings
+    /// The device named in new versions. It changes when a hub knows this device by another name.
+    var device: Device
+    let log: Logger
+    let ignoreFile: IgnoreFile
+    let incoming: Incoming
+    /// The contents of the stash when the volume was opened.
+    var leftovers: [Stash.Entry]
+    /// Entries of `incoming/` with packages that the applier had put aside when it was killed.
+    let displaced: [Name]
+    let kept: KeptContents
+    let unrecorded: UnrecordedContents
+    let powerLoss: PowerLoss?
+    let reserve: Reserve
+    let room: Room
+    var letGo = RemovedForSpace()
+    /// Documents whose prior contents do not fit into the packs now, with their sizes in bytes.
+    var awaitingRoom: [Int64: Int64] = [:]
+    /// Whether a search for space has found contents that stay only while a program has them open.
+    var isHeldBack = false
+    /// Whether the packs may hold chunks of failed transactions, which the journal does not know.
+    var packsHoldWaste = true
+    var nextRoomReport: Int64 = 0
+    /// When the journal's log may be written into the database again, in monotonic nanoseconds.
+    var nextLogStart: Int64 = 0
+    let freeable = Freeable()
+    var nextMeasuring: Int64 = 0
+    /// Called with the key of a document whose contents a loss of power destroyed.
+    let destroyed = CallbackSlot<@Sendable (Int64) -> Void>()
+
+    var state = RecorderState()
+    /// Events that are not processed yet, in their order.
+    var backlog: [NotedEvent] = []
+    /// The time of the event that is being processed, in nanoseconds since 1970.
+    var eventTime: Int64 = 0
+    /// Whether the events being processed are from the log of a killed daemon.
+    var isReplaying = false
+    /// Whether the event being processed happened before the first scan of the tree had ended.
+    var isBeforeFirstLook = true
+    /// The number of the last event before the first scan of the tree ended.
+    var firstLookEnd: UInt64?
+    /// When the volume was opened, in nanoseconds since 1970.
+    let startTime = cl_clock_realtime_ns()
+    var packageCuts: [Int64: [[UInt8]: PackageFile]] = [:]
+    var people: [UInt32: String] = [:]
+    var isPerforming = false
+    var nextThinning: Int64 = 0
+    /// Nil before the first thinning of a volume.
+    var retentionClock: RetentionClock?
+    /// The hub's time and this machine's uptime at the same moment.
+    let hubTime = Mutex<(time: Timestamp, uptime: Int64)?>(nil)
+    var hasRemovedEmptyRows = false
+    /// The journal as it was when the current batch of recordings began.
+    var snapshot: Reader?
+    /// The file that was cut last in that batch.
+    var lastCut: (snapshot: FileSnapshot, chunks: [ChunkReference])?
+    /// The chunks in stash files that were searched, by the name of the file.
+    var stashedChunks: [String: Set<Digest>] = [:]
+    /// The key up to which changed items (`changed = 0`) were searched; nil at the end.
+    var pendingCursor: Int64? = 0
+    /// Until when all work pauses, for example because the disk was full; monotonic nanoseconds.
+    var pausedUntil: Int64 = 0
+    /// Until when only recording pauses. Events are still processed, so that what they replace can
+    /// make room.
+    var recordingPausedUntil: Int64 = 0
+    /// How many immediate retries are left until a transaction succeeds.
+    var retriesLeft = Recorder.retriesMax
+    static let retriesMax = 3
+
+    let debounce: Debounce
+    let signal = Signal()
+    let versionsHeard = CallbackSlot<@Sendable (VersionChange, [Identifier], [Name]) -> Void>()
+    let large: LargeFileCutter
+    /// The volume is being closed, so nothing is put off any more.
+    private(set) var isClosing = false
+
+    // The following properties are guarded by `signal`.
+    private var isStopping = false
+    private var isEnding = false
+    /// When work must end, by the monotonic clock.
+    private let endTime = Atomic<Int64>(.max)
+    private static let closingEventsMax = 1_000
+    private var isAbandoned = false
+    private var isStarted = false
+    private var hasStopped = false
+    private var hasNews = false
+    private var isSweepDue = false
+    private var ticketsGiven: UInt64 = 0
+    private var ticketsDone: UInt64 = 0
+    private var focus: [Focus] = []
+    /// Documents that can be recorded now.
+    private var ready: [Int64] = []
+    var tasks: [(Recorder) -> Void] = []
+    var report = Report()
+
+    /// The recorder's state for other threads.
+    struct Report: Sendable {
+        /// Versions that were lost while the volume was not mounted. They are reported like
+        /// problems, but the store is consistent.
+        var losses: [String: String] = [:]
+        var pending = 0
+        var isScanning = false
+        var scannedItems = 0
+        /// Messages by subject, so that each is logged once.
+        var problems: [String: String] = [:]
+        /// A message about versions removed for want of space, which is intended and not a problem.
+        var letGo: String?
+    }
+
+    /// The documents that a caller waits for.
+    enum Focus: Sendable {
+        case path([Name])
+        case item(Int64)
+        /// All documents that were deleted from a directory.
+        case deleted(from: [Name])
+    }
+
+    struct Device: Sendable {
+        var id: Identifier
+        var name: String
+    }
+
+    init(
+        tree: Int32, stash: Stash, journal: Journal, packs: PackStore, hydration: Hydration,
+        events: EventQueue, settings: Settings, device: Device, kept: KeptContents,
+        unrecorded: UnrecordedContents, powerLoss: PowerLoss?, log: Logger,
+        ignoreFile: IgnoreFile, leftovers: [Stash.Entry], incoming: Incoming,
+        displaced: [Name], reserve: Reserve, room: Room
+    ) {
+        self.reserve = reserve
+        self.room = room
+        self.tree = tree
+        self.stash = stash
+        self.journal = journal
+        self.packs = packs
+        self.hydration = hydration
+        self.events = events
+        self.settings = settings
+        debounce = Debounce(settings)
+        large = LargeFileCutter(restFactor: settings.largeRest)
+        self.device = device
+        self.kept = kept
+        self.unrecorded = unrecorded
+        self.powerLoss = powerLoss
+        self.log = log
+        self.ignoreFile = ignoreFile
+        self.leftovers = leftovers
+        self.incoming = incoming
+        self.displaced = displaced
+    }
+
+    /// Starts the thread. `logged` are events that the last daemon may not have processed.
+    func start(_ logged: [NotedEvent]) {
+        signal.change { isStarted = true }
+        startThread(named: "recorder") { self.run(logged) }
+    }
+
+    /// The volume is about to close: callers do not wait any more, and work that takes longer than
+    /// `closingSeconds` is given up. Such contents are safe and are recorded at the next start.
+    func prepareToStop() {
+        let end = cl_clock_monotonic_ns() + nanoseconds(settings.closingSeconds)
+        _ = endTime.compareExchange(expected: .max, desired: end, ordering: .relaxed)
+        signal.change { isEnding = true }
+    }
+
+    /// Whether the time for the last work is over.
+    var isOverdue: Bool {
+        let end = endTime.load(ordering: .relaxed)
+        return end != .max && cl_clock_monotonic_ns() > end
+    }
+
+    /// To be called now and then in long work.
+    ///
+    /// - Throws: `.busy` when the time for the last work is over. The work is given up then.
+    func checkTime() throws(VolumeError) {
+        if isOverdue { throw VolumeError(.busy, "The volume is being unmounted.") }
+    }
+
+    /// Records what can be recorded within `closingSeconds`, and ends the thread.
+    func stop() {
+        prepareToStop()
+        signal.change { isStopping = true }
+        _ = signal.wait(until: .max / 2) { hasStopped || !isStarted }
+    }
+
+    /// Ends the thread as a crash would, without recording anything more.
+    func abandon() {
+        signal.change { isAbandoned = true }
+        _ = signal.wait(until: .max / 2) { hasStopped || !isStarted }
+    }
+
+    /// Removes the bytes of forgotten versions when there is nothing else to do.
+    func sweepSoon() { signal.change { (isSweepDue, hasNews) = (true, true) } }
+
+    /// The document can be recorded now.
+    func isReady(_ key: Int64) {
+        signal.change {
+            ready.append(key)
+            hasNews = true
+        }
+    }
+
+    func takeReady() -> [Int64] {
+        signal.change {
+            defer { ready = [] }
+            return ready
+        }
+    }
+
+    /// Whether a sweep was requested since the last call.
+    func takeSweep() -> Bool {
+        signal.change {
+            defer { isSweepDue = false }
+            return isSweepDue
+        }
+    }
+
+    /// Called by a thread that has appended an event to an empty queue.
+    func wake() { signal.change { hasNews = true } }
+
+    /// Waits until all events before the call are processed and the named documents, if any, are
+    /// recorded, except those that a program has open for writing. Returns false when the time is
+    /// over or the volume is about to close.
+    func catchUp(with focus: Focus?, timeoutSeconds: Double) -> Bool {
+        let ticket = signal.change { () -> UInt64 in
+            ticketsGiven += 1
+            if let focus { self.focus.append(focus) }
+            return ticketsGiven
+        }
+        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: timeoutSeconds)
+        return signal.wait(until: deadline) { ticketsDone >= ticket || hasStopped || isEnding }
+            && signal.look { ticketsDone >= ticket || hasStopped }
+    }
+
+    /// Whether the volume is about to close, so that callers do not wait for the recorder.
+    var isAboutToClose: Bool { signal.look { isEnding } }
+
+    private func run(_ logged: [NotedEvent]) {
+        cl_thread_background()
+        isReplaying = !logged.isEmpty
+        restoreRetentionClock()
+        restore(logged)
+        while !backlog.isEmpty, state.scan == nil, !isPaused, !isOverdue { applyBacklog() }
+        guard !isOverdue else { return signal.change { hasStopped = true } }
+        // The old daemon's handles are gone. A program that can still write is found by a lease.
+        for key in state.pending.all.keys { state.pending[key]?.isWriting = false }
+        recoverStash(leftovers)
+        leftovers = []
+        recoverIncoming()
+        startScan()
+        while !signal.look({ isAbandoned }) {
+            let asked = signal.look {
+                (
+                    stop: isStopping, tickets: ticketsGiven, focus: focus, tasks: tasks.count
+                )
+            }
+            let isAsked = asked.tickets > ticketsDone || asked.tasks > 0
+            if asked.stop, events.waiting.count > Recorder.closingEventsMax { break }
+            processEvents(now: asked.stop || isAsked)
+            if asked.stop { break }
+            if makeRoom() { publish() }
+            if isAsked, areEventsProcessed {
+                // Only the tickets read above: events before later ones may not be processed yet.
+                runTasks(asked.tasks)
+                record(asked.focus)
+                publish()
+                signal.change {
+                    ticketsDone = asked.tickets
+                    focus.removeFirst(asked.focus.count)
+                }
+                continue
+            }
+            if scanStep() || settleMissing() || recordDue() || recordPending() || thin() {
+                publish()
+                continue
+            }
+            publish()
+            stashedChunks = [:]
+            reserve.restore()
+            measureFreeable()
+            sleep()
+        }
+        part()
+        publish()
+        signal.change { hasStopped = true }
+    }
+
+    /// Does the remaining work while there is time. This includes the first scan, because a program
+    /// may save and end the mount before that is over.
+    private func part() {
+        isClosing = true
+        guard events.waiting.count <= Recorder.closingEventsMax else { return }
+        while !isOverdue, !signal.look({ isAbandoned }) {
+            processEvents(now: true)
+            if isPaused { return }
+            if scanStep() || settleMissing() || state.scan != nil || !backlog.isEmpty { continue }
+            let before = state.pending.all.mapValues(\.revision)
+            recordAll()
+            while recordPending() {}
+            // A document that changed while it was read has not been recorded.
+            let hasChanged = state.pending.all.contains { $0.value.revision != before[$0.key] }
+            if !hasChanged, state.scan == nil { return }
+        }
+    }
+
+    /// Whether a caller may wait for a task. Guarded by `signal`.
+    var isServing: Bool { isStarted && !isStopping && !isAbandoned && !hasStopped }
+
+    /// Guarded by `signal`.
+    func takeTasks(_ count: Int) -> [(Recorder) -> Void] {
+        defer { tasks.removeFirst(count) }
+        return Array(tasks[..<count])
+    }
+
+    /// Whether all events so far are processed, as far as that is possible now.
+    private var areEventsProcessed: Bool {
+        if isPaused { return true }
+        guard backlog.isEmpty else { return false }
+        return state.scan == nil ? state.unresolved.isEmpty : events.waiting.count == 0
+    }
+
+    var isPaused: Bool { cl_clock_monotonic_ns() < pausedUntil }
+
+    var isRecordingPaused: Bool {
+        cl_clock_monotonic_ns() < max(pausedUntil, recordingPausedUntil)
+    }
+
+    /// Pauses after a failure; not if the journal has found space, so that work is retried at once.
+    func pause(_ work: ReferenceWritableKeyPath<Recorder, Int64> = \.pausedUntil, seconds: Double) {
+        if journal.takeRetry(), retriesLeft > 0 {
+            retriesLeft -= 1
+            return
+        }
+        self[keyPath: work] = cl_clock_monotonic_ns() + nanoseconds(seconds)
+    }
+
+    /// Ends the pauses, because there is space again.
+    func endPauses() { (pausedUntil, recordingPausedUntil) = (0, 0) }
+
+    /// Sleeps until an event, a request or the time of the next work.
+    private func sleep() {
+        let now = cl_clock_monotonic_ns()
+        let nextWork = state.pending.all.values.lazy.map(\.due).min() ?? .max
+        var deadline = min(nextThinning, max(nextWork, recordingPausedUntil))
+        let waiting = events.waiting
+        if waiting.count > 0 {
+            deadline = min(deadline, waiting.newest + nanoseconds(debounce.settleSeconds))
+        }
+        if let measuringDue { deadline = min(deadline, measuringDue) }
+        if !backlog.isEmpty || state.scan != nil { deadline = now }
+        deadline = max(deadline, now + 2_000_000, pausedUntil)
+        if state.scan == nil, let due = room.due { deadline = min(deadline, due) }
+        if !reserve.isWhole {
+            deadline = min(deadline, max(pausedUntil, now + nanoseconds(settings.retrySeconds)))
+        }
+        _ = signal.wait(until: min(deadline, now + 3_600_000_000_000)) {
+            hasNews || isStopping || isAbandoned || ticketsGiven > ticketsDone || !tasks.isEmpty
+        }
+        signal.look { hasNews = false }
+    }
+
+    /// Takes the events when the volume has been quiet for a moment, or when they have waited for
+    /// long, and processes them. During a scan they wait, because directories may not be known yet.
+    func processEvents(now isUrgent: Bool) {
+        guard state.scan == nil, !isPaused else { return }
+        let waiting = events.waiting
+        let now = cl_clock_monotonic_ns()
+        if waiting.count > 0,
+            isUrgent || waiting.count > 50_000
+                || now - waiting.newest >= nanoseconds(debounce.settleSeconds)
+                || now - waiting.oldest >= nanoseconds(debounce.patienceSeconds)
+        {
+            backlog += events.takeAll()
+        }
+        applyBacklog()
+    }
+
+    private func publish() {
+        let report = (
+            state.pending.all.count + (pendingCursor == nil ? 0 : 1) + backlog.count,
+            state.scan != nil,
+            state.scan?.items ?? 0
+        )
+        signal.change {
+            self.report.pending = report.0
+            self.report.isScanning = report.1
+            self.report.scannedItems = report.2
+        }
+    }
+
+    /// Reports a problem to people. It is logged only if it is new.
+    func tell(_ subject: String, _ message: String) {
+        let isNew = signal.change {
+            report.problems.updateValue(message, forKey: subject) != message
+        }
+        if isNew { log.error("\(message)") }
+    }
+
+    func untell(_ subject: String) {
+        signal.change { _ = report.problems.removeValue(forKey: subject) }
+    }
+
+    func nanoseconds(_ seconds: Double) -> Int64 { Timestamp.span(seconds: seconds) }
+}

@@ -1,0 +1,108 @@
+import Model
+
+/// A tombstone: a name that a program took away from a document and may give back to it.
+struct Tombstone {
+    var item: Int64
+    var actor: Actor
+    /// Nanoseconds since 1970.
+    var time: Int64
+    /// The file that had the name, as it was then.
+    var snapshot: FileSnapshot
+}
+
+/// The role of a directory of the tree.
+enum Location: Hashable {
+    /// An ordinary directory; its entries are items.
+    case directory(Int64)
+    /// A package, or a directory in one with its path from the package.
+    case package(Int64, [Name])
+    /// A directory that the ignore file names, or one below it; nothing in it is an item.
+    case ignored(Int64, [Name])
+    /// A directory that was removed before the recorder processed the event.
+    case unknown
+}
+
+/// The recorder's state between transactions. If a transaction fails, the state reverts to what it
+/// was before.
+struct RecorderState {
+    var locations = RevertibleDictionary<UInt64, Location>()
+    /// Files in packages by inode.
+    var packaged = RevertibleDictionary<UInt64, Int64>()
+    var pending = PendingTable()
+    var tombstones = RevertibleDictionary<DirectoryEntry, Tombstone>()
+    /// The entry of a file that holds prior contents of documents but is not an item itself.
+    var untrackedFiles = RevertibleDictionary<UInt64, DirectoryEntry>()
+    /// How many rows of prior contents the journal has, by document.
+    var written = RevertibleDictionary<Int64, Int>()
+    /// In a copied store, where inode numbers have changed: the document of each inode number that
+    /// the stash or the log still refers to.
+    var copies = RevertibleDictionary<UInt64, Int64>()
+    /// Where the files of an item are that has ceased to be a package.
+    var remains = RevertibleDictionary<Int64, Location>()
+    /// The store is a copy of the one that the journal was written for.
+    var isCopy = false
+    /// Stash files to remove once the transaction is committed.
+    var filesToRemove: [String] = []
+    var scan: Scan?
+    /// Directories to scan again once all events are processed.
+    var directoriesToRescan: [Int64] = []
+    /// Stash files from before the volume was opened whose document is not known yet.
+    var unresolved: [Stash.Entry] = []
+    /// Items that the last whole scan did not find.
+    var missing: [Int64] = []
+    /// Adopted arrivals, which are not expected any more once the transaction is committed.
+    var adopted: [ArrivalTag] = []
+    /// Adopted files that still have their arrival tag, which is removed after the commit.
+    var marked: [TaggedFile] = []
+    /// Messages about versions to send once the transaction is committed.
+    var versionNews: [VersionNews] = []
+
+    typealias VersionNews = (VersionChange, [Identifier], [Name])
+    private var before: (Bool, [String], Scan?, [Int64], [Stash.Entry], [Int64], [VersionNews])?
+
+    /// Called when a transaction begins.
+    mutating func mark() {
+        locations.mark()
+        packaged.mark()
+        pending.mark()
+        tombstones.mark()
+        untrackedFiles.mark()
+        written.mark()
+        copies.mark()
+        remains.mark()
+        before = (
+            isCopy, filesToRemove, scan, directoriesToRescan, unresolved, missing, versionNews
+        )
+    }
+
+    /// Called when the transaction was committed.
+    mutating func removeMark() {
+        locations.removeMark()
+        packaged.removeMark()
+        pending.removeMark()
+        tombstones.removeMark()
+        untrackedFiles.removeMark()
+        written.removeMark()
+        copies.removeMark()
+        remains.removeMark()
+        before = nil
+    }
+
+    /// Called when the transaction failed.
+    mutating func revert() {
+        locations.revert()
+        packaged.revert()
+        pending.revert()
+        tombstones.revert()
+        untrackedFiles.revert()
+        written.revert()
+        copies.revert()
+        remains.revert()
+        // These two are empty between transactions.
+        (adopted, marked) = ([], [])
+        guard let before else { return }
+        (isCopy, filesToRemove, scan, directoriesToRescan, unresolved, missing, versionNews) =
+            before
+        self.before = nil
+    }
+}

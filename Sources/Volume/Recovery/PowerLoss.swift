@@ -1,0 +1,182 @@
+import CLinux
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+/// The last time that the machine stopped while the volume was open. A file system stores a file's
+/// size separately from its contents: a file that was written shortly before and not synced may
+/// have its size on the disk and none of its blocks. It then reads as zeros that no program wrote,
+/// which must not become a version.
+struct PowerLoss: Sendable {
+    /// When the volume was opened again, in nanoseconds since 1970.
+    let time: Int64
+
+    private static let bootKey = "boot"
+    private static let timeKey = "power_loss"
+
+    /// Finds whether the machine has stopped since the volume was last open, and notes it in the
+    /// journal. Returns the last such time. `wasClosed` says that the volume was closed properly.
+    static func last(_ journal: Journal, wasClosed: Bool, _ clocks: MachineClocks)
+        throws(VolumeError) -> PowerLoss?
+    {
+        let known = try journal.read { (try $0.value(bootKey), try $0.value(timeKey)) }
+        let boot = clocks.boot()
+        let last = known.1.flatMap { Int64($0) }.map { PowerLoss(time: $0) }
+        guard known.0 != boot else { return last }
+        let isNew = known.0 != nil && !wasClosed
+        let found = isNew ? PowerLoss(time: clocks.wall()) : last
+        try journal.write { t in
+            try t.set(bootKey, to: boot)
+            if let found { try t.set(timeKey, to: String(found.time)) }
+        }
+        return found
+    }
+
+    /// Whether a file that was last modified before the machine stopped has allocated blocks and
+    /// none of them was ever written. A sparse file has no allocated blocks, and a file that a
+    /// program is writing has its blocks in memory.
+    func destroyed(_ file: Int32, _ snapshot: FileSnapshot) -> Bool {
+        guard snapshot.isFile, snapshot.size > 0, snapshot.modified < time else { return false }
+        let extents = Extents.first(of: file)
+        return !extents.isEmpty
+            && extents.allSatisfy { $0.flags & Extents.unwritten != 0 }
+    }
+
+    /// Whether a loss of power destroyed a content in the stash. An intact copy has the length that
+    /// was stored with it, and no block that was allocated and never written.
+    func destroyed(_ entry: Stash.Entry, _ file: Int32, _ snapshot: FileSnapshot) -> Bool {
+        switch entry.kind {
+        case .displaced: return destroyed(file, snapshot)
+        case .preImages: return false
+        case .copied:
+            guard entry.saved < time else { return false }
+            return Stash.intendedSize(of: file).map { $0 != snapshot.size } ?? false
+                || Extents.first(of: file).contains { $0.flags & Extents.unwritten != 0 }
+        }
+    }
+
+    /// A file's extents by FIEMAP (linux/fiemap.h); empty if the file system does not support it.
+    private enum Extents {
+        static let unwritten: UInt32 = 0x800
+        private static let request: UInt = 0xc020_660b
+
+        struct Extent {
+            var logical: UInt64 = 0
+            var physical: UInt64 = 0
+            var length: UInt64 = 0
+            var reserved64: (UInt64, UInt64) = (0, 0)
+            var flags: UInt32 = 0
+            var reserved: (UInt32, UInt32, UInt32) = (0, 0, 0)
+        }
+
+        private struct Header {
+            var start: UInt64 = 0
+            var length = UInt64.max
+            var flags: UInt32 = 0
+            var mappedExtents: UInt32 = 0
+            var extentCount: UInt32 = 0
+            var reserved: UInt32 = 0
+        }
+
+        /// The extents, if there are fewer than 64; a file with more has certainly been written.
+        static func first(of file: Int32) -> [Extent] {
+            let count = 64
+            let size = MemoryLayout<Header>.size + count * MemoryLayout<Extent>.stride
+            let buffer = UnsafeMutableRawBufferPointer.allocate(byteCount: size, alignment: 8)
+            defer { buffer.deallocate() }
+            buffer.initializeMemory(as: UInt8.self, repeating: 0)
+            var header = Header()
+            header.extentCount = UInt32(count)
+            buffer.storeBytes(of: header, as: Header.self)
+            guard cl_ioctl(file, request, buffer.baseAddress) == 0 else { return [] }
+            let mapped = Int(buffer.load(as: Header.self).mappedExtents)
+            guard mapped < count else { return [] }
+            return (0..<mapped).map {
+                buffer.load(
+                    fromByteOffset: MemoryLayout<Header>.size + $0 * MemoryLayout<Extent>.stride,
+                    as: Extent.self)
+            }
+        }
+    }
+}
+
+extension Recorder {
+    /// Handles contents that a loss of power destroyed. Prior contents are recorded first. Then the
+    /// document shows its last version again, if all its chunks can be read; otherwise the document
+    /// stays as it is, without a new version.
+    func noteDestroyed(_ snapshot: FileSnapshot, in recording: inout Recording) throws(VolumeError)
+        -> Bool
+    {
+        guard recording.work.priorContents.isEmpty else {
+            recording.isLiveDeferred = true
+            return true
+        }
+        if let current = recording.item.current,
+            let bytes = try look({ try $0.manifest(of: current) }),
+            let manifest = Manifest(encoded: bytes)
+        {
+            let lost = try missing(manifest.chunkIDs, [:])
+            if try lost.isSubset(of: onHub(recording.item.key)) {
+                destroyed.current?(recording.item.key)
+                postpone(recording.item.key)
+                return false
+            }
+        }
+        recording.item.size = UInt64(snapshot.size)
+        recording.item.modified = snapshot.modified
+        recording.item.changed = max(1, snapshot.changed)
+        recording.problem =
+            "\(recording.item.name) was saved shortly before the machine stopped, and the save did "
+            + "not reach the disk: the file holds only zeros, which are not among its versions."
+        return true
+    }
+}
+
+extension Volume {
+    /// Turns a file whose contents a loss of power destroyed into a placeholder of its last
+    /// version. If a program has it open, the recorder tries again later.
+    func showLastVersion(ofDestroyed key: Int64) {
+        do {
+            let found = try journal.read { reader -> (Item, Version, [Name])? in
+                guard let item = try reader.item(key), item.kind == .file, item.deleted == nil,
+                    let current = item.current,
+                    let version = try reader.version(id: current)?.version,
+                    let path = try reader.path(of: key)
+                else { return nil }
+                return (item, version, path)
+            }
+            guard let (item, version, path) = found else { return }
+            let file = try openBeneath(path, from: root, flags: O_RDWR | O_NOATIME | O_NONBLOCK)
+            let mark = PlaceholderMark(item: item.id, version: version.id)
+            let isAlone = try hydration.evicting(item.inode) { () throws(VolumeError) in
+                try replace(destroyed: file.raw, item, by: version, mark)
+            }
+            guard isAlone else { return }
+            log.warning(
+                """
+                \(path.shown) was saved shortly before the machine stopped, and that save did not \
+                reach the disk. It shows its version \(version.number) again.
+                """)
+            recorder.isReady(key)
+        } catch { log.info("\(error) This will be tried again.") }
+    }
+
+    private func replace(
+        destroyed file: Int32, _ item: Item, by version: Version, _ mark: PlaceholderMark
+    ) throws(VolumeError) {
+        let now = snapshot(file)
+        guard let loss = recorder.powerLoss, now.inode == item.inode,
+            PlaceholderMark(of: file) == nil, loss.destroyed(file, now),
+            openFiles.current?(item.inode) != true, cl_probe_users(file) != -EAGAIN
+        else { throw VolumeError(.busy, "\(item.name) is in use.") }
+        do throws(Errno) {
+            try Volume.mark(
+                absent: file, mark, size: version.size, modified: version.modified,
+                mode: UInt16(truncatingIfNeeded: now.permissions))
+            try check(cl_fsync(file, 0))
+        } catch {
+            throw VolumeError(.system, "\(item.name) cannot show its last version: \(error).")
+        }
+    }
+}

@@ -1,0 +1,214 @@
+import CLinux
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+// Items that lost their names while the volume was not mounted: each was moved or deleted, or the
+// tree is not the right one and nothing is concluded.
+extension Recorder {
+    /// Settles missing items after the events of the meantime were processed. Returns false if
+    /// there are none.
+    func settleMissing() -> Bool {
+        guard state.scan == nil, backlog.isEmpty, !isPaused,
+            !state.missing.isEmpty || !state.unresolved.isEmpty || !hasRemovedEmptyRows
+        else { return false }
+        eventTime = cl_clock_realtime_ns()
+        do {
+            try transact { t in
+                try translateCopies(t)
+                try resolveLeftovers(t)
+                try removeEmptyRows(t)
+                let missing = state.missing
+                state.missing = []
+                try settle(missing, t)
+            }
+        } catch {
+            tell("scan", "The search for missing documents failed: \(error)")
+            pause(seconds: settings.retrySeconds)
+        }
+        removeUnneededStashFiles()
+        return true
+    }
+
+    /// Removes rows of deleted documents that a crash kept from being recorded; their contents have
+    /// been assigned to other documents.
+    private func removeEmptyRows(_ t: Transaction) throws {
+        guard !hasRemovedEmptyRows else { return }
+        hasRemovedEmptyRows = true
+        for key in try t.deletedItemsWithoutVersions() where state.pending[key] == nil {
+            guard let item = try t.item(key), try !isParent(item, t),
+                try RemovalCheck(item, [], t).mayRemoveRow
+            else { continue }
+            try t.removeRow(key)
+        }
+    }
+
+    private func settle(_ missing: [Int64], _ t: Transaction) throws {
+        var gone: [Item] = []
+        // Two scans may have reported the same item.
+        var seen: Set<Int64> = []
+        for key in missing where seen.insert(key).inserted {
+            guard let item = try t.item(key), item.deleted == nil, try !isThere(item, t) else {
+                continue
+            }
+            if let place = try newPlace(of: item, t), try !contains(item.key, place.parent, t) {
+                try move(item, to: place, t)
+            } else {
+                gone.append(item)
+            }
+        }
+        guard !gone.isEmpty else { return }
+        let count = try gone.reduce(0) { try $0 + countDocuments(in: $1, t) }
+        let all = try t.documentCount()
+        if count > settings.missingMax, count > all / 2 {
+            tell(
+                "brake",
+                "\(count) of \(all) documents are missing from the working tree. They are not "
+                    + "treated as deleted. If they should be deleted, delete them through the "
+                    + "mount; if not, put the tree back and mount again.")
+            return
+        }
+        untell("brake")
+        for found in gone {
+            // It may have been removed together with a directory above it.
+            guard let item = try t.item(found.key), item.deleted == nil else { continue }
+            try noteUnseenDeletion(item, t)
+        }
+    }
+
+    /// Whether an event of the meantime has brought the item back.
+    private func isThere(_ item: Item, _ t: Reader) throws -> Bool {
+        guard let path = try t.path(of: item.key), let name = path.last,
+            let directory = try? openBeneath(
+                path.dropLast(), from: tree, flags: O_PATH | O_DIRECTORY)
+        else { return false }
+        return (try? entryStatus(name, in: directory.raw)) != nil
+    }
+
+    /// The new item that the scan made for a moved one.
+    private func newPlace(of item: Item, _ t: Reader) throws -> Item? {
+        try t.items(inode: item.inode).first { found in
+            try found.key > item.key && found.latest == 0 && found.kind == item.kind
+                && !isYounger(found, than: item, t)
+        }
+    }
+
+    /// The mask bit STATX_BTIME (linux/stat.h).
+    private static let birthTime: UInt32 = 0x800
+
+    /// Whether the file was created after the item was last recorded. Then it is a different file
+    /// that reuses the inode number.
+    private func isYounger(_ found: Item, than item: Item, _ t: Reader) throws -> Bool {
+        guard item.changed != 0, let path = try t.path(of: found.key),
+            let file = try? openBeneath(path, from: tree, flags: O_PATH)
+        else { return false }
+        var answer = cl_statx()
+        guard cl_statx(file.raw, Recorder.birthTime, &answer) >= 0,
+            answer.mask & Recorder.birthTime != 0
+        else { return false }
+        let birth = Timestamp(
+            seconds: Int(answer.birth_seconds), nanoseconds: Int(answer.birth_nanoseconds))
+        return birth.nanoseconds > item.changed
+    }
+
+    private func countDocuments(in item: Item, _ t: Reader) throws -> Int {
+        guard item.kind == .directory else { return 1 }
+        var count = 0
+        try t.forEachChild(of: item.key) { count += try countDocuments(in: $0, t) }
+        return count
+    }
+
+    /// Moves a document, or a directory with all that the journal has below it.
+    private func move(_ item: Item, to place: Item, _ t: Transaction) throws {
+        try merge(place, into: item, t)
+        // Either may have been moved together with a directory above it.
+        guard let place = try t.item(place.key), var moved = try t.item(item.key) else { return }
+        try mergeNewItem(place, to: moved, t)
+        (moved.parent, moved.name) = (place.parent, place.name)
+        try settle(&moved, place, t)
+    }
+
+    /// Matches the children of a moved directory by name; new children stay.
+    private func merge(_ place: Item, into item: Item, _ t: Transaction) throws {
+        let children = item.kind == .directory ? try t.children(of: place.key) : []
+        for child in children {
+            // A recursive move may have moved this child.
+            guard var child = try t.item(child.key), child.deleted == nil,
+                child.parent == place.key, child.key != item.key
+            else { continue }
+            guard var known = try t.item(parent: item.key, name: child.name),
+                try keepsName(known, child, t)
+            else {
+                child.parent = item.key
+                try t.update(child)
+                continue
+            }
+            try merge(child, into: known, t)
+            guard let child = try t.item(child.key), let left = try t.item(known.key) else {
+                continue
+            }
+            known = left
+            try mergeNewItem(child, to: known, t)
+            if known.kind == .directory { try settle(&known, child, t) }
+        }
+        // The moves above may have added children.
+        let left = children.isEmpty ? [] : try t.children(of: place.key)
+        guard left.allSatisfy({ $0.key == item.key }) else {
+            return try merge(place, into: item, t)
+        }
+        for var child in try t.deletedItems(in: place.key) {
+            child.parent = item.key
+            try t.update(child)
+        }
+    }
+
+    /// Whether a name below a moved directory still belongs to the same item. It does not if that
+    /// item was moved elsewhere, or if an item of another kind has the name.
+    private func keepsName(_ known: Item, _ found: Item, _ t: Transaction) throws -> Bool {
+        if known.inode != found.inode, let place = try newPlace(of: known, t),
+            try !contains(known.key, place.parent, t)
+        {
+            try move(known, to: place, t)
+            return false
+        }
+        guard known.kind != found.kind else { return true }
+        try noteUnseenDeletion(known, t)
+        return false
+    }
+
+    /// Merges the new item that the scan made into the known item.
+    private func mergeNewItem(_ place: Item, to item: Item, _ t: Transaction) throws {
+        // It is a document with versions of its own, which are kept.
+        guard place.latest == 0 else { return try removeItem(place, t) }
+        transferContent(from: place.key, to: item.key)
+        if try t.isKnownToHub(place) { return try removeItem(place, t) }
+        try t.removeRow(place.key)
+    }
+
+    private func settle(_ item: inout Item, _ place: Item, _ t: Transaction) throws {
+        item.inode = place.inode
+        if item.kind == .file || item.kind == .package { item.changed = 0 }
+        try t.update(item)
+        switch item.kind {
+        case .directory: state.locations[item.inode] = .directory(item.key)
+        case .package: state.locations[item.inode] = .package(item.key, [])
+        default: break
+        }
+        if item.kind == .directory || item.kind == .package { rescan(item.key) }
+        pendingCursor = 0
+    }
+
+    /// Handles an item that was deleted while the volume was not mounted.
+    func noteUnseenDeletion(_ item: Item, _ t: Transaction) throws {
+        if item.kind == .directory {
+            for child in try t.children(of: item.key) { try noteUnseenDeletion(child, t) }
+        }
+        if item.kind == .file || item.kind == .package, item.latest > 0 {
+            // Its bytes may exist under another name; otherwise they are lost.
+            if item.kind == .file { need(item, FileSnapshot(item)) }
+            touch(item.key) { $0.isFound = true }
+        }
+        try removeItem(item, t)
+    }
+}

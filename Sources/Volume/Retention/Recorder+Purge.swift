@@ -1,0 +1,93 @@
+import Journal
+import Model
+
+/// What a person asks to remove for good.
+package struct Purge: Sendable {
+    /// Only versions that were replaced before that time (nanoseconds since 1970).
+    package var before: Int64?
+    /// How many bytes to free; the oldest versions are removed first.
+    package var bytes: Int64?
+    /// Only counts, and removes nothing.
+    package var isRehearsal = false
+
+    package init() {}
+
+    func isMeant(_ time: Int64) -> Bool { before.map { time < $0 } ?? true }
+}
+
+/// What was removed, and what was kept although it was asked for.
+package struct PurgeReport: Equatable, Sendable {
+    package internal(set) var versions = 0
+    /// Replaced or deleted contents that had not been recorded as versions yet.
+    package internal(set) var contents = 0
+    package internal(set) var bytes: Int64 = 0
+    /// How many versions were kept, by reason.
+    package internal(set) var kept: [Reason: Int] = [:]
+
+    package enum Reason: Hashable, Sendable {
+        case obstacle(RemovalObstacle)
+        case unrecorded
+        /// The caller may not write the document.
+        case denied
+
+        /// The end of a sentence that begins with "2 versions stay: ".
+        package var words: String {
+            switch self {
+            case .obstacle(let obstacle): obstacle.reason
+            case .unrecorded:
+                "being recorded; try again when `fsctl wait` has returned or the disk has space"
+            case .denied: "of documents that you may not write"
+            }
+        }
+
+        /// Counts all labels as one reason.
+        fileprivate var kind: Reason {
+            if case .obstacle(.named) = self { .obstacle(.named("")) } else { self }
+        }
+    }
+
+    mutating func keep(_ reason: Reason, _ count: Int = 1) {
+        if count > 0 { kept[reason.kind, default: 0] += count }
+    }
+}
+
+extension Recorder {
+    /// Removes the past versions of these documents, and everything of deleted ones. Runs on the
+    /// recorder's thread after all events are processed.
+    func purge(_ keys: Set<Int64>, _ wish: Purge, _ report: PurgeReport) throws(VolumeError)
+        -> PurgeReport
+    {
+        var report = report
+        let choice = try chooseVersions(wish.bytes) { reader in
+            var found: [RemovableVersion] = []
+            for key in keys {
+                guard let item = try reader.item(key) else { continue }
+                try self.forEachVersion(of: item, reader) { version, reason in
+                    guard wish.isMeant(version.time) else { return }
+                    if let reason { report.keep(reason) } else { found.append(version) }
+                }
+            }
+            return found
+        }
+        report.versions = choice.versions.values.reduce(0) { $0 + $1.count }
+        report.bytes = choice.bytes
+        if !wish.isRehearsal {
+            let gone = try remove(choice)
+            (report.versions, report.bytes) = (gone.versions, gone.bytes)
+        }
+        if report.bytes < wish.bytes ?? .max {
+            let left = wish.bytes.map { $0 - report.bytes } ?? .max
+            let (gone, kept) = try removeContents(left, of: keys, wish)
+            report.versions += gone.versions
+            report.contents = gone.contents
+            report.bytes += gone.bytes
+            report.keep(.unrecorded, kept)
+        }
+        if !wish.isRehearsal, report.bytes > 0 {
+            // Recording that failed for want of space is tried again, and reported again.
+            untell("recording")
+            endPauses()
+        }
+        return report
+    }
+}

@@ -1,0 +1,86 @@
+import CLinux
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+// Reads and sets the protection of files in the tree.
+extension Protection {
+    /// Reads the protection of a file by any descriptor, O_PATH too. If it cannot be read, only
+    /// root is admitted.
+    init(of file: Int32) {
+        var status = stat()
+        guard cl_fstat(file, &status) >= 0 else {
+            self = .unknown
+            return
+        }
+        self.init(status)
+        do throws(Errno) {
+            accessList = try extendedAttribute(Protection.accessListName, of: file)
+        } catch {
+            guard error.code != ENODATA, error.code != EOPNOTSUPP else { return }
+            // There is a list that cannot be read, so only the owner is admitted.
+            self = ownerOnly
+        }
+    }
+
+    /// The protection of a file without an access control list.
+    package init(_ status: stat) {
+        self.init(
+            owner: status.st_uid, group: status.st_gid, mode: UInt16(status.st_mode & 0o7777))
+    }
+
+    /// Protects a copy like its original, because nothing else says who owns it until it is
+    /// recorded. Only root can change owners.
+    func apply(to copy: Int32) {
+        if geteuid() == 0 { _ = cl_chown_fd(copy, owner, group) }
+        _ = cl_chmod_fd(copy, mode_t(mode))
+        guard !accessList.isEmpty else { return }
+        _ = cl_setxattr_fd(copy, Protection.accessListName, accessList, accessList.count, 0)
+    }
+}
+
+extension Volume {
+    /// The protection of a document. For a deleted document it is that of its directory, for the
+    /// directory's owner alone.
+    func protection(of item: Item, _ reader: Reader) throws -> Protection {
+        guard item.parent != 0, let directory = try reader.path(of: item.parent),
+            let above = try? openBeneath(directory, from: root, flags: O_PATH | O_DIRECTORY)
+        else { return .unknown }
+        if item.deleted == nil,
+            let file = try? openBeneath([item.name], from: above.raw, flags: O_PATH),
+            let status = try? file.status(), UInt64(status.st_ino) == item.inode
+        {
+            return Protection(of: file.raw)
+        }
+        guard let status = try? above.status() else { return .unknown }
+        return Protection(status).ownerOnly
+    }
+}
+
+extension DocumentHistory {
+    /// The versions that a user may see.
+    package func visible(to user: Requester) -> DocumentHistory {
+        if user.isRoot { return self }
+        return with(versions.indices.filter { versions[$0].isVisible(to: user, of: protection) })
+    }
+
+    /// The history with only these versions.
+    package func with(_ indices: [Int]) -> DocumentHistory {
+        var history = self
+        history.versions = indices.map { versions[$0] }
+        history.fileNames = indices.map { fileNames[$0] }
+        return history
+    }
+}
+
+extension Recorder {
+    /// The protection of an item's file; nil if the tree has another file by now.
+    func protection(of item: Item, _ t: Reader) throws -> Protection? {
+        guard item.deleted == nil, let directory = try t.path(of: item.parent),
+            let file = try? openBeneath(directory + [item.name], from: tree, flags: O_PATH),
+            status(file.raw).inode == item.inode
+        else { return nil }
+        return Protection(of: file.raw)
+    }
+}

@@ -1,0 +1,326 @@
+import CLinux
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+/// The result of evicting documents.
+package struct EvictionReport: Sendable {
+    package var items = 0
+    package var bytes: Int64 = 0
+    /// Documents that were not evicted, with the reason; at most a hundred.
+    package var kept: [(path: [Name], reason: VolumeError)] = []
+}
+
+// Eviction removes bytes that the hub has from this device, in place. The file is marked first, so
+// after a crash it is either complete or a placeholder. Watching programs are not notified.
+extension Volume {
+    /// Evicts a document, or all below a directory that can be evicted, with `forced` also pinned
+    /// ones. `progress` is called now and then; returning false ends the eviction.
+    ///
+    /// - Throws: For a single document: `.busy` (a program has it open, or it is not recorded),
+    ///   `.refused` (it is pinned, or the hub does not have it), `.notFound`, `.invalid`.
+    @discardableResult
+    package func evict(
+        at path: [Name], forced: Bool = false,
+        progress: (ContentsProgress) -> Bool = { _ in true }
+    ) throws(VolumeError) -> EvictionReport {
+        try catchUp(with: path, timeoutSeconds: 5)
+        let item = try journal.read { try self.known(path, $0) }
+        var report = EvictionReport()
+        guard item.kind == .directory else {
+            report.bytes = try evict(item.key, forced: forced, patience: 1)
+            report.items = report.bytes > 0 ? 1 : 0
+            return report
+        }
+        var shown = ContentsProgress()
+        var cursor: Int64 = 0
+        var partial = try partialCandidates().map(\.key)
+        while true {
+            var page = try journal.read { try $0.evictableItems(after: cursor, limit: 256) }
+            guard let last = page.last ?? partial.popLast() else { return report }
+            if page.isEmpty { page = [last] } else { cursor = last }
+            for key in page {
+                guard let names = try journal.read({ try $0.path(of: key) }),
+                    names.starts(with: path)
+                else { continue }
+                do throws(VolumeError) {
+                    let bytes = try evict(key, forced: forced, patience: 0)
+                    report.bytes += bytes
+                    report.items += bytes > 0 ? 1 : 0
+                } catch {
+                    if report.kept.count < 100 { report.kept.append((names, error)) }
+                }
+                (shown.items, shown.bytes) = (report.items, report.bytes)
+                guard progress(shown) else {
+                    throw VolumeError(.cancelled, "The eviction was cancelled.")
+                }
+            }
+        }
+    }
+
+    /// Evicts a document and returns how many bytes were removed. For `patience` seconds it waits
+    /// for the close of a program to be reported.
+    private func evict(_ key: Int64, forced: Bool, patience: Double) throws(VolumeError) -> Int64 {
+        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: patience)
+        var isLookedAtAgain = false
+        while true {
+            do throws(VolumeError) {
+                return try evictNow(key, forced: forced)
+            } catch {
+                guard error.code == .busy else { throw error }
+                if !isLookedAtAgain, try recordAgain(key) {
+                    isLookedAtAgain = true
+                    continue
+                }
+                guard cl_clock_monotonic_ns() < deadline else { throw error }
+                usleep(20_000)
+            }
+        }
+    }
+
+    /// Records a document again if only its attributes or links may have changed since it was
+    /// recorded. It is then found to be unchanged. Returns false if nothing has changed.
+    private func recordAgain(_ key: Int64) throws(VolumeError) -> Bool {
+        let found = try journal.read { reader in
+            try reader.item(key).flatMap { item in try reader.path(of: key).map { (item, $0) } }
+        }
+        guard let (item, path) = found, item.kind == .file, item.deleted == nil, item.changed != 0
+        else { return false }
+        let file = try self.found(path)
+        let now = snapshot(file.raw)
+        guard now.inode == item.inode, now.changed != item.changed else { return false }
+        try journal.write { t in
+            guard var known = try t.item(key), known.changed == item.changed else { return }
+            known.changed = 0
+            try t.update(known)
+        }
+        return recorder.catchUp(with: .item(key), timeoutSeconds: 5)
+    }
+
+    private func evictNow(_ key: Int64, forced: Bool) throws(VolumeError) -> Int64 {
+        let (item, path, version) = try evictable(key, forced: forced)
+        let shown = path.shown
+        let file = try opened(path, shown)
+        var freed: Int64 = 0
+        let isAlone = try hydration.evicting(item.inode) { () throws(VolumeError) in
+            freed = try giveUp(file.raw, item, version, shown)
+        }
+        guard isAlone else { throw VolumeError(.busy, "\(shown) is in use.") }
+        return freed
+    }
+
+    private func opened(_ path: [Name], _ shown: String) throws(VolumeError) -> PlaceholderFile.File
+    {
+        do throws(Errno) {
+            let file = try openBeneath(path, from: root, flags: O_RDWR | O_NOATIME | O_NONBLOCK)
+            return PlaceholderFile.File(owning: file.release())
+        } catch {
+            throw VolumeError(.busy, "\(shown) cannot be opened now: \(error).")
+        }
+    }
+
+    private func evictable(_ key: Int64, forced: Bool) throws(VolumeError)
+        -> (Item, [Name], Identifier)
+    {
+        try journal.read { reader in
+            guard let item = try reader.item(key), item.deleted == nil,
+                let path = try reader.path(of: key)
+            else { throw VolumeError(.notFound, "The document does not exist any more.") }
+            let shown = path.shown
+            guard item.kind == .file else {
+                throw VolumeError(
+                    .invalid, "\(shown) is a \(item.kind); only files can be evicted.")
+            }
+            if !forced, try reader.isPinned(key) {
+                throw VolumeError(.refused, "\(shown) is pinned to this device.")
+            }
+            guard item.changed != 0, let current = item.current,
+                let version = try reader.version(id: current)?.version
+            else { throw VolumeError(.busy, "\(shown) is open for writing or not recorded yet.") }
+            guard version.durability == .hub else {
+                throw VolumeError(
+                    .refused, "\(shown) \(try self.reasonToKeep(version, reader))")
+            }
+            return (item, path, current)
+        }
+    }
+
+    /// The end of a sentence that begins with the path: why this may be the only copy of the bytes.
+    private func reasonToKeep(_ version: Version, _ reader: Reader) throws(VolumeError) -> String {
+        guard try reader.belongsToHub() else {
+            return "stays on this device, because this volume is signed in to no hub from which "
+                + "its contents could be downloaded again (fsctl signin)."
+        }
+        guard !version.wasAtHub else {
+            return "stays on this device, because the hub that this volume is signed in to has not "
+                + "confirmed its contents; only another hub has, or this one before it was "
+                + "restored. `fsctl wait --durable hub` waits for that."
+        }
+        return "is not at the hub yet; `fsctl wait --durable hub` waits for that."
+    }
+
+    /// Removes the bytes of a file that no program can begin to use meanwhile. Checks first that no
+    /// program uses it already, and that it still is what the hub has.
+    private func giveUp(_ file: Int32, _ item: Item, _ version: Identifier, _ shown: String)
+        throws(VolumeError) -> Int64
+    {
+        let isOpen = openFiles.current
+        var status = stat()
+        let result = cl_fstat(file, &status)
+        let snapshot = FileSnapshot(status)
+        let held = Int64(status.st_blocks) * 512
+        let mark = PlaceholderMark(of: file, size: snapshot.size)
+        guard result == 0, snapshot.inode == item.inode, UInt64(snapshot.size) == item.size,
+            mark.map({ $0.version == version }) ?? (snapshot.changed == item.changed)
+        else { throw VolumeError(.busy, "\(shown) was changed a moment ago.") }
+        // The placeholder has no bytes on this device.
+        if mark != nil, held == 0 { return 0 }
+        guard status.st_nlink == 1 else {
+            throw VolumeError(
+                .refused, "\(shown) has other names (hard links), so it stays on this device.")
+        }
+        guard isOpen?(item.inode) != true, cl_probe_users(file) != -EAGAIN else {
+            throw VolumeError(.busy, "A program has \(shown) open.")
+        }
+        let modified = PlaceholderMark.modified(ofFilling: file) ?? snapshot.modified
+        // A placeholder's time is restored from the journal, which must be able to represent it.
+        let kept = Timestamp(nanoseconds: snapshot.modified).timespec
+        guard kept.tv_sec == status.st_mtim.tv_sec else {
+            throw VolumeError(
+                .refused,
+                "\(shown) has a date beyond \(Timestamp(status.st_mtim).fileName), which could not "
+                    + "be restored, so it stays on this device.")
+        }
+        do throws(Errno) {
+            try PlaceholderMark.setFilling(file, modified: modified)
+            try PlaceholderMark(item: item.id, version: version).set(on: file)
+            // The mark must be on the disk before any bytes are removed.
+            try check(cl_fsync(file, 0))
+            try punch(file, snapshot.size)
+            try PlaceholderMark.restore(modified, of: file)
+            try PlaceholderMark.endFilling(file)
+            try check(cl_fstat(file, &status))
+        } catch {
+            throw VolumeError(.system, "\(shown) cannot be evicted: \(error).")
+        }
+        let now = FileSnapshot(status)
+        let told = hydration.told(item.inode, snapshot.changed) ?? snapshot.changed
+        hydration.tell(item.inode, ChangeTime(actual: now.changed, told: told))
+        try journal.write { t in
+            try t.setAbsent(item.key, version: version)
+            guard var known = try t.item(item.key), known.inode == item.inode,
+                known.current == version, known.changed == item.changed
+            else { return }
+            known.changed = now.changed
+            try t.update(known)
+        }
+        hydration.forgetPartial(item.id)
+        recorder.debounce.committed()
+        return mark == nil ? snapshot.size : held
+    }
+
+    private func punch(_ file: Int32, _ size: Int64) throws(Errno) {
+        let keepSize: Int32 = 1
+        let punchHole: Int32 = 2
+        try check(cl_fallocate(file, keepSize | punchHole, 0, size))
+    }
+
+    // MARK: Limits
+
+    /// Evicts as much as exceeds the limits of the settings, and returns the removed bytes.
+    @discardableResult
+    package func evictExcess() throws(VolumeError) -> Int64 {
+        guard settings.cacheBytesMax != nil || settings.freeBytesMin != nil else { return 0 }
+        let partial = try partialCandidates()
+        let held =
+            try journal.read { try $0.evictableBytes() } + partial.reduce(0) { $0 + $1.bytes }
+        var space = statvfs()
+        let free =
+            fstatvfs(root, &space) == 0 ? Int64(space.f_bavail) * Int64(space.f_frsize) : .max
+        let excess = Eviction.excess(
+            held: held, limit: settings.cacheBytesMax, free: free, floor: settings.freeBytesMin)
+        guard excess > 0 else { return 0 }
+        let now = cl_clock_realtime_ns()
+        var freed: Int64 = 0
+        let chosen = Eviction.choice(
+            among: partial + (try candidates()), excess: .max, recent: now)
+        for candidate in chosen where freed < excess {
+            freed += (try? evict(candidate.key, forced: false, patience: 0)) ?? 0
+        }
+        return freed
+    }
+
+    private func candidates() throws(VolumeError) -> [EvictionCandidate] {
+        var found: [EvictionCandidate] = []
+        var cursor: Int64 = 0
+        while true {
+            let page = try journal.read { reader in
+                try reader.evictableItems(after: cursor, limit: 512).map {
+                    ($0, try reader.isPinned($0) ? nil : try reader.path(of: $0))
+                }
+            }
+            guard let last = page.last else { return found }
+            cursor = last.0
+            for (key, path) in page {
+                if let path, let candidate = candidate(key, at: path) { found.append(candidate) }
+            }
+        }
+    }
+
+    private func candidate(_ key: Int64, at path: [Name]) -> EvictionCandidate? {
+        guard let file = try? openBeneath(path, from: root, flags: O_PATH),
+            let status = try? file.status()
+        else { return nil }
+        return EvictionCandidate(
+            key: key, bytes: Int64(status.st_blocks) * 512,
+            lastUse: max(
+                Timestamp(status.st_atim).nanoseconds, Timestamp(status.st_mtim).nanoseconds,
+                hydration.lastUse(of: UInt64(status.st_ino))))
+    }
+
+    /// Placeholders that are partly filled.
+    private func partialCandidates() throws(VolumeError) -> [EvictionCandidate] {
+        let items = hydration.partial
+        guard !items.isEmpty else { return [] }
+        return try journal.read { reader in
+            try items.compactMap { id in
+                guard let item = try reader.item(id: id), item.deleted == nil,
+                    try !reader.isPinned(item.key), let path = try reader.path(of: item.key)
+                else { return nil }
+                return self.candidate(item.key, at: path)
+            }
+        }
+    }
+}
+
+/// Checks the eviction limits now and then.
+final class Evictor: @unchecked Sendable {
+    private final class State: @unchecked Sendable {
+        let signal = Signal()
+        // Guarded by `signal`.
+        var isStopped = false
+    }
+
+    private let state = State()
+
+    func start(_ volume: Volume) {
+        let settings = volume.settings
+        guard settings.cacheBytesMax != nil || settings.freeBytesMin != nil else { return }
+        let pause = Timestamp.span(seconds: settings.evictionSeconds)
+        startThread(named: "evictor") { [state, weak volume] in
+            while true {
+                let deadline = cl_clock_monotonic_ns() + pause
+                if state.signal.wait(until: deadline, { state.isStopped }) { return }
+                guard let volume else { return }
+                do throws(VolumeError) {
+                    try volume.evictExcess()
+                } catch {
+                    volume.log.error("Nothing can be evicted: \(error)")
+                }
+            }
+        }
+    }
+
+    func stop() { state.signal.change { state.isStopped = true } }
+}

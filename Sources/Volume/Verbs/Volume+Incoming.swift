@@ -1,0 +1,234 @@
+import CLinux
+import ChunkStore
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+// The volume's part in applying changes from the hub.
+extension Volume {
+    // MARK: Preparing
+
+    /// Creates, beside the tree, what a step of the applier will put into it, complete with arrival
+    /// tag, mode, attributes and times. `fill` writes the bytes of a file (of each file of a
+    /// package); it is not called for placeholders. The recorder expects the arrival from now on.
+    ///
+    /// - Returns: Its name in `incoming/`.
+    /// - Throws: `.full`, `.damaged` (its size is wrong), `.invalid`.
+    package func prepare(
+        _ arrival: Arrival, fill: Filling = { (_, _) throws(VolumeError) in }
+    ) throws(VolumeError) -> String {
+        let name = incoming.newName(arrival.mark)
+        do throws(VolumeError) {
+            try Preparing(arrival: arrival, directory: incoming.directory).make(
+                Name(name), fill: fill)
+        } catch {
+            incoming.remove(Name(name))
+            throw error
+        }
+        incoming.expect(arrival)
+        return name
+    }
+
+    /// Syncs everything that was prepared, before a batch of steps.
+    package func syncIncoming() throws(VolumeError) {
+        do throws(Errno) {
+            // syncfs(2) does not accept an O_PATH descriptor.
+            let directory = try Descriptor(
+                opening: ".", in: incoming.directory, flags: O_RDONLY | O_DIRECTORY)
+            try check(cl_syncfs(directory.raw))
+        } catch {
+            throw VolumeError(
+                .system, "Changes from the hub cannot be synced to the disk: \(error).")
+        }
+    }
+
+    /// A new name in `incoming/` for a package that the hub has removed, where it stays until its
+    /// files are in the stash.
+    package func asideName(for item: Identifier) -> String {
+        incoming.newName(ArrivalTag(item: item, version: .none))
+    }
+
+    /// Discards something that was prepared.
+    package func discard(_ name: String) {
+        if let mark = Incoming.mark(of: Name(name)) { incoming.forget(mark) }
+        incoming.remove(Name(name))
+    }
+
+    /// Gives a prepared item the owner and the access control list of what it replaces, and its
+    /// mode if the hub sends none. A new item gets the owner of its directory and the directory's
+    /// list for new files.
+    package func applyLocalAttributes(_ name: String, for path: [Name]) throws(VolumeError) {
+        do throws(Errno) {
+            let arrival = Incoming.mark(of: Name(name)).flatMap { incoming.known($0) }
+            try applyLocalAttributes([Name(name)], as: path, mode: arrival?.mode)
+            guard let arrival, let last = path.last else { return }
+            // The attribute says what the name alone does not.
+            if arrival.kind == .package || arrival.kind == .directory,
+                Volume.isPackage(name: last) != (arrival.kind == .package)
+            {
+                let made = try openBeneath([Name(name)], from: incoming.directory, flags: O_PATH)
+                let value: [UInt8] = [UInt8(ascii: arrival.kind == .package ? "1" : "0")]
+                try check(cl_setxattr_fd(made.raw, "user.concord.package", value, 1, 0))
+            }
+            guard arrival.kind == .package, let manifest = Manifest(encoded: arrival.manifest)
+            else { return }
+            for entry in manifest.entries where !entry.path.isEmpty {
+                let inside = entry.names
+                try applyLocalAttributes([Name(name)] + inside, as: path + inside, mode: entry.mode)
+            }
+        } catch {
+            guard error != .notFound else { return }
+            throw VolumeError(.system, "A change from the hub cannot be prepared: \(error).")
+        }
+    }
+
+    private func applyLocalAttributes(_ made: [Name], as path: [Name], mode: UInt16?) throws(Errno)
+    {
+        let file = try openBeneath(made, from: incoming.directory, flags: O_PATH)
+        let status = FileSnapshot(try file.status())
+        var mode = mode
+        let local: LocalAttributes
+        if let old = try? openBeneath(path, from: root, flags: O_PATH),
+            let replaced = try? FileSnapshot(old.status()),
+            replaced.mode & S_IFMT == status.mode & S_IFMT
+        {
+            local = try LocalAttributes(of: old.raw)
+            if status.isFile { mode = mode ?? replaced.permissions }
+        } else {
+            let parent =
+                made.count > 1
+                ? try openBeneath(made.dropLast(), from: incoming.directory, flags: O_PATH)
+                : try openBeneath(path.dropLast(), from: root, flags: O_PATH)
+            local = try LocalAttributes(in: parent.raw)
+        }
+        guard !status.isSymlink else { return try local.setOwner(of: file.raw) }
+        try IncomingAttributes(mode: mode ?? status.permissions).apply(to: file.raw, local: local)
+    }
+
+    /// Sets a function that describes arrivals which were prepared before a crash and are not
+    /// expected. It is called on the recorder's thread.
+    package func onArrival(_ body: @escaping @Sendable (ArrivalTag) -> Arrival?) {
+        incoming.onArrival(body)
+    }
+
+    /// Sets a function that is called when an arrival has become an item, with the item's key, on
+    /// the recorder's thread and in the same transaction.
+    package func onAdoption(
+        _ body: @escaping @Sendable (ArrivalTag, Int64, Transaction) throws -> Void
+    ) {
+        incoming.onAdoption(body)
+    }
+
+    /// An O_PATH descriptor of the directory with prepared items, for the mount.
+    package var incomingDirectory: Int32 { incoming.directory }
+
+    // MARK: The journal
+
+    /// Runs `body` in a transaction on the recorder's thread, after all events so far are
+    /// processed. Blocks. Must not be called on that thread or before `start`. If `body` throws,
+    /// the transaction is rolled back.
+    ///
+    /// - Throws: What `body` throws; `.full`; `.cancelled` when the volume closes.
+    package func perform<Result: Sendable>(
+        _ body: @escaping @Sendable (Transaction) throws -> Result
+    ) throws(VolumeError) -> Result {
+        try recorder.perform { _, t in try body(t) }
+    }
+
+    /// Gives an item another id, because two items are the same.
+    ///
+    /// - Throws: `.notFound`; `.busy` if another item that is not deleted has that id.
+    package func reidentify(_ id: Identifier, to other: Identifier) throws(VolumeError) {
+        try recorder.perform { _, t in try t.reidentify(id, to: other) }
+    }
+
+    /// Splits an item that has changed its kind, because items of the hub never do. What the item
+    /// was becomes a deleted item with its id and versions, and what the tree has under the name
+    /// gets a new id. Does nothing while something of its past is not recorded yet. Only within
+    /// `perform`.
+    package func part(_ key: Int64, from kind: Item.Kind, named name: Name, _ t: Transaction)
+        throws(VolumeError)
+    {
+        guard !recorder.hasWork(key), var item = try t.item(key) else { return }
+        var old = Item(
+            id: item.id, parent: item.parent, name: name, kind: kind,
+            deleted: cl_clock_realtime_ns())
+        let hasPast = kind == .file || kind == .package
+        if hasPast {
+            (old.latest, old.current) = (item.latest, item.current)
+            (item.latest, item.current) = (0, nil)
+        }
+        item.id = .random()
+        try t.update(item)
+        old.key = try t.insert(old)
+        if hasPast { try t.moveVersions(of: key, to: old.key) }
+    }
+
+    /// Notes the facts about a placeholder that was found in the tree before they were known.
+    package func noteFacts(_ arrival: Arrival) throws(VolumeError) {
+        try recorder.perform { recorder, t in
+            guard var item = try t.item(id: arrival.item) else { return }
+            try recorder.show(arrival, on: &item, t)
+            try t.update(item)
+        }
+    }
+
+    /// Compares a path with the journal again soon, because the journal differs from the tree
+    /// there.
+    package func recheck(_ path: [Name]) {
+        recorder.signal.change {
+            recorder.tasks.append { recorder in
+                try? recorder.transact { t in try recorder.recheck(path, t) }
+            }
+        }
+    }
+}
+
+extension Transaction {
+    /// Gives an item another id. A deleted item that has this id gets a new one.
+    package func reidentify(_ id: Identifier, to other: Identifier) throws(VolumeError) {
+        guard id != other else { return }
+        guard var item = try item(id: id) else {
+            throw VolumeError(.notFound, "The journal has no item \(id).")
+        }
+        if var twin = try self.item(id: other) {
+            guard twin.deleted != nil else {
+                throw VolumeError(.busy, "The journal has an item \(other) already.")
+            }
+            twin.id = .random()
+            try update(twin)
+        }
+        item.id = other
+        try update(item)
+    }
+}
+
+extension Recorder {
+    func hasWork(_ key: Int64) -> Bool { state.pending[key] != nil }
+
+    func recheck(_ path: [Name], _ t: Transaction) throws {
+        guard var item = try t.item(Item.root) else { return }
+        for name in path {
+            guard item.kind == .directory, let next = try t.item(parent: item.key, name: name)
+            else { break }
+            item = next
+        }
+        switch item.kind {
+        case .directory: rescan(item.key)
+        case .package:
+            packageCuts[item.key] = nil
+            touchPackage(item.key)
+        case .file:
+            guard let now = try? openBeneath(path, from: tree, flags: O_PATH).status() else {
+                return rescan(item.parent)
+            }
+            guard UInt64(now.st_ino) == item.inode else { return rescan(item.parent) }
+            guard FileSnapshot(item).differs(from: FileSnapshot(now)) else { return }
+            item.changed = 0
+            try t.update(item)
+            touch(item.key)
+        case .symlink, .special: break
+        }
+    }
+}

@@ -1,0 +1,181 @@
+import CLinux
+import Glibc
+import Journal
+import Model
+
+/// A document with changes that are only on this device.
+package struct UnsafeDocument: Hashable, Sendable {
+    package enum Reason: Hashable, Sendable {
+        /// Open for writing, or saved and not recorded yet.
+        case unrecorded
+        /// It was not sent to the hub.
+        case unsent
+        /// Its deletion was not sent to the hub.
+        case undeleted
+        /// It was sent, and the hub has not confirmed it.
+        case sent
+        case refused
+        /// Its name is not valid UTF-8, so it is never sent.
+        case nameless
+    }
+
+    package var path: [Name]
+    package var reason: Reason
+}
+
+// How safely documents are stored: on this disk, at the hub, on other devices.
+extension Volume {
+    /// Sets the function that tells how many devices have a version. It is called under locks and
+    /// must never block.
+    package func setHolders(_ body: (@Sendable (Identifier) -> Int?)?) {
+        holders.set(body)
+    }
+
+    func devices(holding version: Version?) -> Int? {
+        guard let version, version.durability == .hub else { return nil }
+        return holders.current?(version.id)
+    }
+
+    /// The durability of a document; for a directory that of everything below it; for a symlink
+    /// that of its name.
+    func durability(
+        of item: Item, _ current: Version?, at path: [Name], _ reader: Reader
+    ) throws -> Version.Durability {
+        if item.kind == .file || item.kind == .package {
+            guard item.changed != 0, let current else { return .memory }
+            return current.durability
+        }
+        guard try reader.value("hub.volume") != nil else {
+            return try unrecorded(below: path, limit: 1, reader).isEmpty ? .disk : .memory
+        }
+        let unsafe = try unsafeDocuments(below: path, limit: 1, reader)
+        switch unsafe.first?.reason {
+        case nil: return .hub
+        case .unrecorded: return .memory
+        default: return .disk
+        }
+    }
+
+    /// The documents at or below a path that the hub does not have, at most `limit`.
+    package func unsafeDocuments(below path: [Name], limit: Int) throws(VolumeError)
+        -> [UnsafeDocument]
+    {
+        try journal.read { try self.unsafeDocuments(below: path, limit: limit, $0) }
+    }
+
+    private func unsafeDocuments(below path: [Name], limit: Int, _ reader: Reader) throws
+        -> [UnsafeDocument]
+    {
+        if !path.isEmpty, let item = try item(at: path, reader), item.kind != .directory {
+            return try reason(item, reader).map { [UnsafeDocument(path: path, reason: $0)] } ?? []
+        }
+        var found = try unrecorded(below: path, limit: limit, reader)
+        var seen = Set(found.map(\.path))
+        func add(_ key: Int64?) throws {
+            guard let key, let item = try reader.item(key), let names = try reader.path(of: key),
+                names.starts(with: path), let reason = try reason(item, reader),
+                seen.insert(names).inserted
+            else { return }
+            found.append(UnsafeDocument(path: names, reason: reason))
+        }
+        var cursor: Int64 = 0
+        while found.count < limit {
+            let page = try reader.unsent(after: cursor, limit: 256)
+            guard let last = page.last else { break }
+            cursor = last
+            for key in page where found.count < limit { try add(key) }
+        }
+        var number: UInt64 = 0
+        while found.count < limit {
+            let page = try reader.outbox(limit: 256, after: number)
+            guard let last = page.last else { break }
+            number = last.number
+            for row in page where found.count < limit { try add(reader.key(of: row.item)) }
+        }
+        guard found.count < limit else { return found }
+        for place in try reader.mirrors(.refused, limit: 1000) where found.count < limit {
+            try add(reader.key(of: place.id))
+        }
+        return found
+    }
+
+    /// Returns nil if the hub has the item as it is.
+    private func reason(_ item: Item, _ reader: Reader) throws -> UnsafeDocument.Reason? {
+        let isDocument = item.kind == .file || item.kind == .package
+        if item.deleted == nil, isDocument, item.changed == 0 { return .unrecorded }
+        if item.deleted == nil, String(validating: item.name.bytes, as: UTF8.self) == nil {
+            return .nameless
+        }
+        if try reader.mirror(item.id)?.state == .refused { return .refused }
+        if try reader.isInOutbox(item.id) { return .sent }
+        guard try reader.isUnsent(item.key) else { return nil }
+        return item.deleted == nil ? .unsent : .undeleted
+    }
+
+    /// The documents at or below a path with unrecorded changes, at most `limit`.
+    package func unrecorded(below path: [Name], limit: Int, _ reader: Reader) throws
+        -> [UnsafeDocument]
+    {
+        var found: [UnsafeDocument] = []
+        var cursor: Int64 = 0
+        while found.count < limit {
+            let page = try reader.pendingItems(after: cursor, limit: 256)
+            guard let last = page.last else { break }
+            cursor = last
+            for key in page where found.count < limit {
+                guard let names = try reader.path(of: key), names.starts(with: path) else {
+                    continue
+                }
+                found.append(UnsafeDocument(path: names, reason: .unrecorded))
+            }
+        }
+        return found
+    }
+
+    /// Waits until the document, or everything below the directory, is recorded and on the disk.
+    ///
+    /// - Throws: `.timeout`, with a message that says what is missing.
+    package func wait(
+        for durability: Version.Durability, at path: [Name], timeoutSeconds: Double
+    ) throws(VolumeError) {
+        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: timeoutSeconds)
+        var pause: UInt32 = 1_000
+        while true {
+            let left = Double(deadline - cl_clock_monotonic_ns()) / 1e9
+            if left > 0, recorder.catchUp(with: .path(path), timeoutSeconds: left),
+                let waiting = try waitsFor(path), waiting.isEmpty
+            {
+                return
+            }
+            if recorder.isAboutToClose { throw Volume.ending }
+            guard cl_clock_monotonic_ns() < deadline else {
+                let what = try waitsFor(path) ?? path.shown
+                throw VolumeError(
+                    .timeout,
+                    "Not yet safe on this disk: \(what.isEmpty ? "recent changes" : what).")
+            }
+            usleep(pause)
+            pause = min(pause * 2, 50_000)
+        }
+    }
+
+    /// Describes what is not recorded yet; empty if everything is.
+    private func waitsFor(_ path: [Name]) throws(VolumeError) -> String? {
+        let report = recorder.signal.look { recorder.report }
+        if try lacksItem(path) { return "\(path.shown) is not recorded yet" }
+        return try journal.read { reader in
+            let item = try self.existing(path, reader)
+            let shown = path.shown
+            guard item.kind == .directory else {
+                if item.kind == .file || item.kind == .package, item.changed == 0 {
+                    return "\(shown) is open for writing or being recorded"
+                }
+                return ""
+            }
+            if report.isScanning { return "the volume is still being compared with its journal" }
+            let names = try self.unrecorded(below: path, limit: 1, reader).first?.path
+            return names.map { $0.shown + " is not recorded yet" }
+                ?? ""
+        }
+    }
+}

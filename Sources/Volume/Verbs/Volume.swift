@@ -1,0 +1,294 @@
+import CLinux
+import ChunkStore
+import Glibc
+import Journal
+import Logging
+import Model
+import Synchronization
+import SystemCalls
+
+/// One device's volume: a working tree of plain files, and the history of every document in it.
+///
+/// Programs' requests arrive as verbs (`Volume+Names`, `Volume+Writing`) on the threads that serve
+/// them. Each verb moves aside what would be lost, does its system calls in the tree, appends an
+/// event and returns. The recorder, one background thread, turns events into documents and
+/// versions. Readers (`Volume+History`) wait until it has caught up.
+package final class Volume: Sendable {
+    /// The working tree's root, opened with O_PATH.
+    package let root: Int32
+    private let ownIdentity: Mutex<VolumeIdentity>
+    package var identity: VolumeIdentity { ownIdentity.withLock { $0 } }
+    let store: Store
+    package let settings: Settings
+    let stash: Stash
+    let events: EventQueue
+    package let journal: Journal
+    let packs: PackStore
+    let hydration: Hydration
+    /// Tells how many devices have a version, as last reported by the hub.
+    let holders = CallbackSlot<@Sendable (Identifier) -> Int?>()
+    /// Tells whether programs have an inode open; set by the mount.
+    let openFiles = CallbackSlot<@Sendable (UInt64) -> Bool>()
+    private let evictor = Evictor()
+    let pinned = PinnedDownloads()
+    let kept = KeptContents()
+    let unrecorded = UnrecordedContents()
+    let recentChunks = RecentChunks()
+    let ignoreFile: IgnoreFile
+    let incoming: Incoming
+    let recorder: Recorder
+    let room: Room
+    /// The events that a killed daemon has left.
+    private let logged: [NotedEvent]
+    let log: Logger
+
+    private init(
+        store: Store, identity: VolumeIdentity, settings: Settings, journal: Journal,
+        packs: PackStore, leftovers: [Stash.Entry], logged: [NotedEvent], lastEvent: UInt64,
+        powerLoss: PowerLoss?, log: Logger
+    ) {
+        self.log = log
+        ownIdentity = Mutex(identity)
+        self.settings = settings
+        self.journal = journal
+        self.packs = packs
+        hydration = Hydration(journal: journal, packs: packs, log: log)
+        root = store.tree.raw
+        let names = IgnoreFile(tree: store.tree.raw)
+        stash = Stash(
+            directory: store.stash.raw, firstSequence: (leftovers.last?.sequence ?? 0) + 1)
+        ignoreFile = names
+        incoming = Incoming(directory: store.incoming.raw)
+        // The directory must be cleared before anything new is prepared.
+        let displaced = incoming.clear()
+        room = Room(directory: store.directory.raw, settings: settings)
+        // The recorder is created after the queue that wakes it.
+        let wake = CallbackSlot<@Sendable () -> Void>()
+        events = EventQueue(
+            directory: store.directory.raw, last: lastEvent, onFirst: { wake.current?() })
+        self.logged = logged
+        recorder = Recorder(
+            tree: store.tree.raw, stash: stash, journal: journal, packs: packs,
+            hydration: hydration, events: events, settings: settings,
+            device: Recorder.Device(id: identity.device, name: identity.deviceName), kept: kept,
+            unrecorded: unrecorded, powerLoss: powerLoss, log: log, ignoreFile: names,
+            leftovers: leftovers, incoming: incoming, displaced: displaced,
+            reserve: store.reserve, room: room)
+        self.store = store
+        journal.full.set { [reserve = store.reserve] in reserve.giveUp() }
+        wake.set { [weak recorder, room] in
+            recorder?.wake()
+            room.poke()
+        }
+        room.wake.set { [weak recorder] in recorder?.wake() }
+    }
+
+    /// Opens a store, or creates one. `owner` describes this process to a second one that tries to
+    /// open it.
+    ///
+    /// - Throws: `.busy`, `.damaged`, `.newer`, `.denied`, `.full`, `.notFound`; nothing was
+    ///   changed then.
+    package static func open(
+        store path: String, name: String? = nil, owner: String? = nil, settings: Settings,
+        log: Logger
+    ) throws(VolumeError) -> Volume {
+        _ = cl_ignore_signals()
+        let store = try Store(
+            opening: path, mayCreate: settings.mayCreate, owner: owner ?? "process \(getpid())",
+            rebuilds: settings.rebuilds)
+        let isJournalNew = try store.needsJournal(rebuilds: settings.rebuilds)
+        let isClean = store.takeCleanMark()
+        let (journal, problem) = try openJournal(
+            store, mayCreate: settings.mayCreate, checked: !isClean, log: log)
+        store.reserve.fillLog()
+        let packs = try PackStore(
+            directory: store.chunksPath, packBytesMax: Volume.packBytesMax(on: store))
+        var parts = Parts(
+            store: store, journal: journal, packs: packs, isJournalNew: isJournalNew,
+            rebuilds: settings.rebuilds)
+        let rebuilt = settings.mayCreate ? try parts.join() : []
+        let identity = try VolumeIdentity(journal, store: path, name: name)
+        let stash = Stash(directory: store.stash.raw, firstSequence: 0)
+        let leftovers: [Stash.Entry]
+        do throws(Errno) {
+            try stash.removeUnfinished()
+            leftovers = try stash.entries()
+        } catch {
+            throw VolumeError(.system, "The stash of \(path) cannot be read: \(error).")
+        }
+        let logged = EventLog.leftovers(in: store.directory.raw)
+        let volume = Volume(
+            store: store, identity: identity, settings: settings, journal: journal, packs: packs,
+            leftovers: leftovers, logged: logged,
+            lastEvent: try Recorder.lastSequence(journal, logged),
+            powerLoss: try PowerLoss.last(journal, wasClosed: isClean, settings.clocks), log: log)
+        if let problem { volume.recorder.tell("healed journal", problem) }
+        if !rebuilt.isEmpty { volume.recorder.tell("parts", rebuilt.joined(separator: " ")) }
+        return volume
+    }
+
+    /// The size of packs. It is small on a small disk, so that there is room to rewrite a pack.
+    private static func packBytesMax(on store: Store) -> UInt64 {
+        guard let space = DiskSpace(of: store.directory.raw) else {
+            return PackStore.Limits.packBytes
+        }
+        return min(PackStore.Limits.packBytes, max(4 << 20, UInt64(space.total / 64)))
+    }
+
+    /// Runs `body`, which needs this many bytes of disk space. If there is not enough space, frees
+    /// some by removing old contents and tries again, unless nothing can be removed. Blocks
+    /// meanwhile: briefly if the caller's thread serves all requests, longer with `mayBlock`.
+    package func withRoom<Result>(
+        for bytes: Int64 = 0, mayBlock: Bool, _ body: () throws(Errno) -> Result
+    ) throws(Errno) -> Result {
+        let patience = mayBlock ? settings.roomSecondsParked : settings.roomSeconds
+        let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: patience)
+        var triesLeft = Volume.triesMax
+        while true {
+            do throws(Errno) { return try body() } catch {
+                guard error == .noSpace else { throw error }
+                switch room.make(bytes, until: deadline) {
+                // Other programs may take what was freed.
+                case .freed: break
+                case .enough where triesLeft > 0: triesLeft -= 1
+                case .enough, .refused: throw error
+                }
+            }
+        }
+    }
+
+    /// How often it is tried again when there seems to be enough space.
+    private static let triesMax = 8
+
+    /// The bytes that can be removed for programs that need space, as last measured. The number may
+    /// be somewhat old, because measuring requires reading the journal.
+    package var freeableBytes: Int64 {
+        // A label or a confirmation by the hub may have changed it.
+        if !recorder.freeable.isCurrent(at: journal.transactionCount) { recorder.wake() }
+        return recorder.freeable.bytes
+    }
+
+    /// Whether the disk is so full that writes should pass through the process.
+    package var isTight: Bool { room.isTight }
+
+    /// Starts the recorder. It compares the tree with the journal first, while requests are served
+    /// already.
+    package func start() {
+        recorder.destroyed.set { [weak self] key in
+            self?.hydration.pool.run { [weak self] in self?.showLastVersion(ofDestroyed: key) }
+        }
+        recorder.start(logged)
+        evictor.start(self)
+        pinned.start(self)
+        room.start()
+    }
+
+    /// From now on no caller waits for the recorder, and long work ends. Call `stop` when the
+    /// threads that serve programs have ended.
+    package func prepareToStop() { recorder.prepareToStop() }
+
+    /// Records what can be recorded quickly and closes the journal.
+    package func stop() {
+        evictor.stop()
+        pinned.stop()
+        room.stop()
+        hydration.close()
+        recorder.stop()
+        store.reserve.giveUpIfFull()
+        do throws(VolumeError) {
+            _ = try journal.checkpoint()
+            try journal.close()
+            store.reserve.keepRest()
+            // After problems, the next opening checks the whole journal. Contents that are not
+            // recorded may not be on the disk either.
+            let isRecorded = recorder.signal.look {
+                recorder.report.problems.isEmpty && recorder.report.pending == 0
+            }
+            let isInOrder = isRecorded && events.waiting.count == 0
+            if isInOrder { store.setCleanMark() }
+        } catch {
+            log.error("The journal cannot be closed properly: \(error)")
+        }
+    }
+
+    /// The recorder must not outlive the descriptors that it works with.
+    deinit {
+        evictor.stop()
+        pinned.stop()
+        room.stop()
+        recorder.abandon()
+    }
+
+    /// Whether a directory with this name is a package by its extension.
+    package static func isPackage(name: Name) -> Bool {
+        packageExtensions.contains(String(decoding: name.fileExtension, as: UTF8.self))
+    }
+
+    /// Whether a directory with this name is a weak package: its files are documents with versions
+    /// of their own, but changes under one claim are transferred together, so other devices never
+    /// see half of them (Rows.md, A12.8).
+    package static func isWeakPackage(name: Name) -> Bool {
+        name.fileExtension.elementsEqual("weakpkg".utf8)
+    }
+
+    /// The outermost weak package that contains the path.
+    package static func weakPackage(of path: [Name]) -> [Name]? {
+        path.dropLast().firstIndex(where: isWeakPackage).map { Array(path[...$0]) }
+    }
+
+    /// Extensions of directories that programs show as one document.
+    private static let packageExtensions: Set<String> = [
+        "app", "band", "bundle", "concord", "fcpbundle", "framework", "graffle", "key", "logicx",
+        "notepkg", "numbers", "oo3", "pages", "photoslibrary", "pkg", "playground", "rtfd",
+        "scriv", "sparsebundle", "textbundle", "xcdatamodeld", "xcodeproj",
+    ]
+}
+
+extension Volume {
+    /// Gives this store another device id.
+    package func become(_ device: Identifier) throws(VolumeError) {
+        try perform { t in try t.set("device", to: device.description) }
+        ownIdentity.withLock { $0.device = device }
+    }
+}
+
+/// The identities of a volume and of this device.
+package struct VolumeIdentity: Hashable, Sendable {
+    package var volume: Identifier
+    package var device: Identifier
+    package var deviceName: String
+    package var name: String
+    /// The store's path.
+    package var store: String
+
+    /// Reads the identities from the journal, or creates them for a new one.
+    init(_ journal: Journal, store: String, name: String?) throws(VolumeError) {
+        self.store = store
+        let host = Volume.hostName
+        let known = try journal.read { reader in
+            (try reader.value("volume"), try reader.value("device"), try reader.value("name"))
+        }
+        let last = store.split(separator: "/").last.map(String.init) ?? "volume"
+        volume = known.0.flatMap { Identifier($0) } ?? .random()
+        device = known.1.flatMap { Identifier($0) } ?? .random()
+        self.name = name ?? known.2 ?? last
+        deviceName = host
+        if known == (volume.description, device.description, self.name) { return }
+        let (volume, device, named) = (volume, device, self.name)
+        try journal.write { t in
+            try t.set("volume", to: volume.description)
+            try t.set("device", to: device.description)
+            try t.set("name", to: named)
+        }
+    }
+}
+
+extension Volume {
+    /// This machine's name without its domain.
+    static var hostName: String {
+        var buffer = [CChar](repeating: 0, count: 256)
+        guard gethostname(&buffer, buffer.count - 1) == 0 else { return "device" }
+        let text = buffer.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+        return text.split(separator: ".").first.map(String.init) ?? "device"
+    }
+}

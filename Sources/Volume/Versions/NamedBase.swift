@@ -1,0 +1,47 @@
+import CLinux
+import Glibc
+import Model
+import SystemCalls
+
+/// The contents that a save was made from, as the saving program states them: those with this size
+/// and modification time. A draft has it in an attribute until it takes the document's name. If the
+/// document has other contents by then, the program has not seen them, and they become a conflict
+/// version (Design.md, promise 4).
+package struct NamedBase: Hashable, Sendable {
+    package static let attribute = "user.concord.base"
+
+    package var size: Int64
+    /// Nanoseconds since 1970.
+    package var modified: Int64
+    /// The unseen contents are merged only when a person asks for it (`ManualMergeVersions`).
+    package var mergesOnlyManually: Bool
+
+    package init(size: Int64, modified: Int64, mergesOnlyManually: Bool = false) {
+        (self.size, self.modified, self.mergesOnlyManually) = (size, modified, mergesOnlyManually)
+    }
+
+    /// Reads the attribute of a draft and removes it; nil if it has none.
+    init?(takenOff name: UnsafePointer<CChar>, in directory: Int32) {
+        guard
+            let file = try? Descriptor(
+                owning: check(cl_openat(directory, name, O_PATH | O_NOFOLLOW, 0))),
+            let value = try? extendedAttribute(NamedBase.attribute, of: file.raw)
+        else { return nil }
+        _ = cl_removexattr_fd(file.raw, NamedBase.attribute)
+        // The value is the size, then the time in seconds and nanoseconds, separated by spaces.
+        let numbers = value.split(separator: UInt8(ascii: " ")).compactMap {
+            Int(String(decoding: $0, as: UTF8.self))
+        }
+        guard numbers.count == 3 else { return nil }
+        let time = Timestamp(seconds: numbers[1], nanoseconds: numbers[2])
+        self.init(size: Int64(numbers[0]), modified: time.nanoseconds)
+    }
+
+    func isThat(of snapshot: FileSnapshot) -> Bool {
+        size == snapshot.size && modified == snapshot.modified
+    }
+
+    func isThat(of version: Version) -> Bool {
+        UInt64(max(0, size)) == version.size && modified == version.modified
+    }
+}

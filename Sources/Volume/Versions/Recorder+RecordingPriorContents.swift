@@ -1,0 +1,237 @@
+import CLinux
+import ChunkStore
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+/// The contents that an inode held after the prior content that is being read.
+private struct LaterContent {
+    var source: AnySource
+    /// Nil if it was not cut.
+    var chunks: [ChunkReference]?
+}
+
+/// The result of opening a prior content.
+private enum Opening {
+    case found(CutPriorContent)
+    /// It was recorded before, is destroyed, or never was a content of its own.
+    case nothing
+    /// An empty file.
+    case empty
+    /// A program has it open for writing.
+    case busy
+    case notYet
+}
+
+// Reading prior contents, from the stash or from another name in the tree.
+extension Recorder {
+    /// Cuts the prior contents, oldest first. Those that a program is still writing are kept for
+    /// later, in `recording.rest`. Returns nil if it must be tried again later.
+    func openPriorContents(_ recording: inout Recording, _ live: LiveFile?) throws(VolumeError)
+        -> [CutPriorContent]?
+    {
+        var found: [CutPriorContent] = []
+        // The loop goes from the newest to the oldest; each inode's entry is what it held next.
+        var bases: [UInt64: LaterContent] = [:]
+        if let live {
+            bases[live.snapshot.inode] = LaterContent(
+                source: .file(live.content), chunks: live.cut.manifest.fileChunks)
+        }
+        for prior in recording.work.priorContents.reversed() {
+            switch try open(prior, recording, live, &bases) {
+            case .found(let cut):
+                let chunks = cut.prior.isBase ? nil : cut.cut.manifest.fileChunks
+                bases[prior.inode] = LaterContent(source: cut.source, chunks: chunks)
+                found.append(cut)
+            case .empty: bases[prior.inode] = LaterContent(source: .nothing)
+            case .nothing: break
+            case .busy: recording.rest.insert(prior, at: 0)
+            case .notYet: return nil
+            }
+        }
+        return found.reversed()
+    }
+
+    private func open(
+        _ prior: PriorContent, _ recording: Recording, _ live: LiveFile?,
+        _ bases: inout [UInt64: LaterContent]
+    ) throws(VolumeError) -> Opening {
+        guard case .stash(let entry) = prior.place else {
+            return try openElsewhere(prior, recording.work)
+        }
+        let descriptor: Descriptor
+        do throws(Errno) {
+            descriptor = try stash.open(entry.file)
+        } catch {
+            if error == .notFound { return .nothing }
+            throw VolumeError(.system, "\(entry.file) in the stash cannot be read: \(error).")
+        }
+        var snapshot = status(descriptor.raw)
+        if entry.kind == .displaced, cl_probe_writers(descriptor.raw) == -EAGAIN {
+            return prior.isBase ? .notYet : .busy
+        }
+        guard snapshot.size > 0 else { return .empty }
+        // Contents that large never become a version.
+        guard snapshot.size <= PackStore.Limits.contentBytes else { return .nothing }
+        // A placeholder holds zeros here; its version is at the hub.
+        if PlaceholderMark(of: descriptor.raw) != nil { return .nothing }
+        if let powerLoss, powerLoss.destroyed(entry, descriptor.raw, snapshot) { return .nothing }
+        if entry.kind == .displaced {
+            let file = AnySource.file(FileContent(descriptor: descriptor.raw))
+            return .found(
+                try CutPriorContent(prior, descriptor, snapshot, file, mayGoOn: checkTime))
+        }
+        snapshot.modified = entry.modified
+        if entry.kind == .copied {
+            let file = AnySource.file(FileContent(descriptor: descriptor.raw))
+            return .found(
+                try CutPriorContent(prior, descriptor, snapshot, file, mayGoOn: checkTime))
+        }
+        return try openPreImages(prior, entry, descriptor, snapshot, recording, live, bases)
+    }
+
+    /// Opens a pre-image log. Bytes that it does not have are those that the file held next.
+    private func openPreImages(
+        _ prior: PriorContent, _ entry: Stash.Entry, _ descriptor: consuming Descriptor,
+        _ snapshot: FileSnapshot,
+        _ recording: Recording, _ live: LiveFile?, _ bases: [UInt64: LaterContent]
+    ) throws(VolumeError) -> Opening {
+        var base = bases[entry.inode]
+        var isGuess = false
+        var lender: CutPriorContent?
+        if base == nil {
+            if recording.isLiveDeferred
+                || recording.rest.contains(where: { $0.inode == entry.inode })
+            {
+                return .notYet
+            }
+            if let file = try openInode(entry.inode) {
+                if cl_probe_writers(file.raw) == -EAGAIN { return .notYet }
+                let elsewhere = status(file.raw)
+                let source = AnySource.file(FileContent(descriptor: file.raw))
+                let found = try CutPriorContent(
+                    PriorContent(place: .elsewhere(elsewhere)), file, elsewhere, source,
+                    mayGoOn: checkTime)
+                base = LaterContent(source: source, chunks: found.cut.manifest.fileChunks)
+                lender = found
+            } else if let live {
+                // The store was copied, so the file has another inode.
+                base = LaterContent(
+                    source: .file(live.content), chunks: live.cut.manifest.fileChunks)
+                isGuess = true
+            }
+        }
+        let overlay = OverlayContent(preImages: descriptor.raw, base: base?.source ?? .nothing)
+        // Without saved blocks the file has only grown. Many such contents are read directly from
+        // one file, instead of each through the next.
+        let source =
+            holdsBlocks(descriptor.raw) ? AnySource.overlay(overlay) : overlay.base
+        let cut: CutPriorContent
+        do throws(VolumeError) {
+            cut = try CutPriorContent(
+                prior, descriptor, snapshot, source, over: lender,
+                like: base?.chunks.map(overlay.like), mayGoOn: checkTime)
+        } catch {
+            // The bytes between the blocks no longer exist, so the content cannot be restored.
+            if error.code == .busy, prior.isRecovered || base == nil { return .nothing }
+            throw error
+        }
+        guard isGuess else { return .found(cut) }
+        let key = recording.item.key
+        let digest = cut.cut.digest
+        let isKnown = try look { try $0.hasVersion(of: key, content: digest) }
+        return isKnown ? .found(cut) : .nothing
+    }
+
+    private func holdsBlocks(_ preImages: Int32) -> Bool { cl_lseek(preImages, 0, SEEK_DATA) >= 0 }
+
+    /// Whether a program has overwritten a part of it in place.
+    func hasOverwritten(_ prior: PriorContent) -> Bool {
+        guard let entry = prior.entry, entry.kind == .preImages,
+            let preImages = try? stash.open(entry.file)
+        else { return false }
+        return holdsBlocks(preImages.raw)
+    }
+
+    private func openElsewhere(_ prior: PriorContent, _ work: PendingDocument) throws(VolumeError)
+        -> Opening
+    {
+        guard case .elsewhere(let snapshot) = prior.place else { return .nothing }
+        guard let file = try openInode(snapshot.inode) else {
+            return work.attempts < 4 ? .notYet : .nothing
+        }
+        if PlaceholderMark(of: file.raw, size: status(file.raw).size) != nil { return .nothing }
+        if cl_probe_writers(file.raw) == -EAGAIN {
+            let isNeeded = work.priorContents.contains {
+                $0.inode == snapshot.inode && $0.entry?.kind == .preImages
+            }
+            return isNeeded || work.attempts < 4 ? .notYet : .nothing
+        }
+        let now = status(file.raw)
+        guard now.size > 0 else { return .empty }
+        guard now.size <= PackStore.Limits.contentBytes else { return .nothing }
+        if powerLoss?.destroyed(file.raw, now) == true { return .nothing }
+        var prior = prior
+        // Otherwise the file was changed as another document. What it held before is in the stash
+        // or was recorded.
+        let isSame =
+            snapshot.size < 0 || now.size == snapshot.size && now.modified == snapshot.modified
+        if !isSame { prior.isBase = true }
+        if !prior.isBase, cl_fsync(file.raw, 0) < 0 {
+            throw VolumeError(.system, "A prior content cannot be synced to the disk.")
+        }
+        let source = AnySource.file(FileContent(descriptor: file.raw))
+        let chunks = prior.isBase ? [] : try cutLinked(file.raw, now)
+        let cut = try CutPriorContent(prior, file, now, source, chunks: chunks, mayGoOn: checkTime)
+        guard !status(cut.descriptor.raw).differs(from: now) else { return .notYet }
+        return .found(cut)
+    }
+
+    /// Opens a file of the tree by its inode, if a path to it is known.
+    private func openInode(_ inode: UInt64) throws(VolumeError) -> Descriptor? {
+        var key: Int64 = 0
+        while case let links = try look({ try $0.items(inode: inode, after: key, limit: 8) }),
+            let last = links.last
+        {
+            for item in links {
+                if let path = try look({ try $0.path(of: item.key) }),
+                    let file = open(inode, at: path)
+                {
+                    return file
+                }
+            }
+            key = last.key
+        }
+        if let stray = state.untrackedFiles[inode], let path = try path(of: stray),
+            let file = open(inode, at: path)
+        {
+            return file
+        }
+        guard let package = state.packaged[inode],
+            let inner = packageCuts[package]?.first(where: { $0.value.snapshot.inode == inode })?
+                .key,
+            let path = try look({ try $0.path(of: package) })
+        else { return nil }
+        return open(inode, at: path + Manifest.Entry(path: inner).names)
+    }
+
+    private func open(_ inode: UInt64, at path: [Name]) -> Descriptor? {
+        guard
+            let file = try? openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK),
+            case let found = status(file.raw), found.isFile, found.inode == inode
+        else { return nil }
+        return file
+    }
+
+    private func path(of spot: DirectoryEntry) throws(VolumeError) -> [Name]? {
+        try look { reader in
+            switch try location(of: spot.directory, reader) {
+            case .directory(let key): try reader.path(of: key).map { $0 + [spot.name] }
+            case .package(let key, let inner), .ignored(let key, let inner):
+                try reader.path(of: key).map { $0 + inner + [spot.name] }
+            case .unknown: nil
+            }
+        }
+    }
+}

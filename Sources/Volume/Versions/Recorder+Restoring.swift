@@ -1,0 +1,52 @@
+import Journal
+import Model
+
+// Restart: how far the journal has processed the event log, and what a new daemon takes over from a
+// killed one.
+extension Recorder {
+    private static let lastEvent = "events"
+
+    /// Called in the transaction that processes the events.
+    func noteEvents(upTo sequence: UInt64?, _ t: Transaction) throws {
+        if let sequence { try t.set(Recorder.lastEvent, to: String(sequence)) }
+    }
+
+    /// Takes over the prior contents that were not recorded and the events that were not processed.
+    func restore(_ logged: [NotedEvent]) {
+        do {
+            try journal.write { t in
+                try readPriorContents(t)
+                try detectCopy(t)
+                try writePriorContents(t)
+                // In a copied store the inode numbers of the log belong to other files.
+                let last = try t.value(Recorder.lastEvent).flatMap { UInt64($0) } ?? 0
+                if !state.isCopy { backlog = logged.filter { $0.sequence > last } }
+            }
+        } catch {
+            tell("journal", "The unfinished work cannot be read from the journal: \(error)")
+        }
+    }
+
+    /// Finds out whether the store was copied: a copy has other inode numbers, so those in the
+    /// journal mean nothing.
+    private func detectCopy(_ t: Transaction) throws {
+        guard let root = try t.item(Item.root), root.inode != 0, root.inode != status(tree).inode
+        else { return }
+        for work in state.pending.all.values {
+            for prior in work.priorContents where prior.entry == nil {
+                state.copies[prior.inode] = try t.items(inode: prior.inode).first?.key
+            }
+        }
+        state.locations.removeAll()
+        state.isCopy = true
+        try t.forgetInodes()
+    }
+
+    /// The number of the last event, for the queue to continue from.
+    static func lastSequence(_ journal: Journal, _ logged: [NotedEvent]) throws(VolumeError)
+        -> UInt64
+    {
+        let known = try journal.read { try $0.value(lastEvent).flatMap { UInt64($0) } ?? 0 }
+        return max(known, logged.last?.sequence ?? 0)
+    }
+}

@@ -1,0 +1,221 @@
+import CLinux
+import Control
+import Glibc
+import Model
+import Sync
+import Volume
+
+// The verbs about the hub and about contents.
+extension Service {
+    func answerOfHub(_ request: Request) throws(VolumeError) -> Answer {
+        switch try request.known() {
+        case .signin:
+            guard let address = request.address else { throw request.missing("address") }
+            guard let code = request.code else { throw request.missing("code") }
+            var hub = try HubAddress(address, certificate: request.certificate)
+            if let text = request.fingerprint { try hub.check(fingerprint(text)) }
+            _ = try membership.signIn(
+                hub, code: code,
+                deviceName: request.deviceName, volumeName: request.volumeName,
+                isInsecure: request.insecure ?? false)
+            desk.tell(identity: identity.token)
+            return .identity(identity)
+        case .signout:
+            try signOut(isForced: request.force ?? false)
+            return .identity(identity)
+        case .identity: return .identity(identity)
+        case .devices: return .devices(try devices())
+        case .revoke:
+            guard let device = request.device.flatMap({ Identifier($0) }) else {
+                throw request.missing("device")
+            }
+            try membership.revoke(device)
+            return .devices(try devices())
+        case .offline:
+            try membership.setOffline(true)
+            return .identity(identity)
+        case .online:
+            try membership.setOffline(false)
+            return .identity(identity)
+        case .brake:
+            if request.release == true { try engine().releaseBrake() }
+            let brake = try engine().report.brake
+            return .brake(BrakeReport(deletions: brake?.count ?? 0, items: brake?.items ?? 0))
+        case .limit:
+            let engine = try engine()
+            var limits = engine.limits
+            if let up = request.upload { limits.up = up == 0 ? nil : up }
+            if let down = request.download { limits.down = down == 0 ? nil : down }
+            engine.limit(up: limits.up, down: limits.down)
+            return .done
+        default: return .activity(activity(try engine()))
+        }
+    }
+
+    private func fingerprint(_ text: String) throws(VolumeError) -> Fingerprint {
+        guard let fingerprint = Fingerprint(text) else {
+            throw VolumeError(
+                .invalid,
+                "\"\(text)\" is not a fingerprint: it has 32 pairs of hexadecimal digits, as "
+                    + "concord hub invite shows it.")
+        }
+        return fingerprint
+    }
+
+    /// Seconds that presenters get to save and to close, each time, and that their last saves get
+    /// to reach the hub.
+    private static let partingSeconds = 10.0
+
+    private func signOut(isForced: Bool) throws(VolumeError) {
+        try membership.checkSignOut(isForced: isForced)
+        do throws(VolumeError) {
+            try desk.askToClose(seconds: Service.partingSeconds)
+        } catch {
+            if !isForced { throw error }
+        }
+        if !isForced {
+            let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: Service.partingSeconds)
+            try? volume.wait(for: .disk, at: [], timeoutSeconds: Service.partingSeconds)
+            while try membership.unsent() > 0, cl_clock_monotonic_ns() < deadline {
+                usleep(50_000)
+            }
+        }
+        try membership.signOut(isForced: isForced)
+        desk.tell(identity: nil)
+    }
+
+    private func engine() throws(VolumeError) -> SyncEngine {
+        guard let engine = membership.engine else { throw membership.notSignedIn }
+        return engine
+    }
+
+    private var identity: IdentityReport {
+        var report = IdentityReport(name: volume.identity.name)
+        guard let account = membership.account else { return report }
+        report.token = account.identityToken
+        report.hub = account.address.text
+        report.user = account.user
+        report.device = account.device.description
+        report.deviceName = account.deviceName
+        report.offline = account.isOffline
+        return report
+    }
+
+    private func devices() throws(VolumeError) -> DevicesReport {
+        DevicesReport(
+            devices: try membership.devices().devices.map { device in
+                DevicesReport.Device(
+                    id: device.id.description, name: device.name, enrolled: device.enrolled,
+                    seen: device.seen, revoked: device.isRevoked, here: device.isSelf)
+            })
+    }
+
+    /// What synchronization transfers, and what is downloaded because a program reads it.
+    private func lines(_ engine: SyncEngine) -> [ActivityReport.Line] {
+        var lines = engine.report.activity.lines.values.map { line in
+            ActivityReport.Line(
+                path: line.path, direction: line.direction.rawValue, done: line.done,
+                total: line.total)
+        }
+        let known = Set(lines.map(\.path))
+        for document in (try? volume.activeDownloads()) ?? []
+        where !known.contains(document.path.shown) {
+            lines.append(
+                ActivityReport.Line(
+                    path: document.path.shown, direction: Activity.Direction.down.rawValue,
+                    done: document.bytes, total: document.bytesTotal))
+        }
+        return lines.sorted { $0.path < $1.path }
+    }
+
+    private func activity(_ engine: SyncEngine) -> ActivityReport {
+        let total = engine.traffic.total
+        return ActivityReport(
+            lines: lines(engine), bytesUp: total.up, bytesDown: total.down,
+            requests: total.requests)
+    }
+
+    /// The hub's part of the volume's status; nil when signed out.
+    var hub: HubReport? {
+        guard let account = membership.account, let engine = membership.engine else { return nil }
+        let state = engine.report
+        let (word, reason) = state.connection.words
+        var report = HubReport(
+            address: account.address.text, user: account.user, volume: account.volumeName,
+            state: word, reason: reason, head: state.head, cursor: state.cursor)
+        if let backlog = try? engine.backlog() {
+            report.unsent = backlog.unsent
+            report.sending = backlog.outbox
+            report.due = backlog.due
+            report.stuck = backlog.stuck
+            report.refused = backlog.refused
+            report.dataless = backlog.absent
+        }
+        report.held = state.brake?.count ?? 0
+        let total = engine.traffic.total
+        (report.bytesUp, report.bytesDown) = (total.up, total.down)
+        let rate = engine.traffic.rate
+        (report.rateUp, report.rateDown) = (rate.up, rate.down)
+        report.moving = Array(lines(engine).prefix(5))
+        report.waiting = waiting
+        report.problems = state.problems
+        // The engine knows why the hub refuses something only since this mount; an earlier refusal
+        // gets a general reason.
+        for document in report.waiting where document.reason == UnsafeDocument.Reason.refused.words
+        {
+            if report.problems[document.path.text] == nil {
+                report.problems[document.path.text] = "The hub refused it: \(Service.refused)."
+            }
+        }
+        return report
+    }
+
+    // MARK: Contents
+
+    func answerOfContents(_ request: Request, _ progress: (Progress) -> Bool)
+        throws(VolumeError) -> Answer
+    {
+        let path = try request.components()
+        switch try request.known() {
+        case .download: try download(path, progress)
+        case .pin:
+            try volume.pin(at: path)
+            defer { volume.downloadPinned() }
+            try download(path, progress)
+        case .unpin: try volume.unpin(at: path)
+        default:
+            let report = try volume.evict(at: path, forced: request.force ?? false)
+            return .evicted(
+                EvictedReport(
+                    items: report.items, bytes: report.bytes,
+                    kept: report.kept.map {
+                        EvictedReport.Kept(
+                            path: RawText(path: $0.path), reason: $0.reason.message)
+                    }))
+        }
+        return .done
+    }
+
+    private func download(_ path: [Name], _ progress: (Progress) -> Bool) throws(VolumeError) {
+        try withoutActuallyEscaping(progress) { (progress) throws(VolumeError) in
+            try volume.hydrate(at: path) { done in
+                let part =
+                    done.bytesTotal > 0 ? Double(done.bytes) / Double(done.bytesTotal) : 1
+                return progress(
+                    Progress("\(done.items) of \(done.itemsTotal) documents", fraction: part))
+            }
+        }
+    }
+}
+
+extension SyncEngine.Connection {
+    var words: (state: String, reason: String) {
+        switch self {
+        case .connecting: ("connecting", "")
+        case .up: ("up", "")
+        case .offline: ("offline", "")
+        case .down(let reason): ("down", reason)
+        case .signedOut(let reason): ("signed out", reason)
+        }
+    }
+}

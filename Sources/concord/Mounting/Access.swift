@@ -1,0 +1,45 @@
+import CLinux
+import Control
+import Glibc
+import Model
+import SystemCalls
+import Volume
+
+extension Peer {
+    /// Root and the user who mounted the volume may know everything about it.
+    var isOwner: Bool { uid == 0 || uid == geteuid() }
+
+    /// The user for whom it is decided which versions are visible.
+    var onlooker: Requester {
+        isOwner ? .root : Requester(uid: uid, gid: gid, groups: groups)
+    }
+}
+
+extension Volume {
+    /// Whether another user than the daemon's could reach and read (or write) the item at `path`.
+    /// The kernel decides this with that user's ids, for the plain file in the working tree. Only
+    /// root can ask the kernel so; a daemon without root's rights answers no.
+    func mayAccess(_ peer: Peer, _ path: [Name], write: Bool) -> Bool {
+        let result = reach(peer, path, write ? W_OK : R_OK)
+        // For an item that does not exist yet, its directory decides.
+        if result == -ENOENT, !path.isEmpty {
+            return mayAccess(peer, Array(path.dropLast()), write: write)
+        }
+        return result == 0
+    }
+
+    /// Whether a user may know that there is a name at `path`: whether they could list its
+    /// directory. If the directory no longer exists, only owners may know.
+    func mayKnow(_ peer: Peer, of path: [Name]) -> Bool {
+        peer.isOwner || path.isEmpty || reach(peer, Array(path.dropLast()), R_OK) == 0
+    }
+
+    private func reach(_ peer: Peer, _ path: [Name], _ mode: Int32) -> Int32 {
+        guard geteuid() == 0 else { return -EPERM }
+        let text = Name(bytes: RawText(path: path).bytes)
+        return text.withCString {
+            cl_may_access(
+                root, $0, mode, peer.uid, peer.gid, peer.groups, Int32(peer.groups.count))
+        }
+    }
+}

@@ -1,0 +1,500 @@
+import Model
+import Support
+
+@testable import Reconcile
+
+/// Devices that work and exchange changes through a hub while everything possible goes wrong. At
+/// the end everything works, until no device has anything left to do.
+struct SyncPlannerSchedule {
+    private struct Device {
+        var journal: DeviceJournal
+        var underway: (adjustment: Adjustment, isApplied: Bool, isDone: Bool)?
+        var page: (page: Page, volumeEpoch: Identifier, epoch: UInt32)?
+        /// Requests that are still on their way, although no device waits for them.
+        var late: [HubInMemory.Request] = []
+        var backup: Backup?
+        var skew: Int64 = 0
+        var touched: Set<Identifier> = []
+        /// The engine asks the hub before it sends, so that a rolled-back journal is noticed.
+        var hasAsked = false
+        /// The last operation whose answer has arrived.
+        var answered: UInt64 = 0
+    }
+
+    /// A copy of a journal, or of a whole running machine.
+    private struct Backup {
+        var journal: DeviceJournal
+        var underway: (adjustment: Adjustment, isApplied: Bool, isDone: Bool)?
+        var hasAsked: Bool
+        var answered: UInt64
+    }
+
+    private let planner: SyncPlanner
+    private let mistakes: Set<Mistake>
+    private let takesTurns: Bool
+    private let hardships: Set<Hardship>
+    /// Whether only the first device has a user, and the others only receive.
+    private let hasSoleWriter: Bool
+    private var isEnding = false
+    private var hub = HubInMemory()
+    private var hubBackup: HubInMemory?
+    private var devices: [Device]
+    private(set) var witness = Witness()
+    private var now: Int64 = 0
+    /// What has happened, for people; nil when it is not recorded.
+    var log: [String]?
+
+    init(
+        devices count: Int, takesTurns: Bool, bugs: Set<SyncPlanner.Bug>, mistakes: Set<Mistake>,
+        hardships: Set<Hardship> = [], hasSoleWriter: Bool = false
+    ) {
+        self.hardships = takesTurns ? [] : hardships
+        self.hasSoleWriter = hasSoleWriter
+        hub.isFull = self.hardships.contains(.quota)
+        var planner = SyncPlanner()
+        planner.bugs = bugs
+        self.planner = planner
+        self.mistakes = mistakes
+        self.takesTurns = takesTurns
+        hub.mistakes = mistakes
+        let epoch = hub.volumeEpoch
+        devices = (0..<count).map {
+            Device(
+                journal: DeviceJournal(device: $0, volumeEpoch: epoch),
+                skew: Int64($0 * 90 - 90))
+        }
+        devices[0].journal.takesNames = hasSoleWriter
+    }
+
+    /// Makes copies of all tables in SQLite, which answer the same calls.
+    mutating func join(_ journals: [JournalTwin], _ ledger: LedgerTwin) {
+        for (who, journal) in journals.enumerated() {
+            devices[who].journal.twin = journal
+            journal.begin(with: devices[who].journal)
+        }
+        hub.twin = ledger
+        hub.beginTwin()
+    }
+
+    /// The first answer of a SQLite table that differs from that of the table in memory.
+    private var tableFault: String? {
+        hub.twin?.fault ?? devices.lazy.compactMap(\.journal.twin?.fault).first
+    }
+
+    mutating func run(_ events: [Event<Turn>]) -> String? {
+        for event in events {
+            now = Int64(event.number * 10)
+            devices[event.device].journal.clock = max(0, now + devices[event.device].skew)
+            take(event)
+            if takesTurns, event.action.isUsers { settle() }
+            if let fault = witness.fault ?? tableFault { return "\(fault) (event \(event.number))" }
+        }
+        log?.append("the end")
+        isEnding = true
+        hub.isFull = false
+        hubBackup?.isFull = false
+        settle()
+        witness.judge(hub.table)
+        return witness.fault ?? tableFault
+    }
+
+    private mutating func take(_ event: Event<Turn>) {
+        var who = event.device
+        if hasSoleWriter {
+            if event.action.isUsers { who = 0 }
+            if event.action.loses { return }
+        }
+        if event.action.isUsers {
+            guard var deed = devices[who].journal.act(event) else { return }
+            if let adjustment = devices[who].underway?.adjustment,
+                devices[who].journal.images[adjustment.item]?.isAlive == false
+            {
+                // Its version of a moment ago is deleted, too, recorded as a conflict or not.
+                deed.deleted += [adjustment.local?.revision].compactMap(\.self)
+            }
+            let shown = deed.touched.map { devices[who].journal.brief($0) }
+            log?.append("\(event.number): device \(who) \(event.action): \(shown)")
+            devices[who].touched.formUnion(deed.touched)
+            return witness.see(deed)
+        }
+        guard !takesTurns else { return }
+        log?.append("\(event)")
+        switch event.action {
+        case .ask: ask(who)
+        case .take: takePage(who)
+        case .adjust: adjust(who, event.choices[0])
+        case .apply: apply(who)
+        case .finish: finish(who)
+        case .draft: draft(who, event.choices[0])
+        case .send: send(who, count: 1 + event.choices[0] % 3, fate: event.choices[1] % 5)
+        case .late: deliverLate(who, event.choices[0])
+        case .work:
+            for _ in 0..<(1 + event.choices[0] % 6) { work(who) }
+            // Sometimes an item begins to be applied and stays unfinished for a while.
+            if event.choices[1].isMultiple(of: 2) {
+                ask(who)
+                takePage(who)
+                adjust(who, 0)
+            }
+        case .crash: crash(who)
+        case .clock: devices[who].skew = Int64(event.choices[0] % 1_000) - 500
+        case .hubBackup: hubBackup = hub
+        case .hubRestore: restoreHub()
+        case .backup: backUp(who)
+        case .rollBack: rollBack(who, isRunning: event.choices[0].isMultiple(of: 2))
+        default: break
+        }
+    }
+
+    /// Whether something on this device alone prevents that an item is applied.
+    private func isBlocked(_ id: Identifier, _ who: Int) -> Bool {
+        hardships.contains(.stuckItems) && !isEnding && (Int(id.low) + 2 * who) % 5 == 0
+    }
+
+    // MARK: One device's engine
+
+    private mutating func ask(_ who: Int) {
+        let session = devices[who].journal.state
+        guard session.volumeEpoch == hub.volumeEpoch else { return restart(who) }
+        let epoch = hub.epoch(of: session.device)
+        if session.isFresh, session.cursor == 0 { devices[who].journal.joinedAt = hub.head }
+        let gone = session.generation > 1 ? 0 : devices[who].journal.joinedAt
+        let page = hub.page(for: session, limit: 2, withoutTrashUpTo: gone)
+        if epoch != session.epoch { return restart(who) }
+        if session.cursor > hub.head {
+            hub.volumeEpoch = Identifier(high: 9, low: hub.volumeEpoch.low + 1)
+            return restart(who)
+        }
+        devices[who].page = (page, session.volumeEpoch, session.epoch)
+    }
+
+    private mutating func takePage(_ who: Int) {
+        // The engine has one thread: nothing is received while an item is being applied.
+        guard let (sent, volumeEpoch, epoch) = devices[who].page, devices[who].underway == nil
+        else { return }
+        var page = sent
+        devices[who].page = nil
+        let session = devices[who].journal.state
+        guard volumeEpoch == session.volumeEpoch, epoch == session.epoch else { return }
+        if mistakes.contains(.acknowledgesTooMuch) {
+            page.acknowledged = session.sentUpTo
+            devices[who].answered = session.sentUpTo
+        }
+        if mistakes.contains(.cursorWithoutItems), now % 70 == 0 { page.entries = [] }
+        let answered = devices[who].answered
+        if planner.take(page, answered: answered, in: &devices[who].journal) == nil {
+            witness.count("copied")
+            return restart(who)
+        }
+        devices[who].hasAsked = true
+        if devices[who].journal.state.isFresh, page.next >= page.head { join(who) }
+    }
+
+    /// The device has received everything from the hub once. What can be applied is applied, and
+    /// then its own changes may be sent.
+    private mutating func join(_ who: Int) {
+        finishAll(who)
+        var left = 200
+        while left > 0, adjust(who, 0) {
+            finishAll(who)
+            left -= 1
+        }
+        devices[who].journal.state.isFresh = false
+        if devices[who].journal.state.generation > 1 {
+            devices[who].journal.unsent.formUnion(devices[who].journal.ids)
+        }
+    }
+
+    @discardableResult
+    private mutating func adjust(_ who: Int, _ choice: Int) -> Bool {
+        guard devices[who].underway == nil else { return false }
+        let due = devices[who].journal.due.filter {
+            !isBlocked($0, who) || devices[who].journal.mirrors[$0]?.state != .stuck
+        }
+        for place in due.indices {
+            let id = due[(place + choice) % due.count]
+            if let found = planner.adjustment(id, in: &devices[who].journal) {
+                if hasSoleWriter, who == 0 { witness.blame("to be undone: \(found.brief)") }
+                devices[who].underway = (found, false, false)
+                return true
+            }
+        }
+        return false
+    }
+
+    private mutating func apply(_ who: Int) {
+        guard let (adjustment, isApplied, _) = devices[who].underway, !isApplied else { return }
+        let before = devices[who].journal
+        let looks = !mistakes.contains(.overwritesWhatChanged)
+        let isBlocked = isBlocked(adjustment.item, who)
+        let isDone = !isBlocked && devices[who].journal.apply(adjustment, looks: looks)
+        if !isDone { devices[who].journal = before }
+        if mistakes.contains(.mixesContents), let other = adjustment.remote.conflicts.first {
+            devices[who].journal.images[adjustment.item]?.content = other.content
+        }
+        if let lost = before.images[adjustment.item]?.revision, isDone,
+            devices[who].journal.images[adjustment.item]?.revision != lost
+                || adjustment.steps == [.remove]
+        {
+            witness.mayReplace(lost, hub.table)
+        }
+        devices[who].underway = (adjustment, true, isDone)
+        log?.append("device \(who): \(adjustment.brief) \(isDone)")
+    }
+
+    private mutating func finish(_ who: Int) {
+        guard let (adjustment, isApplied, isDone) = devices[who].underway, isApplied else { return }
+        if isDone { devices[who].journal.finish(adjustment) }
+        let isStuck = !isDone && isBlocked(adjustment.item, who)
+        planner.adjusted(
+            adjustment, isDone: isDone, isStuck: isStuck, in: &devices[who].journal)
+        devices[who].underway = nil
+    }
+
+    private mutating func finishAll(_ who: Int) {
+        apply(who)
+        finish(who)
+    }
+
+    @discardableResult
+    private mutating func draft(_ who: Int, _ choice: Int) -> Bool {
+        guard !devices[who].journal.state.isFresh || planner.bugs.contains(.sendsWhileFresh) else {
+            return false
+        }
+        guard devices[who].hasAsked || planner.bugs.contains(.sendsWhileFresh) else {
+            return false
+        }
+        let all = devices[who].journal.toSend
+        for place in all.indices {
+            let id = all[(place + choice) % all.count]
+            let draft = planner.draft(id, in: &devices[who].journal)
+            if draft.changes.isEmpty || draft.waitsFor != nil || draft.isWaiting { continue }
+            if planner.isCovered(draft, in: &devices[who].journal) { return true }
+            let before = devices[who].journal
+            // Sometimes the item is sent with a temporary name first.
+            let isAside = choice % 5 == 4 && draft.changes.contains(where: \.places)
+            let operations =
+                isAside
+                ? planner.stepAside(id, in: &devices[who].journal)
+                : planner.enqueue(draft, in: &devices[who].journal)
+            if operations.isEmpty { continue }
+            if !isAside, let fault = before.overtaking(operations) { witness.blame(fault) }
+            witness.expect(operations, of: devices[who].journal, hub.table)
+            if devices[who].journal.state.isFresh { witness.blame("told before it has joined") }
+            if devices[who].journal.state.generation == 1 {
+                let renamed = devices[who].journal.renamed
+                let touched = devices[who].touched.map { renamed[$0] ?? $0 }
+                witness.mayTell(operations, devices[who].touched.union(touched), hub.table)
+            }
+            if mistakes.contains(.baseCountsWhatIsNotShown) {
+                let cursor = devices[who].journal.state.cursor
+                for place in devices[who].journal.outbox.indices {
+                    devices[who].journal.outbox[place].operation.base = cursor
+                }
+            }
+            return true
+        }
+        return false
+    }
+
+    /// - Parameter fate: Whether the request is lost, its answer is lost, it is delivered once more
+    ///   later, or all goes well.
+    @discardableResult
+    private mutating func send(_ who: Int, count: Int, fate: Int) -> Bool {
+        guard let last = devices[who].journal.outbox.prefix(count).last else { return false }
+        planner.willSend(upTo: last.operation.id.number, in: &devices[who].journal)
+        let journal = devices[who].journal
+        let request = HubInMemory.Request(
+            device: journal.state.device, epoch: journal.state.epoch,
+            volumeEpoch: journal.state.volumeEpoch,
+            operations: journal.outbox.prefix(count).map(\.operation))
+        if fate < 2 { devices[who].late.append(request) }
+        if fate == 0 { return true }
+        switch deliver(request) {
+        case .done:
+            if fate != 2 {
+                refuse(request.operations, who)
+                devices[who].answered = last.operation.id.number
+            }
+        case .volumeEpoch, .deviceEpoch, .copied, .gap: if fate != 2 { restart(who) }
+        }
+        return true
+    }
+
+    private mutating func refuse(_ operations: [Operation], _ who: Int) {
+        for operation in operations where hub.refused.contains(operation.id) {
+            let row = devices[who].journal.outbox.first { $0.operation.id == operation.id }
+            guard let row else { continue }
+            witness.count("refused")
+            planner.refused(operation, of: row.item, in: &devices[who].journal)
+        }
+    }
+
+    private mutating func deliver(_ request: HubInMemory.Request) -> HubInMemory.Answer {
+        var (witness, log) = (witness, log)
+        witness.willJudge(hub.table)
+        let answer = hub.commit(request, at: now) { operation, verdict, table in
+            witness.see(
+                operation, verdict, table, mustApply: takesTurns || hasSoleWriter)
+            witness.judge(operation, verdict, table)
+            log?.append("\(operation.brief) → \(verdict)")
+        }
+        self.log = log
+        self.witness = witness
+        if let text = disorder(in: hub.table) { self.witness.blame(text) }
+        return answer
+    }
+
+    private mutating func deliverLate(_ who: Int, _ choice: Int) {
+        guard !devices[who].late.isEmpty else { return }
+        let place = choice % devices[who].late.count
+        let request = devices[who].late[place]
+        if choice % 3 != 0 { devices[who].late.remove(at: place) }
+        _ = deliver(request)
+    }
+
+    /// - Returns: Whether there was anything to do.
+    @discardableResult
+    private mutating func work(_ who: Int) -> Bool {
+        finishAll(who)
+        let session = devices[who].journal.state
+        ask(who)
+        takePage(who)
+        var isBusy = devices[who].journal.state != session
+        for _ in 0..<3 where adjust(who, 0) {
+            apply(who)
+            draft(who, 0)
+            finish(who)
+            isBusy = true
+        }
+        if draft(who, 0) { isBusy = true }
+        if send(who, count: 2, fate: 4) { isBusy = true }
+        return isBusy
+    }
+
+    // MARK: What goes wrong
+
+    private mutating func crash(_ who: Int) {
+        for id in devices[who].journal.underway {
+            planner.recover(id, in: &devices[who].journal)
+        }
+        devices[who].underway = nil
+        devices[who].page = nil
+        devices[who].hasAsked = false
+        devices[who].answered = 0
+        if mistakes.contains(.numberIsNotKept) { devices[who].journal.state.nextNumber = 1 }
+        if mistakes.contains(.unsentIsForgotten) { devices[who].journal.unsent = [] }
+    }
+
+    private mutating func restart(_ who: Int) {
+        // The engine has one thread: what is in the tree by now is recorded first.
+        if devices[who].underway?.isApplied == true { finish(who) }
+        witness.count("restart")
+        let session = devices[who].journal.state
+        var epoch = session.epoch
+        // A new epoch, of which the hub knows no more than the device does.
+        if session.volumeEpoch == hub.volumeEpoch, !mistakes.contains(.reusesTheEpoch) {
+            epoch = hub.newEpoch(of: session.device)
+        } else if session.volumeEpoch != hub.volumeEpoch {
+            epoch = hub.newEpoch(of: session.device)
+        }
+        crash(who)
+        planner.restart(epoch: epoch, volumeEpoch: hub.volumeEpoch, in: &devices[who].journal)
+        devices[who].late = []
+    }
+
+    private mutating func restoreHub() {
+        guard let backup = hubBackup else { return }
+        let epoch = hub.volumeEpoch.low + 1
+        hub = backup
+        hub.volumeEpoch = Identifier(high: 9, low: epoch)
+        hub.beginTwin()
+        witness.forget(except: held, restored: true)
+        witness.count("hub restored")
+    }
+
+    private mutating func backUp(_ who: Int) {
+        let device = devices[who]
+        devices[who].backup = Backup(
+            journal: device.journal, underway: device.underway, hasAsked: device.hasAsked,
+            answered: device.answered)
+    }
+
+    /// - Parameter isRunning: Whether the machine continues in the middle of its work, as if
+    ///   nothing had happened.
+    private mutating func rollBack(_ who: Int, isRunning: Bool) {
+        guard let backup = devices[who].backup else { return }
+        let clock = devices[who].journal.clock
+        crash(who)
+        devices[who].journal = backup.journal
+        devices[who].journal.clock = clock
+        devices[who].journal.twin?.begin(with: devices[who].journal)
+        if isRunning {
+            devices[who].underway = backup.underway
+            devices[who].hasAsked = backup.hasAsked
+            devices[who].answered = backup.answered
+            witness.count("rolled back running")
+        } else {
+            crash(who)
+        }
+        devices[who].late = []
+        witness.forget(except: held, restored: false)
+        witness.count("rolled back")
+    }
+
+    /// The revisions that the hub and the devices have in items that are not deleted.
+    private var held: Set<Identifier> {
+        var all: Set<Identifier> = []
+        for item in hub.table.all where item.life.isAlive {
+            for version in item.versions { all.formUnion([version.id] + version.equals) }
+        }
+        for device in devices {
+            for id in device.journal.alive {
+                let image = device.journal.images[id]!
+                all.formUnion([image.revision].compactMap(\.self) + image.conflicts)
+            }
+        }
+        return all
+    }
+
+    // MARK: The end
+
+    private mutating func settle() {
+        for who in devices.indices { devices[who].late = [] }
+        var left = 400
+        while left > 0 {
+            var isBusy = false
+            for who in devices.indices { isBusy = work(who) || isBusy }
+            now += 1
+            for who in devices.indices { devices[who].journal.clock = now + devices[who].skew }
+            if !isBusy { break }
+            left -= 1
+        }
+        if left == 0 { return witness.blame("no end") }
+        for (number, device) in devices.enumerated() { compare(device.journal, number) }
+    }
+
+    private mutating func compare(_ journal: DeviceJournal, _ number: Int) {
+        journal.twin?.compareAll(with: journal)
+        if !journal.outbox.isEmpty { witness.blame("device \(number) has something to send") }
+        for item in hub.table.all where item.life.isAlive {
+            guard let local = journal.shown(item.id), local.isAlive else {
+                witness.blame("device \(number) does not have \(item.id.low)")
+                continue
+            }
+            let steps = planner.steps(from: local, to: item)
+            if !steps.isEmpty { witness.blame("device \(number): \(item.id.low) lacks \(steps)") }
+        }
+        for id in journal.alive where hub.table.item(id)?.life.isAlive != true {
+            witness.blame("device \(number) still has \(id.low)")
+        }
+        for id in journal.alive {
+            let image = journal.images[id]!
+            if let revision = image.revision, let known = hub.table.revision(revision),
+                known.content != image.content
+            {
+                witness.blame("device \(number) has mixed contents in \(id.low)")
+            }
+        }
+    }
+}
