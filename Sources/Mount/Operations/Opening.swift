@@ -94,10 +94,15 @@ final class Opening: @unchecked Sendable {
 
     /// Calls `go` when the implicit lease is granted, perhaps before this returns.
     func waitForLease(_ line: [Int32], _ go: @escaping @Sendable () -> Void) {
-        let (lease, ready) = state.leases.withLock {
-            $0.wait(kind, process: caller.process, line: line, now: cl_clock_monotonic_ns(), go)
+        let ready = state.leases.withLock { leases in
+            let now = cl_clock_monotonic_ns()
+            let (lease, ready) = leases.wait(
+                kind, process: caller.process, line: line, now: now, go)
+            // Under the lock: as soon as it is released, another thread may grant the lease and
+            // call `go`, which makes a handle with this lease.
+            self.lease = lease
+            return ready
         }
-        self.lease = lease
         for next in ready { next() }
         guard state.leases.withLock({ $0.isWaitedFor }) else { return }
         driver.arbitration.watch(state, file: file, names: driver.nodes.path(of: node) ?? [])
@@ -106,9 +111,11 @@ final class Opening: @unchecked Sendable {
     /// Grants a waiting open although other programs have the file open, because plain programs do
     /// not expect open(2) to fail with EBUSY.
     func takeLeaseAnyway() {
-        guard let lease else { return }
         let now = cl_clock_monotonic_ns()
-        for next in state.leases.withLock({ $0.admitAnyway(lease, now: now) }) { next() }
+        let ready = state.leases.withLock { leases in
+            lease.map { leases.admitAnyway($0, now: now) } ?? []
+        }
+        for next in ready { next() }
     }
 
     func hold(_ claim: ClaimID) { self.claim = claim }
