@@ -44,6 +44,10 @@ FIELDS = {
     "conflicts": [{"path": ""}],
     "resolve": [{"path": "a.txt", "number": 1, "numbers": [1, 2], "program": "x"}, {"path": "a.txt", "undo": True}],
     "merge": [{"path": "a.txt", "numbers": [1]}, {"path": "a.txt", "explain": True, "number": 1}],
+    "revert": [
+        {"path": "a.txt", "session": "agent-7", "program": "x"},
+        {"path": "a.txt", "session": "agent-7", "person": "root", "time": 1, "explain": True}],
+    "sessions": [{"path": "d", "session": "agent-7"}, {"session": "agent-7", "person": "root", "time": 1}],
     "past": [{"path": "d", "time": 1_700_000_000_000_000_000}],
     "download": [{"path": "d"}],
     "evict": [{"path": "d/c.txt", "force": True}],

@@ -31,14 +31,13 @@ final class EnvironmentReader: @unchecked Sendable {
     /// Bytes: what lies behind these in an environment is not read.
     private static let environmentMax = 1 << 17
 
-    private let jobs = BlockingQueue<Job>()
     private let signal = Signal()
     // Guarded by the signal.
+    private var jobs: [Job] = []
+    /// Threads that run: each ends when no job is left.
     private var threads = 0
     /// Threads that a process keeps waiting, by its user.
     private var overdue: [UInt32: Int] = [:]
-
-    deinit { jobs.close() }
 
     /// Nil where it is not set, or where the process runs with another user's rights than its
     /// caller's: then its environment is not that user's to show.
@@ -47,26 +46,25 @@ final class EnvironmentReader: @unchecked Sendable {
         let (isAdmitted, needsThread) = signal.change { () -> (Bool, Bool) in
             guard overdue[uid] == nil else { return (false, false) }
             let waiting = overdue.values.reduce(0, +)
-            guard threads - waiting < Self.threadsAtOnce, threads < Self.threadsMax else {
-                return (threads > waiting, false)
-            }
-            threads += 1
-            return (true, true)
+            let needsThread =
+                threads - waiting < Self.threadsAtOnce && threads < Self.threadsMax
+            guard needsThread || threads > waiting else { return (false, false) }
+            if needsThread { threads += 1 }
+            jobs.append(job)
+            return (true, needsThread)
         }
         guard isAdmitted else { return nil }
         if needsThread {
-            startThread(named: "environments") { [jobs, signal, weak self] in
-                while let job = jobs.take() {
-                    signal.change { job.isBegun = true }
+            startThread(named: "environments") { [self] in
+                while let job = next() {
                     let value = EnvironmentReader.read(job.variable, of: job.process, uid: job.uid)
                     signal.change {
                         (job.value, job.isDone) = (value, true)
-                        if job.isOverdue { self?.ended(job.uid) }
+                        if job.isOverdue { ended(job.uid) }
                     }
                 }
             }
         }
-        jobs.put(job)
         let deadline = cl_clock_monotonic_ns() + Self.waitNanoseconds
         if signal.wait(until: deadline, { job.isDone }) { return signal.look { job.value } }
         return signal.change {
@@ -76,6 +74,19 @@ final class EnvironmentReader: @unchecked Sendable {
                 overdue[uid, default: 0] += 1
             }
             return job.value
+        }
+    }
+
+    /// Returns nil when no job is left; then the thread that asked ends.
+    private func next() -> Job? {
+        signal.change {
+            guard !jobs.isEmpty else {
+                threads -= 1
+                return nil
+            }
+            let job = jobs.removeFirst()
+            job.isBegun = true
+            return job
         }
     }
 
