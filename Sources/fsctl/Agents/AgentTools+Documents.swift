@@ -126,6 +126,20 @@ extension AgentTools {
     private func outcome(_ document: Document, before: HistoryReport, base: VersionReport)
         throws(VolumeError) -> Outcome
     {
+        // The daemon records a save after the rename has returned. Until then the history does not
+        // show what the save has replaced.
+        do throws(VolumeError) {
+            _ = try document.ask(.wait, as: Nothing.self) {
+                $0.durability = "disk"
+                $0.timeoutSeconds = 10
+            }
+        } catch {
+            guard error.code == .timeout else { throw error }
+            throw VolumeError(
+                .timeout,
+                "\(document.given) is saved, but not recorded yet. Ask for conflicts later: "
+                    + "it is not known whether the save replaced contents that you had not seen.")
+        }
         let known = Set(before.versions.filter { $0.kind == "conflict" }.map(\.id))
         var now = try document.history()
         let new = now.versions.filter { $0.kind == "conflict" && !known.contains($0.id) }
