@@ -39,7 +39,7 @@ private let code: Set<String> = ["swift", "c", "h", "py", "sh"]
 extension Rule {
     static let all = [
         arrows, columns, fileLength, functionLength, hooks, promises, names, leftovers, titles,
-        topLevel, seconds, elsewhere, citations,
+        topLevel, seconds, elsewhere, citations, citedPaths,
     ]
 
     static let arrows = Rule(
@@ -212,6 +212,18 @@ extension Rule {
         else { return nil }
         let cited = comment.matches(of: /[A-Za-z][A-Za-z-]*\.md\b/).map { String($0.0) }
         return cited.first { !Repository.documents.contains($0) }.map { "there is no \($0)" }
+    }
+
+    static let citedPaths = Rule(
+        "a path that a document or a comment cites exists",
+        planted: SourceText(path: "README.md", text: "See `Sources/" + "Model/Absent.swift`.\n")
+    ) { source, line in
+        let comment = line.range(of: "//").map { line[$0.lowerBound...] }
+        guard let text = source.type == "md" ? line : comment else { return nil }
+        let cited = text.matches(of: /\b(?:Sources|Tests|Packaging)\/[\w+\/.-]*\w/)
+        return cited.map { String($0.0) }.first { path in
+            !FileManager.default.fileExists(atPath: Repository.root.appending(path: path).path)
+        }.map { "there is no \($0)" }
     }
 
     static let topLevel = Rule(

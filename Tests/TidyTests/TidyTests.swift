@@ -18,6 +18,30 @@ struct TidyTests {
         #expect(rule.findings(rule.planted).count == 1)
     }
 
+    @Test("a folder of Sources has at most 20 files")
+    func folders() throws {
+        #expect(Sizes.overfullFolders(try Self.repository.get().paths).isEmpty)
+        let planted = (0...Sizes.filesMax).map { "Sources/Model/File\($0).swift" }
+        #expect(Sizes.overfullFolders(planted) == ["Sources/Model": 21])
+    }
+
+    @Test("a type has at most 600 lines in all its extensions, and larger ones do not grow")
+    func types() throws {
+        let lines = Sizes.linesOfTypes(try Self.repository.get().sources)
+        for (type, count) in lines where count > Sizes.ceilings[type] ?? Sizes.linesMax {
+            Issue.record("\(type) has \(count) lines: make two types of it")
+        }
+        for (type, ceiling) in Sizes.ceilings {
+            let count = lines[type] ?? 0
+            #expect(count > Sizes.linesMax, "\(type) is small now: remove its ceiling")
+            #expect(count > ceiling - 200, "\(type) has \(count) lines now: lower its ceiling")
+        }
+        let planted = ["struct One {\n    let a = 1\n}\n", "extension One {}\n"].map {
+            SourceText(path: "Sources/Model/One.swift", text: $0)
+        }
+        #expect(Sizes.linesOfTypes(planted) == ["Model.One": 4])
+    }
+
     @Test(
         "imports are recognized in every spelling",
         arguments: [

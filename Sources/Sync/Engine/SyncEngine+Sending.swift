@@ -474,9 +474,8 @@ extension JournalTable {
         return done
     }
 
-    /// Returns whether the items have not changed since they were drafted. Their contents were
-    /// uploaded in the meantime, and a program may have changed the weak package again; those
-    /// changes are not ready to be sent, so the rest would be half of a change.
+    /// Returns whether the items have not changed since they were drafted. If a program has changed
+    /// the weak package during the upload, the drafts are half of a change and must not be sent.
     fileprivate mutating func areCurrent(
         _ drafts: [SyncEngine.KeyedDraft], _ planner: SyncPlanner
     ) throws(VolumeError) -> Bool {
