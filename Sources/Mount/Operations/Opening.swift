@@ -148,6 +148,8 @@ final class Opening: @unchecked Sendable {
     func proceed(mayBlock: Bool) throws(Errno) -> Opened? {
         guard writes else { return try open(nil) }
         try refuseProtected()
+        // Before the lock: asking for the caller's session may read files of /proc.
+        let actor = driver.actor(caller)
         let opened = try state.withContent(mayBlock: mayBlock) {
             (content) throws(Errno) -> Opened? in
             let (others, mode) = self.state.life.withLock { ($0.handles, $0.mode) }
@@ -163,7 +165,7 @@ final class Opening: @unchecked Sendable {
                 appends: self.kind == .appender, isNew: self.isNew,
                 traits: self.driver.traits(self.node), others: others, unique: self.caller.unique,
                 mayBlock: mayBlock, isLastTry: cl_clock_monotonic_ns() >= self.patienceEnd,
-                by: self.driver.actor(self.caller))
+                by: actor)
             do throws(Errno) {
                 switch access {
                 case .slow: return nil
