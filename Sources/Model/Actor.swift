@@ -6,7 +6,7 @@ package struct Actor: Hashable, Sendable {
     package var uid: UInt32
     /// The command's name, at most 15 bytes. It is empty when it could not be determined.
     package var program: String
-    /// Nil where it could not be found out, and for the daemon's own work.
+    /// Nil if it is not known, and for the daemon's own work.
     package var session: WorkSession?
 
     package init(process: Int32, uid: UInt32, program: String, session: WorkSession? = nil) {
@@ -16,7 +16,7 @@ package struct Actor: Hashable, Sendable {
         self.session = session
     }
 
-    /// Program and session as one text.
+    /// Parses a program and its session from one text (`Signature`).
     package init(process: Int32, uid: UInt32, signature: String) {
         let (program, session) = Signature.parse(signature)
         self.init(process: process, uid: uid, program: program, session: session)

@@ -1,11 +1,11 @@
-/// What a program worked in when it saved: the terminal, the service or the agent that started it.
-/// History shows it, and `fsctl rewind --by` finds by it what belongs together. It is a label: no
+/// The session in which a program saved: the terminal, the service or the agent that started it.
+/// The history shows it, and `fsctl rewind --by` undoes all edits of one session. It is a label: no
 /// permission ever depends on it.
 ///
-/// It has two forms. A process says `CONCORD_SESSION=NAME` in its environment; the text is that
-/// name. Otherwise the kernel tells it: `pts/3.4711.1c9f03aa` is the terminal, systemd unit or
-/// program, the process that leads the session, and a number for when that began, so that a
-/// process number that is given again is another session.
+/// It has two forms. If a process has `CONCORD_SESSION=NAME` in its environment, the text is that
+/// name. Otherwise it is made of what the kernel knows, as `pts/3.4711.1c9f03aa`: the terminal,
+/// systemd unit or program, the session leader's process number, and a number for the time at which
+/// the leader began, so that a reused process number makes another session.
 package struct WorkSession: Hashable, Sendable {
     /// From 1 to `bytesMax` bytes of ASCII: letters, digits and `._/@+=-`.
     package let text: String
@@ -14,7 +14,7 @@ package struct WorkSession: Hashable, Sendable {
     /// The variable of the environment.
     package static let variable = "CONCORD_SESSION"
 
-    /// A text of the journal, of the hub or of a request; nil where it is not one.
+    /// Parses a text of the journal, the hub or a request. Returns nil if it is not valid.
     package init?(_ text: String) {
         guard (1...WorkSession.bytesMax).contains(text.utf8.count),
             text.utf8.allSatisfy(WorkSession.isAllowed)
@@ -22,18 +22,18 @@ package struct WorkSession: Hashable, Sendable {
         self.text = text
     }
 
-    /// As a process calls it. What looks like the kernel's answer is refused, so that no name is
-    /// taken for that.
+    /// Parses the name that a process gives its session. A name in the form of the kernel's facts
+    /// is refused, so that the two forms cannot be confused.
     package init?(label: String) {
         guard let session = WorkSession(label), !session.isKernels else { return nil }
         self = session
     }
 
-    /// As the kernel tells it.
+    /// Makes the text from what the kernel knows.
     ///
     /// - Parameters:
-    ///   - origin: A terminal, a unit or a program; what is not allowed in it becomes `_`.
-    ///   - start: When the leader began, as far as that tells it from an earlier process.
+    ///   - origin: A terminal, a unit or a program. Characters that are not allowed become `_`.
+    ///   - start: A number for when the leader began.
     package init(origin: String, leader: Int32, start: UInt64) {
         let end = "." + String(UInt32(bitPattern: leader)) + "." + WorkSession.number(start)
         let name = origin.utf8.prefix(WorkSession.bytesMax - end.utf8.count).map {
@@ -49,7 +49,7 @@ package struct WorkSession: Hashable, Sendable {
         return String(repeating: "0", count: 8 - digits.count) + digits
     }
 
-    /// Whether it has the form of the kernel's answer.
+    /// Whether the text has the form that is made of the kernel's facts.
     package var isKernels: Bool {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count > 2, let number = parts.last, let leader = parts.dropLast().last else {
@@ -70,7 +70,8 @@ package struct WorkSession: Hashable, Sendable {
 /// `sed (agent-7)`. An older build takes all of it for the program's name.
 package enum Signature {
     package static func text(program: String, _ session: WorkSession?) -> String {
-        // Then brackets at the end are always a session's.
+        // A program name that ends with `)` gets empty brackets, so that the last brackets are
+        // always those of the session.
         guard session != nil || program.hasSuffix(")") else { return program }
         return "\(program) (\(session?.text ?? ""))"
     }

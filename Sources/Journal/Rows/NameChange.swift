@@ -1,7 +1,7 @@
 import Model
 
-/// What a program in a known session did to an item's name: it removed or moved the item. It is
-/// kept as long as deleted documents are, so that what the session did can be undone.
+/// The removal or move of an item by a program whose session is known. It is kept as long as
+/// deleted documents are, so that the session can be undone.
 package struct NameChange: Hashable, Sendable {
     package var item: Int64
     /// Nanoseconds since 1970.
@@ -60,12 +60,12 @@ extension Transaction {
 }
 
 extension Reader {
-    /// What was done to the names of an item, oldest first.
+    /// Returns the name changes of an item, the oldest first.
     package func nameChanges(of item: Int64) throws(VolumeError) -> [NameChange] {
         try nameChanges("item = ?", [.integer(item)])
     }
 
-    /// What a session did to names, oldest first.
+    /// Returns the name changes of a session, the oldest first.
     package func nameChanges(by session: WorkSession) throws(VolumeError) -> [NameChange] {
         try nameChanges("session = ?", [.text(session.text)])
     }
@@ -101,9 +101,9 @@ extension Reader {
         ) { $0.integer(0) }
     }
 
-    /// The sessions whose texts begin so, each once, sorted.
+    /// Returns the sessions whose texts have this prefix, each once, sorted.
     package func sessions(beginning text: String) throws(VolumeError) -> [WorkSession] {
-        // "\u{7F}" is greater than any byte that a session has.
+        // "\u{7F}" is greater than every byte that a session can contain.
         let range: [Value] = [.text(text), .text(text + "\u{7F}")]
         return try all(
             """

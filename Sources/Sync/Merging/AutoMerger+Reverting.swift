@@ -2,21 +2,21 @@ import Merge
 import Model
 import Volume
 
-// Taking what a session did out of a document.
+// Removes the edits of a session from a document.
 extension AutoMerger {
-    /// What came of it.
+    /// The result of removing a session's edits.
     package enum Reverted: Sendable, Equatable {
-        /// The document shows what it showed before.
+        /// The document has its earlier contents again.
         case changed
-        /// It shows what others have saved, without what the session did.
+        /// The document has the edits of others, without those of the session.
         case merged
-        /// It shows what it showed. What it was before the session is in conflict with that.
+        /// The contents did not change. The version before the session is in conflict with them.
         case conflict(String)
         /// There is nothing to do.
         case nothing
     }
 
-    /// - Parameter isRehearsal: Nothing is changed; only what would come of it is said.
+    /// - Parameter isRehearsal: Changes nothing, and returns what the result would be.
     package func revert(
         _ choice: SessionChoice, at path: [Name], isRehearsal: Bool, by actor: Actor,
         tries: Int = 5
@@ -30,7 +30,7 @@ extension AutoMerger {
             if !isRehearsal { try settle(edits.conflicts, at: path) }
             return outcome
         } catch {
-            // A program has saved it first: that is what is to be reverted.
+            // A program has saved the document meanwhile, so its new version is reverted.
             guard error.code == .busy, tries > 1 else { throw error }
             return try revert(
                 choice, at: path, isRehearsal: isRehearsal, by: actor, tries: tries - 1)
@@ -72,12 +72,12 @@ extension AutoMerger {
 extension DocumentMerge {
     enum Reversal {
         case clean(Replacement)
-        /// It cannot be taken out; why.
+        /// A run's edits cannot be removed, for this reason.
         case left(SessionEdits.Run, String)
     }
 
-    /// What the current version is without the runs, the newest of which is taken out first. The
-    /// base of each merge is what the session left, and its other side is what it found.
+    /// Returns the current version without the edits of the runs. The newest run is removed first.
+    /// The base of each merge is the run's last version; the other side is the version before it.
     func without(_ runs: [SessionEdits.Run], of current: Version, by actor: Actor)
         throws(VolumeError) -> Reversal
     {

@@ -1,9 +1,9 @@
 import Journal
 import Model
 
-// Who took a name away from an item, or moved it: kept so that it can be undone.
+// Records which session removed or moved an item, so that this can be undone.
 extension Recorder {
-    /// An item's name is gone. What has no row any more never held anything.
+    /// Notes that an item was removed. An item without a row never had contents.
     func noteRemoved(_ item: Item, by actor: Actor, _ t: Transaction) throws {
         guard let session = actor.session, try t.item(item.key)?.deleted != nil else { return }
         try t.insert(
@@ -12,8 +12,8 @@ extension Recorder {
                 person: person(actor.uid), program: actor.program, session: session))
     }
 
-    /// Before an item moves. The draft that its own maker moves to the name it is meant for is not
-    /// moved, but made there.
+    /// Notes that an item moves, before it does. The rename of a new file by the session that wrote
+    /// it, before it is recorded, is not noted: it creates the document.
     func noteMoved(_ item: Item, to parent: Int64, _ move: Move, _ t: Transaction) throws {
         guard let session = move.actor.session else { return }
         let isRecorded = item.latest > 0 || item.kind == .directory || item.kind == .package

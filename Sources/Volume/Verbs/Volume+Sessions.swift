@@ -8,9 +8,9 @@ package struct SessionAct: Sendable {
     package var kind: String
     /// Nanoseconds since 1970.
     package var time: Int64
-    /// Where the item is now, or was last; of what was moved or deleted, where it was before.
+    /// The item's present or last path. For a move or a deletion, the path before it.
     package var path: [Name]
-    /// Where it was moved.
+    /// The path after a move.
     package var target: [Name]?
     package var version: Version?
     package var person: String
@@ -18,12 +18,12 @@ package struct SessionAct: Sendable {
     package var protection: Protection
 }
 
-// What the programs of one session did, and what would undo it.
+// Lists the edits of one session, and plans how to undo them.
 extension Volume {
-    /// The session that a text means: that one, or the only one that begins so.
+    /// Finds the session with this text, or the only session whose text begins with it.
     ///
-    /// - Parameter isExact: Beginnings are not enough.
-    /// - Throws: `.notFound`; `.invalid` when it may be any of several.
+    /// - Parameter isExact: Whether the whole text must match.
+    /// - Throws: `.notFound`, or `.invalid` if several sessions match.
     package func session(named text: String, isExact: Bool) throws(VolumeError) -> WorkSession {
         try catchUp(with: nil, timeoutSeconds: 30)
         let found = try journal.read { try $0.sessions(beginning: text) }
@@ -44,8 +44,8 @@ extension Volume {
         return first
     }
 
-    /// What a session did at or below a path, oldest first. Documents that were deleted since are
-    /// among it as long as their versions are kept.
+    /// Returns the edits of a session at or below a path, the oldest first. They include documents
+    /// that were deleted later, as long as their versions are kept.
     package func acts(_ choice: SessionChoice, below path: [Name]) throws(VolumeError)
         -> [SessionAct]
     {
@@ -90,9 +90,8 @@ extension Volume {
 
     // MARK: Undoing
 
-    /// What would undo a session at or below a path, in the order in which it is to be done:
-    /// contents, what the session made, what it moved, what it deleted, and the directories that it
-    /// moved, the deepest first.
+    /// Returns the steps that undo a session at or below a path, in their order: contents, created
+    /// items, moved items, deleted items, and then moved directories, the deepest first.
     package func undoing(_ choice: SessionChoice, below path: [Name]) throws(VolumeError)
         -> [SessionStep]
     {
@@ -181,7 +180,8 @@ extension Volume {
         return steps
     }
 
-    /// Where an item was before the session moved it; nil unless the session moved it last.
+    /// Returns an item's path before the session moved it. Nil unless the last move was the
+    /// session's.
     private func origin(
         of item: Item, _ changes: [NameChange], _ choice: SessionChoice, _ reader: Reader
     ) throws -> [Name]? {
@@ -207,7 +207,7 @@ extension Volume {
             lost: try reader.settledVersions(of: item.key), by: choice)
     }
 
-    /// What a session did to the contents of the document at a path.
+    /// Returns the edits of a session to the contents of the document at a path.
     package func edits(_ choice: SessionChoice, at path: [Name]) throws(VolumeError)
         -> SessionEdits
     {
@@ -218,9 +218,9 @@ extension Volume {
     }
 
     /// Puts an older version of a document in conflict with the current one, so that a person
-    /// decides. `base` is what a merge of the two starts from.
+    /// decides. `base` is the base of a merge of the two.
     ///
-    /// - Returns: Its number.
+    /// - Returns: The conflict version's number.
     package func oppose(_ version: Version, base: Version, at path: [Name], by actor: Actor)
         throws(VolumeError) -> Int
     {

@@ -4,43 +4,43 @@ import Model
 /// One thing that undoing a session does.
 package struct SessionStep: Sendable {
     package enum Kind: String, Sendable {
-        /// The document shows what it showed before; nobody else has saved since.
+        /// The document gets its earlier contents, because nobody else has saved it since.
         case changed
         /// Others have saved since: what the session changed is taken out of it by a merge.
         case merged
         /// Versions that the session left in conflict are resolved.
         case resolved
-        /// The session made it, and nobody else has changed it: it is deleted.
+        /// The session created the item and nobody else has changed it, so it is deleted.
         case created
-        /// The session deleted it: it comes back.
+        /// The session deleted the item, so it is restored.
         case deleted
-        /// The session moved it: it goes back.
+        /// The session moved the item, so it is moved back.
         case moved
-        /// It stays as it is, for the reason that is given.
+        /// The item stays as it is; `reason` says why.
         case kept
     }
 
     package var kind: Kind
-    /// From the root: where the item is now, or was last.
+    /// The item's present or last path, from the root.
     package var path: [Name]
     package var id: Identifier
-    /// What it is to show; nil where that does not change, or is merged.
+    /// The version whose contents the document gets. Nil if they do not change or are merged.
     package var version: Version?
-    /// Where it was before the session moved it.
+    /// The item's path before the session moved it.
     package var origin: [Name]?
     package var reason: String?
-    /// How the document is protected now.
+    /// The document's present owner, mode and ACL.
     package var protection: Protection
-    /// The versions that tell of this step.
+    /// A caller who may not see these versions may not hear of this step.
     package var witnesses: [Version] = []
 }
 
-/// What is to be undone.
+/// Selects the edits of a session that are undone.
 package struct SessionChoice: Hashable, Sendable {
     package var session: WorkSession
-    /// Of this person only; nil: of everybody whose session has that text.
+    /// Selects the edits of this person only. Nil selects everybody's edits in that session.
     package var person: String?
-    /// Nanoseconds since 1970: only what was done from then on.
+    /// Selects edits made at this time or later, in nanoseconds since 1970.
     package var since: Int64
 
     package init(session: WorkSession, person: String? = nil, since: Int64 = .min) {
@@ -66,25 +66,25 @@ package struct SessionEdits: Sendable {
     package struct Run: Sendable {
         /// The last of them.
         package var end: Version
-        /// What the document showed before the first of them.
+        /// The version that was current before the first of them.
         package var before: Version
     }
 
     package var current: Version?
-    /// The newest first.
+    /// Ordered from the newest to the oldest.
     package var runs: [Run] = []
     /// Versions that the session has left in conflict.
     package var conflicts: [Version] = []
-    /// The document began with the session.
+    /// Whether the session created the document.
     package var isCreation = false
-    /// All that the document has shown is the session's.
+    /// Whether the session saved all current versions that the document has had.
     package var isAlone = false
-    /// Why a run cannot be undone.
+    /// The reason why a run cannot be undone.
     package var reason: String?
 
     package var isEmpty: Bool { runs.isEmpty && conflicts.isEmpty && !isCreation && reason == nil }
 
-    /// What the document showed before, where nobody else has saved since the session began.
+    /// The version before the session, if nobody else has saved since the session began.
     package var plain: Version? {
         guard runs.count == 1, reason == nil, runs[0].end.id == current?.id else { return nil }
         return runs[0].before

@@ -3,11 +3,12 @@ import Model
 import Sync
 import Volume
 
-// The verbs about what one session did.
+// The requests about the edits of one session.
 extension Service {
     private func choice(_ request: Request, for peer: Peer) throws(VolumeError) -> SessionChoice {
         guard let name = request.session else { throw request.missing("session") }
-        // To a beginning others would hear the names of sessions that are not theirs to know.
+        // Other users must give the whole text. Otherwise a prefix would tell them the names of
+        // sessions that they may not see.
         let session = try volume.session(named: name, isExact: !peer.isOwner)
         return SessionChoice(
             session: session, person: request.person, since: request.time ?? .min)
@@ -30,7 +31,7 @@ extension Service {
             })
     }
 
-    /// What would undo a session.
+    /// Returns the steps that would undo a session.
     func undoing(_ request: Request, for peer: Peer) throws(VolumeError) -> RewindReport {
         let choice = try choice(request, for: peer)
         let steps = try volume.undoing(choice, below: request.components()).filter { step in
@@ -58,7 +59,7 @@ extension Service {
         return report
     }
 
-    /// Takes what a session did out of one document.
+    /// Removes the edits of a session from one document.
     func revert(_ request: Request, for peer: Peer) throws(VolumeError) -> RevertReport {
         let path = try request.components()
         let choice = try choice(request, for: peer)

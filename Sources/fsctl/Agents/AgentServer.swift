@@ -10,7 +10,7 @@ struct AgentServer {
     /// The revisions of the protocol that this server can speak, the newest first. What it does is
     /// the same in all of them.
     static let revisions = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
-    /// Bytes. A longer line is refused, and read to its end.
+    /// The largest length of a line, in bytes. A longer line is skipped and refused.
     static let lineMax = 64 << 20
 
     private struct Failure: Error {
@@ -61,7 +61,7 @@ struct AgentServer {
             return refuse(nil, Failure(code: -32700, message: "the line is not JSON"))
         }
         let id = message["id"]
-        // An answer: this server asks nothing.
+        // The line is an answer, but this server sends no requests.
         if message["method"] == nil, message["result"] != nil || message["error"] != nil { return }
         guard case .object = message, message["jsonrpc"] == "2.0",
             let method = message["method"]?.text
@@ -111,7 +111,7 @@ struct AgentServer {
         }
     }
 
-    /// A tool that fails says so in its result, which is what a model is shown.
+    /// The failure of a tool is part of its result, because the model is shown the result.
     private func result(of tool: AgentTool, _ arguments: JSONValue) -> JSONValue {
         do throws(VolumeError) {
             let outcome = try tools.call(tool, arguments)

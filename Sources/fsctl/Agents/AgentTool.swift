@@ -136,7 +136,7 @@ enum AgentTool: String, CaseIterable, Sendable {
         }
     }
 
-    /// As `tools/list` has it.
+    /// The tool's description for `tools/list`.
     var description: JSONValue {
         var properties: [String: JSONValue] = [:]
         for field in fields {
@@ -155,7 +155,7 @@ enum AgentTool: String, CaseIterable, Sendable {
         ]
     }
 
-    /// Why these are not arguments of it, by its schema.
+    /// Returns why the tool's schema does not allow these arguments; nil if it does.
     func objection(to arguments: JSONValue) -> String? {
         guard case .object(let given) = arguments else { return "arguments is an object" }
         for field in fields {

@@ -6,7 +6,7 @@ import SystemCalls
 
 // Listing, reading and writing.
 extension AgentTools {
-    /// Bytes: an agent that needs more of a document opens it itself.
+    /// The largest document that is returned, in bytes. Larger ones must be opened as files.
     private static let readMax: UInt64 = 16 << 20
     private static let listMax = 10_000
 
@@ -121,8 +121,8 @@ extension AgentTools {
         return Outcome(["outcome": "created", "version": .text(current?.id ?? "")])
     }
 
-    /// What came of a save: where it was stale, others' contents are in conflict with it now, or
-    /// were, until somebody merged them.
+    /// Returns the result of a save. If the save was stale, the contents that it replaced are in
+    /// conflict with it, unless they have been merged already.
     private func outcome(_ document: Document, before: HistoryReport, base: VersionReport)
         throws(VolumeError) -> Outcome
     {
@@ -151,7 +151,7 @@ extension AgentTools {
                         $0.explain = true
                         $0.number = version.number
                     }
-                    // Where the rules want a person's decision, that is waited for.
+                    // Otherwise the rules require that a person decides.
                     guard report.outcome == "clean" else {
                         reasons += report.sentences
                         continue
@@ -161,7 +161,7 @@ extension AgentTools {
                     }
                 }
             } catch {
-                // Somebody was quicker, and has settled it.
+                // Another program has resolved the conflict meanwhile.
                 guard error.code == .notFound else { throw error }
             }
             now = try document.history()
@@ -190,12 +190,12 @@ extension AgentTools {
     }
 }
 
-/// New contents of a file beside it, until they take its name in one step.
+/// A new file beside the target, which replaces the target by a rename.
 private struct Draft {
     let target: FilePath
 
-    /// - Parameter base: What they were made from; nil for a new file.
-    /// - Throws: `.busy` when a new file is there already.
+    /// - Parameter base: The version that the contents were made from; nil for a new file.
+    /// - Throws: `.busy` if there is no base and the target exists.
     func write(_ contents: [UInt8], base: VersionReport?) throws(VolumeError) {
         let number = String(UInt64.random(in: 0 ... .max), radix: 36)
         let name = Restoration.partName(Name(".\(number)"))

@@ -5,8 +5,8 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// What the tools of an agent do. Documents are reached by the mount, as any program reaches them,
-/// so the permissions are those of the user who runs the agent.
+/// The implementation of an agent's tools. They open documents in the mount as any program does, so
+/// they have the permissions of the user who runs the agent.
 final class AgentTools: Sendable {
     struct Outcome {
         var text: String
@@ -25,7 +25,7 @@ final class AgentTools: Sendable {
         it answers "conflict", nothing is lost: tell the person, or merge and resolve.
         """
 
-    /// Nothing outside is reached. Without symbolic links.
+    /// The served folder, with symbolic links resolved. The tools reach nothing outside it.
     let root: FilePath
     private let mountPoint: FilePath
     private let socket: String
@@ -98,8 +98,8 @@ final class AgentTools: Sendable {
         try place(arguments).description
     }
 
-    /// The path of an argument; the served folder where there is none. It does not lead out of the
-    /// served folder, by symbolic links neither.
+    /// Returns the path in the arguments, or the served folder if there is none. Refuses a path
+    /// that leads out of the served folder, also by symbolic links.
     func place(_ arguments: JSONValue) throws(VolumeError) -> FilePath {
         let text = arguments["path"]?.text ?? ""
         if text.isEmpty || text == "." { return root }
@@ -144,7 +144,7 @@ final class AgentTools: Sendable {
         request.claim = number
         request.access = [access]
         request.`try` = arguments["wait"]?.bool != true
-        // The agent, and so what it starts.
+        // The claim belongs to the agent's process, and so also to its children.
         request.process = getppid()
         struct Granted: Codable { var paths: [RawText] }
         let granted = try client.ask(request, as: Granted.self)
@@ -167,7 +167,7 @@ final class AgentTools: Sendable {
         let client = try CoordinationClient(
             socket: socket, pushed: { _ in },
             ended: { [weak self] in
-                // What was claimed ended with the connection.
+                // The claims have ended with the connection.
                 self?.claims.withLock { ($0.client, $0.open) = (nil, []) }
             })
         return claims.withLock {
@@ -191,7 +191,7 @@ final class AgentTools: Sendable {
 
     // MARK: Other commands
 
-    /// Runs another command of this program, whose output is the outcome.
+    /// Runs another command of this program and returns its output.
     private func run(_ words: [String]) throws(VolumeError) -> Outcome {
         let result = try CommandOutput.run(words)
         guard result.status == 0 else {

@@ -4,13 +4,13 @@ import Glibc
 import Model
 import SystemCalls
 
-/// What a command of this program printed.
+/// The output of a command of this program.
 struct CommandOutput {
     var status: Int32
     var output: String
     var error: String
 
-    /// Runs this program with other arguments, and nothing to read.
+    /// Runs this program with other arguments and without standard input.
     static func run(_ words: [String]) throws(VolumeError) -> CommandOutput {
         var (out, err) = ([Int32](repeating: 0, count: 2), [Int32](repeating: 0, count: 2))
         guard cl_pipe(&out) >= 0 else { throw failure(errno) }
@@ -38,7 +38,7 @@ struct CommandOutput {
         VolumeError(.system, "a command cannot be started: \(Errno(code))")
     }
 
-    /// Both at once, so that the program waits for neither.
+    /// Reads both pipes at the same time, so that the program never blocks on a full one.
     private static func drain(_ ends: [Int32]) -> [[UInt8]] {
         var texts = ends.map { _ in [UInt8]() }
         var open = Set(ends.indices)

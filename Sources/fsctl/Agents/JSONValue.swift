@@ -1,6 +1,6 @@
 import Model
 
-/// Any JSON value, of messages whose shape depends on their method.
+/// A JSON value of any type, for messages whose shape depends on their method.
 enum JSONValue: Codable, Hashable, Sendable {
     case null
     case bool(Bool)

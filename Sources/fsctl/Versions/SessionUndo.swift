@@ -3,7 +3,7 @@ import Control
 import Glibc
 import Model
 
-/// A session as a person names it: `agent-7`, the beginning of it, or `anna:agent-7`.
+/// A session as a person writes it: `agent-7`, a prefix of that, or `anna:agent-7`.
 struct SessionName {
     var session: String
     var person: String?
@@ -31,7 +31,7 @@ struct SessionUndo {
 
     private static let prefix = "rewind-"
 
-    /// What came of one step.
+    /// The result of one step.
     private struct Line {
         var path: RawText
         var text: String
@@ -157,7 +157,7 @@ struct SessionUndo {
         return text + "\nTo take this back: fsctl rewind \(quoted(path)) --by \(label)"
     }
 
-    /// As a shell takes it.
+    /// Quotes the text for a shell.
     private func quoted(_ path: String) -> String {
         let plain = path.utf8.allSatisfy {
             switch $0 {
