@@ -150,12 +150,15 @@ extension Driver {
         else { throw applierGuard.refuse(.changed) }
     }
 
-    /// Checks that the file is the expected one and that no program writes to it.
+    /// Checks that the file is the expected one and that no program writes to it. None begins to
+    /// until the caller removes the node's flag `beingReplaced`.
     private func admit(_ found: NamedFile, _ expected: FileSnapshot) throws(Errno) {
         guard !FileSnapshot(found.status).differs(from: expected) else {
             throw applierGuard.refuse(.changed)
         }
         guard let node = found.node else { return }
+        // Before the look at the writers: an open looks at this flag with the contents locked.
+        nodes.insert(.beingReplaced, into: node)
         if let state = nodes.locked({ node.opened }) {
             let writers = try state.withContent(mayBlock: false) { (content) throws(Errno) in
                 content.writing.writers

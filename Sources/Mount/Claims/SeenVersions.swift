@@ -53,8 +53,9 @@ struct SeenVersions: Sendable {
         var content: Content
         /// The process's handles that write the document's present file.
         var writers = 0
-        /// Another process has emptied the file since, so a close of these handles does not mean
-        /// that the file holds what they wrote.
+        /// Since the process has seen the document, another process has emptied its file or has
+        /// exchanged it for another document's. A close of an earlier handle then does not mean
+        /// that the document holds what was written by it.
         var isOvertaken = false
         /// The process has seen it again since the last search for entries to drop.
         var isUsed = false
@@ -146,9 +147,7 @@ struct SeenVersions: Sendable {
         guard let key = byInode[content.inode] else { return .full }
         settle(old)
         guard documents[key]!.inode == old.inode else { return .full }
-        for (other, seen) in documents[key]!.seen where other != process && seen.writers > 0 {
-            documents[key]!.seen[other]!.isOvertaken = true
-        }
+        overtake(key, except: process)
         guard documents[key]!.seen[process] != nil else { return .full }
         see(content, by: process, in: key)
         documents[key]!.seen[process]!.isOvertaken = false
@@ -161,7 +160,16 @@ struct SeenVersions: Sendable {
         return writer(process, key)
     }
 
+    private mutating func overtake(_ key: Int, except process: Process?) {
+        for other in documents[key]!.seen.keys where other != process {
+            documents[key]!.seen[other]!.isOvertaken = true
+        }
+    }
+
     private mutating func writer(_ process: Process, _ key: Int) -> Sight {
+        if documents[key]!.seen[process]!.writers == 0 {
+            documents[key]!.seen[process]!.isOvertaken = false
+        }
         documents[key]!.seen[process]!.writers += 1
         return .writer(documents[key]!.occasion)
     }
@@ -174,12 +182,11 @@ struct SeenVersions: Sendable {
         if case .writer(let occasion) = sight {
             guard occasion == document.occasion else { return }
             documents[key]!.seen[process]!.writers -= 1
-            // If the file was emptied since, this close may have happened before that, and the file
-            // may hold what the other process wrote.
-            if seen.isOvertaken { documents[key]!.seen[process]!.isOvertaken = seen.writers > 1 }
         } else if seen.writers > 0 {
             return
         }
+        // If the file was emptied since, this close may have happened before that, and the file may
+        // hold what the other process wrote.
         guard !seen.isOvertaken, seen.content.inode == content.inode else { return }
         see(content, by: process, in: key)
     }
@@ -256,6 +263,7 @@ struct SeenVersions: Sendable {
         for (key, content) in [(keyA, b), (keyB, a)] {
             guard let key, documents[key] != nil else { continue }
             show(content.inode, for: key)
+            overtake(key, except: process)
             if let process, documents[key]?.seen[process] != nil {
                 see(content, by: process, in: key)
             }
@@ -306,7 +314,7 @@ struct SeenVersions: Sendable {
         documents[key]!.inode = inode
         last += 1
         documents[key]!.occasion = last
-        for (process, seen) in documents[key]!.seen where seen.writers > 0 {
+        for process in documents[key]!.seen.keys {
             documents[key]!.seen[process]!.writers = 0
             documents[key]!.seen[process]!.isOvertaken = false
         }

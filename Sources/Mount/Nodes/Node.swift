@@ -18,6 +18,9 @@ final class Node: @unchecked Sendable {
         static let used = Flags(rawValue: 32)
         /// A mapping may still change it although all handles were released.
         static let mapped = Flags(rawValue: 64)
+        /// The applier is replacing or removing the file, which no program was writing a moment
+        /// ago. No open for writing begins until this is done.
+        static let beingReplaced = Flags(rawValue: 128)
     }
 
     let id: UInt64

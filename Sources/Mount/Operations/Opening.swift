@@ -35,6 +35,8 @@ final class Opening: @unchecked Sendable {
     /// Until when it waits for closes that may be on their way; monotonic nanoseconds.
     private var patienceEnd = Int64.max
     private var isEarly = false
+    /// The last attempt met the applier, which is replacing the file.
+    private var isBeingReplaced = false
     /// Its implicit lease, once it has one.
     private var lease: UInt64?
     private var claim: ClaimID?
@@ -153,6 +155,7 @@ final class Opening: @unchecked Sendable {
         let opened = try state.withContent(mayBlock: mayBlock) {
             (content) throws(Errno) -> Opened? in
             let (others, mode) = self.state.life.withLock { ($0.handles, $0.mode) }
+            guard try self.isInPlace(others: others) else { return nil }
             let maps = self.mayMap(in: mode)
             let status = try self.status()
             if self.truncates { self.looked = status }
@@ -195,7 +198,22 @@ final class Opening: @unchecked Sendable {
             // RELEASE is served on another thread, soon after close(2) has returned.
             if isEarly { usleep(1_000) }
             isEarly = false
+            if isBeingReplaced { try driver.namespace.reading { () throws(Errno) in } }
+            isBeingReplaced = false
         }
+    }
+
+    /// Returns false while the applier is replacing the file. Fails with ESTALE if the file was
+    /// replaced or removed while the kernel was resolving the path; it then resolves it once more.
+    private func isInPlace(others: Int) throws(Errno) -> Bool {
+        guard !isNew else { return true }
+        let flags = driver.nodes.flags(of: node)
+        isBeingReplaced = flags.contains(.beingReplaced)
+        guard !isBeingReplaced else { return false }
+        guard flags.contains(.orphan), others == 0 else { return true }
+        let (node, thread) = (node.id, caller.process)
+        if driver.staleOpens.withLock({ $0.isFirst(of: node, by: thread) }) { throw .stale }
+        return true
     }
 
     /// Nanoseconds for which an open for writing waits for a close that may be on its way.

@@ -23,6 +23,7 @@ extension Driver {
                 let file = try namedFile(name, in: directory)
                 let traits = traits(file.node)
                 if traits == .unsaved, mayWait { return false }
+                defer { if isApplier { allowOpens(of: file) } }
                 if isApplier { try admitRemoval(parent, name, file) }
                 noteVacated(
                     file.status, name, in: parent, isGone: file.status.st_nlink <= 1, by: caller)
@@ -148,6 +149,7 @@ extension Driver {
                 return needed
             }
             var isSwap = false
+            defer { if isApplier, let replaced { allowOpens(of: replaced) } }
             if isApplier {
                 isSwap = try admitRename(
                     (source, from.name), moved, (target, to.name), replaced, flags: flags)
@@ -269,6 +271,11 @@ extension Driver {
         let isGone = isStashed || isDirectory || file.status.st_nlink <= 1
         if isGone { numbers.forget(node.inode) }
         nodes.unnamed(node, name, in: parent, isGone: isGone, isStashed: isStashed)
+    }
+
+    /// Ends what the check of the applier's step has begun (`admit`).
+    private func allowOpens(of file: NamedFile) {
+        if let node = file.node { nodes.remove(.beingReplaced, from: node) }
     }
 
     /// The facts about a file for the volume.

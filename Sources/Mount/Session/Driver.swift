@@ -22,6 +22,7 @@ final class Driver: @unchecked Sendable {
     let programs = Programs()
     let sessions = ProcessSessions()
     let seen = StaleSaves()
+    let staleOpens = Mutex(StaleOpens())
     let parking = Parking()
     let notifier = Notifier()
     let arbitration: Arbitration
