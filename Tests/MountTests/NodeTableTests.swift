@@ -24,7 +24,7 @@ import Testing
         return status
     }
 
-    private func descriptor() throws -> SharedDescriptor {
+    private func descriptor() throws(Errno) -> SharedDescriptor {
         SharedDescriptor(owning: try check(cl_openat(AT_FDCWD, "/", Flag.path, 0)))
     }
 
@@ -79,8 +79,10 @@ import Testing
 
     @Test func aRemovedFileKeepsItsDescriptorAndItsInodeMayBeReused() throws {
         let old = table.enter("a", in: table.root, status: status(40)).node
-        table.pin(old, try descriptor())
+        try table.pin(old, descriptor)
         table.unnamed(old, "a", in: table.root, isGone: true, isStashed: true)
+        table.unpin(old)
+        #expect(table.descriptor(of: old) != nil)
         #expect(table.path(of: old) == nil)
         #expect(table.position(of: old).isStashed)
         #expect(table.known(40) == nil)
@@ -90,10 +92,21 @@ import Testing
         #expect(table.known(40) === new)
     }
 
+    @Test func aHandleReleasedDuringARemovalDoesNotTakeTheDescriptor() throws {
+        let node = table.enter("a", in: table.root, status: status(60)).node
+        let (state, file) = table.use(node, try descriptor())
+        try table.pin(node, descriptor)
+        table.endUse(of: node, state)
+        #expect(table.descriptor(of: node) === file)
+        table.unpin(node)
+        #expect(table.descriptor(of: node) == nil, "The removal has failed.")
+    }
+
     @Test func aFileThatLostOneOfTwoNamesIsFoundByTheOther() throws {
         let node = table.enter("a", in: table.root, status: status(50, links: 2)).node
-        table.pin(node, try descriptor())
+        try table.pin(node, descriptor)
         table.unnamed(node, "a", in: table.root, isGone: false, isStashed: false)
+        table.unpin(node)
         #expect(table.descriptor(of: node) != nil)
         let again = table.enter("b", in: table.root, status: status(50)).node
         #expect(again === node)

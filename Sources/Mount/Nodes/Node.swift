@@ -3,7 +3,7 @@
 /// guarded by the lock of `NodeTable`.
 final class Node: @unchecked Sendable {
     struct Flags: OptionSet {
-        let rawValue: UInt8
+        let rawValue: UInt16
         static let directory = Flags(rawValue: 1)
         /// Its last name was removed; it is reached only by its descriptor.
         static let orphan = Flags(rawValue: 2)
@@ -21,6 +21,8 @@ final class Node: @unchecked Sendable {
         /// The applier is replacing or removing the file, which no program was writing a moment
         /// ago. No open for writing begins until this is done.
         static let beingReplaced = Flags(rawValue: 128)
+        /// It is about to lose its name, so its descriptor must stay even if a handle is released.
+        static let pinned = Flags(rawValue: 256)
     }
 
     let id: UInt64
@@ -50,6 +52,13 @@ final class Node: @unchecked Sendable {
     /// Whether its attributes may change without the FUSE part of the kernel noticing, so that they
     /// must not be cached.
     var isVolatile: Bool { (opened?.sharedWriters ?? 0) > 0 || flags.contains(.mapped) }
+
+    /// Takes the descriptor away if the node is found by its name instead.
+    func descriptorNotNeeded() -> SharedDescriptor? {
+        guard opened == nil, parent != nil, flags.isDisjoint(with: [.directory, .orphan, .pinned])
+        else { return nil }
+        return descriptor.take()
+    }
 
     func isNamed(_ other: UnsafePointer<CChar>) -> Bool {
         name.withUnsafeBufferPointer { mine in

@@ -1,5 +1,6 @@
 import Glibc
 import Synchronization
+import SystemCalls
 
 // Updates nodes after a name was changed. Called with the namespace locked for writing, after the
 // system call.
@@ -7,9 +8,29 @@ extension NodeTable {
     /// The node of an inode, if the kernel knows it.
     func known(_ inode: UInt64) -> Node? { find(inode) }
 
-    /// Gives a descriptor to a node that is about to lose its name.
-    func pin(_ node: Node, _ descriptor: SharedDescriptor) {
-        locked { if node.descriptor == nil { node.descriptor = descriptor } }
+    /// Gives a descriptor to a node that is about to lose its name, and keeps it until `unpin`.
+    func pin(_ node: Node, _ open: () throws(Errno) -> SharedDescriptor) throws(Errno) {
+        let hasDescriptor = locked {
+            node.flags.insert(.pinned)
+            return node.descriptor != nil
+        }
+        guard !hasDescriptor else { return }
+        do throws(Errno) {
+            let descriptor = try open()
+            locked { if node.descriptor == nil { node.descriptor = descriptor } }
+        } catch {
+            remove(.pinned, from: node)
+            throw error
+        }
+    }
+
+    /// A node that still has a name is found by that again, so it needs no descriptor.
+    func unpin(_ node: Node) {
+        let spare = locked { () -> SharedDescriptor? in
+            node.flags.remove(.pinned)
+            return node.descriptorNotNeeded()
+        }
+        withExtendedLifetime(spare) {}
     }
 
     /// A name of the node was removed. `isGone`: it was the last one, or the file was moved to the

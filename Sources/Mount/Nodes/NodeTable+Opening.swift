@@ -33,10 +33,7 @@ extension NodeTable {
             state.users -= 1
             guard state.users == 0 else { return nil }
             node.opened = nil
-            guard node.parent != nil, node.flags.isDisjoint(with: [.directory, .orphan]) else {
-                return nil
-            }
-            return node.descriptor.take()
+            return node.descriptorNotNeeded()
         }
         withExtendedLifetime(spare) {}
     }

@@ -133,10 +133,7 @@ final class NodeTable: Sendable {
         } else if !node.isNamed(name) {
             node.name = terminated(name)
         }
-        guard node.opened == nil, node.descriptor != nil,
-            node.flags.isDisjoint(with: [.directory, .orphan])
-        else { return nil }
-        return node.descriptor.take()
+        return node.descriptorNotNeeded()
     }
 
     /// Handles FORGET.

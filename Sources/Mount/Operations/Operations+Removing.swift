@@ -21,9 +21,9 @@ extension Driver {
             let isApplier = applierGuard.isApplier(caller.process)
             let isDone = try namespace.writing { () throws(Errno) -> Bool in
                 let file = try namedFile(name, in: directory)
+                defer { letGo(of: file) }
                 let traits = traits(file.node)
                 if traits == .unsaved, mayWait { return false }
-                defer { if isApplier { allowOpens(of: file) } }
                 if isApplier { try admitRemoval(parent, name, file) }
                 noteVacated(
                     file.status, name, in: parent, isGone: file.status.st_nlink <= 1, by: caller)
@@ -78,6 +78,7 @@ extension Driver {
             let isApplier = applierGuard.isApplier(request.caller.process)
             try namespace.writing { () throws(Errno) in
                 let file = try namedFile(name, in: directory)
+                defer { letGo(of: file) }
                 if isApplier { try admitRemoval(parent, name, file) }
                 try volume.rmdir(
                     Place(descriptor: directory.raw, inode: parent.inode, name: name),
@@ -128,6 +129,7 @@ extension Driver {
                 guard error == .notFound else { throw error }
                 replaced = nil
             }
+            defer { if let replaced { letGo(of: replaced) } }
             if let expected,
                 replaced.map({ FileSnapshot($0.status).differs(from: expected) }) ?? true
             {
@@ -149,7 +151,6 @@ extension Driver {
                 return needed
             }
             var isSwap = false
-            defer { if isApplier, let replaced { allowOpens(of: replaced) } }
             if isApplier {
                 isSwap = try admitRename(
                     (source, from.name), moved, (target, to.name), replaced, flags: flags)
@@ -257,10 +258,19 @@ extension Driver {
         throws(Errno) -> NamedFile
     {
         let namedFile = try present(name, in: directory)
-        if let node = namedFile.node, nodes.descriptor(of: node) == nil {
-            nodes.pin(node, try SharedDescriptor(pathOf: name, in: directory.raw))
+        if let node = namedFile.node {
+            try nodes.pin(node) { () throws(Errno) in
+                try SharedDescriptor(pathOf: name, in: directory.raw)
+            }
         }
         return namedFile
+    }
+
+    /// Ends what `namedFile`, and `admit` for a step of the applier, have begun.
+    private func letGo(of file: NamedFile) {
+        guard let node = file.node else { return }
+        nodes.remove(.beingReplaced, from: node)
+        nodes.unpin(node)
     }
 
     private func vanished(
@@ -271,11 +281,6 @@ extension Driver {
         let isGone = isStashed || isDirectory || file.status.st_nlink <= 1
         if isGone { numbers.forget(node.inode) }
         nodes.unnamed(node, name, in: parent, isGone: isGone, isStashed: isStashed)
-    }
-
-    /// Ends what the check of the applier's step has begun (`admit`).
-    private func allowOpens(of file: NamedFile) {
-        if let node = file.node { nodes.remove(.beingReplaced, from: node) }
     }
 
     /// The facts about a file for the volume.
