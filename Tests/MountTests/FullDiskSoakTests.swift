@@ -159,7 +159,9 @@ private final class FullDiskWork: Sendable {
     }
 
     private func remove(_ path: String) throws {
-        guard unlink(path) == 0 || errno == ENOENT else { throw Errno(errno) }
+        guard unlink(path) == 0 || errno == ENOENT else {
+            throw SupportError("\(path) cannot be removed: \(Errno(errno)); \(parts())")
+        }
         state.withLock { $0.files[path] = nil }
     }
 
@@ -197,7 +199,10 @@ private final class FullDiskWork: Sendable {
         let path = "\(root)/filler"
         let block = try noise(1 << 20)
         var size = 0
-        let file = try OpenFile.creating(path)
+        let file: OpenFile
+        do throws(Errno) { file = try OpenFile.creating(path) } catch {
+            throw SupportError("\(path) cannot be created: \(error); \(parts())")
+        }
         while refusal({ () throws(Errno) in try file.write(block, at: size) }) == nil {
             size += block.count
         }

@@ -1,6 +1,7 @@
 import Foundation
 import Glibc
 import Support
+import SystemCalls
 import Testing
 
 /// What df(1) shows for a mount. Needs root.
@@ -49,6 +50,39 @@ struct SpaceTests {
             try wait(seconds: 20, for: "the space of the version without its label") {
                 try free(volume.path) > before - 25_000_000 ? true : nil
             }
+        }
+    }
+
+    @Test("documents can be removed from a disk without a free block, and others created")
+    func removals() throws {
+        let disk = try LoopDisk(.ext4, megabytes: 64)
+        try MountedVolume.with(store: "\(disk.path)/store") { volume in
+            // Long names, so that the names in the stash need many blocks.
+            let paths = (0..<600).map { index in
+                "\(volume.path)/\(index) " + String(repeating: "x", count: 200)
+            }
+            for path in paths {
+                try "text".write(toFile: path, atomically: false, encoding: .utf8)
+            }
+            try volume.waitForDisk()
+            let filler = try OpenFile.creating("\(disk.path)/filler")
+            var size = 0
+            for step in [1 << 20, 4096] {
+                let block = [UInt8](repeating: 1, count: step)
+                while refusal({ () throws(Errno) in try filler.write(block, at: size) }) == nil {
+                    size += step
+                }
+            }
+            for (index, path) in paths.enumerated() {
+                guard unlink(path) == 0 else {
+                    throw SupportError("document \(index) cannot be removed: \(Errno(errno))")
+                }
+            }
+            filler.close()
+            try call(unlink("\(disk.path)/filler"))
+            try "new".write(
+                toFile: "\(volume.path)/new", atomically: false, encoding: .utf8)
+            try volume.waitForDisk()
         }
     }
 }

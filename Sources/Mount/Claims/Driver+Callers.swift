@@ -8,12 +8,6 @@ extension Driver {
     /// Creates something in the tree with the caller's identity and umask, so that the file system
     /// itself sets owner, group and what the directory's default ACL says.
     func create(for caller: Caller, _ body: () -> Int32) throws(Errno) -> Int32 {
-        try volume.withRoom(mayBlock: false) { () throws(Errno) in
-            try createNow(for: caller, body)
-        }
-    }
-
-    private func createNow(for caller: Caller, _ body: () -> Int32) throws(Errno) -> Int32 {
         _ = cl_umask(caller.umask)
         defer { _ = cl_umask(0) }
         guard actsAsCaller, caller.uid != 0 || caller.gid != 0 else { return try check(body()) }

@@ -42,17 +42,17 @@ extension Driver {
         _ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>, mode: mode_t,
         device: dev_t
     ) {
-        make(request, in: parent, name) { (directory, caller) throws(Errno) in
+        make(request, in: parent, name) { [self] (directory, name, caller) throws(Errno) in
             let kind = mode & S_IFMT
             guard kind == S_IFCHR || kind == S_IFBLK else {
-                _ = try self.create(for: caller) { cl_mknodat(directory, name, mode, device) }
+                _ = try create(for: caller) { cl_mknodat(directory, name, mode, device) }
                 return
             }
             // Only root may create devices, so it is created as root and then gets the caller as
             // its owner. In a set-group-ID directory the file system has chosen the group.
             var asRoot = caller
             (asRoot.uid, asRoot.gid) = (0, 0)
-            _ = try self.create(for: asRoot) { cl_mknodat(directory, name, mode, device) }
+            _ = try create(for: asRoot) { cl_mknodat(directory, name, mode, device) }
             guard caller.uid != 0 || caller.gid != 0 else { return }
             var above = stat()
             try check(cl_fstat(directory, &above))
@@ -65,8 +65,8 @@ extension Driver {
     func mkdir(
         _ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>, mode: mode_t
     ) {
-        make(request, in: parent, name) { (directory, caller) throws(Errno) in
-            _ = try self.create(for: caller) { cl_mkdirat(directory, name, mode) }
+        make(request, in: parent, name) { [self] (directory, name, caller) throws(Errno) in
+            _ = try create(for: caller) { cl_mkdirat(directory, name, mode) }
         }
     }
 
@@ -74,22 +74,25 @@ extension Driver {
         _ request: Request, to target: UnsafePointer<CChar>, in parent: UInt64,
         _ name: UnsafePointer<CChar>
     ) {
-        make(request, in: parent, name) { (directory, caller) throws(Errno) in
-            _ = try self.create(for: caller) { cl_symlinkat(target, directory, name) }
+        let target = terminated(target)
+        make(request, in: parent, name) { [self] (directory, name, caller) throws(Errno) in
+            try target.asCString { (target) throws(Errno) in
+                _ = try create(for: caller) { cl_symlinkat(target, directory, name) }
+            }
         }
     }
 
     /// Creates a name by calling `body`, and replies with the new node.
     private func make(
         _ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>,
-        _ body: (Int32, Caller) throws(Errno) -> Void
+        _ body: @escaping @Sendable (Int32, UnsafePointer<CChar>, Caller) throws(Errno) -> Void
     ) {
-        request.answer { () throws(Errno) in
+        changingNames(request, name) { [self] (request, name, _) throws(Errno) in
             let parent = try node(parent)
             try refuseReserved(name)
             let directory = try directory(parent)
             let caller = request.caller
-            try body(directory.raw, caller)
+            try body(directory.raw, name, caller)
             var status = stat()
             try check(cl_fstatat(directory.raw, name, &status, Flag.noFollow))
             let entered = nodes.enter(
@@ -104,7 +107,7 @@ extension Driver {
     func link(
         _ request: Request, _ id: UInt64, in parent: UInt64, _ name: UnsafePointer<CChar>
     ) {
-        request.answer { () throws(Errno) in
+        changingNames(request, name) { [self] (request, name, _) throws(Errno) in
             let source = try node(id)
             let parent = try node(parent)
             try refuseReserved(name)

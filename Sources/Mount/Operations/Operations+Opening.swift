@@ -73,7 +73,7 @@ extension Driver {
         _ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>, mode: mode_t,
         flags: Int32
     ) {
-        request.answer { () throws(Errno) in
+        changingNames(request, name) { [self] (request, name, _) throws(Errno) in
             let parent = try node(parent)
             try refuseReserved(name)
             let directory = try directory(parent)
@@ -169,8 +169,10 @@ extension Driver {
         caller.umask = message.umask
         let flags = Int32(bitPattern: message.flags)
         let how = flags & ~(Flag.notOurs | Flag.direct) | Flag.temporary | flags & O_EXCL
-        let real = try create(for: caller) {
-            cl_openat(directory.raw, ".", how, message.mode & 0o7777)
+        let real = try volume.withRoom(mayBlock: false) { () throws(Errno) in
+            try create(for: caller) {
+                cl_openat(directory.raw, ".", how, message.mode & 0o7777)
+            }
         }
         let file: SharedDescriptor
         do throws(Errno) {

@@ -29,9 +29,21 @@ extension Volume {
         // One rename removes the name and keeps the bytes: they have exactly one name at any
         // moment.
         let aside = stash.newName(.displaced, snapshot, spot: spot, actor: actor)
-        try check(cl_renameat2(place.descriptor, place.name, stash.directory, aside, 0))
+        try usingReserve { () throws(Errno) in
+            try check(cl_renameat2(place.descriptor, place.name, stash.directory, aside, 0))
+        }
         events.append(.removed(spot, snapshot, stash: aside, by: actor))
         return true
+    }
+
+    /// A new name in the stash may need a block. A full disk must not forbid the removal that would
+    /// empty it, so the reserve is given up for it.
+    @discardableResult
+    private func usingReserve<Result>(_ body: () throws(Errno) -> Result) throws(Errno) -> Result {
+        do throws(Errno) { return try body() } catch {
+            guard error == .noSpace, store.reserve.giveUp() else { throw error }
+            return try body()
+        }
     }
 
     package func rmdir(_ place: Place, status: stat, by actor: Actor) throws(Errno) {
@@ -107,7 +119,9 @@ extension Volume {
     ) throws(Errno) -> String? {
         let aside: String?
         do throws(Errno) {
-            aside = try putAside(replaced, at: to, traits: traits, by: actor)
+            aside = try usingReserve { () throws(Errno) in
+                try putAside(replaced, at: to, traits: traits, by: actor)
+            }
         } catch {
             // The file system has no hard links, or this user may not link this file
             // (protected_hardlinks).

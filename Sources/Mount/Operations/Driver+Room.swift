@@ -1,0 +1,37 @@
+import CLinux
+import Glibc
+import SystemCalls
+import Volume
+
+// Changes of names on a full disk.
+extension Driver {
+    /// Runs a change of names, which answers the request as its last step, or throws with nothing
+    /// changed. If the disk is full, it is run again on another thread, which waits until old
+    /// contents have given way as for a write. Other requests are served meanwhile.
+    func changingNames(
+        _ request: Request, _ name: UnsafePointer<CChar>, _ other: UnsafePointer<CChar>? = nil,
+        _ body:
+            @escaping @Sendable (Request, UnsafePointer<CChar>, UnsafePointer<CChar>?)
+            throws(Errno) -> Void
+    ) {
+        request.answer { () throws(Errno) in
+            do throws(Errno) { try body(request, name, other) } catch {
+                guard error == .noSpace else { throw error }
+                let (name, other) = (terminated(name), other.map(terminated) ?? [0])
+                let caller = request.caller
+                parking.runDetached(on: .room) { [volume] in
+                    cl_thread_serve(caller.unique, caller.group)
+                    request.answer { () throws(Errno) in
+                        try volume.withRoom(mayBlock: true) { () throws(Errno) in
+                            try name.asCString { (name) throws(Errno) in
+                                try other.asCString { (other) throws(Errno) in
+                                    try body(request, name, other)
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
