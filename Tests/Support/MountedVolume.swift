@@ -9,15 +9,20 @@ package final class MountedVolume {
     package let path: String
     package let store: String
     package var options: [String]
+    /// Variables that are added to the daemon's environment from the next mount on.
+    package var environment: [String: String] = [:]
     private let home: TemporaryDirectory
     private var daemon: ChildProcess?
 
     /// Mounts a new volume, or the one in `store`.
-    package init(store: String? = nil, options: [String] = []) throws {
+    package init(
+        store: String? = nil, options: [String] = [], environment: [String: String] = [:]
+    ) throws {
         home = try TemporaryDirectory("volume")
         path = "\(home.path)/mount"
         self.store = store ?? "\(home.path)/store"
         self.options = options
+        self.environment = environment
         try FileManager.default.createDirectory(
             atPath: path, withIntermediateDirectories: true)
         try mount()
@@ -25,9 +30,11 @@ package final class MountedVolume {
 
     /// Mounts a volume while `body` runs. Throws also when it cannot be ended properly.
     package static func with<Value>(
-        store: String? = nil, options: [String] = [], _ body: (MountedVolume) throws -> Value
+        store: String? = nil, options: [String] = [], environment: [String: String] = [:],
+        _ body: (MountedVolume) throws -> Value
     ) throws -> Value {
-        let volume = try MountedVolume(store: store, options: options)
+        let volume = try MountedVolume(
+            store: store, options: options, environment: environment)
         do {
             let value = try body(volume)
             try volume.unmount()
@@ -44,6 +51,9 @@ package final class MountedVolume {
     package var tree: String { "\(store)/tree" }
 
     package var pid: pid_t { daemon?.pid ?? 0 }
+
+    /// Whether the daemon has ended, for example because it was killed.
+    package var isDead: Bool { daemon?.hasEnded() ?? true }
 
     /// The last part of what the daemon wrote to its standard output and error.
     package var said: String {
@@ -63,8 +73,8 @@ package final class MountedVolume {
         var arguments = ["mount", "--foreground", "--store", store]
         if !options.isEmpty { arguments += ["-o", options.joined(separator: ",")] }
         let daemon = try ChildProcess(
-            Programs.concord, arguments + [path], directory: "/", input: null, output: log,
-            errors: log)
+            Programs.concord, arguments + [path], environment: environment, directory: "/",
+            input: null, output: log, errors: log)
         self.daemon = daemon
         // The dead mount of a killed daemon is in the table, too, so only an answer counts.
         try wait(seconds: 60, for: "the mount at \(path); the daemon said: \(said)") {
@@ -119,6 +129,11 @@ package final class MountedVolume {
     /// Kills the daemon without any warning, and leaves the dead mount behind.
     package func kill9() throws {
         daemon?.send(SIGKILL)
+        try waitForDeath()
+    }
+
+    /// Waits for a daemon that was killed.
+    package func waitForDeath() throws {
         _ = try daemon?.waitForEnd(seconds: 30)
         daemon = nil
     }

@@ -79,7 +79,11 @@ struct VersionContents {
     ) throws(VolumeError) {
         let inside = entries[index].path
         let path = inside.bytes.isEmpty ? root : root.appending(inside.path ?? [])
-        let descriptor = path.withCString { cl_openat(AT_FDCWD, $0, O_RDONLY | O_NOFOLLOW, 0) }
+        var descriptor: Int32 = -EINTR
+        // A program that was stopped by a signal and continued may get EINTR.
+        while descriptor == -EINTR, cl_interrupted() == 0 {
+            descriptor = path.withCString { cl_openat(AT_FDCWD, $0, O_RDONLY | O_NOFOLLOW, 0) }
+        }
         guard descriptor >= 0 else { throw unreadable(path, Errno(-descriptor)) }
         let file = Descriptor(owning: descriptor)
         var offset: Int64 = 0
@@ -88,7 +92,7 @@ struct VersionContents {
             let count = piece.withUnsafeMutableBytes {
                 cl_pread(file.raw, $0.baseAddress!, $0.count, offset)
             }
-            if count == -Int(EINTR) { continue }
+            if count == -Int(EINTR), cl_interrupted() == 0 { continue }
             guard count >= 0 else { throw unreadable(path, Errno(Int32(-count))) }
             if count == 0 { break }
             piece.removeLast(piece.count - count)

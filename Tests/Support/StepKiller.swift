@@ -1,0 +1,58 @@
+import Foundation
+import Glibc
+
+/// Ends a daemon with SIGKILL just before one of the calls by which it changes files or answers the
+/// kernel. The calls are counted by a library that is preloaded into the daemon
+/// (Tests/KillAtStep/kill-at-step.c).
+package final class StepKiller {
+    /// The environment of the daemon.
+    package let environment: [String: String]
+    private let home: TemporaryDirectory
+    private let memory: UnsafeMutableRawPointer
+    private static let size = 64
+
+    package init() throws {
+        home = try TemporaryDirectory("kill-at-step")
+        let source = URL(filePath: #filePath).deletingLastPathComponent()
+            .deletingLastPathComponent().appending(path: "KillAtStep/kill-at-step.c").path
+        let library = "\(home.path)/kill-at-step.so"
+        try Command("gcc", "-shared", "-fPIC", "-O1", "-o", library, source).succeed()
+        let file = "\(home.path)/control"
+        try Data(count: Self.size).write(to: URL(filePath: file))
+        let descriptor = try OpenFile(file, O_RDWR)
+        guard
+            let memory = mmap(
+                nil, Self.size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor.descriptor, 0),
+            memory != MAP_FAILED
+        else { throw SupportError("\(file) cannot be mapped") }
+        self.memory = memory
+        environment = ["LD_PRELOAD": library, "CONCORD_KILL_CONTROL": file]
+    }
+
+    deinit { munmap(memory, Self.size) }
+
+    private subscript(index: Int) -> Int {
+        get { Int(memory.load(fromByteOffset: 4 * index, as: Int32.self)) }
+        set {
+            memory.storeBytes(of: Int32(newValue), toByteOffset: 4 * index, as: Int32.self)
+        }
+    }
+
+    /// From now on calls are counted; the one with this number, the first being 1, is the last.
+    package func arm(at step: Int) {
+        self[1] = 0
+        self[2] = step
+        memory.advanced(by: 12).initializeMemory(as: UInt8.self, repeating: 0, count: 52)
+        self[0] = 1
+    }
+
+    package func disarm() { self[0] = 0 }
+
+    /// How many calls were counted.
+    package var steps: Int { self[1] }
+
+    /// The name of the call before which the daemon was ended; empty if it was not.
+    package var call: String {
+        String(cString: memory.advanced(by: 12).assumingMemoryBound(to: CChar.self))
+    }
+}
