@@ -31,7 +31,7 @@ import Testing
     @Test func everythingComesAndGoes() throws {
         let placed = try install(Programs.directory)
         #expect(placed.status == 0, "\(placed.errors)")
-        for name in ["bin/fsctl", "bin/concord", "share/zsh/site-functions/_fsctl"] {
+        for name in ["bin/fsctl", "bin/concord", "share/zsh/vendor-completions/_fsctl"] {
             #expect(files.contains("root/usr/\(name)"))
         }
         for home in ["vim/vimfiles", "nvim/site"] {
