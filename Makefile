@@ -13,12 +13,24 @@ MOUNTPOINT ?= $(HOME)/Concord
 SECOND ?= $(HOME)/Concord-second
 BASE ?= $(HOME)/.local/share/concord
 
-BUILD_DEPS = libfuse3-dev fuse3 libzstd-dev libssl-dev libsqlite3-dev pkgconf gcc
+BUILD_DEPS = libfuse3-dev fuse3 libzstd-dev libssl-dev libsqlite3-dev pkgconf gcc python3
 TEST_DEPS = acl attr btrfs-progs dbus e2fsprogs emacs-nox git libglib2.0-bin nano plocate python3-dbusmock python3-minimal rsync sqlite3 tmux util-linux vim
-RELEASE = swift build -c release --static-swift-stdlib
+DEB_DEPS = debhelper dpkg-dev
+DEB_TEST_DEPS = appstream debootstrap lintian systemd
+# The programs contain Swift's libraries. No other program loads theirs, so they export no symbols; and
+# they contain only the part of ICU's data that they need (Packaging/icu-data). Without these two options
+# the stripped daemon has 92 MB instead of 58. If the toolchain's ICU has another version than the
+# option --wrap names, the option does nothing.
+ICU = .build/icu/data.o
+RELEASE = swift build -c release --static-swift-stdlib -Xlinker --no-export-dynamic \
+	-Xlinker --wrap=icudt76_dat -Xlinker $(CURDIR)/$(ICU)
 BIN = .build/release
+# BUILT=1 takes the programs in .build/release as they are.
+BUILT ?=
+built = $(if $(BUILT),,build)
+VERSION ?=
 
-.PHONY: help run demo deps test-deps build test bench bench-hostile bench-million soak chaos fuzz check advisories format install uninstall clean
+.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-million soak chaos fuzz check advisories format install uninstall deb test-deb clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -35,9 +47,16 @@ deps: ## install the packages that building needs
 test-deps: deps ## install the programs that tests run: editors, rsync, SQLite, …
 	@Packaging/install-missing $(TEST_DEPS)
 
-build: deps ## build the release programs in .build/release
+build: deps $(ICU) ## build the release programs in .build/release
 	$(RELEASE) --product concord
 	$(RELEASE) --product fsctl
+
+# All release programs, also those that only tests start.
+programs: $(ICU)
+	$(RELEASE)
+
+$(ICU): Packaging/icu-data
+	Packaging/icu-data $@
 
 test: test-deps ## run every test; fail also when one leaves a mount, process or file behind
 	Tests/run
@@ -73,11 +92,19 @@ advisories: test-deps ## ask osv.dev for known advisories about the packages in 
 format: ## put every Swift file into the house format
 	swift format --in-place --recursive Package.swift Sources Tests
 
-install: build ## install programs, mount helper, systemd unit, completions and Vim plugin under PREFIX
+install: $(built) ## install programs, mount helper, systemd units, manual pages, completions and Vim plugin under PREFIX
 	Packaging/install $(BIN) "$(DESTDIR)" "$(PREFIX)" "$(SBINDIR)" "$(UNITDIR)"
 
 uninstall: ## remove what install has installed; stores and documents stay
 	Packaging/install --remove "$(DESTDIR)" "$(PREFIX)" "$(SBINDIR)" "$(UNITDIR)"
+
+deb: $(built) ## build the Debian packages in .build/deb; BUILT=1 takes the programs in .build/release as they are
+	@Packaging/install-missing $(DEB_DEPS)
+	Packaging/deb $(BIN) .build/deb $(VERSION)
+
+test-deb: deb ## as root: install, use, upgrade and remove the packages on a bare Debian 12
+	@Packaging/install-missing $(DEB_TEST_DEPS)
+	Tests/Deb/run $(BIN) .build/deb
 
 clean: ## remove what was built
 	rm -rf .build
