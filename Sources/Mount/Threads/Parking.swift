@@ -159,7 +159,30 @@ final class Parking: Sendable {
         }
     }
 
+    /// On a disk, no open and no read fails because its program was stopped (Ctrl-Z) and continued.
+    /// The kernel does not say which signal interrupts a request, nor does it tell of later ones. So
+    /// a request that only a stop interrupts is examined again a few times, and gets EINTR only
+    /// when it takes long.
     private func interrupt(_ request: Request, _ number: UInt64) {
+        let thread = fuse_req_ctx(request.raw)!.pointee.pid
+        interrupt(request, number, of: thread, patience: 20, request.driver.arbitration.timers)
+    }
+
+    private func interrupt(
+        _ request: Request, _ number: UInt64, of thread: Int32, patience: Int, _ timers: TimerQueue
+    ) {
+        if patience > 0, PendingSignals(of: thread)?.areOnlyStops == true {
+            timers.after(seconds: 0.1) { [self] in
+                // The request is valid only while its ticket is there.
+                guard tickets.withLock({ $0[number] }) != nil else { return }
+                interrupt(request, number, of: thread, patience: patience - 1, timers)
+            }
+            return
+        }
+        endWait(request, number)
+    }
+
+    private func endWait(_ request: Request, _ number: UInt64) {
         guard let ticket = tickets.withLock({ $0[number] }), ticket.interrupt() else { return }
         request.refuse(.interrupted)
         guard let interrupted = ticket.interrupted else { return }
