@@ -87,7 +87,7 @@ extension Driver {
         _ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>,
         _ body: @escaping @Sendable (Int32, UnsafePointer<CChar>, Caller) throws(Errno) -> Void
     ) {
-        changingNames(request, name) { [self] (request, name, _) throws(Errno) in
+        parking.changingNames(request, name) { [self] (request, name, _) throws(Errno) in
             let parent = try node(parent)
             try refuseReserved(name)
             let directory = try directory(parent)
@@ -107,7 +107,7 @@ extension Driver {
     func link(
         _ request: Request, _ id: UInt64, in parent: UInt64, _ name: UnsafePointer<CChar>
     ) {
-        changingNames(request, name) { [self] (request, name, _) throws(Errno) in
+        parking.changingNames(request, name) { [self] (request, name, _) throws(Errno) in
             let source = try node(id)
             let parent = try node(parent)
             try refuseReserved(name)

@@ -73,7 +73,7 @@ extension Driver {
         _ request: Request, in parent: UInt64, _ name: UnsafePointer<CChar>, mode: mode_t,
         flags: Int32
     ) {
-        changingNames(request, name) { [self] (request, name, _) throws(Errno) in
+        parking.changingNames(request, name) { [self] (request, name, _) throws(Errno) in
             let parent = try node(parent)
             try refuseReserved(name)
             let directory = try directory(parent)

@@ -12,7 +12,7 @@ extension Driver {
     func unlink(
         _ request: Request, in id: UInt64, _ name: UnsafePointer<CChar>, mayWait: Bool = true
     ) {
-        changingNames(request, name) { [self] (request, name, _) throws(Errno) in
+        parking.changingNames(request, name) { [self] (request, name, _) throws(Errno) in
             let parent = try node(id)
             try refuseReserved(name)
             let directory = try directory(parent)
@@ -95,7 +95,8 @@ extension Driver {
         _ to: (parent: UInt64, name: UnsafePointer<CChar>), flags: UInt32, isFetched: Bool = false
     ) {
         let (source, target) = (from.parent, to.parent)
-        changingNames(request, from.name, to.name) { [self] (request, from, to) throws(Errno) in
+        parking.changingNames(request, from.name, to.name) {
+            [self] (request, from, to) throws(Errno) in
             let ends = ((parent: source, name: from), (parent: target, name: to!))
             let needed = try carryOut(request, ends.0, ends.1, flags: flags, isFetched: isFetched)
             if let needed { return try fetch(needed, for: request, ends.0, ends.1, flags: flags) }

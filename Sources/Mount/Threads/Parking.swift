@@ -159,10 +159,10 @@ final class Parking: Sendable {
         }
     }
 
-    /// On a disk, no open and no read fails because its program was stopped (Ctrl-Z) and continued.
-    /// The kernel does not say which signal interrupts a request, nor does it tell of later ones. So
-    /// a request that only a stop interrupts is examined again a few times, and gets EINTR only
-    /// when it takes long.
+    /// On a disk, no open and no read fails because its program was stopped (Ctrl-Z) and
+    /// continued. The kernel does not say which signal interrupts a request, nor does it tell of
+    /// later ones. So a request that only a stop interrupts is examined again a few times, and
+    /// gets EINTR only when it takes long.
     private func interrupt(_ request: Request, _ number: UInt64) {
         let thread = fuse_req_ctx(request.raw)!.pointee.pid
         interrupt(request, number, of: thread, patience: 20, request.driver.arbitration.timers)

@@ -4,7 +4,7 @@ import SystemCalls
 import Volume
 
 // Changes of names on a full disk.
-extension Driver {
+extension Parking {
     /// Runs a change of names, which answers the request as its last step, or throws with nothing
     /// changed. If the disk is full, it is run again on another thread, which waits until old
     /// contents have given way as for a write. Other requests are served meanwhile.
@@ -19,7 +19,8 @@ extension Driver {
                 guard error == .noSpace else { throw error }
                 let (name, other) = (terminated(name), other.map(terminated) ?? [0])
                 let caller = request.caller
-                parking.runDetached(on: .room) { [volume] in
+                let volume = request.driver.volume
+                runDetached(on: .room) {
                     cl_thread_serve(caller.unique, caller.group)
                     request.answer { () throws(Errno) in
                         try volume.withRoom(mayBlock: true) { () throws(Errno) in
