@@ -68,6 +68,27 @@ import Testing
         }
     }
 
+    @Test(
+        "by an item of a device that was signed out meanwhile",
+        arguments: [
+            "mv f g; echo new > f", "mv f g; mkdir f; mv g f/", "mv d tmp; mv f d; mv tmp f",
+        ])
+    func signedOut(script: String) throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "mkdir d; echo x > d/x; echo f > f")
+            try fleet.expectEqual()
+            let device = fleet.devices[0]
+            try Programs.fsctl("signout", "--at", device.path).succeed()
+            try fleet.shell(0, script)
+            try device.waitForDisk()
+            let names = try FileManager.default.subpathsOfDirectory(atPath: device.path).sorted()
+            try fleet.signIn(device)
+            try fleet.expectEqual()
+            let found = try FileManager.default.subpathsOfDirectory(atPath: device.path).sorted()
+            #expect(found == names)
+        }
+    }
+
     @Test("by new items, while the deletion of the old ones is held back") func braked() throws {
         try Fleet.with(2) { fleet in
             try fleet.shell(0, "mkdir many; for i in {1..300}; do echo > many/$i; done")

@@ -138,6 +138,10 @@ package struct Mirror: Hashable, Sendable {
         self.state = state
         self.since = since
     }
+
+    /// What the hub has, as far as it decides about names: the agreement, or before the first one
+    /// what the hub sent.
+    package var imageAtHub: Image? { base?.image ?? remote.map { Image($0) } }
 }
 
 /// The state of a device's synchronization with the hub.

@@ -62,11 +62,14 @@ extension SyncPlanner {
         var obstacles = Obstacles()
         let session = try table.session()
         for other in try table.agreed(on: placement.name, in: placement.parent) where other != id {
-            guard try table.isUnsent(other), let base = try table.mirror(other)?.base,
-                base.isOf(session)
+            guard try table.isUnsent(other), let mirror = try table.mirror(other),
+                let known = mirror.imageAtHub, mirror.base?.isOf(session) ?? true
             else { continue }
             let local = try table.local(other)
-            let isThere = local.map { $0.isAlive && $0.isAt(base.image) } ?? false
+            let isThere = local.map { $0.isAlive && $0.isAt(known) } ?? false
+            // Without an agreement, this device only moves the item. An item that was deleted here
+            // comes back.
+            if mirror.base == nil, local?.isAlive != true { continue }
             if !isThere { obstacles.leaver = other }
         }
         guard try table.mirror(id)?.base?.image.kind == .directory else { return obstacles }

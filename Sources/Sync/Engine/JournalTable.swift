@@ -178,7 +178,7 @@ struct JournalTable: DeviceTable {
             MirrorRow(
                 id: id, base: mirror.base?.encoded, remote: mirror.remote?.encoded,
                 state: MirrorRow.State(rawValue: mirror.state.rawValue)!,
-                sequence: mirror.since, place: mirror.base.flatMap { place($0.image) }))
+                sequence: mirror.since, place: mirror.imageAtHub.flatMap { place($0) }))
     }
 
     private func place(_ image: Image) -> [UInt8]? {
