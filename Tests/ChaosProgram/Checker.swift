@@ -87,9 +87,7 @@ struct Checker {
     }
 
     private func isRolledBack(_ actor: String, after index: Int) -> Bool {
-        events[index...].contains {
-            $0.kind == .fault && $0.actor == actor && $0.verb == ["roll-back"]
-        }
+        events[index...].contains { $0.isRollBack(of: actor) }
     }
 
     static func writes(_ verb: [String]) -> Bool { ["save", "change"].contains(verb.first) }
@@ -148,7 +146,8 @@ struct Checker {
         let versions = events.filter { $0.kind == .version }
         for event in versions where event.detail == "conflict" {
             let path = event.path ?? ""
-            if Checker.owner(of: path) != nil {
+            if let owner = Checker.owner(of: path) {
+                if isRolledBack(owner, between: event, and: versions) { continue }
                 note(
                     .conflict, event, path,
                     "\(event.writers ?? "") is in conflict on \(event.actor), where one device "
@@ -168,10 +167,28 @@ struct Checker {
             }
         }
         for event in events where event.kind == .item {
-            guard let path = event.path, Checker.owner(of: path) != nil, path.contains(" (dev")
+            guard let path = event.path, let owner = Checker.owner(of: path),
+                path.contains(" (dev"), !isRolledBack(owner, after: 0)
             else { continue }
             note(.conflict, event, path, "a mark where one device alone worked, on \(event.actor)")
         }
+    }
+
+    /// Returns whether the device's store was rolled back after one of two contents in conflict was
+    /// saved, and before the other. Then the device did not know the first when it saved the second,
+    /// so it worked like two devices.
+    private func isRolledBack(
+        _ owner: String, between conflict: Event, and versions: [Event]
+    ) -> Bool {
+        let contents = versions.filter {
+            $0.actor == conflict.actor && $0.document == conflict.document
+                && $0.detail == "current"
+        }.map(\.content)
+        let saves = ([conflict.content] + contents).compactMap { content in
+            events.lastIndex { $0.kind == .did && $0.actor == owner && $0.content == content }
+        }
+        guard let first = saves.min(), let last = saves.max() else { return false }
+        return events[first...last].contains(where: { $0.isRollBack(of: owner) })
     }
 
     /// Returns the only device that works at the path; nil if several do.

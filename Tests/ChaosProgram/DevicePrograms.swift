@@ -74,6 +74,7 @@ struct DevicePrograms {
             event.outcome = "beside"
         case .wait(let path, let durability): try wait(path, durability, &event)
         case .restore(let path, let back): try restore(path, back, &event)
+        case .rewind(let path, let seconds): rewind(path, seconds, &event)
         case .evict(let path): ask(&event, "evict", place(path))
         case .pin(let path): ask(&event, "pin", place(path))
         case .unpin(let path): ask(&event, "unpin", place(path))
@@ -144,6 +145,22 @@ struct DevicePrograms {
         event.writers = Content.writers(bytes)
     }
 
+    /// Records what is at and below the path afterwards, before the result of the action.
+    private func rewind(_ path: String, _ seconds: Int, _ event: inout Event) {
+        began(event)
+        let faults = site.faultCount
+        ask(&event, "rewind", "--to", "\(seconds)s", place(path))
+        site.waitUntilUp()
+        let below = try? FileManager.default.subpathsOfDirectory(atPath: place(path))
+        for name in [path] + (below ?? []).sorted().map({ "\(path)/\($0)" }) {
+            var seen = Inventory.look(at: place(name), named: name, .observed, site.name)
+            (seen.action, seen.verb) = (event.action, event.verb)
+            seen.detail = seen.detail?.split(separator: " ").first.map(String.init)
+            history.note(seen)
+        }
+        if faults != site.faultCount { event.detail = "excused" }
+    }
+
     // MARK: Observing
 
     /// After a fault it is not known how far the action came, so the present state is recorded.
@@ -167,7 +184,7 @@ extension Verb {
         case .save(let path, _, _, _), .change(let path, _, _), .remove(let path),
             .makeDirectory(let path), .removeDirectory(let path), .symlink(let path, _),
             .read(let path), .hold(let path, _), .wait(let path, _), .restore(let path, _),
-            .evict(let path), .pin(let path), .unpin(let path):
+            .rewind(let path, _), .evict(let path), .pin(let path), .unpin(let path):
             [path]
         case .rename(let from, let to), .exchange(let from, let to), .link(let from, let to):
             [from, to]

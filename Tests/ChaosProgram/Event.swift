@@ -54,6 +54,10 @@ struct Event: Codable, Hashable, Sendable {
 
     var isOK: Bool { outcome == "ok" }
 
+    func isRollBack(of actor: String) -> Bool {
+        kind == .fault && self.actor == actor && verb == ["roll-back"]
+    }
+
     var line: Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

@@ -5,6 +5,11 @@ struct OwnTreeJudge {
     let root: String
     private let events: [Event]
     private var tree = OwnTree()
+    private var timeline = ContentTimeline()
+    /// Whether items that came back make the expected state unknown.
+    private var isUnknown = false
+    /// Every content that a program saved here so far.
+    private var saved: Set<String> = []
     private(set) var findings: [(Event, Violation.Kind, String)] = []
 
     init(device: String, events: [Event]) {
@@ -24,16 +29,32 @@ struct OwnTreeJudge {
             case .observed: see(event)
             default: break
             }
+            if isUnknown { return }
         }
         if events.contains(where: { $0.kind == .settled && $0.actor == device }) { compare() }
     }
 
     private var rollBack: Int? {
-        events.first { $0.kind == .fault && $0.actor == device && $0.verb == ["roll-back"] }?.at
+        events.first { $0.isRollBack(of: device) }?.at
     }
 
-    private var hubIsRolledBack: Bool {
-        events.contains { $0.kind == .fault && $0.actor == "hub" && $0.verb == ["roll-back"] }
+    /// Returns whether removed items may have come back until then: a restored hub infers no
+    /// deletion, and a device that signs in again joins its tree with the hub's.
+    private func mayHaveReturned(by event: Event? = nil) -> Bool {
+        events.contains {
+            let isJoining = $0.kind == .fault && $0.actor == device && $0.verb == ["sign-out"]
+            return (isJoining || $0.isRollBack(of: "hub")) && $0.at <= event?.at ?? .max
+        }
+    }
+
+    /// Returns whether an item that came back explains this answer.
+    private func isOfReturned(_ event: Event, _ answer: OwnTree.Answer) -> Bool {
+        let isExplained =
+            switch answer {
+            case .ok: ["EEXIST", "ENOTEMPTY", "EISDIR", "ENOTDIR"].contains(event.outcome)
+            case .refused(let code): code == "ENOENT"
+            }
+        return isExplained && mayHaveReturned(by: event)
     }
 
     private func concerns(_ event: Event) -> Bool {
@@ -41,11 +62,17 @@ struct OwnTreeJudge {
     }
 
     private mutating func see(_ event: Event) {
+        // What was observed of a rewind is judged with it.
+        if event.verb?.first == "rewind" { return }
         tree.observe(event.path ?? "", event.detail ?? "", event.content)
+        timeline.forget(event.path ?? "")
     }
 
     private mutating func follow(_ event: Event) {
         guard let words = event.verb, let verb = Verb(words: words) else { return }
+        if let content = event.content, Checker.writes(words) { saved.insert(content) }
+        if case .rewind(let path, let seconds) = verb { return rewind(event, path, seconds) }
+        timeline.follow(event, verb, began: beginning(of: event))
         // POSIX does not say when the product's own tools may refuse; `hold` reads in parallel with
         // others.
         switch verb {
@@ -59,6 +86,7 @@ struct OwnTreeJudge {
         switch answer {
         case .ok where event.isOK: checkContent(event, verb, before)
         case .refused(let code) where code == outcome: break
+        case _ where isOfReturned(event, answer): isUnknown = true
         case .ok:
             tree = before
             // `excused` means that a fault explains the failure; the state was observed afterwards.
@@ -89,6 +117,63 @@ struct OwnTreeJudge {
         }
     }
 
+    private func beginning(of event: Event) -> Int {
+        events.first { $0.kind == .began && $0.actor == device && $0.action == event.action }?.at
+            ?? event.at
+    }
+
+    // MARK: Rewinding
+
+    /// The difference between the time of a save and the time at which the program was seen to make
+    /// it, in milliseconds.
+    private static let accuracy = 150
+
+    /// A rewind removes nothing, invents nothing, and gives a file the contents that it had then.
+    private mutating func rewind(_ event: Event, _ root: String, _ seconds: Int) {
+        let seen = events.filter {
+            $0.kind == .observed && $0.actor == device && $0.action == event.action
+                && $0.verb?.first == "rewind"
+        }
+        guard let first = seen.first else { return }
+        let kinds = Dictionary(
+            seen.map { ($0.path ?? "", $0.detail ?? "") }, uniquingKeysWith: { $1 })
+        let known = tree.nodes.keys.filter { $0 == root || $0.hasPrefix(root + "/") }
+        let isQuiet = event.isOK && event.detail != "excused"
+        let missing = known.filter { kinds[$0] ?? "nothing" == "nothing" }.sorted()
+        for path in missing {
+            if isQuiet { findings.append((event, .tree, "the rewind removed \(path)")) }
+            tree.observe(path, "nothing", nil)
+        }
+        let start = beginning(of: event) - seconds * 1_000 - OwnTreeJudge.accuracy
+        let end = first.at - seconds * 1_000 + OwnTreeJudge.accuracy
+        for found in seen where found.detail != "nothing" {
+            let path = found.path ?? ""
+            if isQuiet, found.detail == "file", let content = found.content {
+                check(found, content, timeline.contents(of: path, from: start, to: end), event)
+            }
+            if tree.content(path) != .some(found.content) { timeline.forget(path) }
+            tree.observe(path, found.detail ?? "", found.content)
+        }
+    }
+
+    private mutating func check(
+        _ found: Event, _ content: String, _ expected: Set<String>?, _ event: Event
+    ) {
+        let path = found.path ?? ""
+        let isKnown = saved.contains(content) || tree.content(path) == .some(content)
+        if !isKnown {
+            findings.append(
+                (event, .told, "after the rewind \(path) holds \(found.writers ?? content)"))
+        } else if let expected, !expected.contains(content) {
+            let writers = expected.map { writer(of: $0) }.sorted().joined(separator: " or ")
+            findings.append(
+                (
+                    event, .told,
+                    "after the rewind \(path) holds \(found.writers ?? content), not \(writers)"
+                ))
+        }
+    }
+
     private mutating func compare() {
         var found: [String: (String, String?, Event)] = [:]
         for event in events where event.kind == .item && event.actor == device {
@@ -103,8 +188,7 @@ struct OwnTreeJudge {
             let isSame =
                 expected == (seen?.0 ?? "nothing")
                 && (content == nil || content == seen?.1)
-            // A restored hub infers no deletion, so items that were deleted since may come back.
-            if isSame || (expected == "nothing" && hubIsRolledBack) { continue }
+            if isSame || (expected == "nothing" && mayHaveReturned()) { continue }
             var event = seen?.2 ?? anchor
             event.path = path
             findings.append(

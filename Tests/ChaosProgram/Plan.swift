@@ -103,7 +103,7 @@ struct Plan {
     }
 
     private mutating func verb(in directory: String) -> Verb {
-        switch random.below(40) {
+        switch random.below(43) {
         case 0..<15:
             let way = random.pick(SavePattern.allCases)
             return .save(new(directory), way, size: size(), synced: random.oneIn(5))
@@ -118,11 +118,20 @@ struct Plan {
             return .wait(existing(directory), durability: random.oneIn(3) ? "hub" : "disk")
         case 35: return .hold(existing(directory), milliseconds: 20 + random.below(300))
         case 36: return .restore(existing(directory), back: random.oneIn(3) ? 2 : 1)
+        case 39..<42: return .rewind(rewound(directory), seconds: 1 + random.below(3))
         case 37: return .evict(existing(directory))
         case 38:
             let path = existing(directory)
             return random.oneIn(2) ? .pin(path) : .unpin(path)
         default: return .read(existing(directory))
+        }
+    }
+
+    private mutating func rewound(_ directory: String) -> String {
+        switch random.below(4) {
+        case 0: directory
+        case 1: "\(directory)/x"
+        default: existing(directory)
         }
     }
 
@@ -143,6 +152,7 @@ struct Plan {
 
     private enum Fault: CaseIterable {
         case deviceDies, deviceStops, hubDies, hubStops, lineCut, lineStalls, lineReset, offline
+        case signedOut
         case deviceRolledBack, hubRolledBack
     }
 
@@ -164,6 +174,7 @@ struct Plan {
                 case .lineStalls: (device, [.line(.stall), .line(.open)])
                 case .lineReset: (device, [.line(.reset)])
                 case .offline: (device, [.offline, .online])
+                case .signedOut: (device, [.signOut, .signIn])
                 case .deviceRolledBack: (device, [.keep, .rollBack])
                 case .hubRolledBack: ("hub", [.keep, .rollBack])
                 }

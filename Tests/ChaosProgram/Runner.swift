@@ -127,7 +127,9 @@ extension Verb {
     /// Whether the verb affects processes and connections, not programs.
     var isFault: Bool {
         switch self {
-        case .kill, .start, .stop, .go, .line, .offline, .online, .keep, .rollBack: true
+        case .kill, .start, .stop, .go, .line, .offline, .online, .signOut, .signIn, .keep,
+            .rollBack:
+            true
         default: false
         }
     }

@@ -14,17 +14,17 @@ final class Site: @unchecked Sendable {
     private var isUp = true
     private var faults = 0
     private(set) var isOffline = false
+    private(set) var isSignedOut = false
     private var isStopped = false
+    private let hub: HubProcess
 
     init(_ index: Int, hub: HubProcess) throws {
         name = "dev\(index)"
+        self.hub = hub
         proxy = try Proxy(to: hub.port)
         volume = try MountedVolume(options: ["name=team"])
         programs = DispatchQueue(label: name)
-        try Programs.fsctl(
-            "signin", "http://127.0.0.1:\(proxy.port)", "--code", try hub.invite(), "--device",
-            name, "--at", volume.path
-        ).succeed()
+        try signIn()
     }
 
     /// The number of faults so far that can make programs fail.
@@ -64,6 +64,31 @@ final class Site: @unchecked Sendable {
         guard condition.withLock({ isUp }), !isStopped else { return }
         isOffline = offline
         _ = try? Programs.fsctl(offline ? "offline" : "online", "--at", volume.path).run()
+    }
+
+    /// Throws if the hub cannot be reached.
+    func signIn() throws {
+        try Programs.fsctl(
+            "signin", "http://127.0.0.1:\(proxy.port)", "--code", try hub.invite(), "--device",
+            name, "--at", volume.path
+        ).succeed()
+        isSignedOut = false
+        isOffline = false
+    }
+
+    /// Does nothing while the daemon is stopped, or signed out already.
+    func signOut() throws {
+        guard condition.withLock({ isUp }), !isStopped, !isSignedOut else { return }
+        condition.withLock { faults += 1 }
+        try Programs.fsctl("signout", "--force", "--at", volume.path).succeed()
+        isSignedOut = true
+    }
+
+    /// Tries to sign in. If the hub cannot be reached now, the device stays signed out until all
+    /// faults end.
+    func trySignIn() {
+        guard condition.withLock({ isUp }), !isStopped, isSignedOut else { return }
+        try? signIn()
     }
 
     /// Whether the daemon has ended although no action ended it.

@@ -39,11 +39,16 @@ enum Verb: Hashable, Sendable {
     /// Waits with `fsctl wait` until the file has this durability.
     case wait(String, durability: String)
     case restore(String, back: Int)
+    /// Makes a file or a directory what it was some seconds ago, with `fsctl rewind`.
+    case rewind(String, seconds: Int)
     case evict(String)
     case pin(String)
     case unpin(String)
     case offline
     case online
+    /// Signs the device out of the hub with `--force`, and in to it again with a new code.
+    case signOut
+    case signIn
     /// For a device's or the hub's process: SIGKILL, a restart, SIGSTOP and SIGCONT.
     case kill
     case start
@@ -73,11 +78,14 @@ enum Verb: Hashable, Sendable {
         case .hold(let path, let milliseconds): ["hold", path, "\(milliseconds)"]
         case .wait(let path, let durability): ["wait", path, durability]
         case .restore(let path, let back): ["restore", path, "\(back)"]
+        case .rewind(let path, let seconds): ["rewind", path, "\(seconds)"]
         case .evict(let path): ["evict", path]
         case .pin(let path): ["pin", path]
         case .unpin(let path): ["unpin", path]
         case .offline: ["offline"]
         case .online: ["online"]
+        case .signOut: ["sign-out"]
+        case .signIn: ["sign-in"]
         case .kill: ["kill"]
         case .start: ["start"]
         case .stop: ["stop"]
@@ -104,7 +112,8 @@ enum Verb: Hashable, Sendable {
 
     private init?(alone word: String) {
         let all: [Verb] = [
-            .offline, .online, .kill, .start, .stop, .go, .keep, .rollBack, .settle,
+            .offline, .online, .signOut, .signIn, .kill, .start, .stop, .go, .keep, .rollBack,
+            .settle,
         ]
         guard let verb = all.first(where: { $0.words == [word] }) else { return nil }
         self = verb
@@ -133,11 +142,13 @@ enum Verb: Hashable, Sendable {
         case "symlink": self = .symlink(path, target: other)
         case "link": self = .link(path, other)
         case "wait": self = .wait(path, durability: other)
-        case "hold", "restore":
+        case "hold", "restore", "rewind":
             guard let number = Int(other) else { return nil }
-            self =
-                word == "hold"
-                ? .hold(path, milliseconds: number) : .restore(path, back: number)
+            switch word {
+            case "hold": self = .hold(path, milliseconds: number)
+            case "restore": self = .restore(path, back: number)
+            default: self = .rewind(path, seconds: number)
+            }
         default: return nil
         }
     }

@@ -45,6 +45,8 @@ final class World: @unchecked Sendable {
         case .go: site.signal(SIGCONT)
         case .offline: site.set(offline: true)
         case .online: site.set(offline: false)
+        case .signOut: try site.signOut()
+        case .signIn: site.trySignIn()
         case .line(let line): site.proxy.set(line)
         case .keep:
             try site.kill()
@@ -94,6 +96,9 @@ final class World: @unchecked Sendable {
         }
         hub.send(SIGCONT)
         do { try applyToHub(.start) } catch { died("hub", "does not start: \(error)") }
+        for site in sites where site.isSignedOut {
+            do { try site.signIn() } catch { died(site.name, "does not sign in: \(error)") }
+        }
         for site in sites where site.isOffline { site.set(offline: false) }
     }
 
