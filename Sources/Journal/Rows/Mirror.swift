@@ -211,6 +211,19 @@ extension Transaction {
         }
     }
 
+    /// Forgets the hub, except for what was agreed on with it.
+    package func leaveHub() throws(VolumeError) {
+        for table in ["outbox", "unsent", "holdings"] { try run("DELETE FROM \(table)", []) }
+        try run("DELETE FROM mirror WHERE base IS NULL", [])
+        try run("UPDATE mirror SET remote = NULL, state = 0, sequence = 0", [])
+    }
+
+    /// Forgets what was agreed on about items that are not here any more.
+    package func forgetAgreementsOnMissingItems() throws(VolumeError) {
+        try run(
+            "DELETE FROM mirror WHERE id NOT IN (SELECT id FROM items WHERE deleted IS NULL)", [])
+    }
+
     package func append(_ row: OutboxRow) throws(VolumeError) {
         try run(
             "INSERT INTO outbox (number, item, operation) VALUES (?, ?, ?)",

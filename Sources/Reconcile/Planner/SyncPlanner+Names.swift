@@ -60,11 +60,12 @@ extension SyncPlanner {
         to placement: Placement, of id: Identifier, _ table: inout T
     ) throws(T.Failure) -> Obstacles {
         var obstacles = Obstacles()
-        let session = try table.session()
         for other in try table.agreed(on: placement.name, in: placement.parent) where other != id {
-            guard try table.isUnsent(other), let mirror = try table.mirror(other),
-                let known = mirror.imageAtHub, mirror.base?.isOf(session) ?? true
-            else { continue }
+            guard try table.isUnsent(other), let agreed = try table.mirror(other) else { continue }
+            let mirror = try rebased(agreed, other, &table)
+            guard let known = mirror.imageAtHub, known.isAt(agreed.imageAtHub ?? known) else {
+                continue
+            }
             let local = try table.local(other)
             let isThere = local.map { $0.isAlive && $0.isAt(known) } ?? false
             // Without an agreement, this device only moves the item. An item that was deleted here

@@ -151,8 +151,9 @@ package final class Membership: @unchecked Sendable {
     // MARK: Signing in and out
 
     /// Joins the local volume with the hub's: equal names with equal contents become the same
-    /// documents, other contents become versions, and nothing is deleted on either side. If the hub
-    /// has signed the device out, a new code of the same person signs it in again, and waiting
+    /// documents, other contents become versions, and nothing is deleted on either side. In a volume
+    /// that this one was signed in to last, only what was changed here since then counts as a change
+    /// of this device. If the hub has signed the device out, a new code of the same person signs it in again, and waiting
     /// changes are sent.
     ///
     /// - Parameters:
@@ -195,7 +196,7 @@ package final class Membership: @unchecked Sendable {
         }
         try restart(account) { [secrets] t in
             try secrets.write([account.device: account.credentials])
-            try t.forgetHub()
+            try t.rejoin(account.volume)
             try account.store(t)
             try session.store(t)
             try t.startChangeTracking()
@@ -312,7 +313,7 @@ package final class Membership: @unchecked Sendable {
         }
         try restart(nil) { t in
             try t.stopChangeTracking()
-            try t.forgetHub()
+            try t.leave(account.volume)
             try Account.forget(t)
         }
         try secrets.remove()

@@ -49,6 +49,8 @@ extension Reader {
     /// Whether the hub knows an item, or is about to. Such an item keeps its row until the hub
     /// knows of its deletion.
     func isKnownToHub(_ item: Item) throws(VolumeError) -> Bool {
+        // What was agreed on with a hub stays after the volume has left it.
+        guard try belongsToHub() else { return false }
         if try mirror(item.id) != nil { return true }
         return try isInOutbox(item.id)
     }
