@@ -68,6 +68,7 @@ struct Checker {
             grouping: events.filter { $0.kind == .promised }, by: { $0.content ?? "" })
         for (index, event) in events.enumerated() where event.kind == .did && event.isOK {
             guard let content = event.content, event.verb.map(Checker.writes) == true,
+                isOwed(event, promised[content] ?? [], index),
                 held[event.actor]?.contains(content) != true
             else { continue }
             if isRolledBack(event.actor, after: index) {
@@ -86,11 +87,25 @@ struct Checker {
         }
     }
 
+    /// Returns whether the save must be a version.
+    private func isOwed(_ save: Event, _ promises: [Event], _ index: Int) -> Bool {
+        // Saves of a package within a second are one version, unless something asks for it.
+        if save.verb?.first == "package" && promises.isEmpty { return false }
+        // The present contents, which a purge keeps, are judged with the tree.
+        return !events[index...].contains { event in
+            guard event.kind == .began, event.actor == save.actor, event.verb?.first == "purge"
+            else { return false }
+            return Checker.owner(of: save.path ?? "") == save.actor
+        }
+    }
+
     private func isRolledBack(_ actor: String, after index: Int) -> Bool {
         events[index...].contains { $0.isRollBack(of: actor) }
     }
 
-    static func writes(_ verb: [String]) -> Bool { ["save", "change"].contains(verb.first) }
+    static func writes(_ verb: [String]) -> Bool {
+        ["save", "change", "package"].contains(verb.first)
+    }
 
     // MARK: No contents are invented
 
@@ -113,9 +128,12 @@ struct Checker {
                 event.kind == .item || event.kind == .version
                 || (event.kind == .did && event.isOK
                     && ["read", "hold"].contains(event.verb?.first))
-            guard isSeen, let content = event.content, !written.contains(content) else { continue }
+            guard isSeen, let content = event.content, !written.contains(content),
+                event.path.map(Database.isNamed) != true
+            else { continue }
             if event.detail?.hasPrefix("symlink") == true { continue }
             let writers = event.writers ?? ""
+            if isMixtureAfterFault(event) { continue }
             // A program that was killed during its save leaves a part of its contents.
             if mayBeEmpty && ["", "…"].contains(writers) { continue }
             if unfinished.contains(where: { !$0.isEmpty && writers.contains($0) }) { continue }
@@ -123,6 +141,14 @@ struct Checker {
                 .invented, event, "\(event.actor) \(event.path ?? "")",
                 "\(event.kind) \(event.detail ?? "") holds \(writers) (\(content))")
         }
+    }
+
+    /// Returns whether the files of a package are from several saves, and a fault interrupted the
+    /// programs: half of a save is then recorded, and the files of the other half have versions.
+    private func isMixtureAfterFault(_ event: Event) -> Bool {
+        guard let path = event.path, Package.isNamed(path), event.writers?.contains("/") == true
+        else { return false }
+        return events.contains { $0.kind == .fault && $0.actor == Checker.owner(of: path) }
     }
 
     /// Returns whether the file was written in place during a long read. The reader does not wait
@@ -206,6 +232,14 @@ struct Checker {
             var judge = OwnTreeJudge(device: device, events: events)
             judge.run()
             for (event, kind, message) in judge.findings {
+                note(kind, event, event.path ?? device, message)
+            }
+            guard events.contains(where: { $0.kind == .settled && $0.actor == device }),
+                !isRolledBack(device, after: 0)
+            else { continue }
+            var databases = DatabaseJudge(device: device, events: events)
+            databases.run()
+            for (event, kind, message) in databases.findings {
                 note(kind, event, event.path ?? device, message)
             }
         }

@@ -27,6 +27,7 @@ struct DevicePrograms {
         do throws(Errno) {
             try perform(action, &event)
             if event.outcome == nil { event.outcome = "ok" }
+            if event.outcome == "refused", faults != site.faultCount { event.detail = "excused" }
         } catch {
             event.outcome = ProgramCalls.name(error)
             let isOfTheLine = [ENETUNREACH, ETIMEDOUT].contains(error.code)
@@ -65,6 +66,20 @@ struct DevicePrograms {
                 announced.writers = Content.writers(new)
                 began(announced)
             }
+        case .package(let path, let way, let size):
+            let package = Package(writer: writer, number: action.number, size: size)
+            event.content = package.content.name
+            event.writers = package.content.writers
+            began(event)
+            try package.save(to: place(path), way)
+        case .transact(let path, let rows):
+            let database = Database(path: place(path))
+            event.rows = database.rows(of: "\(writer).\(action.number)", count: rows)
+            began(event)
+            let done = database.insert(event.rows ?? [])
+            event.outcome = done.errors.isEmpty ? "ok" : "refused"
+            if !done.errors.isEmpty { event.detail = done.errors }
+            event.rows = done.rows
         case .read(let path):
             let bytes = try ProgramCalls.read(place(path))
             event.content = Content.name(bytes)
@@ -75,6 +90,9 @@ struct DevicePrograms {
         case .wait(let path, let durability): try wait(path, durability, &event)
         case .restore(let path, let back): try restore(path, back, &event)
         case .rewind(let path, let seconds): rewind(path, seconds, &event)
+        case .purge(let path):
+            began(event)
+            ask(&event, "purge", "--yes", place(path))
         case .evict(let path): ask(&event, "evict", place(path))
         case .pin(let path): ask(&event, "pin", place(path))
         case .unpin(let path): ask(&event, "unpin", place(path))
@@ -118,17 +136,21 @@ struct DevicePrograms {
     }
 
     private func wait(_ path: String, _ durability: String, _ event: inout Event) throws(Errno) {
-        let before = Content.name(try ProgramCalls.read(place(path)))
+        let before = try looked(path).name
         ask(&event, "wait", "--durable", durability, "--timeout", "5", place(path))
-        guard event.isOK, let bytes = try? ProgramCalls.read(place(path)),
-            Content.name(bytes) == before
-        else { return }
+        guard event.isOK, let after = try? looked(path), after.name == before else { return }
         var promise = event
         promise.kind = .promised
         promise.content = before
-        promise.writers = Content.writers(bytes)
+        promise.writers = after.writers
         promise.detail = durability
         history.note(promise)
+    }
+
+    private func looked(_ path: String) throws(Errno) -> (name: String, writers: String) {
+        if Package.isNamed(path) { return try Package.content(at: place(path)) }
+        let bytes = try ProgramCalls.read(place(path))
+        return (Content.name(bytes), Content.writers(bytes))
     }
 
     private func restore(_ path: String, _ back: Int, _ event: inout Event) throws(Errno) {
@@ -152,7 +174,8 @@ struct DevicePrograms {
         ask(&event, "rewind", "--to", "\(seconds)s", place(path))
         site.waitUntilUp()
         let below = try? FileManager.default.subpathsOfDirectory(atPath: place(path))
-        for name in [path] + (below ?? []).sorted().map({ "\(path)/\($0)" }) {
+        for name in [path] + (below ?? []).sorted().map({ "\(path)/\($0)" })
+        where !Package.isInside(name) && !Database.isLog(name) {
             var seen = Inventory.look(at: place(name), named: name, .observed, site.name)
             (seen.action, seen.verb) = (event.action, event.verb)
             seen.detail = seen.detail?.split(separator: " ").first.map(String.init)
@@ -183,6 +206,7 @@ extension Verb {
         switch self {
         case .save(let path, _, _, _), .change(let path, _, _), .remove(let path),
             .makeDirectory(let path), .removeDirectory(let path), .symlink(let path, _),
+            .package(let path, _, _), .transact(let path, _), .purge(let path),
             .read(let path), .hold(let path, _), .wait(let path, _), .restore(let path, _),
             .rewind(let path, _), .evict(let path), .pin(let path), .unpin(let path):
             [path]

@@ -49,6 +49,8 @@ struct Event: Codable, Hashable, Sendable {
     var document: String?
     var version: String?
     var parents: [String]?
+    /// The rows that a program adds to a database, or that were found in one.
+    var rows: [String]?
 
     init(_ kind: Kind, _ actor: String) { (self.kind, self.actor) = (kind, actor) }
 

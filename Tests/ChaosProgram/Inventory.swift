@@ -20,6 +20,11 @@ struct Inventory {
         }
         let mode = String(status.st_mode & 0o7777, radix: 8)
         switch status.st_mode & S_IFMT {
+        case S_IFDIR where Package.isNamed(path):
+            event.detail = "package \(mode)"
+            if let content = try? Package.content(at: place) {
+                (event.content, event.writers) = content
+            }
         case S_IFDIR: event.detail = "directory \(mode)"
         case S_IFLNK:
             event.detail = "symlink \(mode)"
@@ -28,8 +33,7 @@ struct Inventory {
             event.detail = "file \(mode)"
             do throws(Errno) {
                 let bytes = try ProgramCalls.read(place)
-                event.content = Content.name(bytes)
-                event.writers = Content.writers(bytes)
+                event.describe(bytes)
             } catch { event.outcome = ProgramCalls.name(error) }
         }
         return event
@@ -38,7 +42,8 @@ struct Inventory {
     /// Records everything in the round's directory.
     func tree(ofRound round: Int, as kind: Event.Kind) {
         let root = "\(site.volume.path)/r\(round)"
-        for path in (try? FileManager.default.subpathsOfDirectory(atPath: root))?.sorted() ?? [] {
+        for path in (try? FileManager.default.subpathsOfDirectory(atPath: root))?.sorted() ?? []
+        where !Package.isInside(path) && !Database.isLog(path) {
             history.note(
                 Inventory.look(at: "\(root)/\(path)", named: path, kind, site.name), round: round)
         }
@@ -47,7 +52,7 @@ struct Inventory {
     /// Records each version of each document that is or was in the round's directory.
     func versions(ofRound round: Int) throws {
         var line = try VolumeLine(mountPoint: site.volume.path)
-        for (document, path) in try documents(ofRound: round) {
+        for (document, path) in try documents(ofRound: round) where !Package.isInside(path) {
             let report = try line.ask("versions", ["document": document])
             for version in report["versions"] as? [VolumeLine.Object] ?? [] {
                 var event = Event(.version, site.name)
@@ -57,11 +62,16 @@ struct Inventory {
                 event.version = version["id"] as? String
                 event.parents = version["parents"] as? [String]
                 do {
-                    let bytes = try line.contents(
-                        document: document, number: version["number"] as? Int ?? 0,
-                        size: version["size"] as? Int ?? 0)
-                    event.content = Content.name(bytes)
-                    event.writers = Content.writers(bytes)
+                    let number = version["number"] as? Int ?? 0
+                    if report["package"] as? Bool == true {
+                        let members = try line.members(document: document, number: number)
+                        (event.content, event.writers) = Package.content(of: members)
+                    } else {
+                        event.describe(
+                            try line.contents(
+                                document: document, number: number,
+                                size: version["size"] as? Int ?? 0))
+                    }
                 } catch {
                     event.outcome = "\(error)"
                     line = try VolumeLine(mountPoint: site.volume.path)
@@ -90,5 +100,20 @@ struct Inventory {
             let words = row.split(separator: " ", maxSplits: 1).map(String.init)
             return (words[0], words.count > 1 ? words[1] : "")
         }
+    }
+}
+
+extension Event {
+    /// Describes the contents of a file.
+    fileprivate mutating func describe(_ bytes: Data) {
+        guard let path, Database.isNamed(path) else {
+            content = Content.name(bytes)
+            writers = Content.writers(bytes)
+            return
+        }
+        let found = Database.rows(in: bytes)
+        rows = found ?? []
+        content = found.map { Content.name(Data($0.joined(separator: " ").utf8)) } ?? "damaged"
+        writers = found.map { "\($0.count) rows" } ?? "damaged"
     }
 }

@@ -5,6 +5,8 @@ struct OwnTree {
         case symlink(String)
         /// The inode number, so that a change is visible under all names of a file.
         case file(Int)
+        /// A directory that is one document; the number is used like that of a file.
+        case package(Int)
     }
 
     /// The required answer to a verb.
@@ -21,14 +23,21 @@ struct OwnTree {
     init() { nodes[""] = .directory }
 
     func content(_ path: String) -> String?? {
-        guard case .file(let inode)? = nodes[path] else { return nil }
-        return contents[inode] ?? nil
+        switch nodes[path] {
+        case .file(let inode), .package(let inode): return contents[inode] ?? nil
+        default: return nil
+        }
     }
 
     mutating func put(_ path: String, _ content: String?) {
         inodes += 1
         nodes[path] = .file(inodes)
         contents[inodes] = .some(content)
+    }
+
+    mutating func putPackage(_ path: String, _ content: String?) {
+        put(path, content)
+        nodes[path] = .package(inodes)
     }
 
     mutating func rewrite(_ path: String, _ content: String?) {
@@ -41,6 +50,10 @@ struct OwnTree {
         switch kind {
         case "file":
             if content == nil || self.content(path) != .some(content) { put(path, content) }
+        case "package":
+            if content == nil || self.content(path) != .some(content) {
+                putPackage(path, content)
+            }
         case "directory": nodes[path] = .directory
         case "symlink": nodes[path] = .symlink(content ?? "")
         default: move(path, to: nil)
@@ -52,6 +65,14 @@ struct OwnTree {
     mutating func apply(_ verb: Verb, content: String?) -> Answer {
         switch verb {
         case .save(let path, let way, _, _): return save(path, "\(way)", content)
+        case .package(let path, _, _):
+            guard hasRoom(path) else { return missing }
+            putPackage(path, content)
+            return .ok
+        case .transact(let path, _):
+            guard hasRoom(path) else { return missing }
+            put(path, nil)
+            return .ok
         case .change(let path, _, _):
             return onFile(path) { $0.rewrite(path, content) }
         case .rename(let from, let to): return rename(from, to)

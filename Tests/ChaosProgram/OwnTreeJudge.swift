@@ -64,8 +64,15 @@ struct OwnTreeJudge {
     private mutating func see(_ event: Event) {
         // What was observed of a rewind is judged with it.
         if event.verb?.first == "rewind" { return }
-        tree.observe(event.path ?? "", event.detail ?? "", event.content)
+        observe(event)
         timeline.forget(event.path ?? "")
+    }
+
+    /// The contents of a database are judged by its rows, because a log may be written into it later.
+    private mutating func observe(_ event: Event) {
+        let path = event.path ?? ""
+        let content = Database.isNamed(path) ? nil : event.content
+        tree.observe(path, event.detail ?? "", content)
     }
 
     private mutating func follow(_ event: Event) {
@@ -77,7 +84,7 @@ struct OwnTreeJudge {
         // others.
         switch verb {
         case .hold: return
-        case .wait, .restore, .evict, .pin, .unpin: if !event.isOK { return }
+        case .wait, .restore, .evict, .pin, .unpin, .purge: if !event.isOK { return }
         default: break
         }
         let before = tree
@@ -91,7 +98,8 @@ struct OwnTreeJudge {
             tree = before
             // `excused` means that a fault explains the failure; the state was observed afterwards.
             if event.detail != "excused" {
-                findings.append((event, .told, "\(words.joined(separator: " ")): \(outcome)"))
+                let what = "\(words.joined(separator: " ")): \(outcome) \(event.detail ?? "")"
+                findings.append((event, .told, what))
             }
         case .refused(let code):
             if event.detail != "excused" {
@@ -148,11 +156,13 @@ struct OwnTreeJudge {
         let end = first.at - seconds * 1_000 + OwnTreeJudge.accuracy
         for found in seen where found.detail != "nothing" {
             let path = found.path ?? ""
-            if isQuiet, found.detail == "file", let content = found.content {
+            if isQuiet, ["file", "package"].contains(found.detail), !Database.isNamed(path),
+                let content = found.content
+            {
                 check(found, content, timeline.contents(of: path, from: start, to: end), event)
             }
             if tree.content(path) != .some(found.content) { timeline.forget(path) }
-            tree.observe(path, found.detail ?? "", found.content)
+            observe(found)
         }
     }
 
@@ -206,6 +216,7 @@ struct OwnTreeJudge {
         case .directory: ("directory", nil)
         case .symlink(let target): ("symlink", target)
         case .file: ("file", tree.content(path) ?? nil)
+        case .package: ("package", tree.content(path) ?? nil)
         }
     }
 

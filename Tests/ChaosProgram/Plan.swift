@@ -15,6 +15,7 @@ struct Plan {
     /// Only one device works in each of `own0`, `own1`, …, so the expected state is known exactly.
     static func ownDirectory(_ device: Int) -> String { "own\(device)" }
     static let sharedDirectory = "shared"
+    static func database(_ device: Int) -> String { "\(ownDirectory(device))/data.sqlite" }
 
     init(seed: UInt64, devices: Int = 3, actions: Int = 150, pause: Int = 60) {
         random = SeededRandom(seed: seed)
@@ -48,7 +49,7 @@ struct Plan {
             clocks[device] += random.below(2 * pause + 1)
             number += 1
             let directory = isShared ? Plan.sharedDirectory : own(device)
-            let verb = verb(in: directory)
+            let verb = isShared ? verb(in: directory) : ownVerb(device)
             // Only contents that are at the hub can be evicted.
             if case .evict(let path) = verb {
                 round.append(
@@ -102,6 +103,22 @@ struct Plan {
         return path
     }
 
+    /// Some actions are only done where one device works alone.
+    private mutating func ownVerb(_ device: Int) -> Verb {
+        let directory = own(device)
+        let package = "\(directory)/\(random.pick(["p", "x/q"])).rtfd"
+        switch random.below(40) {
+        case 0..<3: return .package(package, random.pick(PackageWay.allCases), size: size())
+        case 3: return .wait(package, durability: random.oneIn(3) ? "hub" : "disk")
+        case 4, 5: return .transact(Plan.database(device), rows: 2 + random.below(5))
+        case 6:
+            return random.oneIn(3)
+                ? .purge(random.oneIn(3) ? directory : existing(directory))
+                : verb(in: directory)
+        default: return verb(in: directory)
+        }
+    }
+
     private mutating func verb(in directory: String) -> Verb {
         switch random.below(43) {
         case 0..<15:
@@ -152,7 +169,7 @@ struct Plan {
 
     private enum Fault: CaseIterable {
         case deviceDies, deviceStops, hubDies, hubStops, lineCut, lineStalls, lineReset, offline
-        case signedOut
+        case signedOut, quotaUsedUp
         case deviceRolledBack, hubRolledBack
     }
 
@@ -175,6 +192,7 @@ struct Plan {
                 case .lineReset: (device, [.line(.reset)])
                 case .offline: (device, [.offline, .online])
                 case .signedOut: (device, [.signOut, .signIn])
+                case .quotaUsedUp: ("hub", [.quota(bytes: 1), .quota(bytes: nil)])
                 case .deviceRolledBack: (device, [.keep, .rollBack])
                 case .hubRolledBack: ("hub", [.keep, .rollBack])
                 }

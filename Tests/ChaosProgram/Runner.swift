@@ -72,6 +72,10 @@ final class Runner {
             history.note(event)
         }
         world.mend()
+        // A log that was left behind when a device was killed is recovered by the next program.
+        for (index, site) in world.sites.enumerated() {
+            Database(path: "\(site.volume.path)/r\(number)/\(Plan.database(index))").recover()
+        }
     }
 
     // MARK: Settling
@@ -128,7 +132,7 @@ extension Verb {
     var isFault: Bool {
         switch self {
         case .kill, .start, .stop, .go, .line, .offline, .online, .signOut, .signIn, .keep,
-            .rollBack:
+            .rollBack, .quota:
             true
         default: false
         }

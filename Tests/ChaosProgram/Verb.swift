@@ -10,6 +10,14 @@ enum InPlace: String, CaseIterable, Sendable {
     case map
 }
 
+/// Ways to save a package.
+enum PackageWay: String, CaseIterable, Sendable {
+    /// Writes all of it beside the package, exchanges the two, and removes the old one: `NSDocument`.
+    case exchange
+    /// Replaces one file in it after another.
+    case members
+}
+
 /// The state of the connection between a device and the hub.
 enum Line: String, CaseIterable, Sendable {
     /// Bytes are passed on.
@@ -26,6 +34,10 @@ enum Line: String, CaseIterable, Sendable {
 enum Verb: Hashable, Sendable {
     case save(String, SavePattern, size: Int, synced: Bool)
     case change(String, InPlace, size: Int)
+    /// Saves a directory that is one document.
+    case package(String, PackageWay, size: Int)
+    /// Two programs add rows to an SQLite database in WAL mode at the same time.
+    case transact(String, rows: Int)
     case rename(String, String)
     case exchange(String, String)
     case remove(String)
@@ -41,6 +53,8 @@ enum Verb: Hashable, Sendable {
     case restore(String, back: Int)
     /// Makes a file or a directory what it was some seconds ago, with `fsctl rewind`.
     case rewind(String, seconds: Int)
+    /// Removes old versions for good, with `fsctl purge`.
+    case purge(String)
     case evict(String)
     case pin(String)
     case unpin(String)
@@ -59,6 +73,8 @@ enum Verb: Hashable, Sendable {
     /// back.
     case keep
     case rollBack
+    /// Limits what the hub keeps for the account; nil ends the limit.
+    case quota(bytes: Int?)
     /// Ends all faults, waits until all devices are synchronised, and takes the inventory.
     case settle
 
@@ -67,6 +83,8 @@ enum Verb: Hashable, Sendable {
         case .save(let path, let way, let size, let synced):
             ["save", path, "\(way)", "\(size)", synced ? "synced" : "unsynced"]
         case .change(let path, let way, let size): ["change", path, way.rawValue, "\(size)"]
+        case .package(let path, let way, let size): ["package", path, way.rawValue, "\(size)"]
+        case .transact(let path, let rows): ["transact", path, "\(rows)"]
         case .rename(let from, let to): ["rename", from, to]
         case .exchange(let one, let other): ["exchange", one, other]
         case .remove(let path): ["remove", path]
@@ -79,6 +97,7 @@ enum Verb: Hashable, Sendable {
         case .wait(let path, let durability): ["wait", path, durability]
         case .restore(let path, let back): ["restore", path, "\(back)"]
         case .rewind(let path, let seconds): ["rewind", path, "\(seconds)"]
+        case .purge(let path): ["purge", path]
         case .evict(let path): ["evict", path]
         case .pin(let path): ["pin", path]
         case .unpin(let path): ["unpin", path]
@@ -93,6 +112,7 @@ enum Verb: Hashable, Sendable {
         case .line(let line): ["line", line.rawValue]
         case .keep: ["keep"]
         case .rollBack: ["roll-back"]
+        case .quota(let bytes): ["quota", bytes.map { "\($0)" } ?? "none"]
         case .settle: ["settle"]
         }
     }
@@ -126,6 +146,10 @@ enum Verb: Hashable, Sendable {
         case "rmdir": self = .removeDirectory(path)
         case "read": self = .read(path)
         case "evict": self = .evict(path)
+        case "purge": self = .purge(path)
+        case "quota":
+            guard path == "none" || Int(path) != nil else { return nil }
+            self = .quota(bytes: Int(path))
         case "pin": self = .pin(path)
         case "unpin": self = .unpin(path)
         case "line":
@@ -142,12 +166,13 @@ enum Verb: Hashable, Sendable {
         case "symlink": self = .symlink(path, target: other)
         case "link": self = .link(path, other)
         case "wait": self = .wait(path, durability: other)
-        case "hold", "restore", "rewind":
+        case "hold", "restore", "rewind", "transact":
             guard let number = Int(other) else { return nil }
             switch word {
             case "hold": self = .hold(path, milliseconds: number)
             case "restore": self = .restore(path, back: number)
-            default: self = .rewind(path, seconds: number)
+            case "rewind": self = .rewind(path, seconds: number)
+            default: self = .transact(path, rows: number)
             }
         default: return nil
         }
@@ -161,6 +186,9 @@ enum Verb: Hashable, Sendable {
                 ["synced", "unsynced"].contains(words[4])
             else { return nil }
             self = .save(words[1], way, size: size, synced: words[4] == "synced")
+        case ("package", 4):
+            guard let way = PackageWay(rawValue: words[2]) else { return nil }
+            self = .package(words[1], way, size: size)
         case ("change", 4):
             guard let way = InPlace(rawValue: words[2]) else { return nil }
             self = .change(words[1], way, size: size)

@@ -71,13 +71,13 @@ final class VolumeLine {
     }
 
     /// Returns all bytes of a version of a file.
-    func contents(document: String, number: Int, size: Int) throws -> Data {
+    func contents(document: String, number: Int, entry: Int = 0, size: Int) throws -> Data {
         var bytes = Data()
         while bytes.count < size {
             let piece = try ask(
                 "extract",
                 [
-                    "document": document, "number": number, "entry": 0, "offset": bytes.count,
+                    "document": document, "number": number, "entry": entry, "offset": bytes.count,
                     "length": 512 << 10,
                 ])
             let data = Data(base64Encoded: piece["data"] as? String ?? "") ?? Data()
@@ -85,5 +85,19 @@ final class VolumeLine {
             bytes += data
         }
         return bytes
+    }
+
+    /// Returns the files of a version of a package.
+    func members(document: String, number: Int) throws -> [String: Data] {
+        let report = try ask(
+            "contents", ["document": document, "number": number, "entry": 0])
+        var members: [String: Data] = [:]
+        for (index, entry) in (report["entries"] as? [Object] ?? []).enumerated()
+        where entry["kind"] as? String == "file" {
+            members[entry["path"] as? String ?? ""] = try contents(
+                document: document, number: number, entry: index,
+                size: entry["size"] as? Int ?? 0)
+        }
+        return members
     }
 }

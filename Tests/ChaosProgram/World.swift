@@ -71,6 +71,8 @@ final class World: @unchecked Sendable {
             hubIsUp = true
         case .stop: hub.send(SIGSTOP)
         case .go: hub.send(SIGCONT)
+        case .quota(let bytes):
+            try hub.run("user", "quota", "ann", bytes.map { "\($0)" } ?? "none")
         case .keep, .rollBack:
             try applyToHub(.kill)
             let copy = StoreCopy(of: hub.data)
@@ -96,6 +98,7 @@ final class World: @unchecked Sendable {
         }
         hub.send(SIGCONT)
         do { try applyToHub(.start) } catch { died("hub", "does not start: \(error)") }
+        do { try applyToHub(.quota(bytes: nil)) } catch { died("hub", "\(error)") }
         for site in sites where site.isSignedOut {
             do { try site.signIn() } catch { died(site.name, "does not sign in: \(error)") }
         }

@@ -19,9 +19,14 @@ import Testing
             #expect(answer == (outcome == "ok" ? .ok : .refused(outcome)), "\(action)")
         }
         let found = try FileManager.default.subpathsOfDirectory(atPath: home.path)
-        #expect(found.sorted() == tree.nodes.keys.filter { !$0.isEmpty }.sorted())
+        let names = found.filter { !Package.isInside($0) }
+        #expect(names.sorted() == tree.nodes.keys.filter { !$0.isEmpty }.sorted())
         for path in found {
             guard case .some(.some(let expected)) = tree.content(path) else { continue }
+            if Package.isNamed(path) {
+                #expect(try Package.content(at: "\(home.path)/\(path)").name == expected)
+                continue
+            }
             let bytes = try Data(contentsOf: URL(filePath: "\(home.path)/\(path)"))
             #expect(Content.name(bytes) == expected, "\(path)")
         }
@@ -51,8 +56,16 @@ import Testing
             try ProgramCalls.change(
                 "\(root)/\(path)", way, writer: "dev0", number: action.number, size: size
             ) { new = Content.name($1) }
+        case .package(let path, let way, let size):
+            let package = Package(writer: "dev0", number: action.number, size: size)
+            content = package.content.name
+            try package.save(to: "\(root)/\(path)", way)
+        case .transact(let path, let rows):
+            let database = Database(path: "\(root)/\(path)")
+            let added = database.rows(of: "dev0.\(action.number)", count: rows)
+            #expect(database.insert(added) == (added, ""))
         case .read(let path): content = Content.name(try ProgramCalls.read("\(root)/\(path)"))
-        case .wait, .restore, .evict, .pin, .unpin, .hold: return false
+        case .wait, .restore, .evict, .pin, .unpin, .hold, .rewind, .purge: return false
         default: try ProgramCalls.changeNames(action.verb, in: root)
         }
         return true
