@@ -27,7 +27,7 @@ struct Campaign {
         )
         var plan = Plan(
             seed: seed, devices: devices, actions: options.number("actions", 150),
-            pause: options.number("pause", 60))
+            pause: options.number("pause", 60), faults: try options.faults)
         say("chaos: seed \(seed), \(devices) devices; the history is in \(directory)")
         let history = try History(file: "\(directory)/history.jsonl")
         let runner = try Runner(devices: devices, history: history)

@@ -5,7 +5,7 @@ import Support
 /// Causes faults around real devices and a real hub, and checks whether a promise is broken.
 ///
 ///     chaos run [--seed N] [--minutes M] [--rounds N] [--devices N] [--actions N] [--pause MS]
-///               [--out DIR] [--shrink MINUTES]
+///               [--out DIR] [--shrink MINUTES] [--only FAULT,…] [--without FAULT,…]
 ///     chaos replay FILE [--times N] [--shrink MINUTES]     repeats the actions of a failed run
 ///     chaos check HISTORY                                 judges any history
 ///     chaos picture HISTORY DOCUMENT [--round N] > life.svg    draws a document's history
@@ -82,6 +82,25 @@ struct Options {
     }
 
     subscript(_ name: String) -> String? { values[name] }
+
+    /// The kinds of faults that may occur.
+    var faults: [Plan.Fault] {
+        get throws {
+            func named(_ option: String) throws -> [Plan.Fault]? {
+                try values[option].map { text in
+                    try text.split(separator: ",").map { word in
+                        guard let fault = Plan.Fault(rawValue: String(word)) else {
+                            let all = Plan.Fault.allCases.map(\.rawValue).joined(separator: ", ")
+                            throw SupportError("\(word) is none of \(all)")
+                        }
+                        return fault
+                    }
+                }
+            }
+            let without = try named("without") ?? []
+            return try (named("only") ?? Plan.Fault.allCases).filter { !without.contains($0) }
+        }
+    }
     func number(_ name: String, _ usual: Int) -> Int { values[name].flatMap { Int($0) } ?? usual }
 }
 

@@ -76,6 +76,9 @@ struct Checker {
                 // hub.
                 let isPromised = promised[content]?.contains { $0.detail == "hub" } == true
                 if !isPromised || all.contains(content) { continue }
+            } else if events[index...].contains(where: { $0.losesState(of: event.actor) }) {
+                // A loss of power takes only what was not promised to be on the disk.
+                if promised[content] == nil { continue }
             }
             let said = (promised[content] ?? []).compactMap(\.detail).map { ", durable: \($0)" }
             let place = all.contains(content) ? "only on another device" : "nowhere"
@@ -91,12 +94,15 @@ struct Checker {
     private func isOwed(_ save: Event, _ promises: [Event], _ index: Int) -> Bool {
         // Saves of a package within a second are one version, unless something asks for it.
         if save.verb?.first == "package" && promises.isEmpty { return false }
-        // The present contents, which a purge keeps, are judged with the tree.
-        return !events[index...].contains { event in
-            guard event.kind == .began, event.actor == save.actor, event.verb?.first == "purge"
-            else { return false }
-            return Checker.owner(of: save.path ?? "") == save.actor
+        // The present contents, which a purge and a full disk keep, are judged with the tree.
+        let isFilled = events.contains {
+            $0.kind == .fault && $0.actor == save.actor && $0.verb == ["fill"]
         }
+        let isPurged = events[index...].contains {
+            $0.kind == .began && $0.actor == save.actor && $0.verb?.first == "purge"
+                && Checker.owner(of: save.path ?? "") == save.actor
+        }
+        return !isFilled && !isPurged
     }
 
     private func isRolledBack(_ actor: String, after index: Int) -> Bool {
@@ -194,7 +200,7 @@ struct Checker {
         }
         for event in events where event.kind == .item {
             guard let path = event.path, let owner = Checker.owner(of: path),
-                path.contains(" (dev"), !isRolledBack(owner, after: 0)
+                path.contains(" (dev"), !events.contains(where: { $0.losesState(of: owner) })
             else { continue }
             note(.conflict, event, path, "a mark where one device alone worked, on \(event.actor)")
         }
@@ -214,7 +220,7 @@ struct Checker {
             events.lastIndex { $0.kind == .did && $0.actor == owner && $0.content == content }
         }
         guard let first = saves.min(), let last = saves.max() else { return false }
-        return events[first...last].contains(where: { $0.isRollBack(of: owner) })
+        return events[first...last].contains(where: { $0.losesState(of: owner) })
     }
 
     /// Returns the only device that works at the path; nil if several do.

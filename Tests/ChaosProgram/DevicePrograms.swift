@@ -19,7 +19,7 @@ struct DevicePrograms {
 
     func perform(_ action: Action) {
         site.waitUntilUp()
-        let faults = site.faultCount
+        let (faults, isFull) = (site.faultCount, site.isFull)
         var event = Event(.did, site.name)
         event.action = action.number
         event.verb = action.verb.words
@@ -27,12 +27,16 @@ struct DevicePrograms {
         do throws(Errno) {
             try perform(action, &event)
             if event.outcome == nil { event.outcome = "ok" }
-            if event.outcome == "refused", faults != site.faultCount { event.detail = "excused" }
+            let isExcused = faults != site.faultCount || isFull || site.isFull
+            if event.outcome == "refused" && isExcused { event.detail = "excused" }
         } catch {
             event.outcome = ProgramCalls.name(error)
             let isOfTheLine = [ENETUNREACH, ETIMEDOUT].contains(error.code)
             let isPlain = [ENOENT, EEXIST, ENOTEMPTY, ENOTDIR].contains(error.code)
-            if !isPlain && (faults != site.faultCount || isOfTheLine) { event.detail = "excused" }
+            let isOfTheDisk = error.code == ENOSPC && (isFull || site.isFull)
+            if !isPlain && (faults != site.faultCount || isOfTheLine || isOfTheDisk) {
+                event.detail = "excused"
+            }
         }
         if event.outcome == "beside" { return }
         history.note(event)

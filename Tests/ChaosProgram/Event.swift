@@ -60,6 +60,13 @@ struct Event: Codable, Hashable, Sendable {
         kind == .fault && self.actor == actor && verb == ["roll-back"]
     }
 
+    /// Whether the device continues from an older state: its store was rolled back, or lost what
+    /// was not synced.
+    func losesState(of actor: String) -> Bool {
+        let isPowerLoss = kind == .fault && self.actor == actor && verb == ["lose-power"]
+        return isPowerLoss || isRollBack(of: actor)
+    }
+
     var line: Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]

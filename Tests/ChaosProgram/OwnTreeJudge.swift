@@ -22,7 +22,7 @@ struct OwnTreeJudge {
         // A directory that was never created is not missing.
         guard events.contains(where: { $0.actor == device && concerns($0) }) else { return }
         for event in events where event.actor == device && concerns(event) {
-            // After a rollback the state is not known.
+            // After a rollback or a loss of power the state is not known.
             if rollBack.map({ event.at >= $0 }) == true { return }
             switch event.kind {
             case .did: follow(event)
@@ -35,7 +35,7 @@ struct OwnTreeJudge {
     }
 
     private var rollBack: Int? {
-        events.first { $0.isRollBack(of: device) }?.at
+        events.first { $0.losesState(of: device) }?.at
     }
 
     /// Returns whether removed items may have come back until then: a restored hub infers no

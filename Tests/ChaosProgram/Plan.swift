@@ -7,6 +7,7 @@ struct Plan {
     let actions: Int
     /// The mean pause between two actions of one device, in milliseconds.
     let pause: Int
+    private let faults: [Fault]
     private var random: SeededRandom
     private var number = 0
     /// The paths that were probably created in this round, by directory.
@@ -17,7 +18,12 @@ struct Plan {
     static let sharedDirectory = "shared"
     static func database(_ device: Int) -> String { "\(ownDirectory(device))/data.sqlite" }
 
-    init(seed: UInt64, devices: Int = 3, actions: Int = 150, pause: Int = 60) {
+    /// - Parameter faults: The kinds of faults that may occur.
+    init(
+        seed: UInt64, devices: Int = 3, actions: Int = 150, pause: Int = 60,
+        faults: [Fault] = Fault.allCases
+    ) {
+        self.faults = faults
         random = SeededRandom(seed: seed)
         (self.devices, self.actions, self.pause) = (devices, actions, pause)
     }
@@ -26,7 +32,7 @@ struct Plan {
         var round: Round = []
         var clocks = [Int](repeating: 0, count: devices)
         // Each round has only some kinds of faults, because a mixture of all would hide each one.
-        let faults = Fault.allCases.filter { fault in
+        let faults = faults.filter { fault in
             random.oneIn(fault == .deviceRolledBack || fault == .hubRolledBack ? 8 : 3)
         }
         made = [:]
@@ -167,9 +173,9 @@ struct Plan {
 
     // MARK: Faults
 
-    private enum Fault: CaseIterable {
+    enum Fault: String, CaseIterable, Sendable {
         case deviceDies, deviceStops, hubDies, hubStops, lineCut, lineStalls, lineReset, offline
-        case signedOut, quotaUsedUp
+        case signedOut, quotaUsedUp, powerLost, diskFull
         case deviceRolledBack, hubRolledBack
     }
 
@@ -193,6 +199,8 @@ struct Plan {
                 case .offline: (device, [.offline, .online])
                 case .signedOut: (device, [.signOut, .signIn])
                 case .quotaUsedUp: ("hub", [.quota(bytes: 1), .quota(bytes: nil)])
+                case .powerLost: (device, [.losePower, .start])
+                case .diskFull: (device, [.fill, .free])
                 case .deviceRolledBack: (device, [.keep, .rollBack])
                 case .hubRolledBack: ("hub", [.keep, .rollBack])
                 }

@@ -132,7 +132,7 @@ extension Verb {
     var isFault: Bool {
         switch self {
         case .kill, .start, .stop, .go, .line, .offline, .online, .signOut, .signIn, .keep,
-            .rollBack, .quota:
+            .rollBack, .quota, .losePower, .fill, .free:
             true
         default: false
         }

@@ -16,13 +16,16 @@ final class Site: @unchecked Sendable {
     private(set) var isOffline = false
     private(set) var isSignedOut = false
     private var isStopped = false
+    private let disk: LossyDisk
+    private var filler: String { "\(disk.path)/filler" }
     private let hub: HubProcess
 
     init(_ index: Int, hub: HubProcess) throws {
         name = "dev\(index)"
         self.hub = hub
         proxy = try Proxy(to: hub.port)
-        volume = try MountedVolume(options: ["name=team"])
+        disk = try LossyDisk(megabytes: 2_000)
+        volume = try MountedVolume(store: "\(disk.path)/store", options: ["name=team"])
         programs = DispatchQueue(label: name)
         try signIn()
     }
@@ -50,6 +53,38 @@ final class Site: @unchecked Sendable {
             condition.broadcast()
         }
     }
+
+    /// Everything is lost that no sync has written to the disk.
+    func losePower() throws {
+        guard condition.withLock({ isUp }) else { return }
+        condition.withLock {
+            isUp = false
+            faults += 1
+        }
+        try disk.cutPower()
+        try volume.kill9()
+        umount2(volume.path, Int32(MNT_DETACH))
+        try disk.restorePower()
+        // The machine has not really been restarted.
+        _ = try? Command(
+            "sqlite3", "\(volume.store)/journal.sqlite",
+            "UPDATE meta SET value = 'an earlier one' WHERE key = 'boot'"
+        ).run()
+    }
+
+    /// Whether a program may be refused space now.
+    var isFull: Bool { access(filler, F_OK) == 0 }
+
+    /// Leaves only a little space on the device's disk.
+    func fill() throws {
+        var space = statvfs()
+        guard !isFull, statvfs(disk.path, &space) == 0 else { return }
+        let left = 3_000_000
+        let bytes = Int(space.f_bavail) * Int(space.f_frsize) - left
+        try Command("fallocate", "-l", "\(max(bytes, 1))", filler).succeed()
+    }
+
+    func free() { unlink(filler) }
 
     func signal(_ signal: Int32) {
         guard condition.withLock({ isUp }) else { return }

@@ -73,6 +73,11 @@ enum Verb: Hashable, Sendable {
     /// back.
     case keep
     case rollBack
+    /// Cuts the power of the device's disk, and ends its daemon. A start follows.
+    case losePower
+    /// Fills the device's disk, or frees it again.
+    case fill
+    case free
     /// Limits what the hub keeps for the account; nil ends the limit.
     case quota(bytes: Int?)
     /// Ends all faults, waits until all devices are synchronised, and takes the inventory.
@@ -112,6 +117,9 @@ enum Verb: Hashable, Sendable {
         case .line(let line): ["line", line.rawValue]
         case .keep: ["keep"]
         case .rollBack: ["roll-back"]
+        case .losePower: ["lose-power"]
+        case .fill: ["fill"]
+        case .free: ["free"]
         case .quota(let bytes): ["quota", bytes.map { "\($0)" } ?? "none"]
         case .settle: ["settle"]
         }
@@ -133,7 +141,7 @@ enum Verb: Hashable, Sendable {
     private init?(alone word: String) {
         let all: [Verb] = [
             .offline, .online, .signOut, .signIn, .kill, .start, .stop, .go, .keep, .rollBack,
-            .settle,
+            .settle, .losePower, .fill, .free,
         ]
         guard let verb = all.first(where: { $0.words == [word] }) else { return nil }
         self = verb

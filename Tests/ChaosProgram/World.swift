@@ -47,6 +47,9 @@ final class World: @unchecked Sendable {
         case .online: site.set(offline: false)
         case .signOut: try site.signOut()
         case .signIn: site.trySignIn()
+        case .losePower: try site.losePower()
+        case .fill: try site.fill()
+        case .free: site.free()
         case .line(let line): site.proxy.set(line)
         case .keep:
             try site.kill()
@@ -92,6 +95,7 @@ final class World: @unchecked Sendable {
     func mend() {
         for site in sites {
             site.proxy.set(.open)
+            site.free()
             site.signal(SIGCONT)
             if site.hasDied { died(site.name, "ended by itself: \(site.volume.said.suffix(800))") }
             do { try site.start() } catch { died(site.name, "does not start: \(error)") }

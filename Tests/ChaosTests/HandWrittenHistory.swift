@@ -3,6 +3,8 @@
 /// A history that is written by hand: what happened on two devices, and what was found at the end.
 struct HandWrittenHistory {
     private(set) var events: [Event] = []
+    /// The time of the next events.
+    var at = 0
     private var number = 0
 
     mutating func add(
@@ -10,6 +12,7 @@ struct HandWrittenHistory {
     ) {
         var event = Event(kind, actor)
         event.round = 1
+        event.at = at
         change(&event)
         events.append(event)
     }
