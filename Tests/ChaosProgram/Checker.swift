@@ -206,9 +206,9 @@ struct Checker {
         }
     }
 
-    /// Returns whether the device's store was rolled back after one of two contents in conflict was
-    /// saved, and before the other. Then the device did not know the first when it saved the second,
-    /// so it worked like two devices.
+    /// Returns whether the device's store was rolled back, or lost its state, between the saves of
+    /// two contents in conflict. Then the device did not know the first when it saved the second,
+    /// and worked like two devices.
     private func isRolledBack(
         _ owner: String, between conflict: Event, and versions: [Event]
     ) -> Bool {

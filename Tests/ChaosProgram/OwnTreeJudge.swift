@@ -68,7 +68,8 @@ struct OwnTreeJudge {
         timeline.forget(event.path ?? "")
     }
 
-    /// The contents of a database are judged by its rows, because a log may be written into it later.
+    /// The contents of a database are judged by its rows, because a log may be written into it
+    /// later.
     private mutating func observe(_ event: Event) {
         let path = event.path ?? ""
         let content = Database.isNamed(path) ? nil : event.content

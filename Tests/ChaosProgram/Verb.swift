@@ -12,7 +12,8 @@ enum InPlace: String, CaseIterable, Sendable {
 
 /// Ways to save a package.
 enum PackageWay: String, CaseIterable, Sendable {
-    /// Writes all of it beside the package, exchanges the two, and removes the old one: `NSDocument`.
+    /// Writes all of it beside the package, exchanges the two, and removes the old one, as
+    /// `NSDocument` does.
     case exchange
     /// Replaces one file in it after another.
     case members

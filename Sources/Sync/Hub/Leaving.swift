@@ -2,8 +2,8 @@ import Journal
 import Model
 import Reconcile
 
-// A volume that is signed out may be signed in to the same hub again. What was agreed on before then
-// tells which changes were made on this device and which ones on other devices in the meantime.
+// A volume that is signed out may be signed in to the same hub again. What was agreed on before
+// then tells which changes were made on this device and which ones on other devices.
 extension Transaction {
     private static let left = "hub.left"
     private static let batch = 1_000
