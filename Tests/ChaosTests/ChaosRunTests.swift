@@ -8,18 +8,17 @@ private let minutes =
 
 @Suite("Chaos", .enabled(if: geteuid() == 0, "mounting through a mapping takes passthrough"))
 struct ChaosRunTests {
-    /// It is not part of each test run, because it finds faults that are not repaired yet. (One
-    /// device did not settle: a document was "not at the hub: some of its contents cannot be read
-    /// on this device", once in round 3.)
-    @Test(
-        "three devices, a hub and bad connections from one seed: no promise is broken",
-        .enabled(if: minutes != nil, "takes CONCORD_CHAOS_MINUTES"))
+    /// A few rounds are part of each test run. They are without `signedOut`, which finds faults that
+    /// are not repaired yet: a document that was replaced or removed within a second before the
+    /// device was signed out may get a conflict version there, or contents that differ from the
+    /// version that is said to be current.
+    @Test("three devices, a hub and bad connections from one seed: no promise is broken")
     func run() throws {
         let home = try TemporaryDirectory("chaos")
         var command = Command(
             "\(Programs.directory)/chaos", "run", "--seed", "26112301", "--out", home.path)
         command.arguments +=
-            minutes.map { ["--minutes", "\($0)"] } ?? ["--rounds", "3", "--actions", "100"]
+            minutes.map { ["--minutes", "\($0)"] } ?? ["--rounds", "10", "--without", "signedOut"]
         command.timeoutSeconds = Double(minutes ?? 10) * 60 + 600
         let result = try command.run()
         #expect(result.status == 0, "\(result.output)\(result.errors)")
