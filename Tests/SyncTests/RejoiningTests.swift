@@ -60,4 +60,23 @@ import Testing
             #expect(try fleet.names(0) == ["a", "b", "c"])
         }
     }
+
+    @Test("contents that were replaced and removed right before are not taken for newer")
+    func removedRightBefore() throws {
+        try Fleet.with(2) { fleet in
+            for round in 1...6 {
+                let (one, other) = ("a\(round)", "b\(round)")
+                try fleet.shell(0, "echo 1 > \(one); echo 1 > \(other)")
+                try fleet.expectEqual()
+                try fleet.shell(0, "echo 2 > \(one)")
+                try fleet.settle()
+                try fleet.shell(0, "echo 3 > \(other); mv \(other) \(one)")
+                try signOut(fleet, 0)
+                try fleet.shell(0, "rm \(one)")
+                try fleet.signIn(fleet.devices[0])
+                try fleet.expectEqual()
+                #expect(try fleet.conflicts(1, one) == [])
+            }
+        }
+    }
 }

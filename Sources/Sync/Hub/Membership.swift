@@ -194,6 +194,7 @@ package final class Membership: @unchecked Sendable {
         } catch {
             throw VolumeError(error)
         }
+        recordEarlierChanges()
         try restart(account) { [secrets] t in
             try secrets.write([account.device: account.credentials])
             try t.rejoin(account.volume)
@@ -203,6 +204,17 @@ package final class Membership: @unchecked Sendable {
         }
         log.info("signed in to \(address) as \(account.user), volume \(account.volumeName)")
         return account
+    }
+
+    /// Waits for a moment until what was saved and removed before is recorded. Otherwise contents
+    /// that were removed while the volume was signed out could be recorded after the document came
+    /// back from the hub, as if they were newer.
+    private func recordEarlierChanges() {
+        do throws(VolumeError) {
+            try volume.wait(for: .disk, at: [], timeoutSeconds: 5)
+        } catch {
+            log.notice("The volume is signed in before everything is recorded: \(error)")
+        }
     }
 
     private var isSignedOutByHub: Bool {
