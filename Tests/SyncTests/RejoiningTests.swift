@@ -1,3 +1,4 @@
+import Glibc
 import Support
 import Testing
 
@@ -77,6 +78,18 @@ import Testing
                 try fleet.expectEqual()
                 #expect(try fleet.conflicts(1, one) == [])
             }
+        }
+    }
+
+    @Test("signing out does not wait for a hub that is silent") func silentHub() throws {
+        try Fleet.with(1) { fleet in
+            try fleet.shell(0, "echo 1 > a")
+            try fleet.settle()
+            fleet.hub.send(SIGSTOP)
+            let begun = ContinuousClock.now
+            try signOut(fleet, 0)
+            #expect(ContinuousClock.now - begun < .seconds(40))
+            fleet.hub.send(SIGCONT)
         }
     }
 }

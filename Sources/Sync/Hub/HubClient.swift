@@ -96,8 +96,12 @@ package final class HubClient: Sendable {
             .GET, Routes.volumes, nil, nil, [(HubHeader.otherProcess, other.description)])
     }
 
+    /// Tells the hub that the device is signed out. A person waits for it, and it may be done at
+    /// the hub later, so a hub that is silent is not waited for long.
     package func signOut() throws(HubFault) {
-        let _: Done = try planner(.POST, Routes.signOut, Done())
+        let answer = try send(
+            .POST, Routes.signOut, ContentType.json, json(Done()), [], seconds: 10)
+        let _: Done = try decoded(answer.body)
     }
 
     // MARK: Requests about one volume
@@ -296,12 +300,12 @@ package final class HubClient: Sendable {
 
     private func send(
         _ method: HTTPMethod, _ path: String, _ type: String?, _ body: [UInt8]?,
-        _ headers: [(String, String)]
+        _ headers: [(String, String)], seconds: Int64 = 120
     ) throws(HubFault) -> Answer {
         let request = request(method, path, type, body, headers)
         traffic.up(body?.count ?? 0)
         return try result { [self] in
-            let response = try await client.execute(request, timeout: .seconds(120))
+            let response = try await client.execute(request, timeout: .seconds(seconds))
             try await check(response)
             let body = try await response.body.collect(upTo: 256 << 20)
             traffic.down(body.readableBytes)
