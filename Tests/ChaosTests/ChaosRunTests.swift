@@ -8,10 +8,9 @@ private let minutes =
 
 @Suite("Chaos", .enabled(if: geteuid() == 0, "mounting through a mapping takes passthrough"))
 struct ChaosRunTests {
-    /// A few rounds are part of each test run. They are without `signedOut`, which finds faults
-    /// that are not repaired yet: a document that was replaced or removed within a second before
-    /// the device was signed out may get a conflict version there, or contents that differ from the
-    /// version that is said to be current.
+    /// A few rounds are part of each test run. They are without `signedOut`, after which documents
+    /// that were changed within the second before have had conflicts and wrong contents; the known
+    /// cases are repaired, but few seeds have run since then.
     @Test("three devices, a hub and bad connections from one seed: no promise is broken")
     func run() throws {
         let home = try TemporaryDirectory("chaos")
