@@ -63,7 +63,8 @@ struct Inventory {
                 event.parents = version["parents"] as? [String]
                 do {
                     let number = version["number"] as? Int ?? 0
-                    if report["package"] as? Bool == true {
+                    // An exchange makes the package a folder, which keeps the package's versions.
+                    if report["package"] as? Bool == true || path.hasSuffix(".rtfd.draft") {
                         let members = try line.members(document: document, number: number)
                         (event.content, event.writers) = Package.content(of: members)
                     } else {
@@ -91,7 +92,7 @@ struct Inventory {
                 SELECT i.key, b.path || '/' || CAST(i.name AS TEXT)
                 FROM items i JOIN below b ON i.parent = b.key)
             SELECT lower(hex(i.id)), substr(b.path, 2) FROM below b JOIN items i ON i.key = b.key
-            WHERE i.latest > 0 AND i.kind IN (1, 3) ORDER BY i.key
+            WHERE i.latest > 0 ORDER BY i.key
             """
         let journal = "\(site.volume.store)/journal.sqlite"
         let output = try Command("sqlite3", "-readonly", "-separator", " ", journal, query)
