@@ -2,21 +2,13 @@ import Foundation
 import Glibc
 
 /// What a program does while the daemon is killed.
-package enum KilledWork: CaseIterable, Sendable {
-    case inPlace, replace, backupAndRemove, backup, exchange, unlinkAndCreate
+package enum KilledWork: Hashable, CaseIterable, Sendable {
+    case save(SavePattern)
     case overwriteLarge, shrink, rename, renameOver, remove, restore
 
-    private var pattern: SavePattern? {
-        switch self {
-        case .inPlace: .inPlace
-        case .replace: .replace
-        case .backupAndRemove: .backupAndRemove
-        case .backup: .backup
-        case .exchange: .exchange
-        case .unlinkAndCreate: .unlinkAndCreate
-        default: nil
-        }
-    }
+    package static let allCases =
+        SavePattern.allCases.map(KilledWork.save)
+        + [.overwriteLarge, .shrink, .rename, .renameOver, .remove, .restore]
 
     private var size: Int { self == .overwriteLarge ? 3_000_000 : 20_000 }
 
@@ -39,7 +31,7 @@ package enum KilledWork: CaseIterable, Sendable {
             var bytes = Data(repeating: 2, count: size)
             bytes.replaceSubrange(Self.range, with: Data(repeating: 4, count: Self.range.count))
             return bytes
-        default: return Data(repeating: 4, count: size)
+        case .save: return Data(repeating: 4, count: size)
         }
     }
 
@@ -47,8 +39,8 @@ package enum KilledWork: CaseIterable, Sendable {
 
     fileprivate func run(in directory: String) throws {
         let (a, b) = ("\(directory)/a", "\(directory)/b")
-        if let pattern { return try pattern.save(result!, to: a, synced: false) }
         switch self {
+        case .save(let pattern): try pattern.save(result!, to: a, synced: false)
         case .overwriteLarge:
             let file = try OpenFile(a, O_RDWR)
             try file.write([UInt8](result![Self.range]), at: Self.range.lowerBound)
@@ -57,7 +49,7 @@ package enum KilledWork: CaseIterable, Sendable {
         case .rename: try call(Glibc.rename(a, "\(directory)/c"))
         case .renameOver: try call(Glibc.rename(b, a))
         case .remove: try call(unlink(a))
-        default: try Programs.fsctl("restore", a, "1").succeed()
+        case .restore: try Programs.fsctl("restore", a, "1").succeed()
         }
     }
 }

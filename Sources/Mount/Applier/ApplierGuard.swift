@@ -150,8 +150,8 @@ extension Driver {
         else { throw applierGuard.refuse(.changed) }
     }
 
-    /// Checks that the file is the expected one and that no program writes to it. None begins to
-    /// until the caller removes the node's flag `beingReplaced`.
+    /// Checks that the file is the expected one and that no program writes to it. No open for
+    /// writing begins until the caller unpins the node.
     private func admit(_ found: NamedFile, _ expected: FileSnapshot) throws(Errno) {
         guard !FileSnapshot(found.status).differs(from: expected) else {
             throw applierGuard.refuse(.changed)

@@ -24,10 +24,11 @@ extension NodeTable {
         }
     }
 
-    /// A node that still has a name is found by that again, so it needs no descriptor.
+    /// The removal or replacement of the node's name has ended, successfully or not. A node that
+    /// still has a name is found by that again, so it needs no descriptor.
     func unpin(_ node: Node) {
         let spare = locked { () -> SharedDescriptor? in
-            node.flags.remove(.pinned)
+            node.flags.subtract([.pinned, .beingReplaced])
             return node.descriptorNotNeeded()
         }
         withExtendedLifetime(spare) {}

@@ -271,9 +271,7 @@ extension Driver {
 
     /// Ends what `namedFile`, and `admit` for a step of the applier, have begun.
     private func letGo(of file: NamedFile) {
-        guard let node = file.node else { return }
-        nodes.remove(.beingReplaced, from: node)
-        nodes.unpin(node)
+        if let node = file.node { nodes.unpin(node) }
     }
 
     private func vanished(

@@ -1,6 +1,7 @@
 /// Opens for writing that were answered with ESTALE because their file was replaced or removed
-/// while the kernel was resolving the path. What the program writes would else miss the document:
-/// the kernel gives the name to the new file only some time after RENAME was answered.
+/// while the kernel was resolving the path. Otherwise the program would write to a file that is no
+/// longer the document, because the kernel updates its cached name only some time after RENAME was
+/// answered.
 ///
 /// After ESTALE the kernel resolves the path once more; a second ESTALE would reach the program. An
 /// open of a file without a name through /proc/self/fd therefore succeeds at the second attempt.

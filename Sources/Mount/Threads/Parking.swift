@@ -173,7 +173,7 @@ final class Parking: Sendable {
     ) {
         if patience > 0, PendingSignals(of: thread)?.areOnlyStops == true {
             timers.after(seconds: 0.1) { [self] in
-                // The request is valid only while its ticket is there.
+                // Nothing is left to interrupt if the request was answered in the meantime.
                 guard tickets.withLock({ $0[number] }) != nil else { return }
                 interrupt(request, number, of: thread, patience: patience - 1, timers)
             }

@@ -139,8 +139,8 @@ package struct Mirror: Hashable, Sendable {
         self.since = since
     }
 
-    /// What the hub has, as far as it decides about names: the agreement, or before the first one
-    /// what the hub sent.
+    /// The parts of the hub's state on which names depend: the state that device and hub agreed on,
+    /// or what the hub sent if they have not agreed on any yet.
     package var imageAtHub: Image? { base?.image ?? remote.map { Image($0) } }
 }
 

@@ -12,8 +12,8 @@ extension Recorder {
                 person: person(actor.uid), program: actor.program, session: session))
     }
 
-    /// Notes that an item moves, before it does. The rename of a new file by the session that wrote
-    /// it, before it is recorded, is not noted: it creates the document.
+    /// Notes that an item is about to be moved. A session often writes a new file and renames it
+    /// before the file is recorded; that rename creates the document, so it is not noted as a move.
     func noteMoved(_ item: Item, to parent: Int64, _ move: Move, _ t: Transaction) throws {
         guard let session = move.actor.session else { return }
         let isRecorded = item.latest > 0 || item.kind == .directory || item.kind == .package

@@ -61,7 +61,7 @@ struct AgentServer {
             return refuse(nil, Failure(code: -32700, message: "the line is not JSON"))
         }
         let id = message["id"]
-        // The line is an answer, but this server sends no requests.
+        // An answer is ignored, because this server never sends a request that could be answered.
         if message["method"] == nil, message["result"] != nil || message["error"] != nil { return }
         guard case .object = message, message["jsonrpc"] == "2.0",
             let method = message["method"]?.text
