@@ -71,6 +71,58 @@ import Testing
         try tree.checkInvariants()
     }
 
+    /// A program prepares the new contents in a folder, exchanges it with the package and removes
+    /// it.
+    @Test(arguments: ["new", ".Doc.rtfd.concord-restore.part", "local/new", "Other.rtfd/new"])
+    func exchangedWithAFolder(_ folder: String) throws {
+        let tree = try ProgramTree()
+        try tree.save(".concordignore", "local/\n", by: program)
+        try tree.mkdir("local", by: program)
+        try make(tree, "Doc.rtfd", "one")
+        try make(tree, "Other.rtfd", "other")
+        #expect(tree.quiet())
+        let id = try tree.volume.history(at: names("Doc.rtfd"))?.id
+        for (text, isQuiet) in [("two", false), ("three", true)] {
+            try make(tree, folder, text)
+            if isQuiet { #expect(tree.quiet()) }
+            try tree.exchange(folder, "Doc.rtfd", by: program)
+            if isQuiet { #expect(tree.quiet()) }
+            try tree.removeTree(folder, by: program)
+            #expect(tree.quiet())
+        }
+        #expect(try tree.volume.history(at: names("Doc.rtfd"))?.id == id)
+        #expect(try versions(tree, "Doc.rtfd") == [whole("one"), whole("two"), whole("three")])
+        #expect(try tree.volume.history(at: names("Other.rtfd"))?.versions.last?.kind == .current)
+        #expect(try versions(tree, "Other.rtfd").last == whole("other"))
+        try tree.checkInvariants()
+        try tree.remount()
+        #expect(tree.quiet())
+        #expect(try versions(tree, "Doc.rtfd") == [whole("one"), whole("two"), whole("three")])
+        try tree.checkInvariants()
+    }
+
+    @Test func aFolderThatIsExchangedWithAPackageKeepsItsDocuments() throws {
+        let tree = try ProgramTree()
+        try make(tree, "Doc.rtfd", "one")
+        try make(tree, "folder", "two")
+        #expect(tree.quiet())
+        let ids = try ["Doc.rtfd", "folder/TXT.rtf"].map {
+            try tree.volume.history(at: names($0))?.id
+        }
+        try tree.exchange("folder", "Doc.rtfd", by: program)
+        #expect(tree.quiet())
+        #expect(try tree.volume.history(at: names("Doc.rtfd"))?.id == ids[0])
+        #expect(try versions(tree, "Doc.rtfd") == [whole("one"), whole("two")])
+        #expect(try tree.texts("folder/TXT.rtf").last == "one")
+        try tree.checkInvariants()
+        try tree.exchange("Doc.rtfd", "folder", by: program)
+        #expect(tree.quiet())
+        #expect(try tree.volume.history(at: names("Doc.rtfd"))?.id == ids[0])
+        #expect(try versions(tree, "Doc.rtfd") == [whole("one"), whole("two"), whole("one")])
+        #expect(try tree.texts("folder/TXT.rtf").last == "two")
+        try tree.checkInvariants()
+    }
+
     @Test func removed() throws {
         let tree = try ProgramTree()
         try make(tree, "Doc.rtfd", "one")

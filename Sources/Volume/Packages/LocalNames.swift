@@ -86,6 +86,7 @@ package struct LocalNames: Sendable {
     package func matches(path: [Name], isDirectory: Bool) -> Bool {
         guard let last = path.last else { return false }
         if isDirectory, path.count == 1, LocalNames.isTrash(last) { return true }
+        if isDirectory, LocalNames.isRestorePart(last) { return true }
         if !isDirectory, matches(last) { return true }
         let joined = Array(path.map(\.bytes).joined(separator: [UInt8(ascii: "/")]))
         var result = false

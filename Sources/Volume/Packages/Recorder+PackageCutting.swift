@@ -96,7 +96,7 @@ extension Recorder {
     }
 
     /// Stores the bytes of the previous version that the package no longer has. They are in the
-    /// stash, file by file, or where the package was moved.
+    /// stash, file by file, or where the package or a part of it was moved.
     private func keepPackage(
         _ recording: inout Recording, _ prior: Manifest?, _ live: Manifest?,
         _ places: inout [Digest: ChunkPlace]
@@ -110,10 +110,19 @@ extension Recorder {
             try store(lost, from: old.source, old.size, &places)
         }
         lost = try missing(lost, places)
-        if !lost.isEmpty, let path = try remains(of: recording.item) {
-            try store(lost, ofFilesIn: prior, at: path, &places)
+        for remains in remains(of: recording.item) where !lost.isEmpty {
+            guard let path = try path(of: remains.place) else { continue }
+            try store(lost, ofFilesIn: prior, below: remains.part, at: path, &places)
+            lost = try missing(lost, places)
         }
-        try settleLost(&recording, try missing(lost, places), &places)
+        for inode in recording.work.priorContents.filter({ $0.entry == nil }).map(\.inode)
+        where !lost.isEmpty {
+            guard let file = try openInode(inode) else { continue }
+            let content = FileContent(descriptor: file.raw)
+            try store(lost, from: content, status(file.raw).size, &places)
+            lost = try missing(lost, places)
+        }
+        try settleLost(&recording, lost, &places)
     }
 
     /// Stores the chunks that versions share with the present files, because these files are no
@@ -129,18 +138,21 @@ extension Recorder {
         let missing = try missing(needed.intersection(live.chunkIDs), places)
         guard !missing.isEmpty, let path = try look({ try $0.path(of: recording.item.key) })
         else { return }
-        try store(missing, ofFilesIn: live, at: path, &places)
+        try store(missing, ofFilesIn: live, below: [], at: path, &places)
     }
 
-    /// Stores chunks of files that a package has, or had, in the tree.
+    /// Stores chunks of files that a package has, or had, in the tree. `path` has what is, or was,
+    /// the package's `part`.
     private func store(
-        _ ids: Set<Digest>, ofFilesIn manifest: Manifest, at path: [Name],
+        _ ids: Set<Digest>, ofFilesIn manifest: Manifest, below part: [Name], at path: [Name],
         _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {
         for entry in manifest.entries where !ids.isDisjoint(with: entry.chunks.map(\.id)) {
-            guard
+            let names = entry.names
+            guard names.starts(with: part),
                 let file = try? openBeneath(
-                    path + entry.names, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
+                    path + names.dropFirst(part.count), from: tree,
+                    flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
             else { continue }
             let snapshot = status(file.raw)
             // Something else may have the name now.
@@ -149,29 +161,51 @@ extension Recorder {
         }
     }
 
-    /// The directory with the files of a package that was moved, or that is no package any more.
-    private func remains(of item: Item) throws(VolumeError) -> [Name]? {
-        try look { reader in
-            switch state.remains[item.key] {
-            case .package(let key, let inner), .ignored(let key, let inner):
-                try reader.path(of: key).map { $0 + inner }
-            case .directory(let key): try reader.path(of: key)
-            case .unknown, nil: item.deleted == nil ? try reader.path(of: item.key) : nil
-            }
-        }
+    /// Where to look for the files of a package's previous version.
+    private func remains(of item: Item) -> [Remains] {
+        let left = state.remains[item.key] ?? []
+        let isWhole = left.contains { $0.part.isEmpty && $0.place != .unknown }
+        guard !isWhole, item.deleted == nil else { return left }
+        return left + [Remains(part: [], place: .package(item.key, []))]
     }
 
     /// Adds all files of the package to its prior contents, because they are about to belong to
     /// something else. They are read at `place`, or in the stash when they are moved there.
     func needPackage(_ item: Item, at place: Location) {
-        state.remains[item.key] = place
-        var priorContents: [PriorContent] = []
-        for (inode, package) in state.packaged.values where package == item.key {
-            let snapshot = FileSnapshot(
-                inode: inode, mode: 0o100644, size: -1, modified: 0, changed: 0)
-            priorContents.append(PriorContent(place: .elsewhere(snapshot)))
+        state.remains[item.key] = [Remains(part: [], place: place)]
+        needFiles(of: item.key)
+    }
+
+    /// Does the same when a part of the package has left it.
+    func need(part: [Name], of package: Int64, _ snapshot: FileSnapshot, at place: Location) {
+        state.remains[package, default: []].append(Remains(part: part, place: place))
+        if snapshot.isDirectory {
+            // Which of the files are in it need not be known.
+            needFiles(of: package)
+        } else if snapshot.isFile {
+            touch(package) { $0.priorContents.append(.whatever(in: snapshot.inode)) }
         }
-        touch(item.key) { $0.priorContents += priorContents }
+    }
+
+    private func needFiles(of package: Int64) {
+        var priorContents: [PriorContent] = []
+        for (inode, owner) in state.packaged.values where owner == package {
+            guard state.pending.dependents[inode]?.contains(package) != true else { continue }
+            priorContents.append(.whatever(in: inode))
+        }
+        guard !priorContents.isEmpty else { return }
+        touch(package) { $0.priorContents += priorContents }
+    }
+
+    /// Notes that a directory, with parts of packages perhaps, was moved.
+    func moveRemains(below old: Location, to new: Location) {
+        for (key, remains) in state.remains.values
+        where remains.contains(where: { $0.place.path(from: old) != nil }) {
+            state.remains[key] = remains.map { part in
+                guard let path = part.place.path(from: old) else { return part }
+                return Remains(part: part.part, place: path.reduce(new) { inside($0, $1) })
+            }
+        }
     }
 
     /// The present contents of a package in the tree.

@@ -30,10 +30,18 @@ extension Recorder {
             cl_clock_monotonic_ns() + nanoseconds(settings.packageQuietSeconds)
     }
 
-    /// Handles something that was moved out of a package or an ignored directory.
-    func leave(_ place: Location, _ move: Move) {
-        if move.snapshot.isDirectory { forgetLocations(below: move.snapshot.inode) }
-        guard case .package(let key, _) = place else { return }
+    /// Handles something that was moved out of a package or an ignored directory, to a directory
+    /// with the role `target`.
+    func leave(_ place: Location, _ move: Move, to target: Location) {
+        let new = inside(target, move.to.name)
+        if move.snapshot.isDirectory {
+            forgetLocations(below: move.snapshot.inode)
+            moveRemains(below: inside(place, move.from.name), to: new)
+        }
+        guard case .package(let key, let path) = place else { return }
+        if case .package(key, _) = target {} else {
+            need(part: path + [move.from.name], of: key, move.snapshot, at: new)
+        }
         if !move.snapshot.isDirectory { state.packaged[move.snapshot.inode] = nil }
         touchPackage(key, by: move.actor)
     }
@@ -92,7 +100,7 @@ extension Recorder {
         try removeItem(item, t)
     }
 
-    private func absorbChildrenIntoPackage(
+    func absorbChildrenIntoPackage(
         of item: Item, in directory: UInt64, _ place: Location, _ t: Transaction
     ) throws {
         for child in try t.children(of: item.key) {
@@ -150,9 +158,9 @@ extension Recorder {
     }
 
     /// Forgets the roles of directories that were in a package or an ignored directory.
-    private func forgetLocations(below inode: UInt64) {
-        guard let root = state.locations[inode] else { return }
-        state.locations.removeAll { $1.lies(in: root) }
+    func forgetLocations(below inode: UInt64) {
+        guard let root = state.locations.removeValue(forKey: inode) else { return }
+        state.locations.removeAll { $1.path(from: root) != nil }
     }
 
     /// The kind of a directory by its attribute `user.concord.package` (anything but `0` makes it a
@@ -168,13 +176,15 @@ extension Recorder {
 }
 
 extension Location {
-    /// Whether it is that directory or one below it, in the same package or ignored directory.
-    fileprivate func lies(in root: Location) -> Bool {
+    /// The path to it from a directory of the same package or ignored directory; nil if it is not
+    /// that directory or one below it.
+    func path(from root: Location) -> [Name]? {
         switch (self, root) {
         case (.package(let a, let path), .package(let b, let start)),
             (.ignored(let a, let path), .ignored(let b, let start)):
-            a == b && path.starts(with: start)
-        default: self == root
+            a == b && path.starts(with: start) ? Array(path.dropFirst(start.count)) : nil
+        case (.unknown, _): nil
+        default: self == root ? [] : nil
         }
     }
 }

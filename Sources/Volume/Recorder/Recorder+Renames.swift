@@ -23,7 +23,7 @@ extension Recorder {
         if case .directory(let from) = origin {
             source = try t.item(parent: from, name: move.from.name)
         } else {
-            leave(origin, move)
+            leave(origin, move, to: target)
         }
         if case .directory(let to) = target {
             try arrived(source, move, to: to, t)
@@ -242,24 +242,36 @@ extension Recorder {
         let placeA = try location(of: a.directory, t)
         let placeB = try location(of: b.directory, t)
         guard case .directory(let parentA) = placeA, case .directory(let parentB) = placeB,
-            let itemA = try t.item(parent: parentA, name: a.name),
-            let itemB = try t.item(parent: parentB, name: b.name)
+            let itemA = try item(named: a.name, in: parentA, traceA, t),
+            let itemB = try item(named: b.name, in: parentB, traceB, t)
         else {
             try exchangedWithStranger(a, traceA, placeA, b, traceB, placeB, by: actor, t)
             return
         }
-        if itemA.kind == itemB.kind, itemA.kind == .file || itemA.kind == .package {
-            // This is a save by exchange: both names keep their documents, and their contents are
-            // exchanged.
+        // This is a save by exchange: both names keep their documents, and their contents are
+        // exchanged.
+        if itemA.kind == .file, itemB.kind == .file {
             let saves = (state.pending[itemA.key]?.save, state.pending[itemB.key]?.save)
             let now = PendingDocument.Save(actor: actor, time: eventTime)
-            if itemA.kind == .package {
-                needPackage(itemA, at: .package(itemB.key, []))
-                needPackage(itemB, at: .package(itemA.key, []))
-            }
-            try exchangeContents(itemA, traceA, traceB, saves.1 ?? now, t)
-            try exchangeContents(itemB, traceB, traceA, saves.0 ?? now, t)
+            need(itemA, traceA)
+            need(itemB, traceB)
+            var (first, second) = (itemA, itemB)
+            try assignInode(&first, traceB, saves.1 ?? now, t)
+            try assignInode(&second, traceA, saves.0 ?? now, t)
             return
+        }
+        if itemA.kind == .package, itemB.kind == .package {
+            needPackage(itemA, at: .package(itemB.key, []))
+            needPackage(itemB, at: .package(itemA.key, []))
+            try setContents(ofPackage: itemA, traceB, by: actor, t)
+            try setContents(ofPackage: itemB, traceA, by: actor, t)
+            return
+        }
+        if itemB.kind == .directory, try staysPackage(itemA, t) {
+            return try exchangeContents(ofPackage: itemA, traceA, itemB, traceB, by: actor, t)
+        }
+        if itemA.kind == .directory, try staysPackage(itemB, t) {
+            return try exchangeContents(ofPackage: itemB, traceB, itemA, traceA, by: actor, t)
         }
         // One of them is a directory: the items themselves are exchanged.
         try changePlaces(itemA, itemB, t)
@@ -284,23 +296,64 @@ extension Recorder {
         try relocate(parked, to: b.parent, b.name, t)
     }
 
-    private func exchangeContents(
-        _ item: Item, _ old: FileSnapshot, _ new: FileSnapshot, _ save: PendingDocument.Save,
-        _ t: Transaction
+    /// The item with a name; a directory that the scan has not reached yet becomes one.
+    private func item(
+        named name: Name, in parent: Int64, _ snapshot: FileSnapshot, _ t: Transaction
+    ) throws -> Item? {
+        if let item = try t.item(parent: parent, name: name) { return item }
+        return snapshot.isDirectory ? try t.item(insert(parent, name, snapshot, t)) : nil
+    }
+
+    /// Whether a package, whose name has another directory now, is still a package.
+    private func staysPackage(_ item: Item, _ t: Reader) throws -> Bool {
+        try item.kind == .package && kindNow(item, t) == .package
+    }
+
+    /// Gives a package another directory, with which it was saved by an exchange.
+    private func setContents(
+        ofPackage item: Item, _ new: FileSnapshot, by actor: Actor, _ t: Transaction
     ) throws {
         var item = item
-        if item.kind == .file {
-            need(item, old)
-            try assignInode(&item, new, save, t)
-            return
-        }
         item.inode = new.inode
         item.changed = 0
         try t.update(item)
         state.locations[new.inode] = .package(item.key, [])
         packageCuts[item.key] = nil
-        touchPackage(item.key, by: save.actor)
+        touchPackage(item.key, by: actor)
         rescan(item.key)
+    }
+
+    /// Handles a save of a package by exchange with a directory in which a program had prepared the
+    /// new contents, or that has them for another reason. Both names keep their items.
+    private func exchangeContents(
+        ofPackage package: Item, _ old: FileSnapshot, _ directory: Item, _ new: FileSnapshot,
+        by actor: Actor, _ t: Transaction
+    ) throws {
+        var place = Location.directory(directory.key)
+        if case .ignored? = state.locations[new.inode] { place = .ignored(directory.key, []) }
+        try exchangeContents(ofPackage: package, old, nowAt: place, new, by: actor, t)
+        if case .directory = place {
+            try absorbChildrenIntoPackage(
+                of: directory, in: new.inode, .package(package.key, []), t)
+        }
+        var directory = directory
+        directory.inode = old.inode
+        try t.update(directory)
+        state.locations[old.inode] = place
+        rescan(directory.key)
+    }
+
+    /// Gives a package the directory `new`. Its former one, `old`, is at `place` now, which is no
+    /// package.
+    private func exchangeContents(
+        ofPackage package: Item, _ old: FileSnapshot, nowAt place: Location, _ new: FileSnapshot,
+        by actor: Actor, _ t: Transaction
+    ) throws {
+        forgetLocations(below: old.inode)
+        forgetLocations(below: new.inode)
+        needPackage(package, at: place)
+        state.packaged.removeAll { $1 == package.key }
+        try setContents(ofPackage: package, new, by: actor, t)
     }
 
     /// Handles an exchange in which one of the two is no item, but a temporary file or something in
@@ -312,18 +365,17 @@ extension Recorder {
     ) throws {
         let there = Move(from: a, to: b, snapshot: traceA, stash: nil, actor: actor)
         let back = Move(from: b, to: a, snapshot: traceB, stash: nil, actor: actor)
-        leave(placeA, there)
-        leave(placeB, back)
-        try settle(placeA, at: a, old: traceA, traceB, by: actor, t)
-        try settle(placeB, at: b, old: traceB, traceA, by: actor, t)
+        leave(placeA, there, to: placeB)
+        leave(placeB, back, to: placeA)
+        try settle(placeA, at: a, old: traceA, nowAt: inside(placeB, b.name), traceB, by: actor, t)
+        try settle(placeB, at: b, old: traceB, nowAt: inside(placeA, a.name), traceA, by: actor, t)
         try rememberUntrackedFile(traceA, to: b, t)
         try rememberUntrackedFile(traceB, to: a, t)
     }
 
     private func settle(
-        _ place: Location, at spot: DirectoryEntry, old: FileSnapshot, _ snapshot: FileSnapshot,
-        by actor: Actor,
-        _ t: Transaction
+        _ place: Location, at spot: DirectoryEntry, old: FileSnapshot, nowAt other: Location,
+        _ snapshot: FileSnapshot, by actor: Actor, _ t: Transaction
     ) throws {
         guard case .directory(let parent) = place else {
             let move = Move(from: spot, to: spot, snapshot: snapshot, stash: nil, actor: actor)
@@ -337,7 +389,11 @@ extension Recorder {
                 try assignInode(&item, snapshot, save, t)
                 return
             }
-            try absorbIntoPackage(item, old, into: .unknown, t)
+            if snapshot.isDirectory, try staysPackage(item, t) {
+                return try exchangeContents(
+                    ofPackage: item, old, nowAt: other, snapshot, by: actor, t)
+            }
+            try absorbIntoPackage(item, old, into: other, t)
         }
         if snapshot.isFile, try isLocal(spot.name, in: parent, t) { return }
         let key = try insert(parent, spot.name, snapshot, t)

@@ -22,6 +22,13 @@ enum Location: Hashable {
     case unknown
 }
 
+/// Where the files are that a package had.
+struct Remains {
+    /// The path from the package of the file or directory that has left it; empty if all of it has.
+    var part: [Name]
+    var place: Location
+}
+
 /// The recorder's state between transactions. If a transaction fails, the state reverts to what it
 /// was before.
 struct RecorderState {
@@ -37,8 +44,8 @@ struct RecorderState {
     /// In a copied store, where inode numbers have changed: the document of each inode number that
     /// the stash or the log still refers to.
     var copies = RevertibleDictionary<UInt64, Int64>()
-    /// Where the files of an item are that has ceased to be a package.
-    var remains = RevertibleDictionary<Int64, Location>()
+    /// Where the files of a package are that have left it since it was recorded.
+    var remains = RevertibleDictionary<Int64, [Remains]>()
     /// The store is a copy of the one that the journal was written for.
     var isCopy = false
     /// Stash files to remove once the transaction is committed.

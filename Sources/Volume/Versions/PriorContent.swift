@@ -31,6 +31,12 @@ struct PriorContent: Hashable {
     /// program still writes it. It becomes a conflict version.
     var isLate = false
 
+    /// A file of a package, with whatever it holds.
+    static func whatever(in inode: UInt64) -> PriorContent {
+        let snapshot = FileSnapshot(inode: inode, mode: 0o100644, size: -1, modified: 0, changed: 0)
+        return PriorContent(place: .elsewhere(snapshot))
+    }
+
     var becomesConflict: Bool { isSuperseded || isLate || isUnseen }
 
     var entry: Stash.Entry? {

@@ -189,7 +189,7 @@ extension Recorder {
     }
 
     /// Opens a file of the tree by its inode, if a path to it is known.
-    private func openInode(_ inode: UInt64) throws(VolumeError) -> Descriptor? {
+    func openInode(_ inode: UInt64) throws(VolumeError) -> Descriptor? {
         var key: Int64 = 0
         while case let links = try look({ try $0.items(inode: inode, after: key, limit: 8) }),
             let last = links.last
@@ -225,11 +225,15 @@ extension Recorder {
     }
 
     private func path(of spot: DirectoryEntry) throws(VolumeError) -> [Name]? {
+        try path(of: look { try location(of: spot.directory, $0) }).map { $0 + [spot.name] }
+    }
+
+    func path(of place: Location) throws(VolumeError) -> [Name]? {
         try look { reader in
-            switch try location(of: spot.directory, reader) {
-            case .directory(let key): try reader.path(of: key).map { $0 + [spot.name] }
+            switch place {
+            case .directory(let key): try reader.path(of: key)
             case .package(let key, let inner), .ignored(let key, let inner):
-                try reader.path(of: key).map { $0 + inner + [spot.name] }
+                try reader.path(of: key).map { $0 + inner }
             case .unknown: nil
             }
         }
