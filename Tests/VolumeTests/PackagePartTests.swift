@@ -23,7 +23,9 @@ struct PackagePartTests {
 
     enum Then: CaseIterable { case stays, removed, overwritten, quietAndRemoved }
 
-    @Test("its bytes are kept", arguments: Part.allCases, Target.allCases) func leaves(_ part: Part, _ target: Target)
+    @Test("its bytes are kept", arguments: Part.allCases, Target.allCases) func leaves(
+        _ part: Part, _ target: Target
+    )
         throws
     {
         for next in Then.allCases {

@@ -39,7 +39,8 @@ extension Recorder {
             moveRemains(below: inside(place, move.from.name), to: new)
         }
         guard case .package(let key, let path) = place else { return }
-        if case .package(key, _) = target {} else {
+        if case .package(key, _) = target {
+        } else {
             need(part: path + [move.from.name], of: key, move.snapshot, at: new)
         }
         if !move.snapshot.isDirectory { state.packaged[move.snapshot.inode] = nil }
