@@ -119,6 +119,8 @@ final class Desk: @unchecked Sendable {
     }
 
     private func place(_ name: Name, chunks: Int, real: Int) throws -> String {
+        // Otherwise the first comparison of the tree may find the file before its item is made.
+        try volume.wait(for: .disk, at: [], timeoutSeconds: 30)
         let length = 4 << 20
         var references: [ChunkReference] = []
         for index in 0..<chunks {

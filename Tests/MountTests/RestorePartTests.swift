@@ -44,6 +44,47 @@ struct RestorePartTests {
         }
     }
 
+    @Test("who may read and write a document stays as it is now", arguments: ["a", "p.rtfd"])
+    func permissions(name: String) throws {
+        try MountedVolume.with { volume in
+            let script = """
+                cd "$1"; f=$2; umask 022
+                case $f in *.rtfd) mkdir $f; in=$f/t;; *) in=$f;; esac
+                echo one > $in; fsctl wait --durable disk .
+                setfacl -m u:1234:rwx $f; echo two > $in; fsctl wait --durable disk .
+                getfacl -cE $f > ../before; fsctl restore $f 1 >&2; getfacl -cE $f > ../after
+                cmp ../before ../after; cat $in
+                setfacl -b $f; chmod 700 $f; fsctl wait --durable disk .
+                fsctl restore $f 2 >&2; stat -c %a $f; cat $in; ls -A
+                """
+            let said = try Command(
+                "env", "PATH=\(Programs.directory):\(ProcessInfo.processInfo.environment["PATH"]!)",
+                "sh", "-ec", script, "-", volume.path, name
+            ).succeed()
+            #expect(said == "one\n700\ntwo\n\(name)\n")
+        }
+    }
+
+    @Test("the part of a package is no document, and what was saved last is kept")
+    func package() throws {
+        try MountedVolume.with { volume in
+            let path = "\(volume.path)/p.rtfd"
+            try Command("sh", "-ec", "mkdir $1; echo one > $1/t", "-", path).succeed()
+            try volume.waitForDisk()
+            try Command("sh", "-ec", "echo two > $1/t", "-", path).succeed()
+            // The package has not been quiet long enough to be a version.
+            try Programs.fsctl("restore", path, "1").succeed()
+            try volume.waitForDisk()
+            try Programs.fsctl("restore", path, "2").succeed()
+            #expect(try String(contentsOfFile: path + "/t", encoding: .utf8) == "two\n")
+            try volume.waitForDisk()
+            let deleted = try Programs.fsctl("versions", "--deleted", volume.path).succeed()
+            #expect(deleted.hasPrefix("No deleted document"), "\(deleted)")
+            let report = try Programs.fsctl("status", volume.path).succeed()
+            #expect(report.contains("1 with 4 versions, in 2 items"), "\(report)")
+        }
+    }
+
     /// Starts a restore and kills it, or the daemon, while it writes the part file. Returns false
     /// if the restore was faster.
     private func catchRestore(

@@ -108,6 +108,57 @@ struct UnprivilegedTests {
         #expect(said == "1\n2\n3\n4\nletter\n1\n5\n")
     }
 
+    @Test("what the daemon may not examine counts as unchanged, and not as deleted")
+    func unreadable() throws {
+        let said = try OrdinaryUser().succeed(
+            """
+            concord mount --store store mount >&2
+            mkdir -p mount/d/e mount/P.rtfd
+            for file in d/a d/b d/e/c P.rtfd/p closed other; do echo $file > mount/$file; done
+            fsctl wait --durable disk mount
+            concord unmount mount
+            chmod 600 store/tree/d store/tree/P.rtfd
+            chmod 000 store/tree/closed
+            echo changed > store/tree/other
+            concord mount --store store mount >&2
+            fsctl wait --durable disk mount/other
+            fsctl status mount | grep -o 'Problem .* cannot be examined' | sort
+            fsctl doctor mount
+            chmod 700 mount/d mount/P.rtfd mount/closed
+            fsctl wait --durable disk mount
+            cat mount/d/a mount/d/b mount/d/e/c mount/P.rtfd/p mount/closed mount/other
+            fsctl versions --deleted mount | cut -c 1-19
+            for file in d/a d/b d/e/c P.rtfd closed; do
+                fsctl versions --json mount/$file | grep -o '"number":' | wc -l
+            done
+            concord unmount mount
+            """)
+        let examined = ["P.rtfd", "d/a", "d/b", "d/e/c", "closed"]
+            .map { "note: \($0): \($0) is not examined: this user may not read it." }
+        let lines =
+            ["Problem      P.rtfd cannot be examined", "Problem      d cannot be examined"]
+            + examined + ["mount is sound."]
+            + ["d/a", "d/b", "d/e/c", "P.rtfd/p", "closed", "changed", "No deleted document"]
+            + Array(repeating: "1", count: 5)
+        #expect(said.split(separator: "\n").map(String.init) == lines, "\(said)")
+    }
+
+    @Test("the daemon is stopped for long: programs that wait get an error")
+    func stoppedForLong() throws {
+        let said = try OrdinaryUser().succeed(
+            """
+            concord mount --foreground -o suspend_timeout=1 --store store mount >&2 & daemon=$!
+            until test -d mount/.versions; do sleep 0.02; done
+            kill -STOP $daemon
+            stat mount/absent 2>&1 | grep -q 'No such file' || echo refused
+            kill -CONT $daemon
+            until test -d mount/.versions; do sleep 0.02; done
+            echo one > mount/file; cat mount/file
+            concord unmount mount; wait $daemon || echo "ended with $?"
+            """, asRoot: "mount -t fusectl none /sys/fs/fuse/connections")
+        #expect(said == "refused\none\n")
+    }
+
     @Test("databases and mappings work, by two processes at once")
     func database() throws {
         let said = try OrdinaryUser().succeed(

@@ -39,6 +39,40 @@ import Testing
         }
     }
 
+    @Test("a rule that comes later and goes again deletes nothing, and what it named is sent")
+    func changedRules() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "mkdir build; echo 1 > build/old; echo 1 > letter")
+            try fleet.settle()
+            try Programs.fsctl("offline", "--at", fleet.devices[0].path).succeed()
+            try fleet.shell(0, "echo 1 > build/new; mkdir late; echo 1 > late/file; echo 1 > a.log")
+            try fleet.devices[0].waitForDisk()
+            try fleet.shell(0, #"echo '*.log' > .concordignore; echo late/ >> .concordignore"#)
+            try fleet.shell(0, "echo build/ >> .concordignore")
+            try fleet.devices[0].waitForDisk()
+            try Programs.fsctl("online", "--at", fleet.devices[0].path).succeed()
+            try fleet.settle()
+            var came = try fleet.names(1)
+            #expect(came == [".concordignore", "build", "letter"], "\(came)")
+            #expect(fleet.text(1, "build/old") == "1\n" && fleet.text(1, "build/new") == nil)
+            for name in ["late", "late/file", "a.log"] {
+                let waited = try Programs.fsctl(
+                    "wait", "--durable", "hub", "\(fleet.devices[0].path)/\(name)"
+                ).run()
+                #expect(waited.status != 0 && waited.errors.contains(".concordignore"), "\(waited)")
+            }
+            try fleet.shell(1, "rm .concordignore")
+            try fleet.settle()
+            for device in 0...1 {
+                came = try fleet.names(device)
+                #expect(came == ["a.log", "build", "late", "letter"], "\(came)")
+                for name in ["build/new", "build/old", "late/file"] {
+                    #expect(fleet.text(device, name) == "1\n", "\(device) \(name)")
+                }
+            }
+        }
+    }
+
     @Test("what a desktop has thrown away is deleted elsewhere, and stays on its device")
     func trash() throws {
         try Fleet.with(2) { fleet in

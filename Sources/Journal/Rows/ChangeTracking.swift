@@ -17,6 +17,17 @@ extension Transaction {
             """, [])
     }
 
+    /// Items that no hub is known to have become unsent, if changes are tracked.
+    package func markUnknownUnsent() throws(VolumeError) {
+        guard try first(ChangeTracking.count, [], { $0.integer(0) }) ?? 0 > 0 else { return }
+        try run(
+            """
+            INSERT OR IGNORE INTO unsent (item) SELECT key FROM items
+            WHERE deleted IS NULL AND kind <> 5 AND key <> 1
+                AND NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.id = items.id)
+            """, [])
+    }
+
     package func stopChangeTracking() throws(VolumeError) {
         for sql in ChangeTracking.removals { try run(sql, []) }
     }

@@ -378,10 +378,10 @@ extension JournalTable {
             return nil
         }
         try unmarkUnportable(id, isAlive: item.isAlive)
-        // A directory that the ignore file names stays on this device with its contents, if it was
-        // never sent.
-        if item.isAlive, item.kind == .directory, let path = try journal.path(of: key),
-            volume.isLocalDirectory(path), try mirror(id) == nil
+        // What the ignore file names stays on this device with its contents, if it was never sent.
+        // When the file names it no longer, it becomes unsent again.
+        if item.isAlive, try mirror(id) == nil, let path = try journal.path(of: key),
+            volume.isLocal(path, isDirectory: item.kind == .directory || item.kind == .package)
         {
             try journal.removeUnsent(key)
             return nil

@@ -8,30 +8,51 @@ import SystemCalls
 /// built-in local names.
 final class IgnoreFile: Sendable {
     private let tree: Int32
-    private let state: Mutex<LocalNames>
+    private struct State {
+        var text = ""
+        var names = LocalNames()
+    }
+    private let state = Mutex(State())
 
     /// In bytes; the rest of a longer file is ignored.
     private static let sizeMax = 1 << 20
 
     init(tree: Int32) {
         self.tree = tree
-        state = Mutex(LocalNames())
         read()
     }
 
-    var current: LocalNames { state.withLock { $0 } }
+    var current: LocalNames { state.withLock { $0.names } }
 
-    /// Reads the file again.
-    func read() {
-        var text = ""
-        if let file = try? openBeneath(
-            [Name(LocalNames.fileName)], from: tree, flags: O_RDONLY | O_NONBLOCK)
-        {
-            var bytes = [UInt8](repeating: 0, count: IgnoreFile.sizeMax)
-            let count = (try? bytes.withUnsafeMutableBytes { try file.read(into: $0, at: 0) }) ?? 0
-            text = String(decoding: bytes[..<count], as: UTF8.self)
-        }
+    /// What the file said when it was last read.
+    var text: String { state.withLock { $0.text } }
+
+    /// Reads the file again. If it cannot be read, what it said before holds.
+    ///
+    /// - Returns: Whether it says something else than before.
+    @discardableResult
+    func read() -> Bool {
+        guard let text = try? readText(), text != self.text else { return false }
         let names = LocalNames(ignoreFile: text)
-        state.withLock { $0 = names }
+        state.withLock { $0 = State(text: text, names: names) }
+        return true
+    }
+
+    /// What the file says; nothing if there is none.
+    private func readText() throws(Errno) -> String {
+        let file: Descriptor
+        do {
+            file = try openBeneath(
+                [Name(LocalNames.fileName)], from: tree, flags: O_RDONLY | O_NONBLOCK)
+        } catch {
+            guard error.isMissing else { throw error }
+            return ""
+        }
+        guard FileSnapshot(try file.status()).isFile else { return "" }
+        let bytes = UnsafeMutableRawBufferPointer.allocate(
+            byteCount: IgnoreFile.sizeMax, alignment: 16)
+        defer { bytes.deallocate() }
+        let count = try file.read(into: bytes, at: 0)
+        return String(decoding: bytes[..<count], as: UTF8.self)
     }
 }

@@ -441,10 +441,13 @@ extension Recorder {
 
     /// Reads the ignore file again, and scans the tree, if the item is that file.
     func reloadIgnoreFile(_ item: Item) {
-        guard item.parent == Item.root, item.name == Name(LocalNames.fileName) else { return }
-        ignoreFile.read()
+        guard item.parent == Item.root, item.name == Name(LocalNames.fileName), ignoreFile.read()
+        else { return }
         state.locations.removeAll()
-        if state.scan == nil { state.scan = wholeScan() }
+        // A scan that is under way has compared some directories by the old rules.
+        let missing = state.scan?.missing ?? []
+        state.scan = wholeScan()
+        state.scan?.missing = missing
     }
 
     /// The tombstone of this name, if the same process removed it recently.

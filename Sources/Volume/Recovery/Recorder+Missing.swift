@@ -77,13 +77,17 @@ extension Recorder {
         }
     }
 
-    /// Whether an event of the meantime has brought the item back.
+    /// Whether an event of the meantime has brought the item back, or its directory cannot be
+    /// examined now.
     private func isThere(_ item: Item, _ t: Reader) throws -> Bool {
-        guard let path = try t.path(of: item.key), let name = path.last,
-            let directory = try? openBeneath(
+        guard let path = try t.path(of: item.key), let name = path.last else { return false }
+        do throws(Errno) {
+            let directory = try openBeneath(
                 path.dropLast(), from: tree, flags: O_PATH | O_DIRECTORY)
-        else { return false }
-        return (try? entryStatus(name, in: directory.raw)) != nil
+            return try entryIfPresent(name, in: directory.raw) != nil
+        } catch {
+            return !error.isMissing
+        }
     }
 
     /// The new item that the scan made for a moved one.

@@ -75,12 +75,10 @@ extension Recorder {
             directory = try openBeneath(
                 path, from: tree, flags: O_RDONLY | O_DIRECTORY | O_NOATIME)
         } catch {
-            // An unreadable directory is not a deleted one.
-            if !error.isMissing {
-                tell("scan of \(path.shown)", "\(path.shown) cannot be read: \(error).")
-            }
+            if !error.isMissing { notExamined(nil, in: path, error) }
             return
         }
+        if path.isEmpty { try noteRules(t) }
         let snapshot = status(directory.raw)
         try reclassify(&item, path, directory.raw, t)
         let before = item
@@ -92,7 +90,11 @@ extension Recorder {
         if item != before { try t.update(item) }
         if item.kind == .package {
             state.locations[snapshot.inode] = .package(key, [])
-            try registerPackage(key, directory.raw, [], t)
+            do throws(Errno) {
+                try registerPackage(key, directory.raw, [], t)
+            } catch {
+                notExamined(nil, in: path, error)
+            }
             touchPackage(key)
             return
         }
@@ -101,7 +103,7 @@ extension Recorder {
             return
         }
         state.locations[snapshot.inode] = .directory(key)
-        try compareEntries(of: key, directory.raw, t)
+        try compareEntries(of: key, at: path, directory.raw, t)
     }
 
     /// Notes that the attribute that makes a directory a package was set or removed.
@@ -120,7 +122,7 @@ extension Recorder {
     /// Registers the contents of a package, which must be known before a program moves them.
     private func registerPackage(
         _ key: Int64, _ directory: Int32, _ path: [Name], _ t: Reader
-    ) throws {
+    ) throws(Errno) {
         try forEachName(in: directory) { (name) throws(Errno) in
             guard let found = try? entryStatus(name, in: directory) else { return }
             let snapshot = FileSnapshot(found)
@@ -140,31 +142,66 @@ extension Recorder {
 
     /// Compares both sides in the order of their names' bytes, reading the journal page by page,
     /// because directories can be huge.
-    private func compareEntries(of key: Int64, _ directory: Int32, _ t: Transaction) throws {
+    private func compareEntries(
+        of key: Int64, at path: [Name], _ directory: Int32, _ t: Transaction
+    ) throws {
         var names: [Name] = []
-        try forEachName(in: directory) { names.append($0) }
+        do throws(Errno) {
+            try forEachName(in: directory) { names.append($0) }
+        } catch {
+            return notExamined(nil, in: path, error)
+        }
         names.sort()
         var next = names.startIndex
         func addNext() throws {
             let name = names[next]
             next += 1
-            guard let found = try? entryStatus(name, in: directory) else { return }
+            let snapshot: FileSnapshot
+            do throws(Errno) {
+                guard let found = try entryIfPresent(name, in: directory) else { return }
+                snapshot = found
+            } catch {
+                return notExamined(name, in: path, error)
+            }
             state.scan?.items += 1
-            try add(name, FileSnapshot(found), to: key, in: directory, t)
+            try add(name, snapshot, to: key, in: directory, t)
         }
         try t.forEachChild(of: key) { item in
             while next < names.endIndex, names[next] < item.name { try addNext() }
-            guard next < names.endIndex, names[next] == item.name,
-                let found = try? entryStatus(item.name, in: directory)
-            else {
+            var found: FileSnapshot?
+            if next < names.endIndex, names[next] == item.name {
+                next += 1
+                do throws(Errno) {
+                    found = try entryIfPresent(item.name, in: directory)
+                } catch {
+                    return notExamined(item.name, in: path, error)
+                }
+            }
+            guard let found else {
                 state.scan?.missing.append(item.key)
                 return
             }
-            next += 1
             state.scan?.items += 1
-            try compare(item, FileSnapshot(found), in: directory, t)
+            try compare(item, found, in: directory, t)
         }
         while next < names.endIndex { try addNext() }
+    }
+
+    /// Items that the hub does not know may be sent if the ignore file names them no longer.
+    private func noteRules(_ t: Transaction) throws {
+        let rules = ignoreFile.text
+        guard try t.value(Recorder.rules) ?? "" != rules else { return }
+        try t.markUnknownUnsent()
+        try t.set(Recorder.rules, to: rules)
+    }
+
+    /// The journal's setting with the text of the ignore file at the last scan.
+    private static let rules = "ignore rules"
+
+    /// Reports an item that cannot be examined. It is not a deleted one.
+    private func notExamined(_ name: Name?, in directory: [Name], _ error: Errno) {
+        let path = (directory + (name.map { [$0] } ?? [])).shown
+        tell("scan of \(path)", "\(path) cannot be examined: \(error). It is not compared.")
     }
 
     private func compare(

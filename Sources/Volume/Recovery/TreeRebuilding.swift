@@ -34,13 +34,11 @@ struct TreeRebuilding {
             while let (key, path) = waiting.popLast() {
                 let directory = try openBeneath(path, from: tree, flags: O_PATH | O_DIRECTORY)
                 for item in try journal.read({ try $0.children(of: key) }) {
-                    if (try? entryStatus(item.name, in: directory.raw)) == nil {
+                    if try entryIfPresent(item.name, in: directory.raw) == nil {
                         try make(item, in: directory.raw)
                     }
-                    let isThere =
-                        (try? entryStatus(item.name, in: directory.raw))
-                        .map { FileSnapshot($0).isDirectory } ?? false
-                    if item.kind == .directory, isThere {
+                    let made = try entryIfPresent(item.name, in: directory.raw)
+                    if item.kind == .directory, made?.isDirectory == true {
                         waiting.append((item.key, path + [item.name]))
                     }
                 }

@@ -50,6 +50,18 @@ package func openBeneath(
     return Descriptor(owning: last)
 }
 
+/// The attributes of an entry of a directory; nil if there is no such entry. An entry that cannot
+/// be examined, for lack of permission or because the disk fails, is an error and never counts as
+/// missing.
+func entryIfPresent(_ name: Name, in directory: Int32) throws(Errno) -> FileSnapshot? {
+    do {
+        return FileSnapshot(try entryStatus(name, in: directory))
+    } catch {
+        guard error.isMissing else { throw error }
+        return nil
+    }
+}
+
 func entryStatus(_ name: Name, in directory: Int32) throws(Errno) -> stat {
     var result = stat()
     try name.withCString { (text) throws(Errno) in

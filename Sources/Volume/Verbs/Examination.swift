@@ -216,9 +216,9 @@ struct Examination {
         guard item.changed != 0 else {
             // The document has changed since it was recorded, so a chunk counts only where its
             // bytes are found.
-            return presentChunks(manifest, path)
+            return presentChunks(manifest, path, shown)
         }
-        let present = presentChunks(manifest, path)
+        let present = presentChunks(manifest, path, shown)
         guard present.count < manifest.chunkIDs.count, item.kind == .file else { return present }
         var status = stat()
         guard let file = try? openBeneath(path, from: tree, flags: O_PATH),
@@ -250,24 +250,36 @@ struct Examination {
         return PlaceholderMark(of: file.raw, size: Int64(status.st_size)) != nil
     }
 
-    private func presentChunks(_ manifest: Manifest, _ path: [Name]) -> Set<Digest> {
+    private mutating func presentChunks(
+        _ manifest: Manifest, _ path: [Name], _ shown: String
+    ) -> Set<Digest> {
         var present: Set<Digest> = []
         for entry in manifest.entries where entry.kind == .file {
             let inner = entry.path.split(separator: UInt8(ascii: "/")).map {
                 Name(bytes: Array($0))
             }
-            guard let file = try? Volume.openTree(path + inner, tree) else { continue }
-            var offset: Int64 = 0
-            for chunk in entry.chunks {
-                var bytes = [UInt8](repeating: 0, count: Int(chunk.length))
-                let count = try? bytes.withUnsafeMutableBytes {
-                    try readFully(file.raw, into: $0, at: offset)
-                }
-                if count == bytes.count, Digest.sha256(bytes) == chunk.id {
-                    present.insert(chunk.id)
-                }
-                offset += Int64(chunk.length)
+            do throws(Errno) {
+                let file = try Volume.openTree(path + inner, tree)
+                present.formUnion(presentChunks(entry.chunks, file.raw))
+            } catch {
+                guard error == .denied else { continue }
+                add(.note, shown, "\(shown) is not examined: this user may not read it.")
+                return manifest.chunkIDs
             }
+        }
+        return present
+    }
+
+    private func presentChunks(_ chunks: [ChunkReference], _ file: Int32) -> Set<Digest> {
+        var present: Set<Digest> = []
+        var offset: Int64 = 0
+        for chunk in chunks {
+            var bytes = [UInt8](repeating: 0, count: Int(chunk.length))
+            let count = try? bytes.withUnsafeMutableBytes {
+                try readFully(file, into: $0, at: offset)
+            }
+            if count == bytes.count, Digest.sha256(bytes) == chunk.id { present.insert(chunk.id) }
+            offset += Int64(chunk.length)
         }
         return present
     }

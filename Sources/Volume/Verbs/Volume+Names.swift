@@ -209,11 +209,6 @@ extension Volume {
         events.append(.linked(place.spot, FileSnapshot(status), by: actor))
     }
 
-    /// Whether the ignore file names this directory, so that nothing below it becomes a version.
-    package func isLocalDirectory(_ path: [Name]) -> Bool {
-        ignoreFile.current.matches(path: path, isDirectory: true)
-    }
-
     /// Whether the item at a path never becomes a version because of its name, its path, or a
     /// directory above it.
     package func isLocal(_ path: [Name], isDirectory: Bool = false) -> Bool {

@@ -17,6 +17,8 @@ package struct UnsafeDocument: Hashable, Sendable {
         case refused
         /// Its name is not valid UTF-8, so it is never sent.
         case nameless
+        /// The ignore file names it or a directory above it, so it is never sent.
+        case ignored
     }
 
     package var path: [Name]
@@ -66,8 +68,15 @@ extension Volume {
     private func unsafeDocuments(below path: [Name], limit: Int, _ reader: Reader) throws
         -> [UnsafeDocument]
     {
-        if !path.isEmpty, let item = try item(at: path, reader), item.kind != .directory {
-            return try reason(item, reader).map { [UnsafeDocument(path: path, reason: $0)] } ?? []
+        if !path.isEmpty, let item = try item(at: path, reader) {
+            let isDirectory = item.kind == .directory || item.kind == .package
+            if isLocal(path, isDirectory: isDirectory), try reader.mirror(item.id) == nil {
+                return [UnsafeDocument(path: path, reason: .ignored)]
+            }
+            guard item.kind == .directory else {
+                return try reason(item, reader).map { [UnsafeDocument(path: path, reason: $0)] }
+                    ?? []
+            }
         }
         var found = try unrecorded(below: path, limit: limit, reader)
         var seen = Set(found.map(\.path))
@@ -92,9 +101,12 @@ extension Volume {
             number = last.number
             for row in page where found.count < limit { try add(reader.key(of: row.item)) }
         }
-        guard found.count < limit else { return found }
-        for place in try reader.mirrors(.refused, limit: 1000) where found.count < limit {
-            try add(reader.key(of: place.id))
+        var position: Reader.Position?
+        while found.count < limit {
+            let page = try reader.mirrors(.refused, after: position, limit: 256)
+            guard let last = page.last else { break }
+            position = last
+            for place in page where found.count < limit { try add(reader.key(of: place.id)) }
         }
         return found
     }

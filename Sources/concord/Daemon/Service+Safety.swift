@@ -77,6 +77,12 @@ extension Service {
                         "\(shown) has a name that is not UTF-8, which other machines cannot have: "
                             + "it stays on this device until it is renamed.")
                 }
+                if first.reason == .ignored {
+                    throw VolumeError(
+                        .invalid,
+                        "\(shown) is named by \(LocalNames.fileName), or is in a directory that "
+                            + "is: it stays on this device.")
+                }
                 text = "Not yet at the hub: \(shown) \(first.reason.words)."
                 notice = obstacle(first)
             } catch  where error.code == .timeout { text = error.message } catch { throw error }
@@ -136,6 +142,7 @@ extension UnsafeDocument.Reason {
         case .sent: "was sent and is not confirmed"
         case .refused: "was refused"
         case .nameless: "has a name that is not UTF-8, which other machines cannot have"
+        case .ignored: "is named by \(LocalNames.fileName) and stays on this device"
         }
     }
 }

@@ -229,10 +229,7 @@ private struct Draft {
             try check(cl_chmod_fd(file, 0o666 & ~mask))
             return
         }
-        Restoration.liken(file, to: target)
-        if let mode = try? target.status().st_mode {
-            try check(cl_chmod_fd(file, mode_t(SharedMode.bits(of: UInt16(mode & 0o7777)))))
-        }
+        if let mode = Restoration.liken(file, to: target) { try check(cl_chmod_fd(file, mode)) }
         let time = Timestamp(nanoseconds: base.modified)
         let text = Array("\(base.size) \(time.seconds) \(time.nanosecondsOfSecond)".utf8)
         try check(cl_setxattr_fd(file, "user.concord.base", text, text.count, 0))

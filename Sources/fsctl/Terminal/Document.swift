@@ -29,6 +29,15 @@ struct Document {
         return try client.ask(request, as: type, progress: Terminal.show)
     }
 
+    /// Waits until a package that is about to be replaced is recorded, because a package becomes a
+    /// version only some time after a program has changed it.
+    func waitUntilRecorded() throws(VolumeError) {
+        _ = try ask(.wait, as: Nothing.self) {
+            $0.durability = "disk"
+            $0.timeoutSeconds = 10
+        }
+    }
+
     func history() throws(VolumeError) -> HistoryReport {
         try ask(.versions, as: HistoryReport.self)
     }

@@ -67,14 +67,20 @@ extension Restoration {
     /// Sets modes last and from the inside out, because a directory's own mode may forbid writing
     /// in it.
     private func finishDirectories(in part: FilePath) throws(VolumeError) {
-        let root = contents.entries.first { $0.path.bytes.isEmpty }
+        var root = contents.entries.first { $0.path.bytes.isEmpty }
+            .map { mode_t(SharedMode.bits(of: $0.mode)) }
+        let descriptor = part.withCString {
+            cl_openat(AT_FDCWD, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+        }
+        if descriptor >= 0 {
+            root = Restoration.liken(descriptor, to: target) ?? root
+            _ = cl_close(descriptor)
+        }
         var directories = contents.entries.filter {
             $0.kind == "directory" && !$0.path.bytes.isEmpty
         }
         .map { (part.appending($0.path.path ?? []), mode_t(SharedMode.bits(of: $0.mode))) }
-        let standing = (try? target.status()).map { mode_t($0.st_mode & 0o7777) }
-        directories.insert(
-            (part, root.map { mode_t(SharedMode.bits(of: $0.mode)) } ?? standing ?? 0o755), at: 0)
+        directories.insert((part, root ?? 0o755), at: 0)
         for (path, mode) in directories.reversed() {
             let result = path.withCString { chmod($0, mode) }
             if result < 0 { throw failure("set the mode of", path, Errno(errno)) }

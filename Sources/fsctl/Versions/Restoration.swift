@@ -87,9 +87,9 @@ extension Restoration {
         let file = try claim(part)
         do throws(VolumeError) {
             try write(0, into: file.raw, at: part)
-            if exists { Restoration.liken(file.raw, to: target) }
-            let result = cl_chmod_fd(
-                file.raw, mode_t(SharedMode.bits(of: contents.entries[0].mode)))
+            let kept = exists ? Restoration.liken(file.raw, to: target) : nil
+            let mode = kept ?? mode_t(SharedMode.bits(of: contents.entries[0].mode))
+            let result = cl_chmod_fd(file.raw, mode)
             if result < 0 { throw failure("set the mode of", part, Errno(-result)) }
             do throws(Errno) { try file.sync(dataOnly: false) } catch {
                 throw failure("write", part, error)
@@ -137,13 +137,16 @@ extension Restoration {
         if result < 0, result != -ENOENT { throw failure("replace", part, Errno(-result)) }
     }
 
-    /// Copies owner, user attributes and ACL of the replaced file: a version records only contents
-    /// and a mode.
-    static func liken(_ file: Int32, to target: FilePath) {
-        guard let status = try? target.status() else { return }
+    /// Copies owner, user attributes and ACL of the file or package that is about to be replaced:
+    /// who may read and write it stays as it is now, as with cp(1). The mode that the version had
+    /// may be from before access was granted or taken away.
+    ///
+    /// - Returns: The mode to set afterwards; nil if nothing has the name any more.
+    static func liken(_ file: Int32, to target: FilePath) -> mode_t? {
+        guard let status = try? target.status() else { return nil }
         _ = cl_chown_fd(file, status.st_uid, status.st_gid)
         let old = target.withCString { cl_open_path($0) }
-        guard old >= 0 else { return }
+        guard old >= 0 else { return mode_t(status.st_mode & 0o777) }
         defer { _ = cl_close(old) }
         var list = [CChar](repeating: 0, count: 1 << 16)
         let count = max(0, cl_listxattr_fd(old, &list, list.count))
@@ -154,5 +157,6 @@ extension Restoration {
             let size = cl_getxattr_fd(old, name, &value, value.count)
             if size >= 0 { _ = cl_setxattr_fd(file, name, value, size, 0) }
         }
+        return mode_t(status.st_mode & 0o777)
     }
 }
