@@ -72,6 +72,27 @@ import Testing
         try tree.checkInvariants()
     }
 
+    /// The same when it was deleted afterwards, and the hub has an edit that wins over the deletion.
+    @Test func anUnseenEditOfADeletedItemBecomesAConflict() throws {
+        let tree = try ProgramTree()
+        try tree.save("a", old, by: program)
+        #expect(tree.quiet())
+        let before = try #require(try tree.item("a"))
+        let arrival = try tree.arrival(new, item: before.id, parents: [before.current!])
+        let name = try tree.prepare(arrival, new)
+        try tree.save("a", Array("mine".utf8), by: program)
+        try tree.unlink("a", by: program)
+        try tree.bring(name, to: "a")
+        #expect(tree.quiet())
+        #expect(try tree.item("a")?.current == arrival.version?.id)
+        let history = try #require(try tree.volume.history(at: names("a")))
+        #expect(history.versions.map(\.kind) == [.history, .current, .conflict])
+        let conflict = try #require(history.versions.last)
+        #expect(try tree.bytes(of: conflict) == Array("mine".utf8))
+        #expect(conflict.parents == [before.current!])
+        try tree.checkInvariants()
+    }
+
     @Test func aWriterOfTheReplacedFileMakesAConflict() throws {
         let tree = try ProgramTree()
         try tree.save("a", old, by: program)

@@ -154,6 +154,7 @@ extension Recorder {
                 id: adoption.mark.item, parent: adoption.parent, name: adoption.name,
                 kind: adoption.arrival.kind)
         if known != nil { follow(item) }
+        if item.deleted != nil, item.kind == .file { try supersede(item, nil, nil) }
         show(adoption, on: &item)
         if known == nil { item.key = try t.insert(item) }
         let before = item.current
