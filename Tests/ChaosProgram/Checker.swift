@@ -200,7 +200,9 @@ struct Checker {
         }
         for event in events where event.kind == .item {
             guard let path = event.path, let owner = Checker.owner(of: path),
-                path.contains(" (dev"), !events.contains(where: { $0.losesState(of: owner) })
+                path.unmarked != path,
+                !events.contains(where: { $0.losesState(of: owner) || $0.mayReturnItems(to: owner) }
+                )
             else { continue }
             note(.conflict, event, path, "a mark where one device alone worked, on \(event.actor)")
         }

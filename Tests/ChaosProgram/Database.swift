@@ -21,12 +21,14 @@ struct Database {
     func insert(_ rows: [String]) -> (rows: [String], errors: String) {
         let halves = [rows.prefix(rows.count / 2), rows.suffix(rows.count - rows.count / 2)]
         let scripts = halves.map { half in
-            "PRAGMA journal_mode=WAL; CREATE TABLE IF NOT EXISTS t(row TEXT PRIMARY KEY);\n"
-                + half.map { "INSERT INTO t VALUES('\($0)'); SELECT 'done \($0)';\n" }.joined()
+            half.map { "INSERT INTO t VALUES('\($0)'); SELECT 'done \($0)';\n" }.joined()
         }
         var command = Command(
             "/bin/bash", "-c",
             """
+            # Two programs that change the journal mode at once are refused, whatever the timeout.
+            sqlite3 -bail -cmd '.timeout 20000' "$0" \
+                'PRAGMA journal_mode=WAL; CREATE TABLE IF NOT EXISTS t(row TEXT PRIMARY KEY)' || exit
             sqlite3 -bail -cmd '.timeout 20000' "$0" <<<"$1" & first=$!
             sqlite3 -bail -cmd '.timeout 20000' "$0" <<<"$2"; second=$?
             wait $first && exit $second

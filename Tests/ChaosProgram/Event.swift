@@ -67,6 +67,13 @@ struct Event: Codable, Hashable, Sendable {
         return isPowerLoss || isRollBack(of: actor)
     }
 
+    /// Whether items that the device has removed may come back: a restored hub infers no deletion,
+    /// and a device that signs in again joins its tree with the hub's.
+    func mayReturnItems(to device: String) -> Bool {
+        let isJoining = kind == .fault && actor == device && verb == ["sign-out"]
+        return isJoining || isRollBack(of: "hub")
+    }
+
     var line: Data {
         let encoder = JSONEncoder()
         encoder.outputFormatting = [.sortedKeys, .withoutEscapingSlashes]
@@ -107,4 +114,12 @@ struct Violation: Hashable, Sendable, CustomStringConvertible {
     let message: String
 
     var description: String { "\(kind) (round \(round)): \(subject): \(message)" }
+}
+
+extension String {
+    /// The path without the marks that devices add to a name which another item has, such as
+    /// ` (dev2 2026-11-25 04.49.38)`.
+    var unmarked: String {
+        replacing(#/ \(dev\d+ [-0-9. ]*\)/#, with: "")
+    }
 }

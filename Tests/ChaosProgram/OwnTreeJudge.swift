@@ -38,13 +38,8 @@ struct OwnTreeJudge {
         events.first { $0.losesState(of: device) }?.at
     }
 
-    /// Returns whether removed items may have come back until then: a restored hub infers no
-    /// deletion, and a device that signs in again joins its tree with the hub's.
     private func mayHaveReturned(by event: Event? = nil) -> Bool {
-        events.contains {
-            let isJoining = $0.kind == .fault && $0.actor == device && $0.verb == ["sign-out"]
-            return (isJoining || $0.isRollBack(of: "hub")) && $0.at <= event?.at ?? .max
-        }
+        events.contains { $0.mayReturnItems(to: device) && $0.at <= event?.at ?? .max }
     }
 
     /// Returns whether an item that came back explains this answer.
@@ -200,6 +195,12 @@ struct OwnTreeJudge {
                 expected == (seen?.0 ?? "nothing")
                 && (content == nil || content == seen?.1)
             if isSame || (expected == "nothing" && mayHaveReturned()) { continue }
+            // An item that came back has the name, and this one got a mark.
+            let hasMark = found.contains {
+                $0.key != path && $0.key.unmarked == path && $0.value.0 == expected
+                    && (content == nil || content == $0.value.1)
+            }
+            if hasMark, mayHaveReturned() { continue }
             var event = seen?.2 ?? anchor
             event.path = path
             findings.append(

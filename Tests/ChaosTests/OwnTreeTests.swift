@@ -64,7 +64,7 @@ import Testing
             let database = Database(path: "\(root)/\(path)")
             let added = database.rows(of: "dev0.\(action.number)", count: rows)
             let done = database.insert(added)
-            #expect(done.rows.sorted() == added && done.errors == "")
+            #expect(done.rows.sorted() == added && done.errors == "", "\(done)")
         case .read(let path): content = Content.name(try ProgramCalls.read("\(root)/\(path)"))
         case .wait, .restore, .evict, .pin, .unpin, .hold, .rewind, .purge: return false
         default: try ProgramCalls.changeNames(action.verb, in: root)

@@ -216,11 +216,17 @@ private final class FullDiskWork: Sendable {
         var waited = 0.0
         try wait(seconds: 30, for: "the space of \(size) deleted bytes") { () -> Bool? in
             waited = Double(cl_clock_monotonic_ns() - deleted) / 1e9
-            let again = try OpenFile.creating(path)
+            let again: OpenFile
+            do throws(Errno) { again = try OpenFile.creating(path) } catch {
+                guard error == .noSpace else { throw error }
+                print("FullDisk: \(waited) s after the removal: no space to create; \(parts())")
+                return nil
+            }
             for offset in stride(from: 0, to: size * 9 / 10, by: block.count) {
                 let error = refusal { () throws(Errno) in try again.write(block, at: offset) }
                 guard let error else { continue }
                 guard error == .noSpace else { throw error }
+                print("FullDisk: \(waited) s after the removal: full at \(offset); \(parts())")
                 return nil
             }
             return true

@@ -253,6 +253,38 @@ import Testing
         #expect(try tree.texts("letter") == ["one", "two", "three"])
     }
 
+    // MARK: The stash
+
+    @Test func aMissingStashIsRefusedWhileItIsNeeded() throws {
+        let tree = try specimen()
+        let remove = { try files.removeItem(atPath: tree.store + "/stash") }
+        try tree.remount { try remove() }
+        #expect(tree.quiet())
+        #expect(try problems(tree) == "")
+        // Nothing is recorded before the volume is closed.
+        var settings = ProgramTree.fast
+        (settings.settleSeconds, settings.patienceSeconds) = (600, 600)
+        settings.closingSeconds = 0
+        try tree.remount(settings: settings)
+        try tree.replace("letter", Array("four".utf8), by: program)
+        try expectRefusal(tree, naming: "/stash is missing. It has 1 file with") {
+            try move("stash", "away", in: tree)
+        }
+        #expect(throws: VolumeError.self) { try tree.reopen(nil) }
+        try move("away", "stash", in: tree)
+        try tree.reopen(ProgramTree.fast)
+        #expect(tree.quiet())
+        #expect(try tree.texts("letter") == ["one", "two", "three", "four"])
+        try tree.checkInvariants()
+        try tree.reopen(settings)
+        try tree.replace("letter", Array("five".utf8), by: program)
+        try expectRefusal(tree, naming: "/stash is missing") { try remove() }
+        try tree.reopen(PartsTests.rebuilding)
+        #expect(tree.quiet())
+        #expect(try problems(tree).contains("stash"))
+        #expect(tree.contents("letter") == Array("five".utf8))
+    }
+
     // MARK: The chunks
 
     @Test func missingChunksAreRefused() throws {

@@ -16,6 +16,8 @@ struct Parts {
     let store: Store
     let journal: Journal
     let packs: PackStore
+    /// The events that were written to the log and may not be in the journal yet.
+    let logged: [NotedEvent]
     let isJournalNew: Bool
     let rebuilds: Bool
     private var state = State()
@@ -49,8 +51,12 @@ struct Parts {
     /// The extended attribute of the tree that holds its mark.
     static let attribute = "user.concord.store"
 
-    init(store: Store, journal: Journal, packs: PackStore, isJournalNew: Bool, rebuilds: Bool) {
+    init(
+        store: Store, journal: Journal, packs: PackStore, logged: [NotedEvent], isJournalNew: Bool,
+        rebuilds: Bool
+    ) {
         self.store = store
+        self.logged = logged
         self.journal = journal
         self.packs = packs
         self.isJournalNew = isJournalNew
@@ -66,6 +72,7 @@ struct Parts {
         let (tree, chunks) = (treeMark, packs.mark)
         let treeFault = faultOfTree(tree)
         if let treeFault, !rebuilds { throw refusal(treeFault) }
+        try checkStash()
         try bringBackPacks()
         let isOlder = isJournalOlder(tree, chunks)
         if isOlder {
@@ -91,6 +98,28 @@ struct Parts {
         }
         try mark(after: [state.mark, tree, chunks].compactMap { $0 })
         return sentences
+    }
+
+    /// Refuses a missing stash if it had contents that are not recorded yet.
+    private mutating func checkStash() throws(VolumeError) {
+        guard store.isStashNew else { return }
+        let known = try Recorder.lastSequence(journal, [])
+        let files = try journal.read { reader in
+            Set(try reader.stashed().compactMap { PriorContent($0)?.entry?.file })
+        }
+        let needed = files.union(
+            logged.filter { $0.sequence > known }.compactMap(\.event.stash))
+        guard !needed.isEmpty else { return }
+        let what = needed.count == 1 ? "1 file" : "\(needed.count) files"
+        guard rebuilds else {
+            store.removeNewStash()
+            throw refusal(
+                "\(store.path)/stash is missing. It has \(what) with former contents of documents "
+                    + "that are not recorded yet. Put it back.")
+        }
+        sentences.append(
+            "The stash of \(store.path) was missing: \(what) with former contents of documents that "
+                + "were not recorded yet are lost.")
     }
 
     private func refusal(_ fault: String) -> VolumeError {

@@ -19,6 +19,8 @@ package final class Store: Sendable {
     let reserve: Reserve
     /// The tree was missing beside a journal or chunks, and was created empty to be rebuilt.
     let isTreeNew: Bool
+    /// The stash was missing beside a journal, and was created empty.
+    let isStashNew: Bool
 
     var journalPath: String { path + "/journal.sqlite" }
     var chunksPath: String { path + "/chunks" }
@@ -40,6 +42,8 @@ package final class Store: Sendable {
                 "\(Store.lostTree(path)) Nothing was changed. To rebuild it from the history and "
                     + "the hub, run: concord mount --rebuild.")
         }
+        isStashNew =
+            access(path + "/stash", F_OK) != 0 && access(path + "/journal.sqlite", F_OK) == 0
         do throws(Errno) {
             if mayCreate { try Store.makeDirectories(at: path) }
             directory = try Descriptor(opening: path, flags: O_PATH | O_DIRECTORY)
@@ -60,6 +64,11 @@ package final class Store: Sendable {
             throw Store.refusal(path, error)
         }
         Store.write(owner, to: lock.raw)
+    }
+
+    /// Removes the stash again that was created empty, so that the next opening finds it missing.
+    func removeNewStash() {
+        if isStashNew { _ = cl_unlinkat(directory.raw, "stash", AT_REMOVEDIR) }
     }
 
     /// Whether the tree was lost: it is missing beside a journal or chunks.

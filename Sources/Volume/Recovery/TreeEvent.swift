@@ -37,6 +37,15 @@ package enum TreeEvent: Sendable {
     case attributes(inode: UInt64)
     /// The items of two names were exchanged, not their contents as with `exchanged`.
     case swapped(DirectoryEntry, DirectoryEntry)
+
+    /// The stash file that holds former contents.
+    var stash: String? {
+        switch self {
+        case .removed(_, _, let stash, _), .renamed(_, _, _, _, let stash, _, _): stash
+        case .secured(_, let stash, _): stash
+        default: nil
+        }
+    }
 }
 
 /// A directory entry: the inode of a directory, and a name in it.

@@ -103,9 +103,10 @@ package final class Volume: Sendable {
         store.reserve.fillLog()
         let packs = try PackStore(
             directory: store.chunksPath, packBytesMax: Volume.packBytesMax(on: store))
+        let logged = EventLog.leftovers(in: store.directory.raw)
         var parts = Parts(
-            store: store, journal: journal, packs: packs, isJournalNew: isJournalNew,
-            rebuilds: settings.rebuilds)
+            store: store, journal: journal, packs: packs, logged: logged,
+            isJournalNew: isJournalNew, rebuilds: settings.rebuilds)
         let rebuilt = settings.mayCreate ? try parts.join() : []
         let identity = try VolumeIdentity(journal, store: path, name: name)
         let stash = Stash(directory: store.stash.raw, firstSequence: 0)
@@ -116,7 +117,6 @@ package final class Volume: Sendable {
         } catch {
             throw VolumeError(.system, "The stash of \(path) cannot be read: \(error).")
         }
-        let logged = EventLog.leftovers(in: store.directory.raw)
         let volume = Volume(
             store: store, identity: identity, settings: settings, journal: journal, packs: packs,
             leftovers: leftovers, logged: logged,
