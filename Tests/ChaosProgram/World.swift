@@ -208,6 +208,8 @@ private struct StoreCopy {
     func make() throws {
         try Command("rm", "-rf", copy).succeed()
         try Command("cp", "-a", directory, copy).succeed()
+        // A loss of power takes what is not on the disk.
+        try Command("sync", "-f", copy).succeed()
     }
 
     /// Does nothing if there is no copy.
@@ -215,5 +217,6 @@ private struct StoreCopy {
         guard FileManager.default.fileExists(atPath: copy) else { return }
         try Command("rm", "-rf", "--one-file-system", directory).succeed()
         try Command("mv", copy, directory).succeed()
+        try Command("sync", "-f", directory).succeed()
     }
 }

@@ -63,14 +63,14 @@ package final class MountedVolume {
 
     private var log: String { "\(home.path)/log" }
 
-    package func mount() throws {
+    package func mount(_ more: String...) throws {
         let log = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0o600)
         let null = open("/dev/null", O_RDONLY | O_CLOEXEC)
         defer {
             close(log)
             close(null)
         }
-        var arguments = ["mount", "--foreground", "--store", store]
+        var arguments = ["mount", "--foreground", "--store", store] + more
         if !options.isEmpty { arguments += ["-o", options.joined(separator: ",")] }
         let daemon = try ChildProcess(
             Programs.concord, arguments + [path], environment: environment, directory: "/",
