@@ -3,8 +3,8 @@ import Testing
 
 @testable import Volume
 
-/// The bytes of a package's versions are in the tree as long as the package has them. When a part of
-/// it leaves, they are kept.
+/// The bytes of a package's versions are in the tree as long as the package has them. When a part
+/// of it leaves, they are kept.
 @Suite("a part of a package leaves it")
 struct PackagePartTests {
     let program = Program(process: 10, name: "mv")

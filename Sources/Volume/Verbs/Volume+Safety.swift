@@ -19,6 +19,9 @@ package struct UnsafeDocument: Hashable, Sendable {
         case nameless
     }
 
+    /// Stands for the path of something that the user who asks may not know.
+    package static let unnamed = "something in a place that you may not list"
+
     package var path: [Name]
     package var reason: Reason
 }
@@ -136,20 +139,21 @@ extension Volume {
     ///
     /// - Throws: `.timeout`, with a message that says what is missing.
     package func wait(
-        for durability: Version.Durability, at path: [Name], timeoutSeconds: Double
+        for durability: Version.Durability, at path: [Name], timeoutSeconds: Double,
+        mayKnow: ([Name]) -> Bool = { _ in true }
     ) throws(VolumeError) {
         let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: timeoutSeconds)
         var pause: UInt32 = 1_000
         while true {
             let left = Double(deadline - cl_clock_monotonic_ns()) / 1e9
             if left > 0, recorder.catchUp(with: .path(path), timeoutSeconds: left),
-                let waiting = try waitsFor(path), waiting.isEmpty
+                let waiting = try waitsFor(path, mayKnow), waiting.isEmpty
             {
                 return
             }
             if recorder.isAboutToClose { throw Volume.ending }
             guard cl_clock_monotonic_ns() < deadline else {
-                let what = try waitsFor(path) ?? path.shown
+                let what = try waitsFor(path, mayKnow) ?? path.shown
                 throw VolumeError(
                     .timeout,
                     "Not yet safe on this disk: \(what.isEmpty ? "recent changes" : what).")
@@ -160,7 +164,9 @@ extension Volume {
     }
 
     /// Describes what is not recorded yet; empty if everything is.
-    private func waitsFor(_ path: [Name]) throws(VolumeError) -> String? {
+    private func waitsFor(_ path: [Name], _ mayKnow: ([Name]) -> Bool) throws(VolumeError)
+        -> String?
+    {
         let report = recorder.signal.look { recorder.report }
         if try lacksItem(path) { return "\(path.shown) is not recorded yet" }
         return try journal.read { reader in
@@ -174,8 +180,8 @@ extension Volume {
             }
             if report.isScanning { return "the volume is still being compared with its journal" }
             let names = try self.unrecorded(below: path, limit: 1, reader).first?.path
-            return names.map { $0.shown + " is not recorded yet" }
-                ?? ""
+            guard let names else { return "" }
+            return (mayKnow(names) ? names.shown : UnsafeDocument.unnamed) + " is not recorded yet"
         }
     }
 }
