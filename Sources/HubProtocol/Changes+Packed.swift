@@ -43,7 +43,9 @@ extension ChangesAnswer {
         else { return nil }
         var changes: [ItemChange] = []
         while !rest.isEmpty {
-            guard let length = rest.takeInteger(UInt32.self) else { return nil }
+            guard changes.count < HubLimits.changesTogether,
+                let length = rest.takeInteger(UInt32.self)
+            else { return nil }
             if length == 0 {
                 guard let id = rest.takeIdentifier(), let target = rest.takeIdentifier() else {
                     return nil

@@ -136,11 +136,49 @@ extension EnrolAnswer {
     }
 }
 
+extension Hint {
+    package var objection: String? {
+        head.flatMap(\.objectionToSequence) ?? beat.flatMap(\.objectionToTime)
+    }
+}
+
+extension WantedAnswer {
+    package var objection: String? {
+        chunks.ids.count <= HubLimits.ids
+            ? nil : "At most \(HubLimits.ids) chunks are wanted at once."
+    }
+}
+
+extension DeviceList {
+    package var objection: String? {
+        for device in devices {
+            if let objection = device.name.objectionToDisplay { return objection }
+            if let objection = device.enrolled.objectionToTime ?? device.seen.objectionToTime {
+                return objection
+            }
+        }
+        return nil
+    }
+}
+
+extension VolumeList {
+    package var objection: String? {
+        volumes.lazy.compactMap(\.name.objectionToDisplay).first
+    }
+}
+
 extension TokenAnswer {
     package var objection: String? { token.objectionToToken }
 }
 
 extension String {
+    /// Names of devices and volumes are shown in terminals.
+    fileprivate var objectionToDisplay: String? {
+        utf8.count <= HubLimits.nameBytes
+            && !unicodeScalars.contains { $0.value < 32 || (127..<160).contains($0.value) }
+            ? nil : "A name has at most \(HubLimits.nameBytes) bytes and no control characters."
+    }
+
     /// A token is sent as a header of each request, so it must have only visible ASCII characters.
     fileprivate var objectionToToken: String? {
         (1...HubLimits.noteBytes).contains(utf8.count)
@@ -170,29 +208,49 @@ extension DurabilityAnswer {
 
 extension Manifest {
     /// The objection to a manifest that a device or a hub has sent.
+    package var objection: String? { ManifestOutline(self).objection }
+
+    /// Decodes a manifest that a device or a hub has sent. Returns nil if the manifest is not valid
+    /// or describes more than `size` bytes; it is not expanded then.
+    package init?(received bytes: [UInt8], size: UInt64 = HubLimits.documentBytes) {
+        guard let outline = ManifestOutline(encoded: bytes), outline.objection == nil,
+            outline.size <= size
+        else { return nil }
+        self.init(encoded: bytes)
+    }
+}
+
+extension ManifestOutline {
+    /// The bytes of all files. Valid only if there is no objection.
+    package var size: UInt64 { entries.reduce(0) { $0 + $1.chunks.bytes } }
+
     package var objection: String? {
-        var total: UInt64 = 0
-        for entry in entries {
-            if let objection = entry.objection { return objection }
+        var (total, count) = (UInt64(0), 0)
+        for (entry, chunks) in entries {
+            if let objection = entry.objection(to: chunks) { return objection }
             total += entry.size
+            count += chunks.count
             guard total <= HubLimits.documentBytes else {
                 return "A document has at most \(HubLimits.documentBytes) bytes."
             }
+            guard count <= HubLimits.references else {
+                return "A manifest names chunks at most \(HubLimits.references) times."
+            }
         }
-        guard Set(entries.map(\.path)).count == entries.count else {
+        guard Set(entries.map(\.entry.path)).count == entries.count else {
             return "A manifest names a path twice."
         }
         // A plain file has exactly one entry, whose path is empty.
         guard
-            entries.count == 1 && entries[0].kind == .file
-                || entries.allSatisfy({ !$0.path.isEmpty })
+            entries.count == 1 && entries[0].entry.kind == .file
+                || entries.allSatisfy({ !$0.entry.path.isEmpty })
         else { return "A file has one entry, and the entries of a package have paths." }
         return nil
     }
 }
 
 extension Manifest.Entry {
-    fileprivate var objection: String? {
+    fileprivate func objection(to chunks: ManifestOutline.Chunks) -> String? {
         let names = path.split(
             separator: UInt8(ascii: "/"), omittingEmptySubsequences: path.isEmpty)
         guard names.allSatisfy({ Name(bytes: $0).isSafe }) else {
@@ -202,21 +260,17 @@ extension Manifest.Entry {
             return "A file has at most \(HubLimits.documentBytes) bytes."
         }
         switch kind {
-        case .directory: return chunks.isEmpty ? nil : "A directory has no chunks."
+        case .directory: return chunks.count == 0 ? nil : "A directory has no chunks."
         case .symlink:
-            guard chunks.isEmpty, (1...HubLimits.targetBytes).contains(target.count),
+            guard chunks.count == 0, (1...HubLimits.targetBytes).contains(target.count),
                 !target.contains(0)
             else { return "A symbolic link in a package has an invalid target." }
             return nil
         case .file:
-            var sum: UInt64 = 0
-            for chunk in chunks {
-                guard (1...UInt32(HubLimits.chunkBytes)).contains(chunk.length) else {
-                    return "A chunk has 1 to \(HubLimits.chunkBytes) bytes."
-                }
-                sum += UInt64(chunk.length)
-            }
-            return sum == size ? nil : "A file's size is not the sum of its chunks."
+            guard chunks.count == 0 || chunks.shortest > 0,
+                chunks.longest <= UInt32(HubLimits.chunkBytes)
+            else { return "A chunk has 1 to \(HubLimits.chunkBytes) bytes." }
+            return chunks.bytes == size ? nil : "A file's size is not the sum of its chunks."
         }
     }
 }

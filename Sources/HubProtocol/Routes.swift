@@ -69,9 +69,14 @@ package enum HubLimits {
     package static let operations = 1000
     /// The changes in one page. The hub sends fewer if the device asks for fewer.
     package static let changes = 1000
+    /// The changes that a device takes in one page, which has more than `changes` if a single
+    /// operation has changed more.
+    package static let changesTogether = 1 << 19
     /// The bytes of the states in one page. A page exceeds it only if a single operation has
     /// changed more.
     package static let pageBytes = 4 << 20
+    /// The bytes of all states that one operation may change, because they are in one page.
+    package static let operationBytes = 128 << 20
     /// The bytes of one item's encoded state, with its attributes and conflict versions.
     package static let stateBytes = 1 << 20
     /// The UTF-8 bytes of a path component, a device's name or a volume's name.
@@ -81,6 +86,15 @@ package enum HubLimits {
     /// The bytes of an encoded manifest.
     package static let manifestBytes = 8 << 20
     package static let chunksPerRevision = 250_000
+    /// How often a manifest may name chunks, repetitions included. A few bytes can stand for so
+    /// many, and each takes 48 bytes in memory.
+    package static let references = 1 << 21
+    /// How often all manifests that a device decodes together may name chunks.
+    package static let referencesTogether = 2 * references
+    /// The bytes of manifests that a device takes in one answer; it asks for the rest again.
+    package static let manifestsTogether = 64 << 20
+    /// The bytes of an answer that a device takes, unless it is a list or a page of changes.
+    package static let answerBytes = 1 << 20
     /// The logical size of a document, with holes. Sums over thousands of documents still fit 63
     /// bits.
     package static let documentBytes: UInt64 = 1 << 50

@@ -7,8 +7,8 @@
 // A 10 GB photo library with chunks of 64 KiB costs 36 bytes for each chunk: 0.06 %.
 
 extension Manifest {
-    private static let format: UInt8 = 1
-    private static let formatOfRuns: UInt8 = 2
+    fileprivate static let format: UInt8 = 1
+    fileprivate static let formatOfRuns: UInt8 = 2
     /// The most chunks that a decoded manifest may have after its runs are expanded, because a
     /// small hostile manifest could otherwise fill the memory.
     static let chunksMax = 1 << 24
@@ -55,15 +55,76 @@ extension Manifest {
             count <= UInt64(bytes.count)
         else { return nil }
         var entries: [Entry] = []
-        entries.reserveCapacity(Int(count))
         for _ in 0..<count {
-            guard let entry = reader.entry(hasRuns: format == Manifest.formatOfRuns) else {
-                return nil
+            guard var entry = reader.entry() else { return nil }
+            let isWhole = reader.chunks(hasRuns: format == Manifest.formatOfRuns) { chunk, times in
+                entry.chunks += repeatElement(chunk, count: times)
             }
+            guard isWhole else { return nil }
             entries.append(entry)
         }
         guard reader.isAtEnd else { return nil }
         self.init(entries: entries)
+    }
+}
+
+/// What an encoded manifest describes, without the lists of chunks themselves. A few bytes can
+/// stand for millions of chunks, so a manifest that others have sent is judged by its outline
+/// before it is decoded.
+package struct ManifestOutline: Sendable {
+    /// The list of chunks of one entry.
+    package struct Chunks: Hashable, Sendable {
+        /// How many chunks the list has after its runs are expanded.
+        package var count = 0
+        /// The sum of their lengths; at most `UInt64.max`.
+        package var bytes: UInt64 = 0
+        package var shortest = UInt32.max
+        package var longest: UInt32 = 0
+
+        package init() {}
+
+        package mutating func add(_ chunk: ChunkReference, times: Int = 1) {
+            guard times > 0 else { return }
+            count += times
+            let (run, isTooLong) = UInt64(chunk.length).multipliedReportingOverflow(
+                by: UInt64(times))
+            let (sum, overflows) = bytes.addingReportingOverflow(run)
+            bytes = isTooLong || overflows ? .max : sum
+            shortest = min(shortest, chunk.length)
+            longest = max(longest, chunk.length)
+        }
+    }
+
+    /// The entries, whose own lists of chunks are empty.
+    package private(set) var entries: [(entry: Manifest.Entry, chunks: Chunks)] = []
+
+    package init(_ manifest: Manifest) {
+        entries = manifest.entries.map { entry in
+            var (alone, chunks) = (entry, Chunks())
+            for chunk in entry.chunks { chunks.add(chunk) }
+            alone.chunks = []
+            return (alone, chunks)
+        }
+    }
+
+    /// Returns nil when the bytes are not a complete manifest.
+    package init?(encoded bytes: [UInt8]) {
+        var reader = Reader(bytes: bytes)
+        guard let format = reader.byte(),
+            format == Manifest.format || format == Manifest.formatOfRuns,
+            let count = reader.number(),
+            count <= UInt64(bytes.count)
+        else { return nil }
+        for _ in 0..<count {
+            guard let entry = reader.entry() else { return nil }
+            var sum = Chunks()
+            let isWhole = reader.chunks(hasRuns: format == Manifest.formatOfRuns) { chunk, times in
+                sum.add(chunk, times: times)
+            }
+            guard isWhole else { return nil }
+            entries.append((entry, sum))
+        }
+        guard reader.isAtEnd else { return nil }
     }
 }
 
@@ -136,35 +197,35 @@ private struct Reader {
         return Array(bytes[(position - Int(length))..<position])
     }
 
-    mutating func entry(hasRuns: Bool) -> Manifest.Entry? {
+    /// Reads an entry up to its list of chunks.
+    mutating func entry() -> Manifest.Entry? {
         guard let path = run(), let kind = byte().flatMap(Manifest.Kind.init(rawValue:)),
-            let mode = number(), let modified = number(), let size = number(), let target = run(),
-            let chunks = chunks(hasRuns: hasRuns)
+            let mode = number(), let modified = number(), let size = number(), let target = run()
         else { return nil }
         return Manifest.Entry(
             path: path, kind: kind, mode: UInt16(truncatingIfNeeded: mode),
-            modified: unzigzag(modified), size: size, target: target, chunks: chunks)
+            modified: unzigzag(modified), size: size, target: target)
     }
 
-    private mutating func chunks(hasRuns: Bool) -> [ChunkReference]? {
-        guard let count = number(), count <= UInt64(bytes.count - position) else { return nil }
-        var chunks: [ChunkReference] = []
-        chunks.reserveCapacity(Int(count))
+    /// Calls `body` with each chunk of an entry's list, and how often it is repeated. Returns
+    /// false when the list is not valid.
+    mutating func chunks(hasRuns: Bool, _ body: (ChunkReference, Int) -> Void) -> Bool {
+        guard let count = number(), count <= UInt64(bytes.count - position) else { return false }
         for _ in 0..<count {
             guard position + Digest.byteCount <= bytes.count,
                 let id = Digest(bytes: bytes[position..<position + Digest.byteCount])
-            else { return nil }
+            else { return false }
             position += Digest.byteCount
-            guard let length = number(), length <= UInt64(UInt32.max) else { return nil }
+            guard let length = number(), length <= UInt64(UInt32.max) else { return false }
             let chunk = ChunkReference(id: id, length: UInt32(length))
             guard hasRuns else {
-                chunks.append(chunk)
+                body(chunk, 1)
                 continue
             }
-            guard let times = number(), times <= UInt64(chunksLeft) else { return nil }
+            guard let times = number(), times <= UInt64(chunksLeft) else { return false }
             chunksLeft -= Int(times)
-            chunks += repeatElement(chunk, count: Int(times))
+            body(chunk, Int(times))
         }
-        return chunks
+        return true
     }
 }

@@ -67,6 +67,8 @@ package struct Manifest: Hashable, Sendable {
             return overflows ? .max : total
         }
     }
+    /// How often the manifest names chunks, repetitions included.
+    package var references: Int { entries.reduce(0) { $0 + $1.chunks.count } }
     package var chunkIDs: Set<Digest> {
         entries.reduce(into: []) { ids, entry in ids.formUnion(entry.chunks.lazy.map(\.id)) }
     }

@@ -28,7 +28,8 @@ struct Database {
             """
             # Two programs that change the journal mode at once are refused, whatever the timeout.
             sqlite3 -bail -cmd '.timeout 20000' "$0" \
-                'PRAGMA journal_mode=WAL; CREATE TABLE IF NOT EXISTS t(row TEXT PRIMARY KEY)' || exit
+                'PRAGMA journal_mode=WAL; CREATE TABLE IF NOT EXISTS t(row TEXT PRIMARY KEY)' \
+                || exit
             sqlite3 -bail -cmd '.timeout 20000' "$0" <<<"$1" & first=$!
             sqlite3 -bail -cmd '.timeout 20000' "$0" <<<"$2"; second=$?
             wait $first && exit $second

@@ -162,4 +162,19 @@ struct ObjectionTests {
         #expect(Manifest(entries: [twice, twice]).objection != nil)
         #expect(Manifest(entries: [twice, file.entries[0]]).objection != nil)
     }
+
+    /// A few bytes stand for millions of chunks, so a manifest is judged before it is decoded.
+    @Test func aManifestThatExpandsTooFarIsRefused() {
+        let chunk = ChunkReference(id: .sha256([1]), length: 1)
+        func encoded(_ count: Int) -> [UInt8] {
+            Manifest(chunks: [ChunkReference](repeating: chunk, count: count)).encoded
+        }
+        let most = encoded(HubLimits.references)
+        #expect(most.count < 100)
+        #expect(Manifest(received: most)?.references == HubLimits.references)
+        #expect(Manifest(received: encoded(HubLimits.references + 1)) == nil)
+        // The document is said to be smaller.
+        #expect(Manifest(received: encoded(100), size: 100) != nil)
+        #expect(Manifest(received: encoded(100), size: 99) == nil)
+    }
 }

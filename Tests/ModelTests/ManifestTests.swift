@@ -38,4 +38,16 @@ import Testing
         let many: [UInt8] = [0x80, 0x80, 0x80, 0x80, 0x80, 0x20]
         #expect(Manifest(encoded: Array(bytes.dropLast()) + many) == nil)
     }
+
+    @Test("the outline of a manifest says the same without its lists of chunks")
+    func outline() throws {
+        let chunks = [chunk(1), chunk(0), chunk(0), chunk(0), chunk(2, length: 9)]
+        let manifest = Manifest(chunks: chunks)
+        let outline = try #require(ManifestOutline(encoded: manifest.encoded))
+        let list = outline.entries[0].chunks
+        #expect(list == ManifestOutline(manifest).entries[0].chunks)
+        #expect(list.count == 5 && list.bytes == 16 << 20 | 9)
+        #expect(list.shortest == 9 && list.longest == 4 << 20)
+        #expect(ManifestOutline(encoded: Array(manifest.encoded.dropLast())) == nil)
+    }
 }

@@ -144,6 +144,32 @@ struct OwnedVersionTests {
         }
     }
 
+    @Test("a purge removes and counts only versions that the user may see") func purged() throws {
+        try MountedVolume.with { volume in
+            let said = try script(
+                volume,
+                """
+                chmod 777 .; umask 077; mkdir -m 700 closed; echo a > closed/a; echo b > closed/a
+                as 1001 sh -c 'echo secret > diary; echo other > gone'; saved
+                as 1002 sh -c 'echo mine > new; chmod 644 new; mv new diary'; saved
+                as 1002 sh -c 'echo more > diary; rm -f gone'; saved
+                as 1002 fsctl purge --yes --json diary | grep -o '"versions":[0-9]*'
+                as 1002 fsctl purge --yes --json . | grep -oE '"(versions|count)":[0-9]+' | xargs
+                echo "$(past 1001 .versions/diary | xargs), $(past 1002 .versions/diary | xargs)"
+                past 1001 .versions/gone; cat .versions/gone/*
+                """)
+            #expect(
+                said == """
+                    "versions":1
+                    versions:0
+                    secret more, more
+                    other
+                    other
+
+                    """, "\(said)")
+        }
+    }
+
     @Test("access control lists of versions admit the same users") func accessLists() throws {
         try MountedVolume.with { volume in
             let said = try script(

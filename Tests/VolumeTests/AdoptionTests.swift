@@ -72,7 +72,7 @@ import Testing
         try tree.checkInvariants()
     }
 
-    /// The same when it was deleted afterwards, and the hub has an edit that wins over the deletion.
+    /// The same when it was deleted afterwards, and the hub has an edit that wins over that.
     @Test func anUnseenEditOfADeletedItemBecomesAConflict() throws {
         let tree = try ProgramTree()
         try tree.save("a", old, by: program)

@@ -153,10 +153,9 @@ struct Call {
     private static let shortBytes = 64 << 10
 
     private static func decoded<Body: Decodable>(_ bytes: [UInt8]) throws -> Body {
-        guard
-            bytes.lazy.filter({ $0 == 0x2C || $0 == 0x5B || $0 == 0x7B }).count
-                <= HubLimits.bodyValues
-        else { throw Failure(.tooLarge, "The body has more than \(HubLimits.bodyValues) values.") }
+        guard bytes.jsonValues <= HubLimits.bodyValues else {
+            throw Failure(.tooLarge, "The body has more than \(HubLimits.bodyValues) values.")
+        }
         do {
             return try JSONDecoder().decode(Body.self, from: Data(bytes))
         } catch let error as DecodingError {

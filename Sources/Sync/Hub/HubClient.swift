@@ -53,12 +53,17 @@ package final class HubClient: Sendable {
     // MARK: Accounts and volumes
 
     package func enrol(_ request: EnrolRequest) throws(HubFault) -> EnrolAnswer {
-        let answer: EnrolAnswer = try planner(.POST, Routes.enrol, request)
+        let answer: EnrolAnswer = try planner(
+            .POST, Routes.enrol, request, limit: HubLimits.bodyBytes)
         try refuse(answer.objection(to: request.device))
         return answer
     }
 
-    package func volumes() throws(HubFault) -> VolumeList { try ask(.GET, Routes.volumes) }
+    package func volumes() throws(HubFault) -> VolumeList {
+        let answer: VolumeList = try ask(.GET, Routes.volumes, limit: HubLimits.bodyBytes)
+        try refuse(answer.objection)
+        return answer
+    }
 
     package func volume(named name: String) throws(HubFault) -> VolumeAnswer {
         let answer: VolumeAnswer = try planner(.POST, Routes.volumes, VolumeRequest(name: name))
@@ -66,7 +71,11 @@ package final class HubClient: Sendable {
         return answer
     }
 
-    package func devices() throws(HubFault) -> DeviceList { try ask(.GET, Routes.devices) }
+    package func devices() throws(HubFault) -> DeviceList {
+        let answer: DeviceList = try ask(.GET, Routes.devices, limit: HubLimits.bodyBytes)
+        try refuse(answer.objection)
+        return answer
+    }
 
     package func revoke(_ device: Identifier) throws(HubFault) {
         let _: Done = try ask(.DELETE, Routes.device(device))
@@ -84,7 +93,8 @@ package final class HubClient: Sendable {
     }
 
     package func split(_ request: SplitRequest) throws(HubFault) -> EnrolAnswer {
-        let answer: EnrolAnswer = try planner(.POST, Routes.selfSplit, request)
+        let answer: EnrolAnswer = try planner(
+            .POST, Routes.selfSplit, request, limit: HubLimits.bodyBytes)
         try refuse(answer.objection(to: request.device))
         return answer
     }
@@ -93,7 +103,8 @@ package final class HubClient: Sendable {
     /// to be it.
     package func confirm(beside other: Identifier) throws(HubFault) {
         _ = try send(
-            .GET, Routes.volumes, nil, nil, [(HubHeader.otherProcess, other.description)])
+            .GET, Routes.volumes, nil, nil, [(HubHeader.otherProcess, other.description)],
+            limit: HubLimits.bodyBytes)
     }
 
     /// Tells the hub that the device is signed out. A person waits for it, and it may be done at
@@ -114,7 +125,8 @@ package final class HubClient: Sendable {
         let answer = try send(
             .GET, Routes.volume(volume, .changes) + query, nil, nil,
             [(HubHeader.epoch, epoch.description), ("Accept", ContentType.binary)]
-                + (run.map { [(HubHeader.run, $0.description)] } ?? []))
+                + (run.map { [(HubHeader.run, $0.description)] } ?? []),
+            limit: HubClient.pageBytes)
         guard let page = ChangesAnswer(packed: answer.body) else {
             throw .invalidAnswer("\(address) sent a page of changes that cannot be decoded.")
         }
@@ -125,7 +137,8 @@ package final class HubClient: Sendable {
     package func commit(_ volume: Identifier, _ request: CommitRequest) throws(HubFault)
         -> CommitAnswer
     {
-        let answer: CommitAnswer = try planner(.POST, Routes.volume(volume, .commit), request)
+        let answer: CommitAnswer = try planner(
+            .POST, Routes.volume(volume, .commit), request, limit: HubLimits.bodyBytes)
         try refuse(answer.objection(to: request.operations))
         return answer
     }
@@ -170,42 +183,71 @@ package final class HubClient: Sendable {
 
     package func wanted(_ volume: Identifier) throws(HubFault) -> [Digest] {
         let answer: WantedAnswer = try ask(.GET, Routes.volume(volume, .wanted))
+        try refuse(answer.objection)
         return answer.chunks.ids
     }
 
+    /// Returns the manifests that the hub has of these revisions, and how many of the revisions it
+    /// has answered: fewer than all if the manifests have more than `HubLimits.manifestsTogether`
+    /// bytes.
     package func manifests(_ volume: Identifier, _ revisions: [Identifier]) throws(HubFault)
-        -> [Identifier: [UInt8]]
+        -> (found: [ManifestFrame], answered: Int)
     {
         let body = try json(RevisionList(revisions: revisions))
-        let answer = try send(
+        let request = request(
             .POST, Routes.volume(volume, .manifests), ContentType.json, body, [])
-        var found: [Identifier: [UInt8]] = [:]
-        var reader = FrameReader()
-        reader.append(answer.body)
-        do throws(FrameFault) {
-            while let frame = try reader.nextManifest() { found[frame.revision] = frame.bytes }
-        } catch {
-            throw .invalidAnswer("The hub \(address) sent an invalid frame of a manifest: \(error)")
+        return try result { [self] in
+            let response = try await client.execute(request, timeout: .seconds(120))
+            try await check(response)
+            var (reader, found, bytes, next) = (FrameReader(), [ManifestFrame](), 0, 0)
+            for try await piece in response.body {
+                traffic.down(piece.readableBytes)
+                reader.append(piece.readableBytesView)
+                while let frame = try reader.nextManifest() {
+                    // The frames come in the order of the request, and unknown revisions have none.
+                    guard let index = revisions[next...].firstIndex(of: frame.revision) else {
+                        throw invalid("A manifest was not asked for, or comes twice.")
+                    }
+                    next = index + 1
+                    bytes += frame.bytes.count
+                    found.append(frame)
+                    if bytes > HubLimits.manifestsTogether { return (found, next) }
+                }
+            }
+            guard reader.isEmpty else {
+                throw HubFault.silent("The answer ended within a manifest.")
+            }
+            return (found, revisions.count)
         }
-        return found
     }
 
     /// Calls `each` with each frame in the requested order as it arrives, until `each` returns
     /// false.
+    ///
+    /// - Parameter chunks: The chunks' ids, and their lengths when they are uncompressed.
     package func read(
-        _ volume: Identifier, _ ids: [Digest],
+        _ volume: Identifier, _ chunks: [(id: Digest, length: Int)],
         each: @escaping @Sendable (ChunkFrame) -> Bool
     ) throws(HubFault) {
         let request = request(
-            .POST, Routes.volume(volume, .read), ContentType.binary, PackedIDs(ids).bytes, [])
+            .POST, Routes.volume(volume, .read), ContentType.binary,
+            PackedIDs(chunks.map(\.id)).bytes, [])
         try result { [self] in
             let response = try await client.execute(request, timeout: .hours(1))
             try await check(response)
-            var reader = FrameReader()
+            var (reader, count) = (FrameReader(), 0)
             for try await piece in response.body {
                 traffic.down(piece.readableBytes)
                 reader.append(piece.readableBytesView)
                 while let frame = try reader.nextChunk() {
+                    guard count < chunks.count, frame.id == chunks[count].id else {
+                        throw invalid("A chunk was not asked for, or comes too often.")
+                    }
+                    // Bytes that cannot be compressed become slightly longer.
+                    guard frame.bytes.count <= chunks[count].length * 65 / 64 + 1024 else {
+                        throw invalid("A chunk is longer than its document says.")
+                    }
+                    count += 1
                     if !each(frame) { return }
                 }
             }
@@ -232,6 +274,7 @@ package final class HubClient: Sendable {
                     }
                     let hint = try JSONDecoder().decode(Hint.self, from: Data(line))
                     line = []
+                    if let objection = hint.objection { throw invalid(objection) }
                     if !each(hint) { return }
                 }
                 guard line.count < 1 << 16 else {
@@ -248,23 +291,31 @@ package final class HubClient: Sendable {
         var body: [UInt8]
     }
 
-    private func ask<Body: Decodable>(_ method: HTTPMethod, _ path: String) throws(HubFault)
-        -> Body
-    {
-        try decoded(try send(method, path, nil, nil, []).body)
+    private func ask<Body: Decodable>(
+        _ method: HTTPMethod, _ path: String, limit: Int = HubLimits.answerBytes
+    ) throws(HubFault) -> Body {
+        try decoded(try send(method, path, nil, nil, [], limit: limit).body)
     }
 
     private func planner<Body: Decodable>(
-        _ method: HTTPMethod, _ path: String, _ body: some Encodable
+        _ method: HTTPMethod, _ path: String, _ body: some Encodable,
+        limit: Int = HubLimits.answerBytes
     ) throws(HubFault) -> Body {
-        try decoded(try send(method, path, ContentType.json, json(body), []).body)
+        try decoded(try send(method, path, ContentType.json, json(body), [], limit: limit).body)
     }
 
     /// Rejects an invalid answer before any of its values is used.
     private func refuse(_ objection: String?) throws(HubFault) {
-        guard let objection else { return }
-        throw .invalidAnswer("An answer of the hub \(address) is invalid. \(objection)")
+        if let objection { throw invalid(objection) }
     }
+
+    private func invalid(_ objection: String) -> HubFault {
+        .invalidAnswer("An answer of the hub \(address) is invalid. \(objection)")
+    }
+
+    /// The bytes of a page of changes. All changes of one operation are in one page, so a page can
+    /// be larger than those that a hub makes usually.
+    private static let pageBytes = HubLimits.operationBytes + HubLimits.pageBytes
 
     private func json(_ body: some Encodable) throws(HubFault) -> [UInt8] {
         do {
@@ -275,6 +326,9 @@ package final class HubClient: Sendable {
     }
 
     private func decoded<Body: Decodable>(_ bytes: [UInt8]) throws(HubFault) -> Body {
+        guard bytes.jsonValues <= HubLimits.bodyValues else {
+            throw invalid("It has more than \(HubLimits.bodyValues) values.")
+        }
         do {
             return try JSONDecoder().decode(Body.self, from: Data(bytes))
         } catch {
@@ -300,14 +354,16 @@ package final class HubClient: Sendable {
 
     private func send(
         _ method: HTTPMethod, _ path: String, _ type: String?, _ body: [UInt8]?,
-        _ headers: [(String, String)], seconds: Int64 = 120
+        _ headers: [(String, String)], seconds: Int64 = 120, limit: Int = HubLimits.answerBytes
     ) throws(HubFault) -> Answer {
         let request = request(method, path, type, body, headers)
         traffic.up(body?.count ?? 0)
         return try result { [self] in
             let response = try await client.execute(request, timeout: .seconds(seconds))
             try await check(response)
-            let body = try await response.body.collect(upTo: 256 << 20)
+            let body: ByteBuffer
+            do { body = try await response.body.collect(upTo: limit) } catch is NIOTooManyBytesError
+            { throw invalid("It has more than \(limit) bytes.") }
             traffic.down(body.readableBytes)
             return Answer(headers: response.headers, body: Array(body.readableBytesView))
         }
@@ -315,8 +371,8 @@ package final class HubClient: Sendable {
 
     private func check(_ response: HTTPClientResponse) async throws {
         guard response.status.code < 300 else {
-            let body = try await response.body.collect(upTo: 16 << 20)
-            guard
+            let body = try await response.body.collect(upTo: HubLimits.answerBytes)
+            guard body.readableBytesView.jsonValues <= HubLimits.bodyValues,
                 let failure = try? JSONDecoder().decode(
                     Failure.self, from: Data(body.readableBytesView))
             else {

@@ -11,7 +11,7 @@ package final class HubContents: RemoteContents {
     let account: Account
     let throttle: Throttle
     private let isOffline: @Sendable () -> Bool
-    private let manifests = Mutex<[Identifier: Manifest]>([:])
+    private let manifests = Mutex<(known: [Identifier: Manifest], references: Int)>(([:], 0))
 
     init(
         client: HubClient, account: Account, throttle: Throttle,
@@ -24,27 +24,41 @@ package final class HubContents: RemoteContents {
     }
 
     package func manifest(of version: Identifier) throws(VolumeError) -> Manifest {
-        if let known = manifests.withLock({ $0[version] }) { return known }
-        guard let manifest = try manifests(of: [version])[version] else {
+        if let known = manifests.withLock({ $0.known[version] }) { return known }
+        let found = try manifests(of: [version: HubLimits.documentBytes])
+        guard let manifest = found[version] else {
             throw VolumeError(.notFound, "The hub has no contents of version \(version).")
         }
-        manifests.withLock { known in
-            if known.count >= 256 { known.removeAll() }
-            known[version] = manifest
+        manifests.withLock { kept in
+            if kept.known.count >= 256 || kept.references > HubLimits.references {
+                kept = ([:], 0)
+            }
+            kept.known[version] = manifest
+            kept.references += manifest.references
         }
         return manifest
     }
 
-    /// An invalid manifest is treated like a missing one.
-    func manifests(of versions: [Identifier]) throws(VolumeError) -> [Identifier: Manifest] {
+    /// Returns manifests of versions whose sizes are given. An invalid manifest, or one of a larger
+    /// document, is treated like a missing one.
+    func manifests(of versions: [Identifier: UInt64]) throws(VolumeError)
+        -> [Identifier: Manifest]
+    {
         var found: [Identifier: Manifest] = [:]
+        var references = 0
         try asked { () throws(HubFault) in
-            let answers = try client.manifests(account.volume, versions)
-            for (id, bytes) in answers {
-                guard let manifest = Manifest(encoded: bytes), manifest.objection == nil else {
-                    continue
+            var open = Array(versions.keys)
+            while !open.isEmpty {
+                let frames = try client.manifests(account.volume, open)
+                for frame in frames.found {
+                    guard references < HubLimits.referencesTogether,
+                        let manifest = Manifest(
+                            received: frame.bytes, size: versions[frame.revision] ?? 0)
+                    else { continue }
+                    references += manifest.references
+                    found[frame.revision] = manifest
                 }
-                found[id] = manifest
+                open.removeFirst(frames.answered)
             }
         }
         return found
@@ -75,10 +89,12 @@ package final class HubContents: RemoteContents {
     /// Returns the uncompressed and verified bytes of each chunk, in order.
     func read(_ references: [ChunkReference]) throws(VolumeError) -> [[UInt8]] {
         try HubContents.verified(references) { (references) throws(VolumeError) in
-            let ids = references.map { account.keys.keyed($0.id) }
+            let chunks = references.map {
+                (id: account.keys.keyed($0.id), length: Int($0.length))
+            }
             let frames = Mutex<[ChunkFrame]>([])
             try asked { () throws(HubFault) in
-                try client.read(account.volume, ids) { frame in
+                try client.read(account.volume, chunks) { frame in
                     frames.withLock { $0.append(frame) }
                     return true
                 }

@@ -57,9 +57,9 @@ extension SyncEngine {
         let needed = wanted.filter { task in
             task.adjustment.remote.kind == .package || isWholeWanted(task, isFresh: isFresh)
         }
-        let ids = needed.compactMap { $0.adjustment.remote.current?.id }
-        guard !ids.isEmpty else { return contents }
-        contents.manifests = try hub.manifests(of: ids)
+        let sizes = needed.compactMap { $0.adjustment.remote.current.map { ($0.id, $0.size) } }
+        guard !sizes.isEmpty else { return contents }
+        contents.manifests = try hub.manifests(of: Dictionary(sizes) { max($0, $1) })
         var missing: [ChunkReference] = []
         var asked: Set<Digest> = []
         for task in needed {

@@ -161,7 +161,7 @@ extension SyncEngine {
     func download(_ task: Task) throws -> String {
         let state = task.adjustment.remote
         guard let current = state.current,
-            let manifest = try hub.manifests(of: [current.id])[current.id]
+            let manifest = try hub.manifests(of: [current.id: current.size])[current.id]
         else { throw VolumeError(.notFound, "The hub has no contents of that version.") }
         let contents = Contents()
         contents.manifests[current.id] = manifest

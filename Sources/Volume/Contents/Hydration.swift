@@ -263,7 +263,8 @@ final class Hydration: Sendable {
         }
         let manifest = try reached().manifest(of: version)
         let isRight = known.0.map {
-            $0.content.algorithm == .keyed || $0.content == manifest.digest
+            manifest.size <= $0.size
+                && ($0.content.algorithm == .keyed || $0.content == manifest.digest)
         }
         guard isRight ?? true else {
             throw VolumeError(

@@ -118,8 +118,8 @@ struct Parts {
                     + "that are not recorded yet. Put it back.")
         }
         sentences.append(
-            "The stash of \(store.path) was missing: \(what) with former contents of documents that "
-                + "were not recorded yet are lost.")
+            "The stash of \(store.path) was missing: \(what) with former contents of documents "
+                + "that were not recorded yet are lost.")
     }
 
     private func refusal(_ fault: String) -> VolumeError {

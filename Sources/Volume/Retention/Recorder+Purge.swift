@@ -15,6 +15,17 @@ package struct Purge: Sendable {
     func isMeant(_ time: Int64) -> Bool { before.map { time < $0 } ?? true }
 }
 
+/// What the user who asks for a purge may remove.
+struct PurgeSubject: Sendable {
+    /// The keys of the documents.
+    var documents: Set<Int64> = []
+    /// Those of them whose contents that are not recorded yet may be removed, too: the user may
+    /// see all versions and read the document itself.
+    var open: Set<Int64> = []
+    /// Versions that the user may not see, which therefore stay.
+    var hidden: Set<Identifier> = []
+}
+
 /// What was removed, and what was kept although it was asked for.
 package struct PurgeReport: Equatable, Sendable {
     package internal(set) var versions = 0
@@ -54,16 +65,17 @@ package struct PurgeReport: Equatable, Sendable {
 extension Recorder {
     /// Removes the past versions of these documents, and everything of deleted ones. Runs on the
     /// recorder's thread after all events are processed.
-    func purge(_ keys: Set<Int64>, _ wish: Purge, _ report: PurgeReport) throws(VolumeError)
-        -> PurgeReport
+    func purge(_ subject: PurgeSubject, _ wish: Purge, _ report: PurgeReport)
+        throws(VolumeError) -> PurgeReport
     {
         var report = report
         let choice = try chooseVersions(wish.bytes) { reader in
             var found: [RemovableVersion] = []
-            for key in keys {
+            for key in subject.documents {
                 guard let item = try reader.item(key) else { continue }
                 try self.forEachVersion(of: item, reader) { version, reason in
-                    guard wish.isMeant(version.time) else { return }
+                    guard wish.isMeant(version.time), !subject.hidden.contains(version.version)
+                    else { return }
                     if let reason { report.keep(reason) } else { found.append(version) }
                 }
             }
@@ -77,7 +89,7 @@ extension Recorder {
         }
         if report.bytes < wish.bytes ?? .max {
             let left = wish.bytes.map { $0 - report.bytes } ?? .max
-            let (gone, kept) = try removeContents(left, of: keys, wish)
+            let (gone, kept) = try removeContents(left, of: subject.open, wish)
             report.versions += gone.versions
             report.contents = gone.contents
             report.bytes += gone.bytes

@@ -92,9 +92,10 @@ extension Volume {
     /// - Throws: `.offline`, `.timeout`, `.damaged`, `.full` of the first document that cannot be
     ///   downloaded, or would take space that is kept free for programs; `.cancelled`; `.notFound`.
     package func hydrate(
-        at path: [Name], progress: @escaping (ContentsProgress) -> Bool = { _ in true }
+        at path: [Name], progress: @escaping (ContentsProgress) -> Bool = { _ in true },
+        isMeant: @escaping ([Name]) -> Bool = { _ in true }
     ) throws(VolumeError) {
-        try Downloads(self, try absent(below: path)).run(progress)
+        try Downloads(self, try absent(below: path).filter { isMeant($0.path) }).run(progress)
     }
 
     /// The placeholders at or below a path, with their sizes.

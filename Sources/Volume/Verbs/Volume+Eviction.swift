@@ -16,14 +16,16 @@ package struct EvictionReport: Sendable {
 // after a crash it is either complete or a placeholder. Watching programs are not notified.
 extension Volume {
     /// Evicts a document, or all below a directory that can be evicted, with `forced` also pinned
-    /// ones. `progress` is called now and then; returning false ends the eviction.
+    /// ones. `progress` is called now and then; returning false ends the eviction. Below a
+    /// directory, only paths that `isMeant` selects are evicted or named in the report.
     ///
     /// - Throws: For a single document: `.busy` (a program has it open, or it is not recorded),
     ///   `.refused` (it is pinned, or the hub does not have it), `.notFound`, `.invalid`.
     @discardableResult
     package func evict(
         at path: [Name], forced: Bool = false,
-        progress: (ContentsProgress) -> Bool = { _ in true }
+        progress: (ContentsProgress) -> Bool = { _ in true },
+        isMeant: ([Name]) -> Bool = { _ in true }
     ) throws(VolumeError) -> EvictionReport {
         try catchUp(with: path, timeoutSeconds: 5)
         let item = try journal.read { try self.known(path, $0) }
@@ -42,7 +44,7 @@ extension Volume {
             if page.isEmpty { page = [last] } else { cursor = last }
             for key in page {
                 guard let names = try journal.read({ try $0.path(of: key) }),
-                    names.starts(with: path)
+                    names.starts(with: path), isMeant(names)
                 else { continue }
                 do throws(VolumeError) {
                     let bytes = try evict(key, forced: forced, patience: 0)

@@ -4,31 +4,48 @@ import Model
 extension Volume {
     /// Removes the past versions of a document, or of all documents below a directory, for good,
     /// and all versions of those that were deleted there. Versions with a `RemovalObstacle` stay.
-    /// `mayWrite` says whether the caller may write the item at a path.
     ///
+    /// - Parameters:
+    ///   - user: The user who asks. Versions that this user may not see are neither removed nor
+    ///     counted.
+    ///   - mayWrite: Whether the user may write the item at a path.
+    ///   - mayKnow: Whether the user may know the name at a path.
     /// - Throws: `.notFound`; `.timeout`; `.full`.
     package func purge(
-        at path: [Name], _ wish: Purge, mayWrite: ([Name]) -> Bool = { _ in true }
+        at path: [Name], _ wish: Purge, visibleTo user: Requester = .root,
+        mayWrite: ([Name]) -> Bool = { _ in true }, mayKnow: ([Name]) -> Bool = { _ in true }
     ) throws(VolumeError) -> PurgeReport {
         try catchUp(with: path, timeoutSeconds: 5)
         // Deleted documents are recorded first, if there is room.
         try catchUp(withFocus: .deleted(from: path), timeoutSeconds: 5)
         try catchUp(withFocus: .deleted(from: path.dropLast()), timeoutSeconds: 5)
         var report = PurgeReport()
-        var keys: Set<Int64> = []
+        var subject = PurgeSubject()
         try journal.read { reader in
             for (item, path) in try self.whatWas(at: path, reader) {
                 try self.forEachDocument(at: item, path, reader) { document, place in
-                    if mayWrite(place) {
-                        keys.insert(document.key)
-                    } else {
-                        let count = try reader.versions(of: document.key).count
-                        report.keep(.denied, document.deleted == nil ? count - 1 : count)
+                    let path = document.deleted == nil ? place : place + [document.name]
+                    guard mayKnow(path) else { return }
+                    let versions = try reader.versions(of: document.key)
+                    var hidden: [Version] = []
+                    var isOpen = true
+                    if !user.isRoot {
+                        let protection = try self.protection(of: document, reader)
+                        hidden = versions.filter { !$0.isVisible(to: user, of: protection) }
+                        isOpen = hidden.isEmpty && protection.allowsReading(by: user)
                     }
+                    guard mayWrite(place) else {
+                        let count = versions.count - hidden.count
+                        report.keep(.denied, document.deleted == nil ? count - 1 : count)
+                        return
+                    }
+                    subject.documents.insert(document.key)
+                    if isOpen { subject.open.insert(document.key) }
+                    subject.hidden.formUnion(hidden.map(\.id))
                 }
             }
         }
-        let (chosen, start) = (keys, report)
+        let (chosen, start) = (subject, report)
         return try recorder.carryOut { (recorder) throws(VolumeError) in
             try recorder.purge(chosen, wish, start)
         }

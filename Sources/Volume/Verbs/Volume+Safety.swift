@@ -21,6 +21,9 @@ package struct UnsafeDocument: Hashable, Sendable {
         case ignored
     }
 
+    /// Stands for the path of something that the user who asks may not know.
+    package static let unnamed = "something in a place that you may not list"
+
     package var path: [Name]
     package var reason: Reason
 }
@@ -74,8 +77,7 @@ extension Volume {
                 return [UnsafeDocument(path: path, reason: .ignored)]
             }
             guard item.kind == .directory else {
-                return try reason(item, reader).map { [UnsafeDocument(path: path, reason: $0)] }
-                    ?? []
+                return try reason(item, reader).map { [.init(path: path, reason: $0)] } ?? []
             }
         }
         var found = try unrecorded(below: path, limit: limit, reader)
@@ -85,7 +87,7 @@ extension Volume {
                 names.starts(with: path), let reason = try reason(item, reader),
                 seen.insert(names).inserted
             else { return }
-            found.append(UnsafeDocument(path: names, reason: reason))
+            found.append(.init(path: names, reason: reason))
         }
         var cursor: Int64 = 0
         while found.count < limit {
@@ -104,8 +106,8 @@ extension Volume {
         var position: Reader.Position?
         while found.count < limit {
             let page = try reader.mirrors(.refused, after: position, limit: 256)
-            guard let last = page.last else { break }
-            position = last
+            if page.isEmpty { break }
+            position = page.last
             for place in page where found.count < limit { try add(reader.key(of: place.id)) }
         }
         return found
@@ -115,13 +117,11 @@ extension Volume {
     private func reason(_ item: Item, _ reader: Reader) throws -> UnsafeDocument.Reason? {
         let isDocument = item.kind == .file || item.kind == .package
         if item.deleted == nil, isDocument, item.changed == 0 { return .unrecorded }
-        if item.deleted == nil, String(validating: item.name.bytes, as: UTF8.self) == nil {
-            return .nameless
-        }
+        let isNameless = String(validating: item.name.bytes, as: UTF8.self) == nil
+        if item.deleted == nil, isNameless { return .nameless }
         if try reader.mirror(item.id)?.state == .refused { return .refused }
         if try reader.isInOutbox(item.id) { return .sent }
-        guard try reader.isUnsent(item.key) else { return nil }
-        return item.deleted == nil ? .unsent : .undeleted
+        return try !reader.isUnsent(item.key) ? nil : item.deleted == nil ? .unsent : .undeleted
     }
 
     /// The documents at or below a path with unrecorded changes, at most `limit`.
@@ -148,20 +148,21 @@ extension Volume {
     ///
     /// - Throws: `.timeout`, with a message that says what is missing.
     package func wait(
-        for durability: Version.Durability, at path: [Name], timeoutSeconds: Double
+        for durability: Version.Durability, at path: [Name], timeoutSeconds: Double,
+        mayKnow: ([Name]) -> Bool = { _ in true }
     ) throws(VolumeError) {
         let deadline = cl_clock_monotonic_ns() + Timestamp.span(seconds: timeoutSeconds)
         var pause: UInt32 = 1_000
         while true {
             let left = Double(deadline - cl_clock_monotonic_ns()) / 1e9
             if left > 0, recorder.catchUp(with: .path(path), timeoutSeconds: left),
-                let waiting = try waitsFor(path), waiting.isEmpty
+                let waiting = try waitsFor(path, mayKnow), waiting.isEmpty
             {
                 return
             }
             if recorder.isAboutToClose { throw Volume.ending }
             guard cl_clock_monotonic_ns() < deadline else {
-                let what = try waitsFor(path) ?? path.shown
+                let what = try waitsFor(path, mayKnow) ?? path.shown
                 throw VolumeError(
                     .timeout,
                     "Not yet safe on this disk: \(what.isEmpty ? "recent changes" : what).")
@@ -172,7 +173,9 @@ extension Volume {
     }
 
     /// Describes what is not recorded yet; empty if everything is.
-    private func waitsFor(_ path: [Name]) throws(VolumeError) -> String? {
+    private func waitsFor(_ path: [Name], _ mayKnow: ([Name]) -> Bool) throws(VolumeError)
+        -> String?
+    {
         let report = recorder.signal.look { recorder.report }
         if try lacksItem(path) { return "\(path.shown) is not recorded yet" }
         return try journal.read { reader in
@@ -186,8 +189,8 @@ extension Volume {
             }
             if report.isScanning { return "the volume is still being compared with its journal" }
             let names = try self.unrecorded(below: path, limit: 1, reader).first?.path
-            return names.map { $0.shown + " is not recorded yet" }
-                ?? ""
+            guard let names else { return "" }
+            return (mayKnow(names) ? names.shown : UnsafeDocument.unnamed) + " is not recorded yet"
         }
     }
 }

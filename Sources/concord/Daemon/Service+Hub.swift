@@ -172,19 +172,21 @@ extension Service {
 
     // MARK: Contents
 
-    func answerOfContents(_ request: Request, _ progress: (Progress) -> Bool)
-        throws(VolumeError) -> Answer
-    {
+    func answerOfContents(
+        _ request: Request, for peer: Peer, _ progress: (Progress) -> Bool
+    ) throws(VolumeError) -> Answer {
         let path = try request.components()
         switch try request.known() {
-        case .download: try download(path, progress)
+        case .download: try download(path, for: peer, progress)
         case .pin:
             try volume.pin(at: path)
             defer { volume.downloadPinned() }
-            try download(path, progress)
+            try download(path, for: peer, progress)
         case .unpin: try volume.unpin(at: path)
         default:
-            let report = try volume.evict(at: path, forced: request.force ?? false)
+            let report = try volume.evict(
+                at: path, forced: request.force ?? false,
+                isMeant: { volume.covers(peer, $0, write: true) })
             return .evicted(
                 EvictedReport(
                     items: report.items, bytes: report.bytes,
@@ -196,14 +198,18 @@ extension Service {
         return .done
     }
 
-    private func download(_ path: [Name], _ progress: (Progress) -> Bool) throws(VolumeError) {
+    private func download(_ path: [Name], for peer: Peer, _ progress: (Progress) -> Bool)
+        throws(VolumeError)
+    {
         try withoutActuallyEscaping(progress) { (progress) throws(VolumeError) in
-            try volume.hydrate(at: path) { done in
-                let part =
-                    done.bytesTotal > 0 ? Double(done.bytes) / Double(done.bytesTotal) : 1
-                return progress(
-                    Progress("\(done.items) of \(done.itemsTotal) documents", fraction: part))
-            }
+            try volume.hydrate(
+                at: path,
+                progress: { done in
+                    let part =
+                        done.bytesTotal > 0 ? Double(done.bytes) / Double(done.bytesTotal) : 1
+                    return progress(
+                        Progress("\(done.items) of \(done.itemsTotal) documents", fraction: part))
+                }, isMeant: { [volume] in volume.covers(peer, $0, write: false) })
         }
     }
 }

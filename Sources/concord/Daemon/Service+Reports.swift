@@ -17,6 +17,25 @@ extension VolumeReport {
         problems = status.problems
         notices = status.notices.isEmpty ? nil : status.notices
     }
+
+    /// Leaves out what a user other than the owner may not know: the paths that `isHidden` selects,
+    /// and sentences about the volume, which may name any path.
+    mutating func leaveOut(_ isHidden: ([Name]) -> Bool) {
+        if !problems.isEmpty {
+            problems = ["There are problems that only the volume's owner sees (fsctl status)."]
+        }
+        notices = nil
+        hub?.leaveOut(isHidden)
+    }
+}
+
+extension HubReport {
+    fileprivate mutating func leaveOut(_ isHidden: ([Name]) -> Bool) {
+        waiting.removeAll { $0.path.path.map(isHidden) ?? true }
+        // A path that is not UTF-8 is shown as another one, which does not exist, so it is hidden.
+        moving.removeAll { RawText($0.path).path.map(isHidden) ?? true }
+        problems = problems.filter { !(RawText($0.key).path.map(isHidden) ?? true) }
+    }
 }
 
 extension DocumentReport {

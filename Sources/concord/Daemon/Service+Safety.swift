@@ -24,27 +24,31 @@ extension Service {
         var wish = Purge()
         (wish.before, wish.bytes) = (request.time, request.bytes)
         wish.isRehearsal = request.explain == true
-        let isOwner = peer.uid == 0 || peer.uid == geteuid()
-        let report = try volume.purge(at: request.components(), wish) { path in
-            isOwner || volume.mayAccess(peer, path, write: true)
-        }
+        let report = try volume.purge(
+            at: request.components(), wish, visibleTo: peer.onlooker,
+            mayWrite: { peer.isOwner || volume.mayAccess(peer, $0, write: true) },
+            mayKnow: { volume.mayKnow(peer, of: $0) })
         let kept = report.kept.map { PurgedReport.Kept(count: $1, reason: $0.words) }
         return PurgedReport(
             versions: report.versions, contents: report.contents, bytes: report.bytes,
             kept: kept.sorted { $0.reason < $1.reason })
     }
 
-    func wait(_ request: Request, _ progress: (Progress) -> Bool) throws(VolumeError) {
+    func wait(_ request: Request, for peer: Peer, _ progress: (Progress) -> Bool)
+        throws(VolumeError)
+    {
         let path = try request.components()
         let durability = try Version.Durability(named: request.durability ?? "disk")
         let total = min(max(0, request.timeoutSeconds ?? 30), 7 * 24 * 3600)
-        if durability == .hub { return try waitForHub(path, total, progress) }
+        if durability == .hub { return try waitForHub(path, for: peer, total, progress) }
         var waited = 0.0
         // The wait is cut into slices of a second, to notice when the asker has gone.
         while true {
             let slice = min(1, total - waited)
             do throws(VolumeError) {
-                return try volume.wait(for: durability, at: path, timeoutSeconds: slice)
+                return try volume.wait(
+                    for: durability, at: path, timeoutSeconds: slice,
+                    mayKnow: { volume.mayKnow(peer, of: $0) })
             } catch  where error.code == .timeout {
                 waited += slice
                 let text = "waiting until it is durable (\(request.durability ?? "disk"))"
@@ -55,9 +59,9 @@ extension Service {
         }
     }
 
-    private func waitForHub(_ path: [Name], _ total: Double, _ progress: (Progress) -> Bool)
-        throws(VolumeError)
-    {
+    private func waitForHub(
+        _ path: [Name], for peer: Peer, _ total: Double, _ progress: (Progress) -> Bool
+    ) throws(VolumeError) {
         let start = cl_clock_monotonic_ns()
         var pause: UInt32 = 5_000
         while true {
@@ -66,25 +70,21 @@ extension Service {
             var text: String
             var notice: String?
             do throws(VolumeError) {
+                // Even a wait that is over says what it waited for.
                 try volume.wait(
-                    for: .disk, at: path, timeoutSeconds: min(0.5, max(0, total - waited)))
+                    for: .disk, at: path, timeoutSeconds: min(0.5, max(0.05, total - waited)),
+                    mayKnow: { volume.mayKnow(peer, of: $0) })
                 let left = try volume.unsafeDocuments(below: path, limit: 1)
                 guard let first = left.first else { return }
-                let shown = RawText(path: first.path).text
-                if first.reason == .nameless {
+                let isKnown = volume.mayKnow(peer, of: first.path)
+                let shown = isKnown ? RawText(path: first.path).text : UnsafeDocument.unnamed
+                if first.reason == .nameless || first.reason == .ignored {
                     throw VolumeError(
                         .invalid,
-                        "\(shown) has a name that is not UTF-8, which other machines cannot have: "
-                            + "it stays on this device until it is renamed.")
-                }
-                if first.reason == .ignored {
-                    throw VolumeError(
-                        .invalid,
-                        "\(shown) is named by \(LocalNames.fileName), or is in a directory that "
-                            + "is: it stays on this device.")
+                        "\(shown) \(first.reason.words): it stays on this device.")
                 }
                 text = "Not yet at the hub: \(shown) \(first.reason.words)."
-                notice = obstacle(first)
+                notice = isKnown ? obstacle(first) : nil
             } catch  where error.code == .timeout { text = error.message } catch { throw error }
             if let notice { text += " " + notice }
             let isHeard = progress(
@@ -142,7 +142,7 @@ extension UnsafeDocument.Reason {
         case .sent: "was sent and is not confirmed"
         case .refused: "was refused"
         case .nameless: "has a name that is not UTF-8, which other machines cannot have"
-        case .ignored: "is named by \(LocalNames.fileName) and stays on this device"
+        case .ignored: "or a directory above it is named by \(LocalNames.fileName)"
         }
     }
 }

@@ -32,7 +32,7 @@ struct Service: ControlService {
                 report.path = RawText(path: path)
                 return .document(report)
             }
-            if request.path == nil { return .volume(try report()) }
+            if request.path == nil { return .volume(try report(for: peer)) }
             return .document(
                 try document(at: request.components(), asksHub: request.local != true))
         case .versions where request.deleted == true:
@@ -53,7 +53,7 @@ struct Service: ControlService {
         case .purge: return .purged(try purge(request, for: peer))
         case .add: return .added(try add(request, for: peer))
         case .wait:
-            try wait(request, progress)
+            try wait(request, for: peer, progress)
             return .done
         case .doctor:
             let repairs = request.repair ?? true
@@ -84,7 +84,7 @@ struct Service: ControlService {
         case .sessions: return .sessions(try sessions(request, for: peer))
         case .resolve: return .resolution(try resolve(request, for: peer))
         case .download, .evict, .pin, .unpin:
-            return try answerOfContents(request, progress)
+            return try answerOfContents(request, for: peer, progress)
         case .claim, .release, .cancel, .prepare, .moved, .present, .retire, .answer, .locks,
             .watch:
             throw VolumeError(.invalid, "\"\(request.verb)\" needs a connection of its own")
@@ -216,7 +216,7 @@ struct Service: ControlService {
         try volume.setLabel(request.label, version: number, at: path)
     }
 
-    private func report() throws(VolumeError) -> VolumeReport {
+    private func report(for peer: Peer) throws(VolumeError) -> VolumeReport {
         let (identity, status, facts) = (volume.identity, try volume.status(), session.facts)
         var report = VolumeReport(
             volume: identity.volume.description, device: identity.device.description,
@@ -229,6 +229,7 @@ struct Service: ControlService {
         report.take(status)
         report.hub = hub
         report.conflicts = try volume.conflictCount()
+        if !peer.isOwner { report.leaveOut { !volume.mayKnow(peer, of: $0) } }
         return report
     }
 }

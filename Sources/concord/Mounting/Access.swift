@@ -34,6 +34,12 @@ extension Volume {
         peer.isOwner || path.isEmpty || reach(peer, Array(path.dropLast()), R_OK) == 0
     }
 
+    /// Whether a request for a whole directory covers the item at `path` below it: only if the user
+    /// may know its name and could also have asked for the item alone.
+    func covers(_ peer: Peer, _ path: [Name], write: Bool) -> Bool {
+        peer.isOwner || mayKnow(peer, of: path) && mayAccess(peer, path, write: write)
+    }
+
     private func reach(_ peer: Peer, _ path: [Name], _ mode: Int32) -> Int32 {
         guard geteuid() == 0 else { return -EPERM }
         let text = Name(bytes: RawText(path: path).bytes)
