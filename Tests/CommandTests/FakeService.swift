@@ -43,6 +43,8 @@ final class FakeService: ControlService {
                     versions: 3, contents: 1, bytes: 2_500_000,
                     kept: [.init(count: 2, reason: "in conflict (`fsctl resolve`)")]))
         case .extract: return .piece(try piece(request))
+        // Its documents are recorded. Others never are.
+        case .wait where isDocument(request): return .done
         case .wait:
             waitForEver(progress)
             throw VolumeError(.timeout, "never")
@@ -59,6 +61,10 @@ final class FakeService: ControlService {
                 StatisticsReport(requests: Dictionary(uniqueKeysWithValues: all), volume: [:]))
         default: return .done
         }
+    }
+
+    private func isDocument(_ request: Request) -> Bool {
+        state.withLock { $0.histories[request.path?.text ?? ""] != nil }
     }
 
     private func waitForEver(_ progress: (Progress) -> Bool) {

@@ -129,10 +129,7 @@ extension AgentTools {
         // The daemon records a save after the rename has returned. Until then the history does not
         // show what the save has replaced.
         do throws(VolumeError) {
-            _ = try document.ask(.wait, as: Nothing.self) {
-                $0.durability = "disk"
-                $0.timeoutSeconds = 10
-            }
+            try document.waitUntilRecorded()
         } catch {
             guard error.code == .timeout else { throw error }
             throw VolumeError(
@@ -229,7 +226,7 @@ private struct Draft {
             try check(cl_chmod_fd(file, 0o666 & ~mask))
             return
         }
-        if let mode = Restoration.liken(file, to: target) { try check(cl_chmod_fd(file, mode)) }
+        _ = try Restoration.liken(file, to: target, mode: nil)
         let time = Timestamp(nanoseconds: base.modified)
         let text = Array("\(base.size) \(time.seconds) \(time.nanosecondsOfSecond)".utf8)
         try check(cl_setxattr_fd(file, "user.concord.base", text, text.count, 0))

@@ -29,8 +29,9 @@ struct Document {
         return try client.ask(request, as: type, progress: Terminal.show)
     }
 
-    /// Waits until a package that is about to be replaced is recorded, because a package becomes a
-    /// version only some time after a program has changed it.
+    /// Waits until the document is recorded.
+    ///
+    /// - Throws: `.timeout` after ten seconds.
     func waitUntilRecorded() throws(VolumeError) {
         _ = try ask(.wait, as: Nothing.self) {
             $0.durability = "disk"

@@ -67,24 +67,21 @@ extension Restoration {
     /// Sets modes last and from the inside out, because a directory's own mode may forbid writing
     /// in it.
     private func finishDirectories(in part: FilePath) throws(VolumeError) {
-        var root = contents.entries.first { $0.path.bytes.isEmpty }
-            .map { mode_t(SharedMode.bits(of: $0.mode)) }
-        let descriptor = part.withCString {
-            cl_openat(AT_FDCWD, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
-        }
-        if descriptor >= 0 {
-            root = Restoration.liken(descriptor, to: target) ?? root
-            _ = cl_close(descriptor)
-        }
-        var directories = contents.entries.filter {
+        let directories = contents.entries.filter {
             $0.kind == "directory" && !$0.path.bytes.isEmpty
         }
         .map { (part.appending($0.path.path ?? []), mode_t(SharedMode.bits(of: $0.mode))) }
-        directories.insert((part, root ?? 0o755), at: 0)
         for (path, mode) in directories.reversed() {
             let result = path.withCString { chmod($0, mode) }
             if result < 0 { throw failure("set the mode of", path, Errno(errno)) }
         }
+        let descriptor = part.withCString {
+            cl_openat(AT_FDCWD, $0, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0)
+        }
+        guard descriptor >= 0 else { throw failure("open", part, Errno(-descriptor)) }
+        let directory = Descriptor(owning: descriptor)
+        let root = contents.entries.first { $0.path.bytes.isEmpty }
+        try setAccess(of: directory.raw, at: part, mode: root?.mode)
     }
 
     private func sync(_ directory: FilePath) {

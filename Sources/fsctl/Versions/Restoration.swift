@@ -32,7 +32,7 @@ struct Restoration {
         if contents.isPackage {
             try restorePackage(part, exists: standing != nil)
         } else {
-            try restoreFile(part, exists: standing != nil)
+            try restoreFile(part)
         }
     }
 
@@ -83,14 +83,11 @@ struct Restoration {
 
 // For a document that is a regular file.
 extension Restoration {
-    private func restoreFile(_ part: FilePath, exists: Bool) throws(VolumeError) {
+    private func restoreFile(_ part: FilePath) throws(VolumeError) {
         let file = try claim(part)
         do throws(VolumeError) {
             try write(0, into: file.raw, at: part)
-            let kept = exists ? Restoration.liken(file.raw, to: target) : nil
-            let mode = kept ?? mode_t(SharedMode.bits(of: contents.entries[0].mode))
-            let result = cl_chmod_fd(file.raw, mode)
-            if result < 0 { throw failure("set the mode of", part, Errno(-result)) }
+            try setAccess(of: file.raw, at: part, mode: contents.entries[0].mode)
             do throws(Errno) { try file.sync(dataOnly: false) } catch {
                 throw failure("write", part, error)
             }
@@ -98,6 +95,17 @@ extension Restoration {
         } catch {
             _ = part.withCString { unlink($0) }
             throw error
+        }
+    }
+
+    /// Gives the part file, or the directory of a package, the access that it is to have under its
+    /// final name.
+    func setAccess(of file: Int32, at part: FilePath, mode: UInt16?) throws(VolumeError) {
+        do throws(Errno) {
+            if try Restoration.liken(file, to: target, mode: mode) { return }
+            try check(cl_chmod_fd(file, mode_t(SharedMode.bits(of: mode ?? 0o755))))
+        } catch {
+            throw failure("set the mode of", part, error)
         }
     }
 
@@ -137,17 +145,30 @@ extension Restoration {
         if result < 0, result != -ENOENT { throw failure("replace", part, Errno(-result)) }
     }
 
-    /// Copies owner, user attributes and ACL of the file or package that is about to be replaced:
-    /// who may read and write it stays as it is now, as with cp(1). The mode that the version had
-    /// may be from before access was granted or taken away.
+    /// Copies owner, user attributes and ACL of the file or package that is about to be replaced,
+    /// and sets the mode. The version may be from before access was granted or taken away, so
+    /// others get only the access that both the present mode and the version's mode allow. If there
+    /// is an ACL, the present mode stays, because it contains the mask of the ACL.
     ///
-    /// - Returns: The mode to set afterwards; nil if nothing has the name any more.
-    static func liken(_ file: Int32, to target: FilePath) -> mode_t? {
-        guard let status = try? target.status() else { return nil }
+    /// - Parameter mode: The mode of the version; nil to keep the present one.
+    /// - Returns: Whether something was there to be replaced.
+    static func liken(_ file: Int32, to target: FilePath, mode: UInt16?) throws(Errno) -> Bool {
+        guard let status = try? target.status() else { return false }
+        let now = SharedMode.bits(of: UInt16(status.st_mode & 0o7777))
         _ = cl_chown_fd(file, status.st_uid, status.st_gid)
+        let hasList = copyAttributes(of: target, to: file)
+        var mode = hasList ? now : SharedMode.bits(of: mode ?? now)
+        mode = now & 0o1000 | (now | mode) & 0o700 | now & mode & 0o077
+        try check(cl_chmod_fd(file, mode_t(mode)))
+        return true
+    }
+
+    /// Copies user attributes and ACL. Returns whether there is an ACL.
+    private static func copyAttributes(of target: FilePath, to file: Int32) -> Bool {
         let old = target.withCString { cl_open_path($0) }
-        guard old >= 0 else { return mode_t(status.st_mode & 0o777) }
+        guard old >= 0 else { return false }
         defer { _ = cl_close(old) }
+        var hasList = false
         var list = [CChar](repeating: 0, count: 1 << 16)
         let count = max(0, cl_listxattr_fd(old, &list, list.count))
         for word in list[..<count].split(separator: 0) {
@@ -155,8 +176,10 @@ extension Restoration {
             guard name.hasPrefix("user.") || name == Protection.accessListName else { continue }
             var value = [UInt8](repeating: 0, count: 1 << 16)
             let size = cl_getxattr_fd(old, name, &value, value.count)
-            if size >= 0 { _ = cl_setxattr_fd(file, name, value, size, 0) }
+            guard size >= 0 else { continue }
+            _ = cl_setxattr_fd(file, name, value, size, 0)
+            if name == Protection.accessListName { hasList = true }
         }
-        return mode_t(status.st_mode & 0o777)
+        return hasList
     }
 }
