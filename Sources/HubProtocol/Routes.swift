@@ -91,7 +91,8 @@ package enum HubLimits {
     package static let references = 1 << 21
     /// How often all manifests that a device decodes together may name chunks.
     package static let referencesTogether = 2 * references
-    /// The bytes of manifests that a device takes in one answer; it asks for the rest again.
+    /// The bytes of manifests that a device takes from one answer. It asks for the rest in another
+    /// call.
     package static let manifestsTogether = 64 << 20
     /// The bytes of an answer that a device takes, unless it is a list or a page of changes.
     package static let answerBytes = 1 << 20

@@ -48,23 +48,16 @@ extension Manifest {
 
     /// Returns nil when the bytes are not a complete manifest.
     package init?(encoded bytes: [UInt8]) {
-        var reader = Reader(bytes: bytes)
-        guard let format = reader.byte(),
-            format == Manifest.format || format == Manifest.formatOfRuns,
-            let count = reader.number(),
-            count <= UInt64(bytes.count)
-        else { return nil }
-        var entries: [Entry] = []
-        for _ in 0..<count {
-            guard var entry = reader.entry() else { return nil }
-            let isWhole = reader.chunks(hasRuns: format == Manifest.formatOfRuns) { chunk, times in
-                entry.chunks += repeatElement(chunk, count: times)
-            }
-            guard isWhole else { return nil }
-            entries.append(entry)
+        let lists = Reader.entries(of: bytes, [ChunkReference]()) { chunks, chunk, times in
+            chunks += repeatElement(chunk, count: times)
         }
-        guard reader.isAtEnd else { return nil }
-        self.init(entries: entries)
+        guard let lists else { return nil }
+        self.init(
+            entries: lists.map { entry, chunks in
+                var entry = entry
+                entry.chunks = chunks
+                return entry
+            })
     }
 }
 
@@ -109,22 +102,11 @@ package struct ManifestOutline: Sendable {
 
     /// Returns nil when the bytes are not a complete manifest.
     package init?(encoded bytes: [UInt8]) {
-        var reader = Reader(bytes: bytes)
-        guard let format = reader.byte(),
-            format == Manifest.format || format == Manifest.formatOfRuns,
-            let count = reader.number(),
-            count <= UInt64(bytes.count)
-        else { return nil }
-        for _ in 0..<count {
-            guard let entry = reader.entry() else { return nil }
-            var sum = Chunks()
-            let isWhole = reader.chunks(hasRuns: format == Manifest.formatOfRuns) { chunk, times in
-                sum.add(chunk, times: times)
-            }
-            guard isWhole else { return nil }
-            entries.append((entry, sum))
+        let lists = Reader.entries(of: bytes, Chunks()) { chunks, chunk, times in
+            chunks.add(chunk, times: times)
         }
-        guard reader.isAtEnd else { return nil }
+        guard let lists else { return nil }
+        entries = lists
     }
 }
 
@@ -197,8 +179,31 @@ private struct Reader {
         return Array(bytes[(position - Int(length))..<position])
     }
 
+    /// Returns the entries of an encoded manifest, and for each what `add` has made of its list of
+    /// chunks, beginning with `empty`. `add` gets each chunk and how often it is repeated. Returns
+    /// nil when the bytes are not a complete manifest.
+    static func entries<Chunks>(
+        of bytes: [UInt8], _ empty: Chunks, add: (inout Chunks, ChunkReference, Int) -> Void
+    ) -> [(entry: Manifest.Entry, chunks: Chunks)]? {
+        var reader = Reader(bytes: bytes)
+        guard let format = reader.byte(),
+            format == Manifest.format || format == Manifest.formatOfRuns,
+            let count = reader.number(),
+            count <= UInt64(bytes.count)
+        else { return nil }
+        let hasRuns = format == Manifest.formatOfRuns
+        var entries: [(entry: Manifest.Entry, chunks: Chunks)] = []
+        for _ in 0..<count {
+            guard let entry = reader.entry() else { return nil }
+            var chunks = empty
+            guard reader.chunks(hasRuns: hasRuns, { add(&chunks, $0, $1) }) else { return nil }
+            entries.append((entry, chunks))
+        }
+        return reader.isAtEnd ? entries : nil
+    }
+
     /// Reads an entry up to its list of chunks.
-    mutating func entry() -> Manifest.Entry? {
+    private mutating func entry() -> Manifest.Entry? {
         guard let path = run(), let kind = byte().flatMap(Manifest.Kind.init(rawValue:)),
             let mode = number(), let modified = number(), let size = number(), let target = run()
         else { return nil }
@@ -209,7 +214,7 @@ private struct Reader {
 
     /// Calls `body` with each chunk of an entry's list, and how often it is repeated. Returns
     /// false when the list is not valid.
-    mutating func chunks(hasRuns: Bool, _ body: (ChunkReference, Int) -> Void) -> Bool {
+    private mutating func chunks(hasRuns: Bool, _ body: (ChunkReference, Int) -> Void) -> Bool {
         guard let count = number(), count <= UInt64(bytes.count - position) else { return false }
         for _ in 0..<count {
             guard position + Digest.byteCount <= bytes.count,

@@ -200,10 +200,12 @@ struct Checker {
         }
         for event in events where event.kind == .item {
             guard let path = event.path, let owner = Checker.owner(of: path),
-                path.unmarked != path,
-                !events.contains(where: { $0.losesState(of: owner) || $0.mayReturnItems(to: owner) }
-                )
+                path.unmarked != path
             else { continue }
+            let isExplained = events.contains {
+                $0.losesState(of: owner) || $0.mayReturnItems(to: owner)
+            }
+            if isExplained { continue }
             note(.conflict, event, path, "a mark where one device alone worked, on \(event.actor)")
         }
     }

@@ -188,19 +188,22 @@ struct OwnTreeJudge {
             found[path] = (kind, event.content, event)
         }
         guard let anchor = events.first(where: { $0.actor == device }) else { return }
+        let mayHaveReturned = mayHaveReturned()
         for path in Set(found.keys).union(tree.nodes.keys).sorted() where path != "" {
             let (expected, content) = expectation(path)
             let seen = found[path]
             let isSame =
                 expected == (seen?.0 ?? "nothing")
                 && (content == nil || content == seen?.1)
-            if isSame || (expected == "nothing" && mayHaveReturned()) { continue }
-            // An item that came back has the name, and this one got a mark.
-            let hasMark = found.contains {
-                $0.key != path && $0.key.unmarked == path && $0.value.0 == expected
-                    && (content == nil || content == $0.value.1)
-            }
-            if hasMark, mayHaveReturned() { continue }
+            if isSame || (expected == "nothing" && mayHaveReturned) { continue }
+            // If an item that came back has the name, this one has the name with a mark.
+            let hasMark =
+                mayHaveReturned
+                && found.contains {
+                    $0.key != path && $0.key.unmarked == path && $0.value.0 == expected
+                        && (content == nil || content == $0.value.1)
+                }
+            if hasMark { continue }
             var event = seen?.2 ?? anchor
             event.path = path
             findings.append(

@@ -15,20 +15,12 @@ final class Proxy: Sendable {
 
     init(to hub: Int) throws {
         self.hub = UInt16(hub)
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | nonblocking, 0)
-        var address = Proxy.address(port: 0)
-        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isListening = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, size) == 0 && listen(listener, 64) == 0
-                    && getsockname(listener, $0, &size) == 0
-            }
-        }
+        let socket = try LoopbackListener(flags: nonblocking)
         var ends: [Int32] = [0, 0]
-        guard isListening, pipe(&ends) == 0 else { throw SupportError("cannot make a proxy") }
-        self.listener = listener
+        guard pipe(&ends) == 0 else { throw SupportError("cannot make a proxy") }
+        listener = socket.descriptor
         wake = (ends[0], ends[1])
-        port = Int(UInt16(bigEndian: address.sin_port))
+        port = Int(socket.port)
         Thread { self.run() }.start()
     }
 
@@ -47,14 +39,6 @@ final class Proxy: Sendable {
     private func poke() {
         var byte: UInt8 = 0
         _ = write(wake.write, &byte, 1)
-    }
-
-    private static func address(port: UInt16) -> sockaddr_in {
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_port = port.bigEndian
-        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        return address
     }
 
     // MARK: The thread
@@ -94,7 +78,7 @@ final class Proxy: Sendable {
             return nil
         }
         let hub = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        var address = Proxy.address(port: self.hub)
+        var address = LoopbackListener.address(port: self.hub)
         let result = withUnsafePointer(to: &address) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 connect(hub, $0, socklen_t(MemoryLayout<sockaddr_in>.size))

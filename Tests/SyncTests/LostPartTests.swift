@@ -23,7 +23,8 @@ import Testing
             try Command("sh", "-ec", "rm -r \(device.store)/\(part.rawValue)").succeed()
             #expect(throws: SupportError.self) { try device.mount() }
             try device.mount("--rebuild")
-            try signInIfNeeded(fleet, part)
+            // The account is kept in the journal.
+            if part == .journal { try fleet.signIn(device) }
             try expectEverything(fleet)
             try device.remount()
             try expectEverything(fleet)
@@ -67,11 +68,6 @@ import Testing
         try fleet.settle()
         try fleet.shell(1, "echo 2 > edited; echo 2 > d/1")
         try fleet.settle()
-    }
-
-    private func signInIfNeeded(_ fleet: Fleet, _ part: Part) throws {
-        // The account is kept in the journal.
-        if part == .journal { try fleet.signIn(fleet.devices[1]) }
     }
 
     private func expectEverything(_ fleet: Fleet) throws {

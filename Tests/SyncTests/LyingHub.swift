@@ -36,18 +36,10 @@ final class LyingHub: @unchecked Sendable {
 
     init(before hub: HubProcess) throws {
         self.hub = UInt16(hub.port)
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | O_CLOEXEC, 0)
+        let socket = try LoopbackListener()
+        let listener = socket.descriptor
         self.listener = listener
-        var place = LyingHub.place(port: 0)
-        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &place) { place in
-            place.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, size) == 0 && listen(listener, 64) == 0
-                    && getsockname(listener, $0, &size) == 0
-            }
-        }
-        guard isBound else { throw SupportError("no port for the hub that lies") }
-        address = "http://127.0.0.1:\(UInt16(bigEndian: place.sin_port))"
+        address = "http://127.0.0.1:\(socket.port)"
         start { [self] in
             while true {
                 let client = accept(listener, nil, nil)
@@ -55,14 +47,6 @@ final class LyingHub: @unchecked Sendable {
                 start { [self] in serve(client) }
             }
         }
-    }
-
-    private static func place(port: UInt16) -> sockaddr_in {
-        var place = sockaddr_in()
-        place.sin_family = sa_family_t(AF_INET)
-        place.sin_port = port.bigEndian
-        place.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        return place
     }
 
     private func start(_ body: @escaping @Sendable () -> Void) {
@@ -118,7 +102,7 @@ final class LyingHub: @unchecked Sendable {
         let up = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | O_CLOEXEC, 0)
         guard keep(up) else { return }
         defer { leave(up) }
-        var place = LyingHub.place(port: hub)
+        var place = LoopbackListener.address(port: hub)
         let isUp = withUnsafeMutablePointer(to: &place) { place in
             place.withMemoryRebound(to: sockaddr.self, capacity: 1) {
                 connect(up, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
@@ -126,7 +110,7 @@ final class LyingHub: @unchecked Sendable {
         }
         guard isUp else { return }
         let head = LyingHub.head(request.head, with: "Connection: close")
-        LyingHub.send(Array(head.utf8) + request.body, to: up)
+        LoopbackListener.send(Array(head.utf8) + request.body, to: up)
         if let refusal {
             _ = LyingHub.message(from: up, toEnd: true)
             return answer(refusal, to: client)
@@ -142,7 +126,7 @@ final class LyingHub: @unchecked Sendable {
             }
             let head = LyingHub.head(
                 answer.head, with: "Connection: close\r\nContent-Length: \(body.count)")
-            LyingHub.send(Array(head.utf8) + body, to: client)
+            LoopbackListener.send(Array(head.utf8) + body, to: client)
             return
         }
         pass(from: up, to: client)
@@ -154,7 +138,7 @@ final class LyingHub: @unchecked Sendable {
         // The answer of a hub, or of a proxy before it.
         let code = status == 503 ? "busy" : "\(status)"
         let body = #"{"code":"\#(code)","message":"Not now."}"#
-        LyingHub.send(
+        LoopbackListener.send(
             Array(
                 ("HTTP/1.1 \(status) Not now\r\nConnection: close\r\nContent-Type: "
                     + "application/json\r\nContent-Length: \(body.utf8.count)\r\n\r\n"
@@ -181,7 +165,7 @@ final class LyingHub: @unchecked Sendable {
                 let other = LyingHub.head(text, with: "Connection: close")
                 bytes = Array(other.utf8) + bytes[end.upperBound...]
             }
-            guard LyingHub.send(bytes, to: client) else { return }
+            guard LoopbackListener.send(bytes, to: client) else { return }
         }
     }
 
@@ -222,19 +206,5 @@ final class LyingHub: @unchecked Sendable {
         return (
             String(decoding: bytes[..<(start - 4)], as: UTF8.self), Array(bytes[start...])
         )
-    }
-
-    @discardableResult
-    private static func send(_ bytes: some Collection<UInt8>, to connection: Int32) -> Bool {
-        let bytes = Array(bytes)
-        var sent = 0
-        while sent < bytes.count {
-            let count = bytes[sent...].withUnsafeBytes {
-                Glibc.send(connection, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
-            }
-            guard count > 0 else { return false }
-            sent += count
-        }
-        return true
     }
 }

@@ -18,20 +18,10 @@ final class ScriptedHub: @unchecked Sendable {
     }
 
     init() throws {
-        let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue) | O_CLOEXEC, 0)
+        let socket = try LoopbackListener()
+        let listener = socket.descriptor
         self.listener = listener
-        var place = sockaddr_in()
-        place.sin_family = sa_family_t(AF_INET)
-        place.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var size = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let isBound = withUnsafeMutablePointer(to: &place) { place in
-            place.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(listener, $0, size) == 0 && listen(listener, 8) == 0
-                    && getsockname(listener, $0, &size) == 0
-            }
-        }
-        guard isBound else { throw SupportError("no port for the hub that follows a script") }
-        address = "http://127.0.0.1:\(UInt16(bigEndian: place.sin_port))"
+        address = "http://127.0.0.1:\(socket.port)"
         threads.enter()
         Thread.detachNewThread { [self] in
             while true {
@@ -75,27 +65,15 @@ final class ScriptedHub: @unchecked Sendable {
             request += piece[..<count]
         }
         let script = script.withLock { $0 }
-        guard send(Array(script.head.utf8), to: client) else { return }
+        guard LoopbackListener.send(script.head.utf8, to: client) else { return }
         for _ in 0..<script.count {
             for piece in script.pieces {
-                guard send(piece, to: client) else { return }
+                guard LoopbackListener.send(piece, to: client) else { return }
                 sentCount.withLock { $0 += 1 }
             }
         }
         shutdown(client, Int32(SHUT_WR))
         // Closing while bytes of the request are unread would reset the connection.
         while read(client, &piece, piece.count) > 0 {}
-    }
-
-    private func send(_ bytes: [UInt8], to client: Int32) -> Bool {
-        var sent = 0
-        while sent < bytes.count {
-            let count = bytes[sent...].withUnsafeBytes {
-                Glibc.send(client, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
-            }
-            guard count > 0 else { return false }
-            sent += count
-        }
-        return true
     }
 }

@@ -23,11 +23,8 @@ struct PackagePartTests {
 
     enum Then: CaseIterable { case stays, removed, overwritten, quietAndRemoved }
 
-    @Test("its bytes are kept", arguments: Part.allCases, Target.allCases) func leaves(
-        _ part: Part, _ target: Target
-    )
-        throws
-    {
+    @Test("its bytes are kept", arguments: Part.allCases, Target.allCases)
+    func leaves(_ part: Part, _ target: Target) throws {
         for next in Then.allCases {
             let tree = try ProgramTree()
             try tree.save(".concordignore", "local/\n", by: program)

@@ -10,22 +10,14 @@ extension Transaction {
 
     /// All existing items become unsent, so that they are compared with what is known of the hub.
     package func markAllUnsent() throws(VolumeError) {
-        try run(
-            """
-            INSERT OR IGNORE INTO unsent (item) SELECT key FROM items
-            WHERE deleted IS NULL AND kind <> 5 AND key <> 1
-            """, [])
+        try run(ChangeTracking.allUnsent, [])
     }
 
     /// Items that no hub is known to have become unsent, if changes are tracked.
     package func markUnknownUnsent() throws(VolumeError) {
         guard try first(ChangeTracking.count, [], { $0.integer(0) }) ?? 0 > 0 else { return }
-        try run(
-            """
-            INSERT OR IGNORE INTO unsent (item) SELECT key FROM items
-            WHERE deleted IS NULL AND kind <> 5 AND key <> 1
-                AND NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.id = items.id)
-            """, [])
+        let isUnknown = "NOT EXISTS (SELECT 1 FROM mirror WHERE mirror.id = items.id)"
+        try run("\(ChangeTracking.allUnsent) AND \(isUnknown)", [])
     }
 
     package func stopChangeTracking() throws(VolumeError) {
@@ -36,6 +28,10 @@ extension Transaction {
 /// The triggers that fill the table `unsent`.
 enum ChangeTracking {
     static let count = "SELECT count(*) FROM sqlite_schema WHERE name = 'note_item'"
+    static let allUnsent = """
+        INSERT OR IGNORE INTO unsent (item) SELECT key FROM items
+        WHERE deleted IS NULL AND kind <> 5 AND key <> 1
+        """
     static let removals = ["note_item", "note_item_change", "note_conflict", "note_settled"].map {
         "DROP TRIGGER IF EXISTS \($0)"
     }

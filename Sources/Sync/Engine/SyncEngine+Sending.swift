@@ -379,7 +379,7 @@ extension JournalTable {
         }
         try unmarkUnportable(id, isAlive: item.isAlive)
         // What the ignore file names stays on this device with its contents, if it was never sent.
-        // When the file names it no longer, it becomes unsent again.
+        // It becomes unsent again when the file changes (`Transaction.markUnknownUnsent`).
         if item.isAlive, try mirror(id) == nil, let path = try journal.path(of: key),
             volume.isLocal(path, isDirectory: item.kind == .directory || item.kind == .package)
         {

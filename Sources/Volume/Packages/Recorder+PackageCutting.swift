@@ -110,9 +110,9 @@ extension Recorder {
             try store(lost, from: old.source, old.size, &places)
         }
         lost = try missing(lost, places)
-        for remains in remains(of: recording.item) where !lost.isEmpty {
-            guard let path = try path(of: remains.place) else { continue }
-            try store(lost, ofFilesIn: prior, below: remains.part, at: path, &places)
+        for part in movedParts(of: recording.item) where !lost.isEmpty {
+            guard let path = try path(of: part.place) else { continue }
+            try store(lost, ofFilesIn: prior, below: part.path, at: path, &places)
             lost = try missing(lost, places)
         }
         for inode in recording.work.priorContents.filter({ $0.entry == nil }).map(\.inode)
@@ -141,8 +141,8 @@ extension Recorder {
         try store(missing, ofFilesIn: live, below: [], at: path, &places)
     }
 
-    /// Stores chunks of files that a package has, or had, in the tree. `path` has what is, or was,
-    /// the package's `part`.
+    /// Stores chunks of files that a package has, or had, in the tree. Of the manifest's files,
+    /// those below `part` are looked for below `path`.
     private func store(
         _ ids: Set<Digest>, ofFilesIn manifest: Manifest, below part: [Name], at path: [Name],
         _ places: inout [Digest: ChunkPlace]
@@ -162,28 +162,29 @@ extension Recorder {
     }
 
     /// Where to look for the files of a package's previous version.
-    private func remains(of item: Item) -> [Remains] {
-        let left = state.remains[item.key] ?? []
-        let isWhole = left.contains { $0.part.isEmpty && $0.place != .unknown }
-        guard !isWhole, item.deleted == nil else { return left }
-        return left + [Remains(part: [], place: .package(item.key, []))]
+    private func movedParts(of item: Item) -> [MovedPart] {
+        let moved = state.movedParts[item.key] ?? []
+        let isWhole = moved.contains { $0.path.isEmpty && $0.place != .unknown }
+        guard !isWhole, item.deleted == nil else { return moved }
+        return moved + [MovedPart(path: [], place: .package(item.key, []))]
     }
 
     /// Adds all files of the package to its prior contents, because they are about to belong to
     /// something else. They are read at `place`, or in the stash when they are moved there.
     func needPackage(_ item: Item, at place: Location) {
-        state.remains[item.key] = [Remains(part: [], place: place)]
+        state.movedParts[item.key] = [MovedPart(path: [], place: place)]
         needFiles(of: item.key)
     }
 
-    /// Does the same when a part of the package has left it.
+    /// Adds the files of a part of the package to its prior contents, because this part was moved
+    /// out of the package to `place`.
     func need(part: [Name], of package: Int64, _ snapshot: FileSnapshot, at place: Location) {
-        state.remains[package, default: []].append(Remains(part: part, place: place))
+        state.movedParts[package, default: []].append(MovedPart(path: part, place: place))
         if snapshot.isDirectory {
-            // Which of the files are in it need not be known.
+            // It is not known which of the package's files are in it, so all of them are added.
             needFiles(of: package)
         } else if snapshot.isFile {
-            touch(package) { $0.priorContents.append(.whatever(in: snapshot.inode)) }
+            touch(package) { $0.priorContents.append(.present(in: snapshot.inode)) }
         }
     }
 
@@ -191,19 +192,19 @@ extension Recorder {
         var priorContents: [PriorContent] = []
         for (inode, owner) in state.packaged.values where owner == package {
             guard state.pending.dependents[inode]?.contains(package) != true else { continue }
-            priorContents.append(.whatever(in: inode))
+            priorContents.append(.present(in: inode))
         }
         guard !priorContents.isEmpty else { return }
         touch(package) { $0.priorContents += priorContents }
     }
 
-    /// Notes that a directory, with parts of packages perhaps, was moved.
-    func moveRemains(below old: Location, to new: Location) {
-        for (key, remains) in state.remains.values
-        where remains.contains(where: { $0.place.path(from: old) != nil }) {
-            state.remains[key] = remains.map { part in
+    /// Updates the places of moved parts after a directory, which may contain some, was renamed.
+    func updateMovedParts(below old: Location, to new: Location) {
+        for (key, parts) in state.movedParts.values
+        where parts.contains(where: { $0.place.path(from: old) != nil }) {
+            state.movedParts[key] = parts.map { part in
                 guard let path = part.place.path(from: old) else { return part }
-                return Remains(part: part.part, place: path.reduce(new) { inside($0, $1) })
+                return MovedPart(path: part.path, place: path.reduce(new) { inside($0, $1) })
             }
         }
     }

@@ -30,18 +30,18 @@ extension Recorder {
             cl_clock_monotonic_ns() + nanoseconds(settings.packageQuietSeconds)
     }
 
-    /// Handles something that was moved out of a package or an ignored directory, to a directory
-    /// with the role `target`.
+    /// Handles a file or directory that was moved out of a package or an ignored directory, into a
+    /// directory with the role `target`.
     func leave(_ place: Location, _ move: Move, to target: Location) {
         let new = inside(target, move.to.name)
         if move.snapshot.isDirectory {
             forgetLocations(below: move.snapshot.inode)
-            moveRemains(below: inside(place, move.from.name), to: new)
+            updateMovedParts(below: inside(place, move.from.name), to: new)
         }
         guard case .package(let key, let path) = place else { return }
-        if case .package(key, _) = target {
-        } else {
-            need(part: path + [move.from.name], of: key, move.snapshot, at: new)
+        switch target {
+        case .package(key, _): break
+        default: need(part: path + [move.from.name], of: key, move.snapshot, at: new)
         }
         if !move.snapshot.isDirectory { state.packaged[move.snapshot.inode] = nil }
         touchPackage(key, by: move.actor)
@@ -177,8 +177,8 @@ extension Recorder {
 }
 
 extension Location {
-    /// The path to it from a directory of the same package or ignored directory; nil if it is not
-    /// that directory or one below it.
+    /// The path that leads from `root` to this directory; nil if this is neither `root` nor a
+    /// directory below it in the same package or ignored directory.
     func path(from root: Location) -> [Name]? {
         switch (self, root) {
         case (.package(let a, let path), .package(let b, let start)),

@@ -154,6 +154,7 @@ extension Recorder {
                 id: adoption.mark.item, parent: adoption.parent, name: adoption.name,
                 kind: adoption.arrival.kind)
         if known != nil { follow(item) }
+        // A deleted document that comes back may have contents that are not recorded yet.
         if item.deleted != nil, item.kind == .file { try supersede(item, nil, nil) }
         show(adoption, on: &item)
         if known == nil { item.key = try t.insert(item) }
@@ -344,14 +345,8 @@ extension Recorder {
         item.deleted = nil
         item.parent = parent
         item.name = move.to.name
-        item.inode = move.snapshot.inode
-        item.changed = 0
-        try t.update(item)
-        state.remains[item.key] = nil
-        state.locations[item.inode] = .package(item.key, [])
-        packageCuts[item.key] = nil
-        touchPackage(item.key)
-        rescan(item.key)
+        state.movedParts[item.key] = nil
+        try assignDirectory(move.snapshot.inode, toPackage: item, t)
         return true
     }
 
@@ -391,13 +386,7 @@ extension Recorder {
             try t.remove(version: mark.version)
             if let before { try t.setKind(before.id, .current) }
         }
-        item.inode = snapshot.inode
-        item.changed = 0
-        try t.update(item)
-        state.locations[snapshot.inode] = .package(item.key, [])
-        packageCuts[item.key] = nil
-        touchPackage(item.key)
-        rescan(item.key)
+        try assignDirectory(snapshot.inode, toPackage: item, t)
         return true
     }
 }

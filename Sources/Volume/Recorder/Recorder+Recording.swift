@@ -183,7 +183,7 @@ extension Recorder {
         let key = recording.item.key
         if recording.rest.isEmpty, !recording.isLiveDeferred {
             state.pending[key] = nil
-            state.remains[key] = nil
+            state.movedParts[key] = nil
         } else {
             state.pending[key]?.priorContents = recording.rest
             if !recording.isLiveDeferred { state.pending[key]?.save = nil }

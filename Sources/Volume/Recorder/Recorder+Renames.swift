@@ -248,8 +248,8 @@ extension Recorder {
             try exchangedWithStranger(a, traceA, placeA, b, traceB, placeB, by: actor, t)
             return
         }
-        // This is a save by exchange: both names keep their documents, and their contents are
-        // exchanged.
+        // Two files or two packages are a save by exchange: both names keep their documents, and
+        // their contents are exchanged.
         if itemA.kind == .file, itemB.kind == .file {
             let saves = (state.pending[itemA.key]?.save, state.pending[itemB.key]?.save)
             let now = PendingDocument.Save(actor: actor, time: eventTime)
@@ -263,8 +263,8 @@ extension Recorder {
         if itemA.kind == .package, itemB.kind == .package {
             needPackage(itemA, at: .package(itemB.key, []))
             needPackage(itemB, at: .package(itemA.key, []))
-            try setContents(ofPackage: itemA, traceB, by: actor, t)
-            try setContents(ofPackage: itemB, traceA, by: actor, t)
+            try assignDirectory(traceB.inode, toPackage: itemA, by: actor, t)
+            try assignDirectory(traceA.inode, toPackage: itemB, by: actor, t)
             return
         }
         if itemB.kind == .directory, try staysPackage(itemA, t) {
@@ -304,34 +304,36 @@ extension Recorder {
         return snapshot.isDirectory ? try t.item(insert(parent, name, snapshot, t)) : nil
     }
 
-    /// Whether a package, whose name has another directory now, is still a package.
+    /// Whether a package stays one with the directory that its name has now.
     private func staysPackage(_ item: Item, _ t: Reader) throws -> Bool {
         try item.kind == .package && kindNow(item, t) == .package
     }
 
-    /// Gives a package another directory, with which it was saved by an exchange.
-    private func setContents(
-        ofPackage item: Item, _ new: FileSnapshot, by actor: Actor, _ t: Transaction
+    /// Assigns another directory to the package. `item` may have other changes, which are written
+    /// with it.
+    func assignDirectory(
+        _ inode: UInt64, toPackage item: Item, by actor: Actor? = nil, _ t: Transaction
     ) throws {
         var item = item
-        item.inode = new.inode
+        item.inode = inode
         item.changed = 0
         try t.update(item)
-        state.locations[new.inode] = .package(item.key, [])
+        state.locations[inode] = .package(item.key, [])
         packageCuts[item.key] = nil
         touchPackage(item.key, by: actor)
         rescan(item.key)
     }
 
-    /// Handles a save of a package by exchange with a directory in which a program had prepared the
-    /// new contents, or that has them for another reason. Both names keep their items.
+    /// Handles an exchange of a package with a directory that is no package, such as one in which a
+    /// program has prepared the new contents. Both names keep their items. `old` is the package's
+    /// directory until now, and `new` the other one.
     private func exchangeContents(
         ofPackage package: Item, _ old: FileSnapshot, _ directory: Item, _ new: FileSnapshot,
         by actor: Actor, _ t: Transaction
     ) throws {
         var place = Location.directory(directory.key)
         if case .ignored? = state.locations[new.inode] { place = .ignored(directory.key, []) }
-        try exchangeContents(ofPackage: package, old, nowAt: place, new, by: actor, t)
+        try replaceDirectory(ofPackage: package, old, nowAt: place, by: new, actor, t)
         if case .directory = place {
             try absorbChildrenIntoPackage(
                 of: directory, in: new.inode, .package(package.key, []), t)
@@ -343,17 +345,17 @@ extension Recorder {
         rescan(directory.key)
     }
 
-    /// Gives a package the directory `new`. Its former one, `old`, is at `place` now, which is no
-    /// package.
-    private func exchangeContents(
-        ofPackage package: Item, _ old: FileSnapshot, nowAt place: Location, _ new: FileSnapshot,
-        by actor: Actor, _ t: Transaction
+    /// Replaces the directory `old` of a package by the directory `new`. `old` is at `place` now,
+    /// where it is no package.
+    private func replaceDirectory(
+        ofPackage package: Item, _ old: FileSnapshot, nowAt place: Location, by new: FileSnapshot,
+        _ actor: Actor, _ t: Transaction
     ) throws {
         forgetLocations(below: old.inode)
         forgetLocations(below: new.inode)
         needPackage(package, at: place)
         state.packaged.removeAll { $1 == package.key }
-        try setContents(ofPackage: package, new, by: actor, t)
+        try assignDirectory(new.inode, toPackage: package, by: actor, t)
     }
 
     /// Handles an exchange in which one of the two is no item, but a temporary file or something in
@@ -390,8 +392,8 @@ extension Recorder {
                 return
             }
             if snapshot.isDirectory, try staysPackage(item, t) {
-                return try exchangeContents(
-                    ofPackage: item, old, nowAt: other, snapshot, by: actor, t)
+                return try replaceDirectory(
+                    ofPackage: item, old, nowAt: other, by: snapshot, actor, t)
             }
             try absorbIntoPackage(item, old, into: other, t)
         }

@@ -22,10 +22,11 @@ enum Location: Hashable {
     case unknown
 }
 
-/// Where the files are that a package had.
-struct Remains {
-    /// The path from the package of the file or directory that has left it; empty if all of it has.
-    var part: [Name]
+/// A file or directory that was moved out of a package.
+struct MovedPart {
+    /// Its path from the package before it was moved; empty if it is the whole package.
+    var path: [Name]
+    /// Where it is now.
     var place: Location
 }
 
@@ -44,8 +45,8 @@ struct RecorderState {
     /// In a copied store, where inode numbers have changed: the document of each inode number that
     /// the stash or the log still refers to.
     var copies = RevertibleDictionary<UInt64, Int64>()
-    /// Where the files of a package are that have left it since it was recorded.
-    var remains = RevertibleDictionary<Int64, [Remains]>()
+    /// What was moved out of each package since it was last recorded.
+    var movedParts = RevertibleDictionary<Int64, [MovedPart]>()
     /// The store is a copy of the one that the journal was written for.
     var isCopy = false
     /// Stash files to remove once the transaction is committed.
@@ -76,7 +77,7 @@ struct RecorderState {
         untrackedFiles.mark()
         written.mark()
         copies.mark()
-        remains.mark()
+        movedParts.mark()
         before = (
             isCopy, filesToRemove, scan, directoriesToRescan, unresolved, missing, versionNews
         )
@@ -91,7 +92,7 @@ struct RecorderState {
         untrackedFiles.removeMark()
         written.removeMark()
         copies.removeMark()
-        remains.removeMark()
+        movedParts.removeMark()
         before = nil
     }
 
@@ -104,7 +105,7 @@ struct RecorderState {
         untrackedFiles.revert()
         written.revert()
         copies.revert()
-        remains.revert()
+        movedParts.revert()
         // These two are empty between transactions.
         (adopted, marked) = ([], [])
         guard let before else { return }

@@ -187,7 +187,8 @@ extension Recorder {
         while next < names.endIndex { try addNext() }
     }
 
-    /// Items that the hub does not know may be sent if the ignore file names them no longer.
+    /// If the ignore file has changed since the last scan, all items that no hub has become unsent,
+    /// because it may not name some of them any more.
     private func noteRules(_ t: Transaction) throws {
         let rules = ignoreFile.text
         guard try t.value(Recorder.rules) ?? "" != rules else { return }
@@ -195,10 +196,10 @@ extension Recorder {
         try t.set(Recorder.rules, to: rules)
     }
 
-    /// The journal's setting with the text of the ignore file at the last scan.
+    /// The journal keeps the text that the ignore file had at the last scan under this key.
     private static let rules = "ignore rules"
 
-    /// Reports an item that cannot be examined. It is not a deleted one.
+    /// Reports an item that cannot be examined. It does not count as deleted.
     private func notExamined(_ name: Name?, in directory: [Name], _ error: Errno) {
         let path = (directory + (name.map { [$0] } ?? [])).shown
         tell("scan of \(path)", "\(path) cannot be examined: \(error). It is not compared.")

@@ -66,7 +66,7 @@ package final class Store: Sendable {
         Store.write(owner, to: lock.raw)
     }
 
-    /// Removes the stash again that was created empty, so that the next opening finds it missing.
+    /// Removes the stash that this opening has created, so that the next one finds it missing, too.
     func removeNewStash() {
         if isStashNew { _ = cl_unlinkat(directory.raw, "stash", AT_REMOVEDIR) }
     }

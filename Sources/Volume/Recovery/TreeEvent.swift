@@ -38,7 +38,7 @@ package enum TreeEvent: Sendable {
     /// The items of two names were exchanged, not their contents as with `exchanged`.
     case swapped(DirectoryEntry, DirectoryEntry)
 
-    /// The stash file that holds former contents.
+    /// The stash file to which former contents were moved or copied, if they were.
     var stash: String? {
         switch self {
         case .removed(_, _, let stash, _), .renamed(_, _, _, _, let stash, _, _): stash

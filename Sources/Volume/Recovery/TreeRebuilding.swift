@@ -34,11 +34,12 @@ struct TreeRebuilding {
             while let (key, path) = waiting.popLast() {
                 let directory = try openBeneath(path, from: tree, flags: O_PATH | O_DIRECTORY)
                 for item in try journal.read({ try $0.children(of: key) }) {
-                    if try entryIfPresent(item.name, in: directory.raw) == nil {
+                    var entry = try entryIfPresent(item.name, in: directory.raw)
+                    if entry == nil {
                         try make(item, in: directory.raw)
+                        entry = try entryIfPresent(item.name, in: directory.raw)
                     }
-                    let made = try entryIfPresent(item.name, in: directory.raw)
-                    if item.kind == .directory, made?.isDirectory == true {
+                    if item.kind == .directory, entry?.isDirectory == true {
                         waiting.append((item.key, path + [item.name]))
                     }
                 }

@@ -19,8 +19,8 @@ package struct Purge: Sendable {
 struct PurgeSubject: Sendable {
     /// The keys of the documents.
     var documents: Set<Int64> = []
-    /// Those of them whose contents that are not recorded yet may be removed, too: the user may
-    /// see all versions and read the document itself.
+    /// The documents whose unrecorded contents may be removed as well, because the user may see all
+    /// versions and read the document itself.
     var open: Set<Int64> = []
     /// Versions that the user may not see, which therefore stay.
     var hidden: Set<Identifier> = []

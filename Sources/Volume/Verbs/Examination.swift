@@ -255,11 +255,8 @@ struct Examination {
     ) -> Set<Digest> {
         var present: Set<Digest> = []
         for entry in manifest.entries where entry.kind == .file {
-            let inner = entry.path.split(separator: UInt8(ascii: "/")).map {
-                Name(bytes: Array($0))
-            }
             do throws(Errno) {
-                let file = try Volume.openTree(path + inner, tree)
+                let file = try Volume.openTree(path + entry.names, tree)
                 present.formUnion(presentChunks(entry.chunks, file.raw))
             } catch {
                 guard error == .denied else { continue }

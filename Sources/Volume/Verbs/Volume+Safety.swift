@@ -89,27 +89,22 @@ extension Volume {
             else { return }
             found.append(.init(path: names, reason: reason))
         }
-        var cursor: Int64 = 0
-        while found.count < limit {
-            let page = try reader.unsent(after: cursor, limit: 256)
-            guard let last = page.last else { break }
-            cursor = last
-            for key in page where found.count < limit { try add(key) }
+        func addAll<Row>(
+            _ page: (_ last: Row?) throws -> [Row], key: (Row) throws -> Int64?
+        ) throws {
+            var last: Row?
+            while found.count < limit, case let rows = try page(last), !rows.isEmpty {
+                last = rows.last
+                for row in rows where found.count < limit { try add(key(row)) }
+            }
         }
-        var number: UInt64 = 0
-        while found.count < limit {
-            let page = try reader.outbox(limit: 256, after: number)
-            guard let last = page.last else { break }
-            number = last.number
-            for row in page where found.count < limit { try add(reader.key(of: row.item)) }
-        }
-        var position: Reader.Position?
-        while found.count < limit {
-            let page = try reader.mirrors(.refused, after: position, limit: 256)
-            if page.isEmpty { break }
-            position = page.last
-            for place in page where found.count < limit { try add(reader.key(of: place.id)) }
-        }
+        try addAll({ try reader.unsent(after: $0 ?? 0, limit: 256) }, key: { $0 })
+        try addAll(
+            { try reader.outbox(limit: 256, after: $0?.number ?? 0) },
+            key: { try reader.key(of: $0.item) })
+        try addAll(
+            { try reader.mirrors(.refused, after: $0, limit: 256) },
+            key: { try reader.key(of: $0.id) })
         return found
     }
 
@@ -121,7 +116,8 @@ extension Volume {
         if item.deleted == nil, isNameless { return .nameless }
         if try reader.mirror(item.id)?.state == .refused { return .refused }
         if try reader.isInOutbox(item.id) { return .sent }
-        return try !reader.isUnsent(item.key) ? nil : item.deleted == nil ? .unsent : .undeleted
+        guard try reader.isUnsent(item.key) else { return nil }
+        return item.deleted == nil ? .unsent : .undeleted
     }
 
     /// The documents at or below a path with unrecorded changes, at most `limit`.

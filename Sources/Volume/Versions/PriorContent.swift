@@ -31,10 +31,17 @@ struct PriorContent: Hashable {
     /// program still writes it. It becomes a conflict version.
     var isLate = false
 
-    /// A file of a package, with whatever it holds.
-    static func whatever(in inode: UInt64) -> PriorContent {
+    /// The contents that an inode of the tree has when they are read, whatever they are then.
+    static func present(in inode: UInt64) -> PriorContent {
         let snapshot = FileSnapshot(inode: inode, mode: 0o100644, size: -1, modified: 0, changed: 0)
         return PriorContent(place: .elsewhere(snapshot))
+    }
+
+    /// The same as a base for pre-image logs.
+    static func base(_ inode: UInt64) -> PriorContent {
+        var base = present(in: inode)
+        base.isBase = true
+        return base
     }
 
     var becomesConflict: Bool { isSuperseded || isLate || isUnseen }

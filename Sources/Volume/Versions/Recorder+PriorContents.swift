@@ -207,12 +207,3 @@ extension Recorder {
         state.copies.removeAll()
     }
 }
-
-extension PriorContent {
-    /// The present contents of an inode of the tree, whatever they are, as a base for pre-image
-    /// logs.
-    static func base(_ inode: UInt64) -> PriorContent {
-        let snapshot = FileSnapshot(inode: inode, mode: 0o100644, size: -1, modified: 0, changed: 0)
-        return PriorContent(place: .elsewhere(snapshot), isBase: true)
-    }
-}

@@ -32,7 +32,8 @@ extension VolumeReport {
 extension HubReport {
     fileprivate mutating func leaveOut(_ isHidden: ([Name]) -> Bool) {
         waiting.removeAll { $0.path.path.map(isHidden) ?? true }
-        // A path that is not UTF-8 is shown as another one, which does not exist, so it is hidden.
+        // These two have their paths as text. The text of a path that is not UTF-8 names something
+        // that does not exist, which counts as hidden.
         moving.removeAll { RawText($0.path).path.map(isHidden) ?? true }
         problems = problems.filter { !(RawText($0.key).path.map(isHidden) ?? true) }
     }

@@ -70,7 +70,8 @@ extension Service {
             var text: String
             var notice: String?
             do throws(VolumeError) {
-                // Even a wait that is over says what it waited for.
+                // A wait without any time fails always. The message would never say then what is
+                // not at the hub.
                 try volume.wait(
                     for: .disk, at: path, timeoutSeconds: min(0.5, max(0.05, total - waited)),
                     mayKnow: { volume.mayKnow(peer, of: $0) })
@@ -81,7 +82,8 @@ extension Service {
                 if first.reason == .nameless || first.reason == .ignored {
                     throw VolumeError(
                         .invalid,
-                        "\(shown) \(first.reason.words): it stays on this device.")
+                        "\(shown) \(first.reason.words): it stays on this device until "
+                            + (first.reason == .nameless ? "it is renamed." : "no rule names it."))
                 }
                 text = "Not yet at the hub: \(shown) \(first.reason.words)."
                 notice = isKnown ? obstacle(first) : nil

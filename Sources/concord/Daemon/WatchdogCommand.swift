@@ -63,8 +63,8 @@ struct WatchdogCommand: ParsableCommand {
     }
 
     /// Aborts the connection, then unmounts. Without the privilege to force this, fusermount3 can
-    /// only detach the mount, which hides it from programs that come later; those that wait already
-    /// get an error if the control file system of FUSE is mounted, as systemd does.
+    /// only detach the mount, which hides it from programs that come later. Those that wait already
+    /// get an error only where FUSE's control file system is mounted; systemd mounts it.
     private func end() -> Bool {
         let path = FilePath(mountPoint)
         let forced = path.withCString { umount2($0, Int32(MNT_FORCE)) } == 0
@@ -73,13 +73,13 @@ struct WatchdogCommand: ParsableCommand {
         return (try? unmount(path, lazily: true)) != nil
     }
 
-    /// Whoever mounted a FUSE file system may abort its connection (Linux, fuse.rst).
+    /// Aborts the connection through FUSE's control file system, as the user who mounted it may
+    /// (Documentation/filesystems/fuse.rst in Linux).
     private func abortConnection(at path: FilePath) {
         guard let mount = try? MountTable().top(at: path), mount.isConcord else { return }
-        // FUSE mounts have device numbers with the major number 0.
-        let number = mount.device & 0xFF | mount.device >> 12 & ~0xFF
+        // A connection has the minor number of its mount. The major number is 0.
         let file = cl_openat(
-            AT_FDCWD, "/sys/fs/fuse/connections/\(number)/abort", O_WRONLY | O_CLOEXEC, 0)
+            AT_FDCWD, "/sys/fs/fuse/connections/\(mount.minor)/abort", O_WRONLY | O_CLOEXEC, 0)
         guard file >= 0 else { return }
         _ = write(file, "1", 1)
         _ = cl_close(file)

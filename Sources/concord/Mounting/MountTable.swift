@@ -14,6 +14,9 @@ package struct MountTable: Sendable {
         package var source: String
 
         package var isConcord: Bool { type == "fuse.concord" }
+
+        /// The minor number in `device` (glibc's gnu_dev_minor).
+        package var minor: UInt64 { device & 0xFF | device >> 12 & ~0xFF }
     }
 
     package let entries: [Entry]
