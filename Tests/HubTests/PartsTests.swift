@@ -84,13 +84,29 @@ struct PartsTests {
         try await check(data)
     }
 
-    @Test func anOlderLedgerErasesNothingThatTheNewerOneNames() async throws {
+    /// How the older copy of the ledger was made.
+    enum Copy: CaseIterable { case betweenRuns, inTheSameRun, byBackup }
+
+    @Test(arguments: Copy.allCases)
+    func anOlderLedgerErasesNothingThatTheNewerOneNames(copy: Copy) async throws {
         let scratch = try TemporaryDirectory("hub")
         let (data, device) = try await stoppedHub(scratch)
-        try files.copyItem(atPath: data + "/ledger.sqlite", toPath: scratch.path + "/older")
+        if copy == .betweenRuns {
+            try files.copyItem(atPath: data + "/ledger.sqlite", toPath: scratch.path + "/older")
+        }
         let second = try await RunningHub(in: scratch)
         var writer = device.moved(to: second.url)
         _ = try await second.hub.collect(grace: 0)
+        if copy == .inTheSameRun {
+            try Command("sqlite3", data + "/ledger.sqlite", ".backup '\(scratch.path)/older'")
+                .succeed()
+        }
+        if copy == .byBackup {
+            let administration = try Administration(DataDirectory(data))
+            _ = try await administration.backup(to: scratch.path + "/backup")
+            try administration.close()
+            try move(scratch.path + "/backup/ledger.sqlite", scratch.path + "/older")
+        }
         try await writer.save("b", bytes("contents of b"))
         try await second.stop()
         // The file `heads` alone is not enough, because an operator who restores one file may

@@ -8,6 +8,7 @@ import Testing
     enum Part: String, CaseIterable {
         case journal = "journal.sqlite*"
         case chunks
+        case tree
     }
 
     @Test(

@@ -110,6 +110,34 @@ import Testing
         #expect(try tree.volume.deletedDocuments(in: []).isEmpty)
     }
 
+    /// A program was killed after it had made the placeholders, and before it had noted them.
+    @Test func aRebuildingThatWasInterruptedIsContinued() throws {
+        let tree = try specimen()
+        let item = try #require(try tree.item("single"))
+        let version = try #require(item.current)
+        try tree.volume.journal.write { t in try t.setDurability([version], to: .hub) }
+        try expectRefusal(tree, naming: "/tree is missing") {
+            try files.removeItem(atPath: tree.store + "/tree")
+        }
+        try tree.reopen(PartsTests.rebuilding)
+        #expect(tree.quiet())
+        try tree.volume.journal.write { t in
+            try t.removeAbsent(item.key)
+            try t.update(item)
+        }
+        try expectRefusal(tree, naming: "does not carry the mark") {
+            try move("tree", "tree.away", in: tree)
+            try files.createDirectory(
+                atPath: tree.store + "/tree", withIntermediateDirectories: false)
+            try files.moveItem(
+                atPath: tree.store + "/tree.away/single", toPath: tree.store + "/tree/single")
+        }
+        try tree.reopen(PartsTests.rebuilding)
+        #expect(tree.quiet())
+        #expect(try tree.item("single")?.current == version)
+        #expect(try tree.volume.isDataless(at: names("single")))
+    }
+
     @Test func aSymlinkOfALostTreeIsForgottenNotDeleted() throws {
         let tree = try specimen()
         try tree.symlink("letter", "link", by: program)
@@ -175,6 +203,23 @@ import Testing
         #expect(process.terminationStatus == 0)
     }
 
+    /// The copy was made while the volume was in use, and documents were saved after it.
+    @Test func aTreeOfTheSameRunIsRefused() throws {
+        let tree = try specimen()
+        try clone("tree", "tree.old", in: tree)
+        try tree.save("later", "later", by: program)
+        tree.quiet()
+        try expectRefusal(tree, naming: "is older than the journal") {
+            try move("tree", "tree.away", in: tree)
+            try move("tree.old", "tree", in: tree)
+        }
+        try move("tree", "tree.old", in: tree)
+        try move("tree.away", "tree", in: tree)
+        try tree.reopen(nil)
+        #expect(tree.quiet())
+        #expect(tree.contents("later") == Array("later".utf8))
+    }
+
     // MARK: The journal
 
     @Test func aMissingJournalIsRefused() throws {
@@ -225,9 +270,15 @@ import Testing
         #expect(recorder.catchUp(with: nil, timeoutSeconds: 20))
     }
 
-    @Test func anOlderJournalRemovesNothingThatTheNewerOneKnows() throws {
+    @Test(arguments: [false, true])
+    func anOlderJournalRemovesNothingThatTheNewerOneKnows(wasCopiedInUse: Bool) throws {
         let tree = try specimen()
-        try tree.remount { try copy("journal.sqlite", of: tree, to: "older") }
+        if wasCopiedInUse {
+            _ = try tree.volume.journal.checkpoint()
+            try copy("journal.sqlite", of: tree, to: "older")
+        } else {
+            try tree.remount { try copy("journal.sqlite", of: tree, to: "older") }
+        }
         for text in ["four", "five", "six"] {
             try tree.save("letter", text, by: program)
             tree.quiet()
@@ -376,7 +427,7 @@ import Testing
     {
         let tree = try specimen()
         let mark = try #require(tree.volume.packs.mark)
-        let next = StoreStamp(store: mark.store, opening: mark.opening + 1)
+        let next = StoreStamp(store: mark.store, number: mark.number + 1)
         try tree.volume.journal.write { t in
             try t.set("parts", to: next.text)
             try t.set("parts.joining", to: "1")

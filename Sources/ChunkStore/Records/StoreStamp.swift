@@ -4,26 +4,27 @@ import Model
 import SystemCalls
 
 /// Identifies each part of a store or of a hub: the id of the whole that it belongs to, and how
-/// often that had been opened when the part was used last. All parts of one store agree. A part
-/// that was restored from a backup has a lower number, and a part of another store has another id.
+/// often the parts had been marked when the part was used last. All parts of one store agree. A
+/// part that was restored from a backup has a lower number, and a part of another store has another
+/// id.
 package struct StoreStamp: Hashable, Sendable {
     package var store: Identifier
-    package var opening: UInt64
+    package var number: UInt64
 
-    package init(store: Identifier, opening: UInt64) {
+    package init(store: Identifier, number: UInt64) {
         self.store = store
-        self.opening = opening
+        self.number = number
     }
 
     /// The mark as one line, which `init(_:)` parses.
-    package var text: String { "\(store) \(opening)" }
+    package var text: String { "\(store) \(number)" }
 
     package init?(_ text: some StringProtocol) {
         let words = text.split(whereSeparator: \.isWhitespace)
         guard words.count == 2, let store = Identifier(String(words[0])),
-            let opening = UInt64(words[1])
+            let number = UInt64(words[1])
         else { return nil }
-        self.init(store: store, opening: opening)
+        self.init(store: store, number: number)
     }
 }
 

@@ -58,11 +58,15 @@ extension Hub {
         let (use, foreign) = try await ledger.read { transaction in
             (try transaction.packUse(), try transaction.fact(Fact.foreignPack) ?? 0)
         }
+        var isMarked = false
         for (pack, size) in sizes.sorted(by: { $0.key < $1.key }) {
             let (bytes, chunks) = use[pack] ?? (0, 0)
+            let live = bytes + UInt64(chunks) * PackStore.Limits.recordOverhead
+            guard chunks == 0 || live < size / 2 else { continue }
+            if !isMarked { try await parts.advance() }
+            isMarked = true
             if chunks > 0 {
-                let live = bytes + UInt64(chunks) * PackStore.Limits.recordOverhead
-                guard live < size / 2, try await empty(pack) else { continue }
+                guard try await empty(pack) else { continue }
                 freed += size - min(live, size)
             } else {
                 freed += size

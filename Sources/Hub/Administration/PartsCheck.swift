@@ -22,18 +22,18 @@ struct PartsCheck {
         /// For each pack, the end of the last chunk that the ledger knows in it.
         var ends: [UInt32: UInt64]
 
-        init(_ transaction: any LedgerTransaction) throws {
+        init(_ transaction: any LedgerTransaction, withEnds: Bool = true) throws {
             let words = try [Fact.storeHigh, Fact.storeLow, Fact.opening].compactMap {
                 try transaction.fact($0).map(UInt64.init(bitPattern:))
             }
             if words.count == 3 {
                 mark = StoreStamp(
-                    store: Identifier(high: words[0], low: words[1]), opening: words[2])
+                    store: Identifier(high: words[0], low: words[1]), number: words[2])
             }
             isJoining = try transaction.fact(Fact.isJoining) != nil
             isBackup = try transaction.fact(Fact.isBackup) != nil
             foreignPack = try transaction.fact(Fact.foreignPack) ?? 0
-            ends = try transaction.packEnds()
+            ends = withEnds ? try transaction.packEnds() : [:]
         }
     }
 
@@ -54,13 +54,15 @@ struct PartsCheck {
         }
         let isOlder =
             mark.map { found in
-                state.mark.map { $0.store == found.store && $0.opening < found.opening } ?? true
+                state.mark.map { $0.store == found.store && $0.number < found.number } ?? true
             } ?? false
         // A new ledger knows none of the packs, and packs that an older ledger does not know are
         // newer than it.
         let isNew = state.mark == nil && state.ends.isEmpty
         var foreign = state.foreignPack
-        if isOlder || isNew || !isOwn(mark, state) && state.mark != nil && !state.isBackup {
+        // A backup's own copies of the packs have no mark.
+        let isForeign = state.isBackup ? mark != nil : state.mark != nil && !isOwn(mark, state)
+        if isOlder || isNew || isForeign {
             try await blobs.endPack()
             foreign = max(foreign, Int64(packs.keys.max() ?? 0))
         }
@@ -75,8 +77,8 @@ struct PartsCheck {
     /// Whether this ledger was the last one that used the blobs.
     private func isOwn(_ mark: StoreStamp?, _ state: State) -> Bool {
         guard let own = state.mark else { return mark == nil }
-        guard let mark else { return state.isJoining && own.opening <= 1 }
-        return mark.store == own.store && mark.opening >= own.opening - (state.isJoining ? 1 : 0)
+        guard let mark else { return state.isJoining && own.number <= 1 }
+        return mark.store == own.store && mark.number >= own.number - (state.isJoining ? 1 : 0)
     }
 
     private func refusal(_ lacking: [UInt32]) -> VolumeError {
@@ -98,17 +100,24 @@ struct PartsCheck {
         }
     }
 
+    /// Writes the next mark to both parts. This is done at the start, at the end, and before packs
+    /// are removed, so that a ledger that was copied before that moment is known as older.
+    func advance() async throws {
+        let state = try await ledger.read { try State($0, withEnds: false) }
+        try await setMark(state, nil, state.foreignPack)
+    }
+
     /// Writes the ledger's mark first, so that the blobs' mark is never newer than the ledger's.
     private func setMark(_ state: State, _ found: StoreStamp?, _ foreign: Int64) async throws {
-        let last = max(state.mark?.opening ?? 0, found?.opening ?? 0)
+        let last = max(state.mark?.number ?? 0, found?.number ?? 0)
         let mark = StoreStamp(
             store: state.mark?.store ?? found?.store ?? .random(),
-            opening: state.isJoining ? max(last, 1) : last + 1)
+            number: state.isJoining ? max(last, 1) : last + 1)
         do {
             try await ledger.write { transaction in
                 try transaction.setFact(Fact.storeHigh, Int64(bitPattern: mark.store.high))
                 try transaction.setFact(Fact.storeLow, Int64(bitPattern: mark.store.low))
-                try transaction.setFact(Fact.opening, Int64(bitPattern: mark.opening))
+                try transaction.setFact(Fact.opening, Int64(bitPattern: mark.number))
                 try transaction.setFact(Fact.isJoining, 1)
                 if foreign > 0 { try transaction.setFact(Fact.foreignPack, foreign) }
             }

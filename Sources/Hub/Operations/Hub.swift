@@ -28,6 +28,7 @@ package final class Hub: Sendable {
     private let committers = Mutex<[Identifier: Committer]>([:])
     private let lock: DataLock
     let witness: HeadRecord
+    let parts: PartsCheck
     /// An id of this start of the hub.
     let run = Identifier.random()
     let headsChanged = Atomic<Bool>(true)
@@ -72,9 +73,9 @@ package final class Hub: Sendable {
         self.limits = limits
         bodies = SharedBudget(all: limits.bodyBytes, each: limits.bodyBytesPerAccount)
         witness = HeadRecord(path: directory.headsPath)
-        let isOlder = try await PartsCheck(
-            directory: directory, ledger: ledger, blobs: blobs, rebuilds: rebuilds, log: log
-        ).join()
+        parts = PartsCheck(
+            directory: directory, ledger: ledger, blobs: blobs, rebuilds: rebuilds, log: log)
+        let isOlder = try await parts.join()
         try await detectRestoredLedger(isOlder: isOlder)
         try await recountUsage()
     }
@@ -88,6 +89,9 @@ package final class Hub: Sendable {
 
     package func close() async throws {
         await recordHeads()
+        do { try await parts.advance() } catch {
+            log.error("the parts of the hub could not be marked: \(error)")
+        }
         try ledger.close()
         lock.release()
     }

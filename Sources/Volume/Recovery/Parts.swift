@@ -96,7 +96,8 @@ struct Parts {
             var rebuilding = TreeRebuilding(tree: store.tree.raw, journal: journal, packs: packs)
             sentences += try rebuilding.run()
         }
-        try mark(after: [state.mark, tree, chunks].compactMap { $0 })
+        try PartMarks(tree: store.tree.raw, journal: journal, packs: packs)
+            .advance(state, after: [state.mark, tree, chunks].compactMap { $0 })
         return sentences
     }
 
@@ -150,7 +151,7 @@ struct Parts {
         if tree.store != own.store {
             return "\(path) is the working tree of another store. Put the store's own back."
         }
-        if tree.opening < own.opening - (state.isJoining ? 1 : 0) {
+        if tree.number < own.number - (state.isJoining ? 1 : 0) {
             return "\(path) is older than the journal beside it. Put back the journal and the "
                 + "chunks of the same time, or the newer working tree."
         }
@@ -165,7 +166,7 @@ struct Parts {
         guard !isJournalNew else { return false }
         guard let own = state.mark else { return chunks != nil || tree != nil }
         return [tree, chunks].contains { mark in
-            mark.map { $0.store == own.store && $0.opening > own.opening } ?? false
+            mark.map { $0.store == own.store && $0.number > own.number } ?? false
         }
     }
 
@@ -195,9 +196,9 @@ struct Parts {
             if isJournalOlder { try index(mayLack: true) }
             return false
         }
-        if chunks == nil, state.isJoining, own.opening <= 1 { return false }
+        if chunks == nil, state.isJoining, own.number <= 1 { return false }
         let isForeign = chunks?.store != own.store
-        let isBehind = (chunks?.opening ?? 0) < own.opening - (state.isJoining ? 1 : 0)
+        let isBehind = (chunks?.number ?? 0) < own.number - (state.isJoining ? 1 : 0)
         if isForeign || isBehind || isJournalOlder { try index(mayLack: isJournalOlder) }
         return isForeign
     }
@@ -243,42 +244,6 @@ struct Parts {
             try t.removeChunks(missing)
             for (id, location) in places { try t.setPlace(id, ChunkPlace(location)) }
         }
-    }
-
-    // MARK: Marks
-
-    /// Marks the journal first, so that no other part is ever ahead of it.
-    private func mark(after known: [StoreStamp]) throws(VolumeError) {
-        let last = known.map(\.opening).max() ?? 0
-        let id = state.mark?.store ?? known.first?.store ?? .random()
-        let mark = StoreStamp(store: id, opening: state.isJoining ? max(last, 1) : last + 1)
-        let foreign = state.foreignPack
-        do throws(VolumeError) {
-            try journal.write { t in
-                try t.set("parts", to: mark.text)
-                try t.set("parts.joining", to: "1")
-                if foreign > 0 { try t.set(Parts.foreignPack, to: "\(foreign)") }
-            }
-            try packs.setMark(mark)
-            let isMarked = markTree(mark)
-            try journal.write { t in
-                try t.set("parts.joining", to: nil)
-                try t.set("parts.tree", to: isMarked ? "1" : nil)
-            }
-        } catch {
-            // A full disk does not prevent mounting; the marks are written when the volume is
-            // opened next.
-            guard error.code == .full, foreign == 0 else { throw error }
-        }
-    }
-
-    private func markTree(_ mark: StoreStamp) -> Bool {
-        let bytes = Array(mark.text.utf8)
-        guard cl_setxattr_fd(store.tree.raw, Parts.attribute, bytes, bytes.count, 0) == 0,
-            let tree = try? Descriptor(
-                opening: ".", in: store.tree.raw, flags: O_RDONLY | O_DIRECTORY)
-        else { return false }
-        return (try? tree.sync(dataOnly: false)) != nil
     }
 }
 

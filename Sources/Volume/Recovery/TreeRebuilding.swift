@@ -16,6 +16,11 @@ struct TreeRebuilding {
     private var lost = 0
     /// Items that only the hub can restore.
     private var awaited: [Item] = []
+    /// Files and directories as they are now, so that the scan does not take them for others that
+    /// have replaced them.
+    private var rows: [Item] = []
+    /// The versions of which there are only placeholders, by the key of the item.
+    private var absent: [Int64: Identifier] = [:]
     /// Items that get a version other than their current one.
     private var older: [(item: Item, version: Identifier)] = []
 
@@ -38,6 +43,8 @@ struct TreeRebuilding {
                     if entry == nil {
                         try make(item, in: directory.raw)
                         entry = try entryIfPresent(item.name, in: directory.raw)
+                    } else if item.kind == .file {
+                        try notePlaceholder(item, in: directory.raw)
                     }
                     if item.kind == .directory, entry?.isDirectory == true {
                         waiting.append((item.key, path + [item.name]))
@@ -49,8 +56,13 @@ struct TreeRebuilding {
                 ?? VolumeError(.system, "The working tree cannot be rebuilt: \(error).")
         }
         try note()
-        var sentence = "The working tree was rebuilt from the history: \(made) items."
-        if lost > 0 { sentence += " The bytes of \(lost) documents are lost: they are deleted." }
+        let items = made == 1 ? "1 item" : "\(made) items"
+        var sentence = "The working tree was rebuilt from the history: \(items)."
+        switch lost {
+        case 0: break
+        case 1: sentence += " The bytes of 1 document are lost: it is deleted."
+        default: sentence += " The bytes of \(lost) documents are lost: they are deleted."
+        }
         return [sentence]
     }
 
@@ -94,10 +106,37 @@ struct TreeRebuilding {
     ) throws {
         try Preparing(arrival: arrival, directory: directory).make(item.name, fill: fill)
         made += 1
+        let file = try openBeneath([item.name], from: directory, flags: O_PATH)
         // The file is no arrival that the recorder expects, so the tag is removed.
-        if let file = try? openBeneath([item.name], from: directory, flags: O_PATH) {
-            ArrivalTag.remove(from: file.raw)
+        ArrivalTag.remove(from: file.raw)
+        guard item.kind != .package else { return }
+        note(item, FileSnapshot(try file.status()))
+        guard item.kind == .file, let version = arrival.version?.id else { return }
+        rows[rows.count - 1].current = version
+        if arrival.isDataless { absent[item.key] = version }
+    }
+
+    /// Notes a placeholder that a rebuilding made before it was interrupted.
+    private mutating func notePlaceholder(_ item: Item, in directory: Int32) throws {
+        let file = try openBeneath([item.name], from: directory, flags: O_PATH)
+        let snapshot = FileSnapshot(try file.status())
+        guard snapshot.isFile, snapshot.inode != item.inode,
+            let mark = PlaceholderMark(of: file.raw, size: snapshot.size), mark.item == item.id,
+            mark.version == item.current
+        else { return }
+        note(item, snapshot)
+        absent[item.key] = mark.version
+    }
+
+    private mutating func note(_ item: Item, _ now: FileSnapshot) {
+        var row = item
+        row.inode = now.inode
+        if item.kind == .file {
+            row.size = UInt64(max(0, now.size))
+            row.modified = now.modified
+            row.changed = max(1, now.changed)
         }
+        rows.append(row)
     }
 
     private func isStored(_ bytes: [UInt8], _ version: Version) -> Bool {
@@ -125,15 +164,18 @@ struct TreeRebuilding {
     }
 
     private func note() throws(VolumeError) {
-        let (older, awaited) = (older, awaited)
+        let (older, awaited, rows, absent) = (older, awaited, rows, absent)
         try journal.write { t in
             for (item, id) in older {
                 if let current = item.current { try t.setKind(current, .history) }
                 try t.setKind(id, .current)
+                guard item.kind == .package else { continue }
                 var item = item
                 item.current = id
                 try t.update(item)
             }
+            for row in rows { try t.update(row) }
+            for (key, version) in absent { try t.setAbsent(key, version: version) }
             // Their rows are removed without a deletion, so that the hub sends the items as to a
             // new device.
             for item in awaited {

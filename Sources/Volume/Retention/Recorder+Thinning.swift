@@ -168,11 +168,16 @@ extension Recorder {
             liveBytes[$0.pack, default: 0] < liveBytes[$1.pack, default: 0]
         }
         let part: UInt64 = isThorough ? 3 : 2
+        var isMarked = false
         for (pack, bytes) in all
         where liveBytes[pack, default: 0] * 4 < bytes * part && !isOverdue {
             // Without enough space a rewrite would only use up more.
             let live = Int64(liveBytes[pack, default: 0])
             if live > 0, let space = DiskSpace(of: tree), space.free < live + live / 8 { continue }
+            if !isMarked {
+                try PartMarks(tree: tree, journal: journal, packs: packs).advance()
+                isMarked = true
+            }
             try compact(pack, liveCount[pack, default: 0])
         }
     }

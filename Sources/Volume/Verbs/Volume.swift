@@ -196,6 +196,9 @@ package final class Volume: Sendable {
         recorder.stop()
         store.reserve.giveUpIfFull()
         do throws(VolumeError) {
+            if settings.mayCreate {
+                try PartMarks(tree: root, journal: journal, packs: packs).advance()
+            }
             _ = try journal.checkpoint()
             try journal.close()
             store.reserve.keepRest()
