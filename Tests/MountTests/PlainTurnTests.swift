@@ -107,6 +107,36 @@ struct PlainTurnTests {
         }
     }
 
+    @Test("an open for reading succeeds although its document is replaced twice while it waits")
+    func replacedTwice() throws {
+        try MountedVolume.with { volume in
+            let path = "\(volume.path)/document"
+            for name in ["document", "second", "third"] {
+                try Data("\(name)\n".utf8).write(to: URL(filePath: "\(volume.path)/\(name)"))
+            }
+            let holders = try ["document", "second"].map {
+                try start("exec 3<>\($0); echo; sleep 600", in: volume.path).0
+            }
+            defer { for holder in holders { holder.killGroup() } }
+            for (holder, name) in zip(holders, ["document", "second"]) {
+                try wait(for: "\(name) to be open") {
+                    try isOpen("\(volume.path)/\(name)", in: holder.pid) ? true : nil
+                }
+            }
+            let (reader, output) = try start("cat document", in: volume.path)
+            for (holder, name) in zip(holders, ["second", "third"]) {
+                try wait(for: "the reader to wait") {
+                    volume.locks(path).contains { $0.state == .waiting } ? true : nil
+                }
+                #expect(rename("\(volume.path)/\(name)", path) == 0)
+                holder.killGroup()
+            }
+            let status = try reader.waitForEnd(seconds: 20)
+            let words = try said(output)
+            #expect(status == 0 && ["second\n", "third\n"].contains(words), "\(words)")
+        }
+    }
+
     private func isOpen(_ path: String, in process: pid_t) throws -> Bool {
         let directory = "/proc/\(process)/fd"
         return try FileManager.default.contentsOfDirectory(atPath: directory).contains { name in

@@ -23,13 +23,21 @@ final class Arbitration: Sendable {
         ([:], false))
     private let number = Atomic<UInt64>(0)
     /// Claims of opens that the kernel will repeat at once.
-    private let kept = Mutex<[RepeatedOpen: ClaimID]>([:])
+    private let kept = Mutex<[RepeatedOpen: Kept]>([:])
 
     /// Identifies a repeated open(2) of a name.
     struct RepeatedOpen: Hashable {
         var process: Int32
         var names: [Name]?
         var isWriting: Bool
+    }
+
+    /// What the repetition of an open gets from the open that was answered with ESTALE.
+    struct Kept: Equatable {
+        /// Nil if that open waited only for programs that had the file open.
+        var claim: ClaimID?
+        /// When the open was answered (monotonic nanoseconds).
+        var time: Int64
     }
 
     struct Waited: Sendable {
@@ -99,20 +107,21 @@ final class Arbitration: Sendable {
 
     /// Keeps a claim for a repeated open, which comes at once unless the machine is very busy; no
     /// longer than for an idle reader.
-    func keep(_ claim: ClaimID, for visit: RepeatedOpen) {
-        let former = kept.withLock { $0.updateValue(claim, forKey: visit) }
-        if let former { arbiter.step(.released(former)) }
+    func keep(_ claim: ClaimID?, for visit: RepeatedOpen) {
+        let new = Kept(claim: claim, time: cl_clock_monotonic_ns())
+        let former = kept.withLock { $0.updateValue(new, forKey: visit) }
+        if let claim = former?.claim { arbiter.step(.released(claim)) }
         timers.after(seconds: settings.readerTime) { [self] in
             let isThere = kept.withLock { kept in
-                guard kept[visit] == claim else { return false }
+                guard kept[visit] == new else { return false }
                 kept[visit] = nil
                 return true
             }
-            if isThere { arbiter.step(.released(claim)) }
+            if isThere, let claim { arbiter.step(.released(claim)) }
         }
     }
 
-    func takeKept(for visit: RepeatedOpen) -> ClaimID? {
+    func takeKept(for visit: RepeatedOpen) -> Kept? {
         kept.withLock { $0.removeValue(forKey: visit) }
     }
 

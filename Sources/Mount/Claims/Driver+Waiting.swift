@@ -21,7 +21,8 @@ extension Driver {
         let state = Mutex(State())
 
         struct State {
-            /// The open was granted before, and is repeated for the file that has the name now.
+            /// The open was granted before, and the kernel repeats it for the file that has the
+            /// name now.
             var isBack = false
             var hold: Parking.Hold?
             /// The numbers of the entries that end the wait: at unmount, and when its time is over.
@@ -92,10 +93,12 @@ extension Driver {
 
     /// Step 1: waits for claims and presenters.
     private func waitForClaims(_ waiting: WaitingOpen) {
-        if let claim = arbitration.takeKept(for: visit(waiting)) {
+        if let kept = arbitration.takeKept(for: visit(waiting)) {
             waiting.state.withLock { $0.isBack = true }
-            waiting.opening.hold(claim)
-            return takeLease(waiting)
+            if let claim = kept.claim {
+                waiting.opening.hold(claim)
+                return takeLease(waiting)
+            }
         }
         guard let target = target(waiting.node, waiting.opening.access) else {
             return takeLease(waiting)
@@ -159,9 +162,7 @@ extension Driver {
         if let names = waiting.names, let now = changeStamp(names), now.inode != waiting.node.inode,
             !isBack || waiting.opening.access.isWriting
         {
-            if let claim = waiting.opening.takeHeld() {
-                arbitration.keep(claim, for: visit(waiting))
-            }
+            arbitration.keep(waiting.opening.takeHeld(), for: visit(waiting))
             waiting.request.refuse(.stale)
             return waiting.opening.abandon()
         }
