@@ -75,4 +75,48 @@ import Testing
             #expect(!found.contains { $0.hasPrefix("lost") })
         }
     }
+
+    @Test("an arrival does not wait for a log whose changes are all in the database")
+    func aCopiedLog() throws {
+        try Fleet.with(2) { fleet in
+            let (a, b) = (fleet.devices[0], fleet.devices[1])
+            _ = try sqlite(a, "PRAGMA journal_mode=wal; CREATE TABLE t (who TEXT, n INTEGER);")
+            try fleet.settle()
+            try Command(
+                "sqlite3", "\(b.path)/data.db", ".filectrl persist_wal 1",
+                "INSERT INTO t SELECT 'b', value FROM generate_series(1, 300);"
+            ).succeed()
+            #expect(try FileStatus(of: "\(b.path)/data.db-wal").size > 0)
+            try fleet.settle()
+            _ = try sqlite(a, "INSERT INTO t SELECT 'a', value FROM generate_series(1, 900);")
+            try fleet.settle()
+            let said = try sqlite(b, "SELECT count(*) FROM t; PRAGMA integrity_check;")
+            #expect(said == "1200\nok\n")
+        }
+    }
+
+    @Test("a restored database is whole, whatever its log holds", arguments: Mode.allCases)
+    func restored(mode: Mode) throws {
+        try MountedVolume.with { volume in
+            let path = "\(volume.path)/data.db"
+            _ = try sqlite(
+                volume,
+                "PRAGMA journal_mode=\(mode.rawValue); CREATE TABLE t (who TEXT, n INTEGER);"
+                    + "INSERT INTO t SELECT 'old', value FROM generate_series(1, 200);")
+            try volume.waitForDisk()
+            _ = try sqlite(volume, "UPDATE t SET n = n + 1000;")
+            try volume.waitForDisk()
+            try killedProgram(volume, mode)
+            let refusal = try Programs.fsctl("restore", path, "1").run()
+            #expect(refusal.status != 0 && refusal.errors.contains("data.db-"))
+            _ = try sqlite(volume, "PRAGMA integrity_check;")
+            // A log stays behind whose changes are all in the database.
+            try Command(
+                "sqlite3", path, ".filectrl persist_wal 1", "UPDATE t SET n = n + 1000;"
+            ).succeed()
+            try Programs.fsctl("restore", path, "1").succeed()
+            let said = try sqlite(volume, "SELECT count(*), sum(n) FROM t; PRAGMA integrity_check;")
+            #expect(said == "200|20100\nok\n")
+        }
+    }
 }

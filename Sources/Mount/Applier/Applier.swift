@@ -144,6 +144,7 @@ package final class Applier: Applying {
         var result = attempt(step, order)
         // The process died before the step was done, so it is tried again.
         if result == nil { result = attempt(step, order) }
+        if case .logged = result { result = try attemptBesideLogs(step, order, isHeld: isHeld) }
         guard let result else {
             return .failed("The process that applies changes from the hub keeps ending.")
         }
@@ -157,10 +158,36 @@ package final class Applier: Applying {
         }
     }
 
+    /// Examines the database logs that are in the way of a step. Unless one has changes that the
+    /// database lacks, those with committed changes are removed, as SQLite does when the last
+    /// program closes the database; then the step is tried again.
+    private func attemptBesideLogs(_ step: ApplierStep, _ order: ApplierOrder, isHeld: Bool)
+        throws(VolumeError) -> ApplierResult?
+    {
+        var known: [[Name]: DatabaseLog.State] = [:]
+        for place in step.places {
+            var found = volume.databaseLogs(at: place.path)
+            if let hot = found.hot { return .logged(hot) }
+            guard found.state != nil else { return .open }
+            for (log, snapshot) in found.copied {
+                let path = Array(place.path.dropLast()) + [log]
+                let removal = ApplierStep.remove(at: TreePlace(path), expected: snapshot)
+                guard try carryOut(removal, isHeld: isHeld) == .done else { return .open }
+            }
+            if !found.copied.isEmpty { found = volume.databaseLogs(at: place.path) }
+            known[place.path] = found.state
+        }
+        let result = attempt(step, order, logs: known)
+        if case .logged = result { return .open }
+        return result
+    }
+
     /// Returns nil if the process died before the step was done.
-    private func attempt(_ step: ApplierStep, _ order: ApplierOrder) -> ApplierResult? {
+    private func attempt(
+        _ step: ApplierStep, _ order: ApplierOrder, logs: [[Name]: DatabaseLog.State] = [:]
+    ) -> ApplierResult? {
         let applierGuard = session.driver.applierGuard
-        applierGuard.begin(step)
+        applierGuard.begin(step, logs: logs)
         let answer = ask(order)
         let state = applierGuard.end()
         if let refusal = state.refusal { return refusal }

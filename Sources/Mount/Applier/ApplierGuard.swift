@@ -14,6 +14,8 @@ package final class ApplierGuard: Sendable {
 
     struct State {
         var step: ApplierStep?
+        /// Databases whose logs hold nothing, by path.
+        var logs: [[Name]: DatabaseLog.State] = [:]
         /// Why the driver has refused the step.
         var refusal: ApplierResult?
         /// The step was carried out.
@@ -40,7 +42,9 @@ package final class ApplierGuard: Sendable {
 
     // MARK: Steps
 
-    func begin(_ step: ApplierStep) { state.withLock { $0 = State(step: step) } }
+    func begin(_ step: ApplierStep, logs: [[Name]: DatabaseLog.State] = [:]) {
+        state.withLock { $0 = State(step: step, logs: logs) }
+    }
 
     func end() -> State {
         state.withLock { state in
@@ -50,6 +54,11 @@ package final class ApplierGuard: Sendable {
     }
 
     var step: ApplierStep? { state.withLock { $0.step } }
+
+    func areEmpty(_ logs: DatabaseLog.State, at path: [Name]?) -> Bool {
+        guard let path else { return false }
+        return state.withLock { $0.logs[path] == logs }
+    }
 
     func carriedOut() { state.withLock { $0.isDone = true } }
 
@@ -170,17 +179,16 @@ extension Driver {
         }
     }
 
-    /// Checks that there is no hot log beside the name. Such a log belongs to these contents under
-    /// this name, and to no others.
+    /// Checks that there is no log beside the name, other than those that are known to hold
+    /// nothing. What a log holds belongs to these contents under this name, and to no others. Logs
+    /// are not read here, where all names are locked.
     private func admitBesideLogs(_ parent: Node, _ name: UnsafePointer<CChar>) throws(Errno) {
-        let directory = try directory(parent)
-        let main = cl_openat(
-            directory.raw, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME, 0)
-        defer { if main >= 0 { _ = cl_close(main) } }
-        let name = Name(cString: name)
-        if let log = DatabaseLog.hot(beside: name, in: directory.raw, main: main) {
-            throw applierGuard.refuse(.logged(log))
+        let logs = DatabaseLog.State(
+            beside: Name(cString: name), in: try directory(parent).raw)
+        guard let log = logs.log, !applierGuard.areEmpty(logs, at: place(parent, name)) else {
+            return
         }
+        throw applierGuard.refuse(.logged(log))
     }
 
     // MARK: The hidden directory

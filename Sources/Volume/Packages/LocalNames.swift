@@ -31,7 +31,7 @@ package struct LocalNames: Sendable {
     private static let builtIn = [
         ".~lock.*#", "*.swp", "*.swx", "*.swo", "4913", ".goutputstream-*", "~$*", ".#*", "#*#",
         "*.part", "*.partial", "*.crdownload", "*.tmp", ".nfs*", ".fuse_hidden*", "*.*-journal",
-        "*.*-wal", "*.*-shm",
+        "*-wal", "*-shm",
     ]
 
     package init(ignoreFile text: String = "") {

@@ -91,10 +91,35 @@ extension Restoration {
             do throws(Errno) { try file.sync(dataOnly: false) } catch {
                 throw failure("write", part, error)
             }
+            try endDatabaseLogs()
             try settle(part, flags: replaces ? 0 : 1)
         } catch {
             _ = part.withCString { unlink($0) }
             throw error
+        }
+    }
+
+    /// Removes database logs beside the target that hold only changes which the database has: SQLite
+    /// would apply them to the restored contents.
+    ///
+    /// - Throws: `.busy` if a log holds changes that the database lacks.
+    private func endDatabaseLogs() throws(VolumeError) {
+        let directory = target.parent.withCString { cl_openat(AT_FDCWD, $0, O_PATH, 0) }
+        guard directory >= 0 else { throw failure("open", target.parent, Errno(-directory)) }
+        defer { _ = cl_close(directory) }
+        let main = target.withCString { cl_openat(AT_FDCWD, $0, O_RDONLY | O_NONBLOCK, 0) }
+        defer { if main >= 0 { _ = cl_close(main) } }
+        for log in DatabaseLog.logs(beside: target.name, in: directory, main: main) {
+            let path = target.parent.appending(log.name)
+            guard log.contents == .copied else {
+                throw VolumeError(
+                    .busy,
+                    "\(path) holds changes that are not in \(target.name); nothing was changed. "
+                        + "Open and close \(target.name) with its program, or delete the log, and "
+                        + "try again")
+            }
+            let result = log.name.withCString { cl_unlinkat(directory, $0, 0) }
+            if result < 0, result != -ENOENT { throw failure("remove", path, Errno(-result)) }
         }
     }
 
