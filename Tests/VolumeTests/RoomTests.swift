@@ -120,6 +120,37 @@ import Testing
         }
     }
 
+    /// A named version that only a former hub had stays: that hub may be gone.
+    @Test(arguments: [false, true]) func versionsOfAFormerHubStay(isHubGone: Bool) throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "one", by: program)
+        #expect(tree.quiet())
+        // Nothing is recorded any more.
+        var settings = ProgramTree.fast
+        (settings.settleSeconds, settings.patienceSeconds) = (600, 600)
+        settings.closingSeconds = 0
+        try tree.remount(settings: settings)
+        let version = try #require(try tree.item("a")?.current)
+        try tree.volume.journal.write { t in
+            try t.setCurrentHub(volume: .random(), epoch: .random())
+            try t.setDurability([version], to: .hub)
+            try t.setLabel(version, "named")
+            if isHubGone { try t.setCurrentHub(volume: .random(), epoch: .random()) }
+        }
+        try tree.replace("a", Array("two".utf8), by: program)
+        let removable = Mutex<Int?>(nil)
+        let recorder = tree.volume.recorder
+        recorder.signal.change {
+            recorder.tasks.append { recorder in
+                let found = try? recorder.journal.read { try recorder.removableContents($0) }
+                removable.withLock { $0 = found?.count }
+            }
+        }
+        try wait(for: "an answer") { removable.withLock { $0 != nil } }
+        #expect(removable.withLock { $0 } == (isHubGone ? 0 : 1))
+        tree.stop()
+    }
+
     /// While nothing can be noted or recorded for want of space, removals by programs are processed
     /// and make room.
     @Test func removalsAreProcessedWhileTheRecorderWaits() throws {

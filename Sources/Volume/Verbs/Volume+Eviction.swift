@@ -194,22 +194,22 @@ extension Volume {
                 "\(shown) has a date beyond \(Timestamp(status.st_mtim).fileName), which could not "
                     + "be restored, so it stays on this device.")
         }
-        do throws(Errno) {
-            try PlaceholderMark.setFilling(file, modified: modified)
-            try PlaceholderMark(item: item.id, version: version).set(on: file)
-            // The mark must be on the disk before any bytes are removed.
-            try check(cl_fsync(file, 0))
-            try punch(file, snapshot.size)
-            try PlaceholderMark.restore(modified, of: file)
-            try PlaceholderMark.endFilling(file)
-            try check(cl_fstat(file, &status))
-        } catch {
-            throw VolumeError(.system, "\(shown) cannot be evicted: \(error).")
-        }
-        let now = FileSnapshot(status)
-        let told = hydration.told(item.inode, snapshot.changed) ?? snapshot.changed
-        hydration.tell(item.inode, ChangeTime(actual: now.changed, told: told))
+        // In one transaction, so that the hub's confirmation is not revoked meanwhile.
         try journal.write { t in
+            guard try t.version(id: version)?.version.durability == .hub else {
+                throw VolumeError(
+                    .refused, "\(shown) stays on this device: its hub has changed a moment ago.")
+            }
+            let now: FileSnapshot
+            do throws(Errno) {
+                now = try Volume.makePlaceholder(
+                    of: file, PlaceholderMark(item: item.id, version: version),
+                    size: snapshot.size, modified: modified)
+            } catch {
+                throw VolumeError(.system, "\(shown) cannot be evicted: \(error).")
+            }
+            let told = hydration.told(item.inode, snapshot.changed) ?? snapshot.changed
+            hydration.tell(item.inode, ChangeTime(actual: now.changed, told: told))
             try t.setAbsent(item.key, version: version)
             guard var known = try t.item(item.key), known.inode == item.inode,
                 known.current == version, known.changed == item.changed
@@ -222,10 +222,20 @@ extension Volume {
         return mark == nil ? snapshot.size : held
     }
 
-    private func punch(_ file: Int32, _ size: Int64) throws(Errno) {
-        let keepSize: Int32 = 1
-        let punchHole: Int32 = 2
+    /// Removes the bytes of a file and marks it. The mark is on the disk before any byte is removed.
+    private static func makePlaceholder(
+        of file: Int32, _ mark: PlaceholderMark, size: Int64, modified: Int64
+    ) throws(Errno) -> FileSnapshot {
+        try PlaceholderMark.setFilling(file, modified: modified)
+        try mark.set(on: file)
+        try check(cl_fsync(file, 0))
+        let (keepSize, punchHole): (Int32, Int32) = (1, 2)
         try check(cl_fallocate(file, keepSize | punchHole, 0, size))
+        try PlaceholderMark.restore(modified, of: file)
+        try PlaceholderMark.endFilling(file)
+        var status = stat()
+        try check(cl_fstat(file, &status))
+        return FileSnapshot(status)
     }
 
     // MARK: Limits

@@ -14,6 +14,8 @@ extension Restoration {
             for index in contents.entries.indices { try make(entry: index, in: part) }
             try finishDirectories(in: part)
             sync(part)
+            // A package becomes a version only some time after a program has changed it.
+            if exists { try Document(target).waitUntilRecorded() }
             try settle(part, flags: exists ? 2 : 1)
         } catch {
             part.removeTree()

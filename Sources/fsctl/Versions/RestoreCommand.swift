@@ -31,8 +31,6 @@ struct RestoreCommand: ParsableCommand {
         let version = try document.version(version)
         let contents = try VersionContents(of: version, in: document)
         let target = other.map { RawArgument.path($0).absolute } ?? document.path
-        // A package becomes a version only some time after a program has changed it.
-        if contents.isPackage, other == nil { try document.waitUntilRecorded() }
         try Restoration(contents: contents, target: target, replaces: other == nil).run()
         output.show(Report(restored: version.number, path: RawText(bytes: target.bytes))) {
             "\(other ?? file) is \(version.title) of \(file)."
