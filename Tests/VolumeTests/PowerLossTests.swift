@@ -46,6 +46,34 @@ struct PowerLossTests {
         tree.stop()
     }
 
+    /// How the clocks mislead about the time of a save that a loss of power destroyed.
+    enum Misleading: CaseIterable { case nothing, clockIsBehind, fileFromTheFuture }
+
+    @Test(arguments: Misleading.allCases) func aDestroyedSaveIsNoVersion(_ how: Misleading) throws {
+        let tree = try ProgramTree()
+        for text in ["one", "two"] {
+            try tree.save("a", text, by: program)
+            #expect(tree.quiet())
+        }
+        tree.volume.recorder.abandon()
+        var settings = ProgramTree.fast
+        settings.clocks.boot = { "another one" }
+        // A machine without a battery begins in 1970.
+        if how == .clockIsBehind { settings.clocks.wall = { 86_400_000_000_000 } }
+        try tree.reopen(settings) {
+            let file = open(tree.real("a"), O_WRONLY | O_TRUNC)
+            #expect(posix_fallocate(file, 0, 5_000) == 0)
+            let time = timespec(tv_sec: how == .fileFromTheFuture ? 4_000_000_000 : 1, tv_nsec: 0)
+            if how != .clockIsBehind { #expect(futimens(file, [time, time]) == 0) }
+            close(file)
+        }
+        #expect(tree.quiet())
+        let versions = try #require(try tree.volume.history(at: names("a"))).versions
+        let contents = versions.compactMap { try? tree.bytes(of: $0) }
+        #expect(contents.map(\.count) == ["one".utf8.count])
+        tree.stop()
+    }
+
     private func overwrite(
         _ path: String, _ bytes: [UInt8], _ how: Overwriting, _ tree: ProgramTree
     ) throws {

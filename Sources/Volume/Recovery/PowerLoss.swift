@@ -9,7 +9,9 @@ import SystemCalls
 /// have its size on the disk and none of its blocks. It then reads as zeros that no program wrote,
 /// which must not become a version.
 struct PowerLoss: Sendable {
-    /// When the volume was opened again, in nanoseconds since 1970.
+    /// Files that were last changed before this time (nanoseconds since 1970) may be destroyed. It is
+    /// when the volume was opened again; if the clock was behind then, as on a machine without a
+    /// battery, it is an hour after the newest version.
     let time: Int64
 
     private static let bootKey = "boot"
@@ -25,7 +27,12 @@ struct PowerLoss: Sendable {
         let last = known.1.flatMap { Int64($0) }.map { PowerLoss(time: $0) }
         guard known.0 != boot else { return last }
         let isNew = known.0 != nil && !wasClosed
-        let found = isNew ? PowerLoss(time: clocks.wall()) : last
+        var found = last
+        if isNew {
+            let (now, newest) = (clocks.wall(), try journal.read { try $0.newestSave() } ?? 0)
+            let isBehind = now < newest
+            found = PowerLoss(time: isBehind ? newest &+ 3_600_000_000_000 : now)
+        }
         try journal.write { t in
             try t.set(bootKey, to: boot)
             if let found { try t.set(timeKey, to: String(found.time)) }
@@ -33,14 +40,19 @@ struct PowerLoss: Sendable {
         return found
     }
 
-    /// Whether a file that was last modified before the machine stopped has allocated blocks and
-    /// none of them was ever written. A sparse file has no allocated blocks, and a file that a
-    /// program is writing has its blocks in memory.
+    /// Whether a file that was last changed before the machine stopped has allocated blocks and none
+    /// of them was ever written. A sparse file has no allocated blocks, and a file that a program is
+    /// writing has its blocks in memory.
     func destroyed(_ file: Int32, _ snapshot: FileSnapshot) -> Bool {
-        guard snapshot.isFile, snapshot.size > 0, snapshot.modified < time else { return false }
-        let extents = Extents.first(of: file)
-        return !extents.isEmpty
-            && extents.allSatisfy { $0.flags & Extents.unwritten != 0 }
+        // Programs may set either time: one by utimensat(2), the other by renaming the file.
+        guard snapshot.isFile, snapshot.size > 0, min(snapshot.modified, snapshot.changed) < time
+        else { return false }
+        func isUnwritten() -> Bool {
+            let extents = Extents.first(of: file)
+            return !extents.isEmpty && extents.allSatisfy { $0.flags & Extents.unwritten != 0 }
+        }
+        // Blocks that are on their way to the disk look the same until they have arrived.
+        return isUnwritten() && cl_fsync(file, 1) == 0 && isUnwritten()
     }
 
     /// Whether a loss of power destroyed a content in the stash. An intact copy has the length that
