@@ -179,7 +179,7 @@ struct Checker {
         for event in versions where event.detail == "conflict" {
             let path = event.path ?? ""
             if let owner = Checker.owner(of: path) {
-                if isRolledBack(owner, between: event, and: versions) { continue }
+                if isRolledBack(owner, afterSaving: event, or: versions) { continue }
                 note(
                     .conflict, event, path,
                     "\(event.writers ?? "") is in conflict on \(event.actor), where one device "
@@ -210,21 +210,27 @@ struct Checker {
         }
     }
 
-    /// Returns whether the device's store was rolled back, or lost its state, between the saves of
-    /// two contents in conflict. Then the device did not know the first when it saved the second,
-    /// and worked like two devices.
+    /// Returns whether the device's store was rolled back, or lost its state, after it had saved one
+    /// of two contents in conflict. Then it continued without knowing that content, or showed an
+    /// older one again, and worked like two devices.
     private func isRolledBack(
-        _ owner: String, between conflict: Event, and versions: [Event]
+        _ owner: String, afterSaving conflict: Event, or versions: [Event]
     ) -> Bool {
-        let contents = versions.filter {
+        let others = versions.filter {
             $0.actor == conflict.actor && $0.document == conflict.document
                 && $0.detail == "current"
-        }.map(\.content)
-        let saves = ([conflict.content] + contents).compactMap { content in
-            events.lastIndex { $0.kind == .did && $0.actor == owner && $0.content == content }
         }
-        guard let first = saves.min(), let last = saves.max() else { return false }
-        return events[first...last].contains(where: { $0.losesState(of: owner) })
+        let saves = ([conflict] + others).compactMap { version in
+            events.lastIndex { event in
+                guard event.kind == .did, event.actor == owner else { return false }
+                if let content = event.content { return content == version.content }
+                // A transaction adds rows to a database.
+                return event.path == version.path && event.rows?.isEmpty == false
+                    && Set(event.rows ?? []).isSubset(of: version.rows ?? [])
+            }
+        }
+        guard let first = saves.min() else { return false }
+        return events[first...].contains { $0.losesState(of: owner) }
     }
 
     /// Returns the only device that works at the path; nil if several do.

@@ -145,6 +145,24 @@ import Testing
         #expect(told("hub") == [.lost])
     }
 
+    @Test("accepts that a rolled back device is in conflict with what it has saved before")
+    func rolledBackConflict() {
+        let rollBack = { (told: inout HandWrittenHistory) in
+            told.add(.fault, "dev0") { $0.verb = ["roll-back"] }
+        }
+        let after = clean {
+            rollBack(&$0)
+            $0.version("dev1", "own0/a", "A1", "conflict")
+        }
+        #expect(after.violations == [])
+        let before = clean {
+            rollBack(&$0)
+            $0.save("dev0", "own0/a", "A2", base: "A1")
+            $0.version("dev1", "own0/a", "A2", "conflict")
+        }
+        #expect(before.violations.contains(.conflict))
+    }
+
     @Test("allows removed items to return after a rollback of the hub, and nothing else")
     func hubRolledBack() {
         func told(_ verb: String, _ fault: String) -> [Violation.Kind] {
