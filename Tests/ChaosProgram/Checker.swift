@@ -212,7 +212,8 @@ struct Checker {
 
     /// Returns whether the device's store was rolled back, or lost its state, after it had saved one
     /// of two contents in conflict. Then it continued without knowing that content, or showed an
-    /// older one again, and worked like two devices.
+    /// older one again, and worked like two devices. After signing in again, a document that was
+    /// deleted meanwhile returns, and may meet a new one of its name.
     private func isRolledBack(
         _ owner: String, afterSaving conflict: Event, or versions: [Event]
     ) -> Bool {
@@ -230,7 +231,9 @@ struct Checker {
             }
         }
         guard let first = saves.min() else { return false }
-        return events[first...].contains { $0.losesState(of: owner) }
+        return events[first...].contains {
+            $0.losesState(of: owner) || $0.mayReturnItems(to: owner)
+        }
     }
 
     /// Returns the only device that works at the path; nil if several do.

@@ -35,16 +35,20 @@ package struct PowerLosses {
             for number in first..<(first + images) {
                 let package = try PackageLoad(
                     path: "\(volume.path)/packages \(number)/p.pages", random: random.fork())
+                let databases = try DatabaseLoad(in: "\(volume.path)/databases \(number)")
                 let load = try KillLoad.started(
                     in: "\(volume.path)/load \(number)", random: &random, microseconds: 600_000)
                 let promised = load.writers.map { Promises(of: $0) }
                 let members = package.members
+                let rows = try databases.promised()
                 let image = try disk.imageAfterPowerLoss(seed: random.next())
                 try load.stop()
                 try package.stop()
+                try databases.stop()
                 losses.append(
                     Loss(
                         number: number, image: image, promised: promised, members: members,
+                        rows: rows,
                         attempted: load.writers.map { Promises(of: $0) }))
             }
         }
@@ -63,6 +67,7 @@ package struct PowerLosses {
         let image: PowerLossImage
         let promised: [Promises]
         let members: [String: PackageLoad.Member]
+        let rows: DatabaseLoad.Promises
         let attempted: [Promises]
     }
 
@@ -84,7 +89,9 @@ package struct PowerLosses {
             "UPDATE meta SET value = 'an earlier one' WHERE key = 'boot'"
         ).succeed()
         return try MountedVolume.with(store: store, options: options) { volume in
-            var faults: [String] = []
+            // A database is recorded only after a program has applied its log.
+            var faults = try DatabaseLoad.faults(
+                in: "\(volume.path)/databases \(loss.number)", promised: loss.rows)
             try volume.waitForDisk()
             let doctor = try Programs.fsctl("doctor", volume.path).run()
             if doctor.status != 0 { faults.append("doctor: \(doctor.output)\(doctor.errors)") }
