@@ -46,6 +46,44 @@ struct PowerLossTests {
         tree.stop()
     }
 
+    /// What a loss of power undoes in the tree must not look like a change by a program, which the
+    /// hub would be told of.
+    enum Naming: CaseIterable { case directory, symlink, moved, removed }
+
+    @Test(arguments: Naming.allCases) func theJournalIsNeverAheadOfTheTree(_ how: Naming) throws {
+        let disk = try LossyDisk()
+        let tree = try ProgramTree(store: disk.path + "/store")
+        try tree.volume.journal.write { t in
+            try t.setCurrentHub(volume: .random(), epoch: .random())
+        }
+        try tree.save("a", "text", by: program)
+        #expect(tree.quiet())
+        // The journal's log is written again from its beginning, so syncing it writes nothing else.
+        for number in 0..<300 {
+            try tree.volume.journal.write { t in try t.set("test", to: "\(number)") }
+        }
+        try tree.volume.journal.restartLog()
+        switch how {
+        case .directory: try tree.mkdir("d", by: program)
+        case .symlink: try tree.symlink("a", "link", by: program)
+        case .moved: try tree.rename("a", "b", by: program)
+        case .removed: try tree.unlink("a", by: program)
+        }
+        // Only the events, because a document that is recorded is synced.
+        #expect(tree.quiet())
+        try disk.cutPower()
+        try tree.crash { try disk.restorePower() }
+        #expect(tree.quiet())
+        let items = ["a", "b", "d", "link"].filter { (try? tree.item($0)) != nil }
+        switch how {
+        case .directory: #expect(items == ["a", "d"])
+        case .symlink: #expect(items == ["a", "link"])
+        case .moved: #expect(items == ["b"])
+        case .removed: #expect(items == [])
+        }
+        tree.stop()
+    }
+
     /// How the clocks mislead about the time of a save that a loss of power destroyed.
     enum Misleading: CaseIterable { case nothing, clockIsBehind, fileFromTheFuture }
 

@@ -79,6 +79,7 @@ extension Recorder {
 
     private func apply(_ noted: NotedEvent, _ t: Transaction) throws {
         eventTime = noted.time
+        if noted.event.changesNames { describesNames = true }
         isBeforeFirstLook = firstLookEnd.map { noted.sequence <= $0 } ?? true
         switch noted.event {
         case .created(let spot, let snapshot, let actor):

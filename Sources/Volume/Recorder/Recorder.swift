@@ -36,6 +36,9 @@ final class Recorder: @unchecked Sendable {
     let kept: KeptContents
     let unrecorded: UnrecordedContents
     let powerLoss: PowerLoss?
+    let nameBarrier: NameBarrier
+    /// Whether the present transaction describes names that may not be on the disk yet.
+    var describesNames = false
     let reserve: Reserve
     let room: Room
     var letGo = RemovedForSpace()
@@ -156,6 +159,7 @@ final class Recorder: @unchecked Sendable {
         self.room = room
         self.tree = tree
         self.stash = stash
+        nameBarrier = NameBarrier(stash: stash.directory)
         self.journal = journal
         self.packs = packs
         self.hydration = hydration

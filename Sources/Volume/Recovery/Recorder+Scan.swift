@@ -40,6 +40,7 @@ extension Recorder {
         eventTime = cl_clock_realtime_ns()
         do {
             try transact { t in
+                describesNames = true
                 while let key = state.scan?.waiting.popLast() {
                     try compare(key, t)
                     if cl_clock_monotonic_ns() - started > 100_000_000 { break }

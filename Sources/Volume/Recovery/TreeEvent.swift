@@ -38,6 +38,13 @@ package enum TreeEvent: Sendable {
     /// The items of two names were exchanged, not their contents as with `exchanged`.
     case swapped(DirectoryEntry, DirectoryEntry)
 
+    var changesNames: Bool {
+        switch self {
+        case .created, .linked, .removed, .renamed, .exchanged, .swapped: true
+        case .secured, .unseen, .saved, .untouched, .gone, .packaged, .attributes: false
+        }
+    }
+
     /// The stash file to which former contents were moved or copied, if they were.
     var stash: String? {
         switch self {

@@ -127,10 +127,12 @@ extension Recorder {
     /// Runs one transaction of the journal. If it fails, the state in memory is reverted too.
     func transact(_ body: (Transaction) throws -> Void) throws(VolumeError) {
         state.mark()
+        describesNames = false
         do throws(VolumeError) {
             try journal.write { t in
                 try body(t)
                 try writePriorContents(t)
+                if describesNames, try t.belongsToHub() { try nameBarrier.pass() }
             }
         } catch {
             state.revert()
