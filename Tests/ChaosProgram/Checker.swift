@@ -210,9 +210,9 @@ struct Checker {
         }
     }
 
-    /// Returns whether the device's store was rolled back, or lost its state, after it had saved one
-    /// of two contents in conflict. Then it continued without knowing that content, or showed an
-    /// older one again, and worked like two devices. After signing in again, a document that was
+    /// Returns whether the device's store was rolled back, or lost its state, after it had saved
+    /// one of two contents in conflict. Then it continued without knowing that content, or showed
+    /// an older one again, and worked like two devices. After signing in again, a document that was
     /// deleted meanwhile returns, and may meet a new one of its name.
     private func isRolledBack(
         _ owner: String, afterSaving conflict: Event, or versions: [Event]

@@ -166,7 +166,7 @@ package final class Applier: Applying {
     {
         var known: [[Name]: DatabaseLog.State] = [:]
         for place in step.places {
-            var found = volume.databaseLogs(at: place.path)
+            var found = DatabaseLog.examine(place.path, below: volume.root)
             if let hot = found.hot { return .logged(hot) }
             guard found.state != nil else { return .open }
             for (log, snapshot) in found.copied {
@@ -174,7 +174,7 @@ package final class Applier: Applying {
                 let removal = ApplierStep.remove(at: TreePlace(path), expected: snapshot)
                 guard try carryOut(removal, isHeld: isHeld) == .done else { return .open }
             }
-            if !found.copied.isEmpty { found = volume.databaseLogs(at: place.path) }
+            if !found.copied.isEmpty { found = DatabaseLog.examine(place.path, below: volume.root) }
             known[place.path] = found.state
         }
         let result = attempt(step, order, logs: known)

@@ -60,6 +60,20 @@ package struct PlaceholderMark: Hashable, Sendable {
         return Int64(bitPattern: bytes.reduce(0) { $0 << 8 | UInt64($1) })
     }
 
+    /// Removes the bytes of a file and marks it. The mark is on the disk before any byte goes.
+    func replaceBytes(of file: Int32, size: Int64, modified: Int64) throws(Errno) -> FileSnapshot {
+        try PlaceholderMark.setFilling(file, modified: modified)
+        try set(on: file)
+        try check(cl_fsync(file, 0))
+        let (keepSize, punchHole): (Int32, Int32) = (1, 2)
+        try check(cl_fallocate(file, keepSize | punchHole, 0, size))
+        try PlaceholderMark.restore(modified, of: file)
+        try PlaceholderMark.endFilling(file)
+        var status = stat()
+        try check(cl_fstat(file, &status))
+        return FileSnapshot(status)
+    }
+
     static func setFilling(_ file: Int32, modified: Int64) throws(Errno) {
         let bytes = (0..<8).map { UInt8(truncatingIfNeeded: modified >> (56 - 8 * $0)) }
         try check(cl_setxattr_fd(file, fillingAttribute, bytes, 8, 0))

@@ -87,7 +87,29 @@ package enum DatabaseLog {
         }
     }
 
-    /// What `Volume.databaseLogs(at:)` has found.
+    /// Examines the logs beside a database. Reads them whole.
+    ///
+    /// - Parameter root: A descriptor of the tree, where the path begins.
+    package static func examine(_ path: [Name], below root: Int32) -> Examination {
+        guard let name = path.last,
+            let directory = try? openBeneath(
+                Array(path.dropLast()), from: root, flags: O_PATH | O_DIRECTORY)
+        else { return Examination() }
+        let state = State(beside: name, in: directory.raw)
+        var examination = Examination(state: state.isRecent ? nil : state)
+        guard state.log != nil else { return examination }
+        let main = name.withCString {
+            cl_openat(directory.raw, $0, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME, 0)
+        }
+        defer { if main >= 0 { _ = cl_close(main) } }
+        for log in logs(beside: name, in: directory.raw, main: main) {
+            if log.contents == .hot { examination.hot = log.name }
+            if log.contents == .copied { examination.copied[log.name] = state.logs[log.name] }
+        }
+        return examination
+    }
+
+    /// What `examine` has found.
     package struct Examination: Sendable {
         /// A log with changes that the database lacks.
         package var hot: Name?

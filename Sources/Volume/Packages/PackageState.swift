@@ -34,26 +34,6 @@ extension Volume {
         return FileSnapshot(status)
     }
 
-    /// Examines the database logs beside a path. Reads them whole.
-    package func databaseLogs(at path: [Name]) -> DatabaseLog.Examination {
-        guard let name = path.last,
-            let directory = try? openBeneath(
-                Array(path.dropLast()), from: root, flags: O_PATH | O_DIRECTORY)
-        else { return DatabaseLog.Examination() }
-        let state = DatabaseLog.State(beside: name, in: directory.raw)
-        var examination = DatabaseLog.Examination(state: state.isRecent ? nil : state)
-        guard state.log != nil else { return examination }
-        let main = name.withCString {
-            cl_openat(directory.raw, $0, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME, 0)
-        }
-        defer { if main >= 0 { _ = cl_close(main) } }
-        for log in DatabaseLog.logs(beside: name, in: directory.raw, main: main) {
-            if log.contents == .hot { examination.hot = log.name }
-            if log.contents == .copied { examination.copied[log.name] = state.logs[log.name] }
-        }
-        return examination
-    }
-
     private static func packageState(_ path: [Name], from root: Int32, countsRoot: Bool)
         -> PackageState?
     {

@@ -24,7 +24,10 @@ struct NameBarrier {
         do throws(Errno) {
             // Neither fsync(2) nor syncfs(2) accepts an O_PATH descriptor.
             let directory = try Descriptor(opening: ".", in: stash, flags: O_RDONLY | O_DIRECTORY)
-            guard isOrdered else { return _ = try check(cl_syncfs(directory.raw)) }
+            guard isOrdered else {
+                try check(cl_syncfs(directory.raw))
+                return
+            }
             // UTIME_NOW
             let now = timespec(tv_sec: 0, tv_nsec: 0x3fff_ffff)
             try check(cl_utimens_fd(directory.raw, [now, now]))

@@ -9,8 +9,8 @@ import SystemCalls
 /// have its size on the disk and none of its blocks. It then reads as zeros that no program wrote,
 /// which must not become a version.
 struct PowerLoss: Sendable {
-    /// Files that were last changed before this time (nanoseconds since 1970) may be destroyed. It is
-    /// when the volume was opened again; if the clock was behind then, as on a machine without a
+    /// Files that were last changed before this time (nanoseconds since 1970) may be destroyed. It
+    /// is when the volume was opened again; if the clock was behind then, as on a machine without a
     /// battery, it is an hour after the newest version.
     let time: Int64
 
@@ -40,9 +40,9 @@ struct PowerLoss: Sendable {
         return found
     }
 
-    /// Whether a file that was last changed before the machine stopped has allocated blocks and none
-    /// of them was ever written. A sparse file has no allocated blocks, and a file that a program is
-    /// writing has its blocks in memory.
+    /// Whether a file that was last changed before the machine stopped has allocated blocks and
+    /// none of them was ever written. A sparse file has no allocated blocks, and a file that a
+    /// program is writing has its blocks in memory.
     func destroyed(_ file: Int32, _ snapshot: FileSnapshot) -> Bool {
         // Programs may set either time: one by utimensat(2), the other by renaming the file.
         guard snapshot.isFile, snapshot.size > 0, min(snapshot.modified, snapshot.changed) < time

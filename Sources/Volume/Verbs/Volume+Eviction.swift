@@ -202,9 +202,8 @@ extension Volume {
             }
             let now: FileSnapshot
             do throws(Errno) {
-                now = try Volume.makePlaceholder(
-                    of: file, PlaceholderMark(item: item.id, version: version),
-                    size: snapshot.size, modified: modified)
+                let mark = PlaceholderMark(item: item.id, version: version)
+                now = try mark.replaceBytes(of: file, size: snapshot.size, modified: modified)
             } catch {
                 throw VolumeError(.system, "\(shown) cannot be evicted: \(error).")
             }
@@ -220,22 +219,6 @@ extension Volume {
         hydration.forgetPartial(item.id)
         recorder.debounce.committed()
         return mark == nil ? snapshot.size : held
-    }
-
-    /// Removes the bytes of a file and marks it. The mark is on the disk before any byte is removed.
-    private static func makePlaceholder(
-        of file: Int32, _ mark: PlaceholderMark, size: Int64, modified: Int64
-    ) throws(Errno) -> FileSnapshot {
-        try PlaceholderMark.setFilling(file, modified: modified)
-        try mark.set(on: file)
-        try check(cl_fsync(file, 0))
-        let (keepSize, punchHole): (Int32, Int32) = (1, 2)
-        try check(cl_fallocate(file, keepSize | punchHole, 0, size))
-        try PlaceholderMark.restore(modified, of: file)
-        try PlaceholderMark.endFilling(file)
-        var status = stat()
-        try check(cl_fstat(file, &status))
-        return FileSnapshot(status)
     }
 
     // MARK: Limits

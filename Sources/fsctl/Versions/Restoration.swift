@@ -99,8 +99,8 @@ extension Restoration {
         }
     }
 
-    /// Removes database logs beside the target that hold only changes which the database has: SQLite
-    /// would apply them to the restored contents.
+    /// Removes database logs beside the target that hold only changes which the database has:
+    /// SQLite would apply them to the restored contents.
     ///
     /// - Throws: `.busy` if a log holds changes that the database lacks.
     private func endDatabaseLogs() throws(VolumeError) {
