@@ -100,6 +100,8 @@ package enum HubLimits {
     /// bits.
     package static let documentBytes: UInt64 = 1 << 50
     package static let attributes = 256
+    /// The conflict versions of one item.
+    package static let conflicts = 1000
     package static let attributeNameBytes = 257
     package static let attributeBytes = 64 << 10
     package static let noteBytes = 1024

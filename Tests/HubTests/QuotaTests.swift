@@ -1,6 +1,7 @@
 import Hub
 import HubProtocol
 import Model
+import Reconcile
 import Support
 import Testing
 
@@ -39,26 +40,26 @@ struct QuotaTests {
             try await device.upload(contents)
             #expect(try await used() == 0)
             let codes = try await device.commit(
-                contents.map { bytes in
-                    var entry = device.creation("\(bytes[0])", bytes)
-                    if case .create(var creation) = entry.change {
-                        creation.revision?.size = 0
-                        entry.change = .create(creation)
-                    }
-                    return entry
-                }
+                contents.map { device.creation("\($0[0])", $0) }
             ).results.map { $0.refusal?.code }
             #expect(codes == [nil, nil, .quota, .quota])
             // The usage includes a manifest and a chunk id for each version.
-            #expect(try await used() == 80_080)
+            let lists = UInt64(TestDevice.manifest(of: contents[0]).count + PackedIDs.idBytes)
+            #expect(try await used() == 80_000 + 2 * lists)
             // Equal contents cost only a manifest and a list.
             #expect(try await device.save("again", contents[0]).verdict == .applied)
-            #expect(try await used() == 80_120)
+            #expect(try await used() == 80_000 + 3 * lists)
             // Lists of chunks and manifests count like chunks.
-            var list = device.creation("list", contents[0])
-            list.content = RevisionContent(
-                manifest: [UInt8](repeating: 1, count: 30_000), chunks: [device.id(of: contents[0])]
+            let names = (100..<250).map { bytes("\($0)") + [UInt8](repeating: 1, count: 200) }
+            let package = Creation(
+                kind: .package, placement: device.placement("list"),
+                revision: device.revision(of: [])
             )
+            var list = device.entry(.random(), .create(package))
+            list.content = RevisionContent(
+                manifest: Manifest(entries: names.map { .init(path: $0, kind: .directory) })
+                    .encoded,
+                chunks: [])
             let refused = try await device.commit([list]).results[0].refusal?.code
             #expect(refused == .quota)
             #expect(try await administration.check().faults == [])

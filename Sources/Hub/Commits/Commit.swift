@@ -8,6 +8,8 @@ import Reconcile
 struct Commit: Sendable {
     /// Operations that an earlier transaction has completed are removed from it.
     var request: CommitRequest
+    /// Why operations are refused, by their numbers (`OperationEntry.objection`).
+    let objections: [UInt64: String]
     let caller: Caller
     let volume: Identifier
     /// The time when the request arrived, in nanoseconds since 1970.
@@ -40,9 +42,8 @@ struct Commit: Sendable {
         let known = request.operations.prefix { $0.number <= last }
         var results = try known.map { try answered($0, transaction) }
         let new = request.operations.dropFirst(known.count)
-        let objections = new.map { OperationCheck.objection(to: $0) }
-        try checkChunks(zip(new, objections).filter { $1 == nil }.map(\.0), transaction)
-        let done = try apply(Array(new), objections, to: &volume, transaction, work: &work)
+        try checkChunks(new.filter { objections[$0.number] == nil }, transaction)
+        let done = try apply(Array(new), to: &volume, transaction, work: &work)
         results += done
         if let last = done.last?.number {
             try transaction.setLastNumber(
@@ -124,7 +125,7 @@ struct Commit: Sendable {
     // MARK: Applying
 
     private func apply(
-        _ entries: [OperationEntry], _ objections: [String?], to volume: inout VolumeRow,
+        _ entries: [OperationEntry], to volume: inout VolumeRow,
         _ transaction: any LedgerTransaction, work: inout Int
     ) throws -> [OperationResult] {
         guard !entries.isEmpty else { return [] }
@@ -137,8 +138,7 @@ struct Commit: Sendable {
         while at < entries.count, at == 0 || work < Commit.workLimit {
             let end = endOfGroup(entries, at)
             let group = Array(entries[at..<end])
-            let answers = try apply(
-                group, Array(objections[at..<end]), to: &volume, &table, transaction)
+            let answers = try apply(group, to: &volume, &table, transaction)
             work = workBefore + table.work
             for (entry, result) in zip(group, answers) {
                 try transaction.setAnswer(
@@ -156,10 +156,10 @@ struct Commit: Sendable {
 
     /// Applies all operations of a group, or refuses all.
     private func apply(
-        _ group: [OperationEntry], _ objections: [String?], to volume: inout VolumeRow,
+        _ group: [OperationEntry], to volume: inout VolumeRow,
         _ table: inout LedgerTable, _ transaction: any LedgerTransaction
     ) throws -> [OperationResult] {
-        var refusals = try refusals(of: group, objections, transaction)
+        var refusals = try refusals(of: group, transaction)
         if refusals.allSatisfy({ $0 == nil }) {
             let before = volume
             do {
@@ -191,10 +191,11 @@ struct Commit: Sendable {
 
     /// Returns why operations are refused. If one operation of a group is refused, all are.
     private func refusals(
-        of entries: [OperationEntry], _ objections: [String?],
-        _ transaction: any LedgerTransaction
+        of entries: [OperationEntry], _ transaction: any LedgerTransaction
     ) throws -> [OperationResult.Refusal?] {
-        var refusals = objections.map { $0.map { OperationResult.Refusal(.malformed, $0) } }
+        var refusals = entries.map { entry in
+            objections[entry.number].map { OperationResult.Refusal(.malformed, $0) }
+        }
         for (index, entry) in entries.enumerated() where refusals[index] == nil {
             guard let revision = entry.change.revision,
                 let known = try transaction.revision(revision.id, in: volume)
@@ -267,6 +268,7 @@ struct Commit: Sendable {
         revision.equals = []
         revision.moment = Moment(
             time: min(revision.moment.time, received), device: caller.device)
+        revision.note.saved = min(revision.note.saved, received)
         return revision
     }
 }
@@ -335,9 +337,13 @@ extension Hub {
             try await check(
                 cursor, run: request.run, in: volume, epoch: request.volumeEpoch, for: caller)
         }
+        // A manifest may be long, so this is done before the transaction, for which others wait.
+        let objections = await perAccountLock.alone(caller.account) {
+            request.operations.reduce(into: [:]) { $0[$1.number] = $1.objection }
+        }
         let commit = Commit(
-            request: request, caller: caller, volume: volume, received: received, run: run,
-            clock: clock)
+            request: request, objections: objections, caller: caller, volume: volume,
+            received: received, run: run, clock: clock)
         let answer = try await committer(of: volume).add(commit)
         metrics.operations.add(answer.results.count)
         return answer
