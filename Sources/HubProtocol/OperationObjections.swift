@@ -30,8 +30,8 @@ extension Change {
         case .move(let placement, _): placement.objection(of: item)
         case .attribute(let name, let value): Register.objection(to: name, value)
         case .resolve(let named, _):
-            named.count > HubLimits.conflicts || Set(named).count < named.count
-                ? "A resolution names at most \(HubLimits.conflicts) versions, each once." : nil
+            named.count > HubLimits.resolved || Set(named).count < named.count
+                ? "A resolution names at most \(HubLimits.resolved) versions, each once." : nil
         case .edit, .delete, .restore: nil
         }
     }

@@ -101,7 +101,9 @@ package enum HubLimits {
     package static let documentBytes: UInt64 = 1 << 50
     package static let attributes = 256
     /// The conflict versions of one item.
-    package static let conflicts = 1000
+    package static let conflicts = 256
+    /// The conflict versions that one resolution names.
+    package static let resolved = 1000
     package static let attributeNameBytes = 257
     package static let attributeBytes = 64 << 10
     package static let noteBytes = 1024

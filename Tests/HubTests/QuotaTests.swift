@@ -43,12 +43,15 @@ struct QuotaTests {
                 contents.map { device.creation("\($0[0])", $0) }
             ).results.map { $0.refusal?.code }
             #expect(codes == [nil, nil, .quota, .quota])
-            // The usage includes a manifest and a chunk id for each version.
+            // The usage includes for each version a manifest, a chunk id and its state, and for
+            // each item its state.
             let lists = UInt64(TestDevice.manifest(of: contents[0]).count + PackedIDs.idBytes)
-            #expect(try await used() == 80_000 + 2 * lists)
-            // Equal contents cost only a manifest and a list.
+            let first = try #require(try await used())
+            #expect(first > 80_000 + 2 * lists && first < 82_000)
+            // Equal contents cost only a manifest, a list and states.
             #expect(try await device.save("again", contents[0]).verdict == .applied)
-            #expect(try await used() == 80_000 + 3 * lists)
+            let second = try #require(try await used())
+            #expect(second > first + lists && second < first + 1000)
             // Lists of chunks and manifests count like chunks.
             let names = (100..<250).map { bytes("\($0)") + [UInt8](repeating: 1, count: 200) }
             let package = Creation(
@@ -64,6 +67,51 @@ struct QuotaTests {
             #expect(refused == .quota)
             #expect(try await administration.check().faults == [])
         }
+    }
+
+    @Test func statesCount() async throws {
+        try await RunningHub.with { hub in
+            var device = try await hub.device(quota: 100_000)
+            let administration = try hub.administration()
+            let directories = (0..<1000).map { device.directory("directory \($0)") }
+            let results = try await device.commit(directories).results
+            let made = results.prefix { $0.verdict == .applied }.count
+            #expect(made > 100 && made < 900)
+            #expect(results.dropFirst(made).allSatisfy { $0.refusal?.code == .quota })
+            #expect(try await administration.check().faults == [])
+            // What frees bytes or protects documents is still taken.
+            let first = directories[0].item
+            let changes: [Change] = [
+                .attribute("mode", [1, 0o300]), .attribute("x:user.a", nil),
+                .move(device.placement("moved"), base: .unknown), .delete(current: nil), .restore,
+            ]
+            for change in changes {
+                #expect(try await device.commit([device.entry(first, change)]).results[0].isDone)
+            }
+            let value = [UInt8](repeating: 7, count: 1000)
+            let attribute = device.entry(first, .attribute("x:user.b", value))
+            #expect(try await device.commit([attribute]).results[0].refusal?.code == .quota)
+            #expect(try await administration.check().faults == [])
+        }
+    }
+
+    /// An older hub did not count the states.
+    @Test func theUsageOfAnOlderLedgerIsCountedAgain() async throws {
+        let hub = try await RunningHub()
+        var device = try await hub.device()
+        try await device.save("a", bytes("12345"))
+        let used = try #require(try await hub.administration().accounts().first)
+        try await hub.stop()
+        let ledger = try ledger(of: hub)
+        try await ledger.write {
+            try $0.setUsed(of: used.id, 5)
+            try $0.setFact("counts-kept", 1)
+        }
+        try ledger.close()
+        let again = try await RunningHub(in: hub.scratch, data: hub.directory.path)
+        #expect(try await again.administration().accounts().first?.used == used.used)
+        #expect(try await again.administration().check().faults == [])
+        try await again.stop()
     }
 
     @Test func whatNoVersionNamesIsBoundedToo() async throws {

@@ -23,6 +23,9 @@ struct Commit: Sendable {
     /// The amount of work (`LedgerTable.work`) after which a transaction takes no further group of
     /// operations, because others wait for the transaction.
     static let workLimit = 20_000
+    /// The work that a group may cause besides that of its own rows, because it must be done in one
+    /// transaction.
+    private static let groupLimit = 10 * workLimit
     /// The maximum number of missing chunks that one answer names.
     private static let missingNamed = HubLimits.ids
 
@@ -162,25 +165,27 @@ struct Commit: Sendable {
         var refusals = try refusals(of: group, transaction)
         if refusals.allSatisfy({ $0 == nil }) {
             let before = volume
+            if group.count > 1 {
+                table.workLimit =
+                    table.work + Commit.groupLimit + group.reduce(0) { $0 + $1.ownWork }
+            }
+            defer { table.workLimit = .max }
             do {
                 return try transaction.nested {
-                    try group.map { try apply($0, to: &volume, &table, transaction) }
+                    let results = try group.map {
+                        try apply($0, to: &volume, &table, transaction)
+                    }
+                    try transaction.charge(volume.account, table.takeGrowth())
+                    return results
                 }
-            } catch is OversizedItem {
+            } catch let bound as OperationBound {
                 volume = before
                 table = LedgerTable(table)
-                refusals = group.map { _ in
-                    .init(
-                        .malformed,
-                        "What is known of an item, with its attributes and conflict versions, has "
-                            + "at most \(HubLimits.stateBytes) bytes.")
-                }
+                refusals = group.map { _ in .init(.malformed, bound.message) }
             }
         }
-        return try zip(group, refusals).map { entry, refusal in
-            guard let refusal else { return try apply(entry, to: &volume, &table, transaction) }
-            return OperationResult(
-                number: entry.number, verdict: nil, refusal: refusal, sequence: 0)
+        return zip(group, refusals).map { entry, refusal in
+            OperationResult(number: entry.number, verdict: nil, refusal: refusal, sequence: 0)
         }
     }
 
@@ -206,8 +211,8 @@ struct Commit: Sendable {
         }
         if refusals.allSatisfy({ $0 == nil }), try isOverQuota(entries, transaction) {
             refusals = entries.map {
-                $0.change.revision == nil
-                    ? nil : .init(.quota, "The account's quota is used up.")
+                $0.change.addsBytes
+                    ? .init(.quota, "The account's quota is used up.") : nil
             }
         }
         if refusals.contains(where: { $0 != nil }) {
@@ -221,10 +226,15 @@ struct Commit: Sendable {
     private func isOverQuota(_ entries: [OperationEntry], _ transaction: any LedgerTransaction)
         throws -> Bool
     {
-        guard entries.contains(where: { $0.content != nil }),
-            let account = try transaction.account(caller.account), let quota = account.quota
+        let growing = entries.filter(\.change.addsBytes)
+        guard !growing.isEmpty, let account = try transaction.account(caller.account),
+            let quota = account.quota
         else { return false }
-        var (size, seen) = (UInt64(0), Set<Digest>())
+        // An operation is about as long as what it adds to the states of items and versions.
+        var size = growing.reduce(UInt64(0)) {
+            $0 + UInt64($1.operation(device: caller.device, epoch: request.epoch).encoded.count)
+        }
+        var seen: Set<Digest> = []
         for content in entries.compactMap(\.content) {
             size += content.bytes
             for id in content.chunks.ids where seen.insert(id).inserted {
@@ -255,7 +265,7 @@ struct Commit: Sendable {
             for chunk in content.chunks.ids {
                 bytes += try transaction.retainChunk(chunk, in: volume.id) ?? 0
             }
-            try transaction.charge(volume.account, bytes)
+            try transaction.charge(volume.account, Int64(clamping: bytes))
         }
         return OperationResult(number: entry.number, verdict: verdict, sequence: volume.head)
     }
@@ -278,7 +288,23 @@ extension RevisionContent {
     fileprivate var bytes: UInt64 { UInt64(manifest.bytes.count + chunks.bytes.count) }
 }
 
+extension OperationEntry {
+    /// An upper limit of the work that the operation needs if it concerns one item only, in the
+    /// units of `LedgerTable.work`.
+    fileprivate var ownWork: Int { 200 + 10 * (content?.chunks.ids.count ?? 0) }
+}
+
 extension Change {
+    /// Whether the change must fit the quota. Permissions and times always arrive.
+    fileprivate var addsBytes: Bool {
+        switch self {
+        case .create, .edit: true
+        case .attribute(let name, let value): value != nil && name.hasPrefix("x:")
+        case .resolve(_, let revision): revision != nil
+        case .move, .delete, .restore: false
+        }
+    }
+
     /// Whether the change makes the state of the item larger.
     fileprivate var growsItem: Bool {
         switch self {
