@@ -107,5 +107,8 @@ package enum HubLimits {
     package static let attributeNameBytes = 257
     package static let attributeBytes = 64 << 10
     package static let noteBytes = 1024
+    /// The volumes of an account, and the devices that it may have before one of them can be split.
+    package static let volumes = 1000
+    package static let devices = 1000
     package static let parents = 16
 }
