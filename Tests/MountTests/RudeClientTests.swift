@@ -69,6 +69,38 @@ struct RudeClientTests {
         turn(number)
         """
 
+    private static let deep = """
+        import json, os, socket, sys
+        path = sys.argv[1]
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(os.getxattr(path, "user.concord.socket").decode())
+        stream = client.makefile("rw")
+        def ask(**request):
+            print(json.dumps(dict(id=1, **request)), file=stream, flush=True)
+            return json.loads(stream.readline())
+        def claim(number, depth, name="a"):
+            place = "/".join([name] * depth)
+            return ask(verb="claim", claim=number, access=[{"path": place, "write": "update"}])
+        answer = claim(1, 5000)
+        assert "5000 names" in answer["error"]["message"], answer
+        granted = 0
+        while granted < 200 and claim(granted, 4000, "n%d" % granted)["ok"]: granted += 1
+        assert 20 < granted < 100, granted
+        assert not ask(verb="present", presenter=1, path="/".join(["p"] * 4000))["ok"]
+        assert ask(verb="release", claim=0)["ok"]
+        assert claim(500, 3000)["ok"]
+        print(granted)
+        """
+
+    @Test("paths that are deep: their names are counted")
+    func deepPaths() throws {
+        try MountedVolume.with { volume in
+            var command = Command("python3", "-c", Self.deep, volume.path)
+            command.timeoutSeconds = 120
+            try command.succeed()
+        }
+    }
+
     @Test("a flood, a watcher that never reads, and nonsense")
     func rude() throws {
         try MountedVolume.with { volume in

@@ -26,11 +26,42 @@ final class ClaimService: Sendable {
         var watcher: Connection?
         /// The path that it watches, with all below it.
         var watched: Path?
+        /// The names in the paths of all claims and presenters, and of each one.
+        private var nameCount = 0
+        private var claimNames: [Int: Int] = [:]
+        private var presenterNames: [Int: Int] = [:]
 
-        mutating func take(_ number: Int, _ id: ClaimID) -> Bool {
-            guard claims[number] == nil, claims.count < Limits.claimsMax else { return false }
-            claims[number] = id
+        init(clientSession: ClientSession) { self.clientSession = clientSession }
+
+        /// Returns false if the number is taken or there are too many claims.
+        mutating func add(claim number: Int, _ id: ClaimID, names: Int) -> Bool {
+            guard claims[number] == nil, claims.count < Limits.claimsMax,
+                nameCount + names <= Limits.claimedNamesMax
+            else { return false }
+            (claims[number], claimNames[number]) = (id, names)
+            nameCount += names
             return true
+        }
+
+        mutating func remove(claim number: Int) -> ClaimID? {
+            nameCount -= claimNames.removeValue(forKey: number) ?? 0
+            return claims.removeValue(forKey: number)
+        }
+
+        /// Returns whether a presenter may be added.
+        func hasRoom(forPresenter number: Int, names: Int) -> Bool {
+            presenters[number] == nil && presenters.count < Limits.presentersMax
+                && nameCount + names <= Limits.claimedNamesMax
+        }
+
+        mutating func add(presenter number: Int, _ id: PresenterID, names: Int) {
+            (presenters[number], presenterNames[number]) = (id, names)
+            nameCount += names
+        }
+
+        mutating func remove(presenter number: Int) {
+            nameCount -= presenterNames.removeValue(forKey: number) ?? 0
+            presenters[number] = nil
         }
     }
 
@@ -55,7 +86,7 @@ final class ClaimService: Sendable {
         case .present: try present(request, client, clientSession)
         case .retire:
             let (number, id) = try presenterID(request, client)
-            clients.withLock { $0[client.number]?.presenters[number] = nil }
+            clients.withLock { $0[client.number]?.remove(presenter: number) }
             arbiter.retire(id)
             client.reply(request)
         case .answer:
@@ -108,10 +139,11 @@ final class ClaimService: Sendable {
             presenters: try presenters(request, client), clientSession: clientSession,
             isTry: request.try ?? false)
         let id = arbiter.reserve()
-        let isTaken = clients.withLock { clients -> Bool in
+        let isTaken = clients.withLock { [targets] clients -> Bool in
             // The client is changed in place, because copying a table of thousands of claims is
             // slow.
-            clients[client.number]?.take(number, id) ?? false
+            clients[client.number]?.add(
+                claim: number, id, names: targets.reduce(0) { $0 + $1.path.steps.count }) ?? false
         }
         guard isTaken else {
             throw VolumeError(
@@ -144,9 +176,7 @@ final class ClaimService: Sendable {
 
     func forget(_ number: Int, _ client: Connection) {
         clients.withLock { clients in
-            guard let id = clients[client.number]?.claims.removeValue(forKey: number) else {
-                return
-            }
+            guard let id = clients[client.number]?.remove(claim: number) else { return }
             clients[client.number]?.downloading.remove(id)
         }
     }
@@ -267,8 +297,7 @@ final class ClaimService: Sendable {
         let names = try request.components()
         try act(for: request, client, clientSession)
         let isFree = clients.withLock { clients in
-            let known = clients[client.number]?.presenters ?? [:]
-            return known[number] == nil && known.count < Limits.presentersMax
+            clients[client.number]?.hasRoom(forPresenter: number, names: names.count) ?? true
         }
         guard isFree else {
             throw VolumeError(
@@ -295,7 +324,9 @@ final class ClaimService: Sendable {
             }
             if let known = message.known(to: client.peer, of: volume) { client.push(known) }
         }
-        clients.withLock { $0[client.number]?.presenters[number] = id }
+        clients.withLock {
+            $0[client.number]?.add(presenter: number, id, names: names.count)
+        }
         client.reply(request)
     }
 
