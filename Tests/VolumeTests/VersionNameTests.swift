@@ -1,4 +1,3 @@
-import Journal
 import Model
 import Testing
 
@@ -18,26 +17,24 @@ struct VersionNameTests {
     ])
     func deviceNames(_ device: String) {
         let document = Name("report.txt")
-        let name = Volume.fileName(of: version(device), in: document)
+        let name = version(device).fileName(of: document)
         #expect(name.isSafe && name.bytes.allSatisfy { $0 >= 32 })
         #expect(String(validating: name.bytes, as: UTF8.self) != nil)
         #expect(name.text.hasPrefix("1970-01-01 00.00.00 ") && name.text.hasSuffix(" 3.txt"))
         let long = Name("a." + String(repeating: "e", count: 253))
-        #expect(Volume.fileName(of: version(device), in: long).isSafe)
+        #expect(version(device).fileName(of: long).isSafe)
     }
 
     @Test func namesStayAsTheyAre() {
-        let name = Volume.fileName(of: version("Anna's laptop"), in: Name("report.txt"))
+        let name = version("Anna's laptop").fileName(of: Name("report.txt"))
         #expect(name.text == "1970-01-01 00.00.00 Anna's laptop 3.txt")
     }
 
     /// A past directory shows the names that documents had.
     @Test(arguments: ["../up", "a/b", "..", "", "a\u{0}", String(repeating: "x", count: 256)])
     func pastNames(_ text: String) {
-        let item = Item(
-            id: .random(), parent: 1, name: Name("now"), kind: .file, inode: 1, size: 0,
-            modified: 0, changed: 1)
-        #expect(Volume.pastName(of: version("d", name: Name(text)), in: item) == Name("now"))
-        #expect(Volume.pastName(of: version("d"), in: item) == Name("report.txt"))
+        let now = Name("now")
+        #expect(version("d", name: Name(text)).pastName(of: now) == now)
+        #expect(version("d").pastName(of: now) == Name("report.txt"))
     }
 }

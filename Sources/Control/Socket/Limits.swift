@@ -30,6 +30,8 @@ package struct Limits: Sendable {
     /// The names in the paths of all claims and presenters of one connection. Each can be a place
     /// that the daemon has to keep, and that a claim on a directory has to visit.
     package static let claimedNamesMax = 200_000
+    /// The same for a user who does not own the volume.
+    package static let claimedNamesOfOthersMax = 20_000
     /// The maximum bytes in the answer to `extract`.
     package static let pieceBytesMax = 512 << 10
     /// The maximum number of entries in the answer to `contents`.

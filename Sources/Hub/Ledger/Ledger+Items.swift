@@ -148,14 +148,6 @@ extension LedgerTransaction {
         try hold(revision.id, by: revision.moment.device, in: volume)
     }
 
-    package func removeRevision(_ id: Identifier, in volume: Identifier) throws {
-        for chunk in try chunks(of: id, in: volume) ?? [] { try releaseChunk(chunk, in: volume) }
-        try execute(
-            "DELETE FROM holdings WHERE volume = $1 AND revision = $2", [.id(volume), .id(id)])
-        try execute(
-            "DELETE FROM revisions WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])
-    }
-
     /// Adds to the account's usage, or subtracts from it. It stops at zero and at the largest
     /// number: an overflow would make all later writes of the account fail.
     package func charge(_ account: Identifier, _ bytes: Int64) throws {

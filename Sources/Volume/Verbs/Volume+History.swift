@@ -134,28 +134,9 @@ extension Volume {
         let state = try state(of: item, reader)
         return DocumentHistory(
             id: item.id, isPackage: item.kind == .package, state: state, versions: versions,
-            fileNames: versions.map { Volume.fileName(of: $0, in: item.name) },
+            fileNames: versions.map { $0.fileName(of: item.name) },
             devices: devices(holding: versions.first { $0.id == item.current }),
             protection: try protection(of: item, reader))
-    }
-
-    /// The file name of a version, such as `2026-11-21 08.15.30 laptop 3.txt`: time (UTC), device
-    /// and number, with the document's extension so that programs open it. The zero-padded time
-    /// makes `ls` list the oldest first. The name is always a valid one: the device's name comes
-    /// from the hub, and one invalid name would make the whole directory unreadable.
-    package static func fileName(of version: Version, in name: Name) -> Name {
-        let time = Array("\(Timestamp(nanoseconds: version.saved).fileName) ".utf8)
-        var ending = Array(" \(version.number)".utf8)
-        let type = name.fileExtension
-        if !type.isEmpty, type.count < 100 { ending += [UInt8(ascii: ".")] + type }
-        var device: [UInt8] = []
-        for character in version.deviceName {
-            let isShown = character != "/" && !character.unicodeScalars.contains { $0.value < 32 }
-            let bytes = isShown ? Array(character.utf8) : [UInt8(ascii: "_")]
-            guard time.count + device.count + bytes.count + ending.count <= 255 else { break }
-            device += bytes
-        }
-        return Name(bytes: time + device + ending)
     }
 
     func state(of item: Item, _ reader: Reader) throws -> DocumentHistory.State {

@@ -49,7 +49,7 @@ extension Volume {
                         continue
                     }
                     let entry = PastEntry(
-                        item: item, name: Volume.pastName(of: version, in: item), version: version)
+                        item: item, name: version.pastName(of: item.name), version: version)
                     let known = entries[entry.name]?.version?.saved ?? .min
                     if known < version.saved { entries[entry.name] = entry }
                 case .directory where try self.hadDocuments(item.key, at: time, reader):
@@ -60,12 +60,6 @@ extension Volume {
             }
             return entries.values.sorted { $0.name < $1.name }
         }
-    }
-
-    /// The name that a document had when the version was saved. It may come from the hub; if it is
-    /// not valid, the document has its present name.
-    static func pastName(of version: Version, in item: Item) -> Name {
-        version.name.isSafe ? version.name : item.name
     }
 
     /// The present attributes of an item's file in the tree, with its access control list; nil if

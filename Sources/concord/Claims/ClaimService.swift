@@ -28,15 +28,19 @@ final class ClaimService: Sendable {
         var watched: Path?
         /// The names in the paths of all claims and presenters, and of each one.
         private var nameCount = 0
+        private let namesMax: Int
         private var claimNames: [Int: Int] = [:]
         private var presenterNames: [Int: Int] = [:]
 
-        init(clientSession: ClientSession) { self.clientSession = clientSession }
+        init(clientSession: ClientSession, isOwner: Bool) {
+            self.clientSession = clientSession
+            namesMax = isOwner ? Limits.claimedNamesMax : Limits.claimedNamesOfOthersMax
+        }
 
         /// Returns false if the number is taken or there are too many claims.
         mutating func add(claim number: Int, _ id: ClaimID, names: Int) -> Bool {
             guard claims[number] == nil, claims.count < Limits.claimsMax,
-                nameCount + names <= Limits.claimedNamesMax
+                nameCount + names <= namesMax
             else { return false }
             (claims[number], claimNames[number]) = (id, names)
             nameCount += names
@@ -51,7 +55,7 @@ final class ClaimService: Sendable {
         /// Returns whether a presenter may be added.
         func hasRoom(forPresenter number: Int, names: Int) -> Bool {
             presenters[number] == nil && presenters.count < Limits.presentersMax
-                && nameCount + names <= Limits.claimedNamesMax
+                && nameCount + names <= namesMax
         }
 
         mutating func add(presenter number: Int, _ id: PresenterID, names: Int) {
@@ -112,7 +116,9 @@ final class ClaimService: Sendable {
             return clientSession
         }
         let clientSession = arbiter.join(process: client.peer.process)
-        clients.withLock { $0[client.number] = Client(clientSession: clientSession) }
+        clients.withLock {
+            $0[client.number] = Client(clientSession: clientSession, isOwner: client.peer.isOwner)
+        }
         return clientSession
     }
 
@@ -148,8 +154,8 @@ final class ClaimService: Sendable {
         guard isTaken else {
             throw VolumeError(
                 .invalid,
-                "this connection already has a claim \(number), or too many claims: release one "
-                    + "first")
+                "this connection already has a claim \(number), too many claims or too deep ones: "
+                    + "release one first")
         }
         let mustDownload = !isPreparing && mustDownload(targets, for: client.peer)
         arbiter.request(turn, as: id) { [self, targets] _, outcome in
