@@ -1,5 +1,6 @@
 import CLinux
 import Model
+import NIOCore
 import Synchronization
 
 /// How long a device waits for the answers of a hub.
@@ -19,47 +20,62 @@ package struct HubTimeouts: Sendable {
 /// deadline ends when the answer begins, and its read timeout begins again with each byte.
 final class AnswerTimer: Sendable {
     private let timeouts: HubTimeouts
-    /// Monotonic nanoseconds.
-    private let end: Mutex<Int64>
+    private let state: Mutex<State>
+
+    private struct State {
+        /// Monotonic nanoseconds.
+        var end: Int64
+        var isOver = false
+        var timer: Scheduled<Void>?
+
+        /// The nanoseconds that are left.
+        var left: Int64 { end - cl_clock_monotonic_ns() }
+    }
 
     init(_ timeouts: HubTimeouts) {
         self.timeouts = timeouts
         let seconds = timeouts.head + timeouts.body
-        end = Mutex(cl_clock_monotonic_ns() + Timestamp.span(seconds: seconds))
+        state = Mutex(State(end: cl_clock_monotonic_ns() + Timestamp.span(seconds: seconds)))
     }
 
     /// Gives the answer the time that these bytes may have taken.
     func received(_ bytes: Int) {
         let span = Timestamp.span(seconds: Double(bytes) / Double(timeouts.rate))
-        end.withLock { $0 += span }
+        state.withLock { $0.end += span }
     }
 
     /// Gives the next hint of a feed its time.
     func restart() {
-        end.withLock { $0 = cl_clock_monotonic_ns() + Timestamp.span(seconds: timeouts.body) }
-    }
-
-    /// Runs `body`, and cancels it when the time is over.
-    ///
-    /// - Throws: What `body` throws; `fault` when the time is over.
-    func run<Value: Sendable>(
-        orThrow fault: HubFault, _ body: @escaping @Sendable () async throws -> Value
-    ) async throws -> Value {
-        try await withThrowingTaskGroup(of: Value?.self) { group in
-            group.addTask { try await body() }
-            group.addTask {
-                while let left = self.left { try await Task.sleep(for: .nanoseconds(left)) }
-                return nil
-            }
-            defer { group.cancelAll() }
-            guard let value = try await group.next(), let value else { throw fault }
-            return value
+        state.withLock {
+            $0.end = cl_clock_monotonic_ns() + Timestamp.span(seconds: timeouts.body)
         }
     }
 
-    /// The nanoseconds that are left; nil when the time is over.
-    private var left: Int64? {
-        let left = end.withLock { $0 } - cl_clock_monotonic_ns()
-        return left > 0 ? left : nil
+    /// Runs `body`, and cancels it when the time is over. The event loop's timer is used because a
+    /// sleeping task that is cancelled still wakes the process later.
+    ///
+    /// - Throws: What `body` throws; `fault` when the time is over.
+    func run<Value: Sendable>(
+        on loop: any EventLoop, orThrow fault: HubFault,
+        _ body: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        let task = Task { try await body() }
+        watch(task, on: loop)
+        let result = await task.result
+        state.withLock { $0.timer?.cancel() }
+        // A cancelled request looks like an answer that has ended.
+        if state.withLock({ $0.isOver }) { throw fault }
+        return try result.get()
+    }
+
+    private func watch<Value: Sendable>(_ task: Task<Value, any Error>, on loop: any EventLoop) {
+        let timer = loop.scheduleTask(in: .nanoseconds(state.withLock { $0.left })) { [self] in
+            let isOver = state.withLock { state in
+                state.isOver = state.left <= 0
+                return state.isOver
+            }
+            if isOver { task.cancel() } else { watch(task, on: loop) }
+        }
+        state.withLock { $0.timer = timer }
     }
 }

@@ -412,11 +412,13 @@ package final class HubClient: Sendable {
         _ body: @escaping @Sendable (AnswerTimer) async throws -> Value
     ) throws(HubFault) -> Value {
         let timer = AnswerTimer(timeouts ?? self.timeouts)
+        let loop = client.eventLoopGroup.any()
         let slow = HubFault.silent(
             "An answer of the hub \(address) arrived too slowly; it is asked for again.")
         let result = awaited { () -> Result<Value, HubFault> in
             do {
-                return .success(try await timer.run(orThrow: slow) { try await body(timer) })
+                return .success(
+                    try await timer.run(on: loop, orThrow: slow) { try await body(timer) })
             } catch let fault as HubFault {
                 return .failure(fault)
             } catch let error as FrameFault {
