@@ -87,9 +87,15 @@ struct PathTrie {
 
     func parent(of index: Index) -> Index? { index == PathTrie.root ? nil : nodes[index].parent }
 
-    /// Calls `body` with each place below one, until `body` returns true.
+    /// Calls `body` with each place below one, until `body` returns true. It uses its own stack
+    /// instead of recursion, because a path can be deeper than the thread's stack allows.
     func anyBelow(_ index: Index, _ body: (Index) -> Bool) -> Bool {
-        nodes[index].children.values.contains { body($0) || anyBelow($0, body) }
+        var open = Array(nodes[index].children.values)
+        while let next = open.popLast() {
+            if body(next) { return true }
+            open += nodes[next].children.values
+        }
+        return false
     }
 
     func below(_ index: Index) -> [Index] {

@@ -68,7 +68,8 @@ package struct OperationEntry: Codable, Hashable, Sendable {
 
 /// What a revision consists of, as the hub keeps it.
 package struct RevisionContent: Codable, Hashable, Sendable {
-    /// The manifest in its encoded form (`Manifest.encoded`). The hub does not interpret it.
+    /// The manifest in its encoded form (`Manifest.encoded`). The hub checks that devices can use
+    /// it, and keeps it as it is.
     package var manifest: Base64
     /// All chunks that the manifest names, without duplicates.
     package var chunks: PackedIDs

@@ -101,7 +101,9 @@ package struct FrameReader: Sendable {
             throw FrameFault(description: "A chunk has the unknown codec \(header[36]).")
         }
         guard let id = PackedIDs(bytes: header[4..<36])?.ids.first else { return nil }
-        return ChunkFrame(id: id, codec: codec, bytes: Array(body))
+        let frame = ChunkFrame(id: id, codec: codec, bytes: Array(body))
+        release()
+        return frame
     }
 
     /// Returns nil until the next manifest has arrived completely.
@@ -111,7 +113,16 @@ package struct FrameReader: Sendable {
                 header: ManifestFrame.headerBytes, limit: HubLimits.manifestBytes),
             let revision = Identifier(bytes: header[4...])
         else { return nil }
-        return ManifestFrame(revision: revision, bytes: Array(body))
+        let frame = ManifestFrame(revision: revision, bytes: Array(body))
+        release()
+        return frame
+    }
+
+    /// Frees the memory of frames that were returned, if it is much.
+    private mutating func release() {
+        guard start >= 1 << 20 else { return }
+        held = Array(held[start...])
+        start = 0
     }
 
     private mutating func next(header: Int, limit: Int) throws(FrameFault) -> (

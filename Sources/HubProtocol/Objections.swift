@@ -5,13 +5,22 @@ import Reconcile
 // use any received number. An objection is a sentence that says why a message is refused; nil means
 // that the message is valid.
 
+extension Name {
+    /// The objection to an item's name.
+    fileprivate var objection: String? {
+        if !isSafe {
+            return "A name has 1 to \(HubLimits.nameBytes) bytes, no slash and no NUL, and is "
+                + "not . or .."
+        }
+        return isReserved ? "The name \(self) is reserved." : nil
+    }
+}
+
 extension Placement {
     package func objection(of item: Identifier) -> String? {
         if parent == item { return "An item cannot be its own parent." }
-        for name in [name, spare] where name.utf8.count > HubLimits.nameBytes || !Name(name).isSafe
-        {
-            return "A name has 1 to \(HubLimits.nameBytes) bytes, no slash and no NUL, and is "
-                + "not . or .."
+        for name in [name, spare] {
+            if let objection = Name(name).objection { return objection }
         }
         for key in [key, spareKey] {
             guard (1...HubLimits.nameKeyBytes).contains(key.bytes.count) else {
@@ -68,10 +77,17 @@ extension Revision {
             return "A version has at most \(HubLimits.parents) parents."
         }
         guard !parents.contains(id) else { return "A version is not its parent." }
+        guard id != .root, !parents.contains(.root) else {
+            return "The id of a version is not zero."
+        }
         for text in [note.deviceName, note.person, note.program, note.name]
         where text.utf8.count > HubLimits.noteBytes {
             return "A note has at most \(HubLimits.noteBytes) bytes."
         }
+        // It may be longer than a name: bytes that are not UTF-8 have become longer ones.
+        guard ![".", ".."].contains(note.name), !note.name.utf8.contains(0),
+            !note.name.utf8.contains(UInt8(ascii: "/"))
+        else { return "The name in a note is not the name of a document." }
         return sequence.objectionToSequence
     }
 }
@@ -95,20 +111,17 @@ extension ItemState {
 }
 
 extension ChangesAnswer {
-    /// The objection to a page that was requested with this `after`.
+    /// The objection to a page that was requested with this `after`. It does not examine the states
+    /// of items: a device refuses those one by one, because a ledger may have a state that an older
+    /// hub accepted, and one such item must not keep all others from the device.
     package func objection(after: UInt64) -> String? {
         if let objection = head.objectionToSequence ?? time.objectionToTime { return objection }
         guard next <= head, next == head || next > after else {
             return "The page makes no progress, or its end is after the head."
         }
         guard next >= after else { return "The page ends before the requested position." }
-        for change in changes {
-            switch change {
-            case .item(let state):
-                if let objection = state.objection { return "Item \(state.id): \(objection)" }
-            case .alias(let id, let target):
-                if id == target { return "Item \(id) is an alias of itself." }
-            }
+        for case .alias(let id, let target) in changes where id == target {
+            return "Item \(id) is an alias of itself."
         }
         return nil
     }
@@ -253,7 +266,7 @@ extension Manifest.Entry {
     fileprivate func objection(to chunks: ManifestOutline.Chunks) -> String? {
         let names = path.split(
             separator: UInt8(ascii: "/"), omittingEmptySubsequences: path.isEmpty)
-        guard names.allSatisfy({ Name(bytes: $0).isSafe }) else {
+        for name in names where !Name(bytes: name).isSafe || Name(bytes: name).isReserved {
             return "A path in a package has an invalid name."
         }
         guard size <= HubLimits.documentBytes else {
@@ -285,7 +298,7 @@ extension Int64 {
 
 extension UInt64 {
     /// The journals store sequence numbers as signed 64-bit integers.
-    fileprivate var objectionToSequence: String? {
+    var objectionToSequence: String? {
         self <= UInt64(Int64.max) ? nil : "A sequence number has at most 63 bits."
     }
 }

@@ -100,8 +100,15 @@ package enum HubLimits {
     /// bits.
     package static let documentBytes: UInt64 = 1 << 50
     package static let attributes = 256
+    /// The conflict versions of one item.
+    package static let conflicts = 256
+    /// The conflict versions that one resolution names.
+    package static let resolved = 1000
     package static let attributeNameBytes = 257
     package static let attributeBytes = 64 << 10
     package static let noteBytes = 1024
+    /// The volumes of an account, and the devices that it may have before one of them can be split.
+    package static let volumes = 1000
+    package static let devices = 1000
     package static let parents = 16
 }

@@ -27,6 +27,14 @@ package struct Name: Hashable, Sendable, Comparable {
             && !bytes.contains(0) && !bytes.contains(UInt8(ascii: "/"))
     }
 
+    /// The names in each directory that devices keep for themselves, so no item has one: old
+    /// versions, conflict versions, and the place where changes from the hub are prepared.
+    private static let reserved: Set<Name> = [
+        Name(".versions"), Name(".conflicts"), Name(".concord-incoming"),
+    ]
+
+    package var isReserved: Bool { Name.reserved.contains(self) }
+
     /// The bytes after the last dot, which may be empty: `report.tar.gz` gives `gz`, `.profile`
     /// gives no bytes.
     package var fileExtension: [UInt8] {

@@ -48,6 +48,19 @@ import Testing
         #expect(examinedCount <= 10 * Int(Self.count))
     }
 
+    /// A path can be deeper than the stack allows.
+    @Test func aDeepPath() {
+        let examinedCount = examinedCount { machine in
+            let deep = "/D" + String(repeating: "/a", count: 200_000)
+            _ = machine.step(request(1, "U \(deep)"))
+            let waits = machine.step(request(2, "X /D"))
+            #expect(waits.isEmpty)
+            _ = machine.step(.released(ClaimID(1)))
+            _ = machine.step(.released(ClaimID(2)))
+        }
+        #expect(examinedCount <= 10)
+    }
+
     @Test func manyReadersEndBeforeAWriterBegins() {
         let examinedCount = examinedCount { machine in
             for id in 1...Self.count { _ = machine.step(request(id, "R /f")) }

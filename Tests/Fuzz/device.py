@@ -56,6 +56,23 @@ class Line:
         raise Fault("no answer")
 
 
+def number(value):
+    """Returns a number in LEB128."""
+    digits = bytearray()
+    while value >= 0x80:
+        digits.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(digits) + bytes([value])
+
+
+def manifest(data):
+    """Returns the manifest of a file that consists of one chunk (Manifest+Coding.swift)."""
+    mode, modified, size = number(0o644), number(0), number(len(data))
+    chunk = b"\1" + hashlib.sha256(data).digest() + size
+    path, target, kind = number(0), number(0), b"\1"
+    return b"\1" + number(1) + path + kind + mode + modified + size + target + number(1) + chunk
+
+
 class Device:
     """A device of an account that can send valid requests."""
 
@@ -160,7 +177,7 @@ class Device:
                 "moment": {"time": time.time_ns(), "device": self.id}, "sequence": 0, "equals": [],
                 "note": note}}
         content = {
-            "manifest": base64.b64encode(b"manifest").decode(),
+            "manifest": base64.b64encode(manifest(data)).decode(),
             "chunks": base64.b64encode(chunk).decode()}
         change = {"do": "create", "create": create}
         return item, self.commit([self.operation(item, change, content=content)])

@@ -96,6 +96,66 @@ struct BoundTests {
         }
     }
 
+    @Test func conflictsAndAttributesOfOneDocumentAreBounded() async throws {
+        try await RunningHub.with { hub in
+            var device = try await hub.device()
+            let id = Identifier.random()
+            try await device.upload([bytes("x")])
+            try await device.commit([device.creation("a", bytes("x"), id: id)])
+            func conflict(_ number: UInt8, _ kind: UInt8 = 1) -> OperationEntry {
+                var revision = device.revision(of: bytes("x"))
+                revision.content = .sha256([number, kind])
+                return device.entry(id, .edit(revision), bytes: bytes("x"))
+            }
+            let edits = (0..<UInt8.max).map { conflict($0) }
+            let made = try await device.commit(edits).results
+            #expect(made.allSatisfy { $0.verdict == .conflict })
+            let last = try await device.commit([conflict(255), device.entry(id, attribute(0))])
+            #expect(last.results[0].verdict == .conflict)
+            // An attribute is still taken: there are as many conflict versions as there may be.
+            #expect(last.results[1].isDone)
+            let refused = try await device.commit([conflict(0, 2)]).results[0]
+            #expect(refused.refusal?.message.contains("resolve some") == true)
+            let settled = device.entry(
+                id, .resolve(edits.prefix(9).map(\.change.revision!.id), nil))
+            #expect(try await device.commit([settled]).results[0].isDone)
+            let names = (0..<HubLimits.attributes).map { number in
+                device.entry(id, .attribute("x:user.small.\(number)", [1]))
+            }
+            let results = try await device.commit(names).results
+            #expect(results.dropLast().allSatisfy { $0.isDone })
+            #expect(results.last?.refusal?.message.contains("attributes") == true)
+        }
+    }
+
+    /// The work of a group cannot be split, so all other accounts wait for it.
+    @Test func aGroupDoesSoMuchWork() async throws {
+        try await RunningHub.with { hub in
+            var (one, other) = (try await hub.device(), try await hub.device())
+            let directory = one.directory("large")
+            let children = (0..<900).map { number in
+                let place = one.placement("\(number)", in: directory.item)
+                return one.entry(
+                    .random(), .create(Creation(kind: .directory, placement: place)))
+            }
+            try await one.commit([directory] + children)
+            // This device has not seen the directory, so everything in it is sent again each time.
+            let group = (0..<200).map { _ in
+                other.entry(directory.item, .delete(current: nil), group: 1)
+            }
+            let refused = try await other.commit(group).results
+            #expect(refused.allSatisfy { $0.refusal?.code == .malformed })
+            #expect(refused.first?.refusal?.message.contains("too much work") == true)
+            let few = (0..<20).map { _ in
+                other.entry(directory.item, .delete(current: nil), group: 2)
+            }
+            let answers = try await other.commit(few + [other.directory("small")]).results
+            #expect(answers.dropLast().allSatisfy { $0.verdict == .overruled(.unseenChange) })
+            #expect(answers.last?.verdict == .applied)
+            #expect(try await hub.administration().check().faults == [])
+        }
+    }
+
     /// A decoded body needs many times its bytes in memory.
     @Test func aBodyHasSoManyValues() async throws {
         try await RunningHub.with { hub in
@@ -210,5 +270,5 @@ struct BoundTests {
 }
 
 extension OperationResult {
-    fileprivate var isDone: Bool { verdict == .applied }
+    var isDone: Bool { verdict == .applied }
 }

@@ -189,17 +189,17 @@ struct CommitTests {
 
     @Test func aQuotaHoldsBackContentsAlone() async throws {
         try await RunningHub.with { hub in
-            var device = try await hub.device(of: "berta", quota: 50)
-            try await device.upload([bytes("12345678"), bytes("abc")])
+            var device = try await hub.device(of: "berta", quota: 100_000)
+            let (large, next) = ([UInt8](repeating: 1, count: 60_000), bytes("abc"))
+            let another = [UInt8](repeating: 2, count: 50_000)
+            try await device.upload([large, next, another])
             let answer = try await device.commit([
-                device.creation("8", bytes("12345678")), device.creation("3", bytes("abc")),
-                device.directory("d"),
+                device.creation("1", large), device.creation("2", another),
+                device.directory("d"), device.creation("3", next),
             ])
-            #expect(answer.results.map { $0.refusal?.code } == [nil, .quota, nil])
-            // The usage includes a manifest and a chunk id for each version.
-            try await hub.administration().setQuota(of: "berta", 91)
-            #expect(try await device.save("3", bytes("abc")).verdict == .applied)
-            #expect(try await hub.administration().accounts().first?.used == 91)
+            #expect(answer.results.map { $0.refusal?.code } == [nil, .quota, nil, nil])
+            try await hub.administration().setQuota(of: "berta", 200_000)
+            #expect(try await device.save("2", another).verdict == .applied)
         }
     }
 

@@ -96,6 +96,12 @@ struct ObjectionTests {
             { $0.placement.name = "../up" }, { $0.placement.spare = "" },
             { $0.placement.name = String(repeating: "x", count: 256) },
             { $0.placement.parent = $0.id }, { $0.target = "x" }, { $0.kind = .directory },
+            { $0.placement.name = ".versions" }, { $0.placement.spare = ".conflicts" },
+            { $0.current!.note.name = "../up" }, { $0.current!.note.name = "a\u{0}" },
+            {
+                $0.current = Revision(
+                    id: .root, parents: [], content: .sha256([1]), size: 5, moment: Self.moment)
+            }, { $0.current!.parents = [.root] },
             {
                 $0.kind = .symlink
                 $0.current = nil
@@ -107,7 +113,11 @@ struct ObjectionTests {
             },
         ]
         for (index, lie) in lies.enumerated() {
-            #expect(Self.page(lie).objection(after: 0) != nil, "\(index)")
+            let page = Self.page(lie)
+            guard case .item(let state)? = page.changes.first else { continue }
+            #expect(state.objection != nil, "\(index)")
+            // The other items of the page are not refused with it.
+            #expect(page.objection(after: 0) == nil, "\(index)")
         }
         var page = Self.page()
         // The device would request the same page without end.
@@ -149,6 +159,7 @@ struct ObjectionTests {
             { $0.path = Array("/a".utf8) }, { $0.path = Array("a//b".utf8) },
             { $0.path = Array("a/".utf8) }, { $0.path = [97, 0] },
             { $0.path = [UInt8](repeating: 97, count: 256) },
+            { $0.path = Array("a/.versions/b".utf8) },
         ]
         for (index, lie) in lies.enumerated() {
             #expect(entry(lie).objection != nil, "\(index)")

@@ -1,6 +1,7 @@
 import Hub
 import HubProtocol
 import Model
+import Reconcile
 import Support
 import Testing
 
@@ -39,30 +40,78 @@ struct QuotaTests {
             try await device.upload(contents)
             #expect(try await used() == 0)
             let codes = try await device.commit(
-                contents.map { bytes in
-                    var entry = device.creation("\(bytes[0])", bytes)
-                    if case .create(var creation) = entry.change {
-                        creation.revision?.size = 0
-                        entry.change = .create(creation)
-                    }
-                    return entry
-                }
+                contents.map { device.creation("\($0[0])", $0) }
             ).results.map { $0.refusal?.code }
             #expect(codes == [nil, nil, .quota, .quota])
-            // The usage includes a manifest and a chunk id for each version.
-            #expect(try await used() == 80_080)
-            // Equal contents cost only a manifest and a list.
+            // The usage includes for each version a manifest, a chunk id and its state, and for
+            // each item its state.
+            let lists = UInt64(TestDevice.manifest(of: contents[0]).count + PackedIDs.idBytes)
+            let first = try #require(try await used())
+            #expect(first > 80_000 + 2 * lists && first < 82_000)
+            // Equal contents cost only a manifest, a list and states.
             #expect(try await device.save("again", contents[0]).verdict == .applied)
-            #expect(try await used() == 80_120)
+            let second = try #require(try await used())
+            #expect(second > first + lists && second < first + 1000)
             // Lists of chunks and manifests count like chunks.
-            var list = device.creation("list", contents[0])
-            list.content = RevisionContent(
-                manifest: [UInt8](repeating: 1, count: 30_000), chunks: [device.id(of: contents[0])]
+            let names = (100..<250).map { bytes("\($0)") + [UInt8](repeating: 1, count: 200) }
+            let package = Creation(
+                kind: .package, placement: device.placement("list"),
+                revision: device.revision(of: [])
             )
+            var list = device.entry(.random(), .create(package))
+            list.content = RevisionContent(
+                manifest: Manifest(entries: names.map { .init(path: $0, kind: .directory) })
+                    .encoded,
+                chunks: [])
             let refused = try await device.commit([list]).results[0].refusal?.code
             #expect(refused == .quota)
             #expect(try await administration.check().faults == [])
         }
+    }
+
+    @Test func statesCount() async throws {
+        try await RunningHub.with { hub in
+            var device = try await hub.device(quota: 100_000)
+            let administration = try hub.administration()
+            let directories = (0..<1000).map { device.directory("directory \($0)") }
+            let results = try await device.commit(directories).results
+            let made = results.prefix { $0.verdict == .applied }.count
+            #expect(made > 100 && made < 900)
+            #expect(results.dropFirst(made).allSatisfy { $0.refusal?.code == .quota })
+            #expect(try await administration.check().faults == [])
+            // What frees bytes or protects documents is still taken.
+            let first = directories[0].item
+            let changes: [Change] = [
+                .attribute("mode", [1, 0o300]), .attribute("x:user.a", nil),
+                .move(device.placement("moved"), base: .unknown), .delete(current: nil), .restore,
+            ]
+            for change in changes {
+                #expect(try await device.commit([device.entry(first, change)]).results[0].isDone)
+            }
+            let value = [UInt8](repeating: 7, count: 1000)
+            let attribute = device.entry(first, .attribute("x:user.b", value))
+            #expect(try await device.commit([attribute]).results[0].refusal?.code == .quota)
+            #expect(try await administration.check().faults == [])
+        }
+    }
+
+    /// An older hub did not count the states.
+    @Test func theUsageOfAnOlderLedgerIsCountedAgain() async throws {
+        let hub = try await RunningHub()
+        var device = try await hub.device()
+        try await device.save("a", bytes("12345"))
+        let used = try #require(try await hub.administration().accounts().first)
+        try await hub.stop()
+        let ledger = try ledger(of: hub)
+        try await ledger.write {
+            try $0.setUsed(of: used.id, 5)
+            try $0.setFact("counts-kept", 1)
+        }
+        try ledger.close()
+        let again = try await RunningHub(in: hub.scratch, data: hub.directory.path)
+        #expect(try await again.administration().accounts().first?.used == used.used)
+        #expect(try await again.administration().check().faults == [])
+        try await again.stop()
     }
 
     @Test func whatNoVersionNamesIsBoundedToo() async throws {

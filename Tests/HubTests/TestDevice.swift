@@ -84,7 +84,12 @@ struct TestDevice: Sendable {
     }
 
     func content(of bytes: [UInt8]) -> RevisionContent {
-        RevisionContent(manifest: Array("manifest".utf8), chunks: [id(of: bytes)])
+        RevisionContent(manifest: TestDevice.manifest(of: bytes), chunks: [id(of: bytes)])
+    }
+
+    /// The manifest of a file that consists of one chunk.
+    static func manifest(of bytes: [UInt8]) -> [UInt8] {
+        Manifest(chunks: [ChunkReference(id: .sha256(bytes), length: UInt32(bytes.count))]).encoded
     }
 
     mutating func entry(

@@ -97,6 +97,36 @@ struct OwnedVersionTests {
         }
     }
 
+    @Test("a past directory admits only who may search its directory now") func search() throws {
+        try MountedVolume.with { volume in
+            let said = try script(
+                volume,
+                """
+                chmod 777 .; umask 022; mkdir listed listed/below listed/acl listed/gone
+                for d in . below acl gone; do echo secret > listed/$d/a; done; saved
+                sleep 1; then=$(date '+%Y-%m-%d %H:%M:%S'); sleep 1
+                see() { as $1 cat "listed/.versions/@$then/$2/a" 2>/dev/null || echo -; }
+                echo "before: $(see 1002 below) $(see 1002 acl) $(see 1002 gone)"
+                chmod 744 listed/below
+                # The group may not search, and the mask, which the mode shows, says that it may.
+                chgrp 1002 listed/acl; setfacl -m u:1003:rx,g::-,o::- listed/acl
+                rm -r listed/gone; saved
+                sleep 1.5
+                for user in 1002 1003 0; do
+                    echo "$user: $(see $user below) $(see $user acl) $(see $user gone)"
+                done
+                """)
+            #expect(
+                said == """
+                    before: secret secret secret
+                    1002: - - -
+                    1003: - secret -
+                    0: secret secret secret
+
+                    """, "\(said)")
+        }
+    }
+
     @Test("a document that is made private has a private history, whoever owns it later")
     func madePrivate() throws {
         try MountedVolume.with { volume in

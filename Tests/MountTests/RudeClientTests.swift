@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Support
 import Testing
 
@@ -68,6 +69,45 @@ struct RudeClientTests {
             assert answer["ok"] is False and answer["error"]["message"], answer
         turn(number)
         """
+
+    private static let deep = """
+        import json, os, socket, sys
+        path, user, depth, least, most = sys.argv[1], *map(int, sys.argv[2:])
+        os.setuid(user)
+        client = socket.socket(socket.AF_UNIX)
+        client.connect(os.getxattr(path, "user.concord.socket").decode())
+        stream = client.makefile("rw")
+        def ask(**request):
+            print(json.dumps(dict(id=1, **request)), file=stream, flush=True)
+            return json.loads(stream.readline())
+        def claim(number, depth, name="a"):
+            place = "/".join([name] * depth)
+            return ask(verb="claim", claim=number, access=[{"path": place, "write": "update"}])
+        answer = claim(1, 5000)
+        assert "5000 names" in answer["error"]["message"], answer
+        granted = 0
+        while granted < 200 and claim(granted, depth, "n%d" % granted)["ok"]: granted += 1
+        assert least <= granted <= most, granted
+        assert not ask(verb="present", presenter=1, path="/".join(["p"] * depth))["ok"]
+        assert ask(verb="release", claim=0)["ok"]
+        assert claim(500, depth)["ok"]
+        """
+
+    @Test("paths that are deep: their names are counted")
+    func deepPaths() throws {
+        try MountedVolume.with { volume in
+            try Command("chmod", "711", "\(volume.path)/..").succeed()
+            try Command("chmod", "777", volume.path).succeed()
+            // The root, and a user who does not own the volume.
+            let users =
+                geteuid() == 0 ? [["0", "4000", "50", "50"], ["1001", "1000", "20", "20"]] : []
+            for user in users {
+                var command = Command("python3", arguments: ["-c", Self.deep, volume.path] + user)
+                command.timeoutSeconds = 60
+                try command.succeed()
+            }
+        }
+    }
 
     @Test("a flood, a watcher that never reads, and nonsense")
     func rude() throws {

@@ -34,6 +34,24 @@ import Testing
         #expect(asked == [3, 1])
     }
 
+    @Test("a chunk that is in several places is requested once") func repeated() throws {
+        var asked: [Int] = []
+        let all = references + references.reversed()
+        let read = try HubContents.verified(all) { references throws(VolumeError) in
+            asked.append(references.count)
+            return references.map { frame(bytes(of: $0)) }
+        }
+        #expect(read == contents + contents.reversed())
+        #expect(asked == [3])
+        // The same chunk cannot have two lengths.
+        let other = ChunkReference(id: references[0].id, length: 99)
+        #expect(throws: VolumeError.self) {
+            try HubContents.verified(references + [other]) { references throws(VolumeError) in
+                references.map { frame(bytes(of: $0)) }
+            }
+        }
+    }
+
     @Test("a chunk that is damaged at the hub is an error after three tries") func damaged() {
         var asked = 0
         #expect(throws: VolumeError.self) {

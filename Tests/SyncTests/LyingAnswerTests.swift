@@ -13,9 +13,10 @@ import Testing
 
     /// Returns the reason with which the answer is refused; an empty text if it is taken.
     private func reason(
-        _ hub: ScriptedHub, _ ask: (HubClient) throws -> Void
+        _ hub: ScriptedHub, timeouts: HubTimeouts = HubTimeouts(),
+        _ ask: (HubClient) throws -> Void
     ) throws -> String {
-        let client = try HubClient(try HubAddress(hub.address))
+        let client = try HubClient(try HubAddress(hub.address), timeouts: timeouts)
         defer { client.close() }
         do {
             try ask(client)
@@ -84,25 +85,27 @@ import Testing
         #expect(refusal == "" && answered < many.count && found == answered)
     }
 
+    /// All requests whose answer has a largest size.
+    private static let calls: [@Sendable (HubClient) throws -> Void] = [
+        { client in _ = try client.renewToken() },
+        { client in _ = try client.newEpoch() },
+        { client in _ = try client.volume(named: "v") },
+        { client in _ = try client.wanted(volume) },
+        { client in _ = try client.have(volume, []) },
+        { client in _ = try client.durability(volume, []) },
+        { client in _ = try client.volumes() },
+        { client in _ = try client.devices() },
+        { client in
+            _ = try client.changes(
+                volume, after: 0, limit: 1, epoch: .random(), withTrash: false)
+        },
+    ]
+
     @Test("answers that are too long, or have too many values") func lengths() throws {
         let hub = try ScriptedHub()
         defer { hub.stop() }
         let spaces = [UInt8](repeating: 0x20, count: 1 << 20)
-        let calls: [(HubClient) throws -> Void] = [
-            { client in _ = try client.renewToken() },
-            { client in _ = try client.newEpoch() },
-            { client in _ = try client.volume(named: "v") },
-            { client in _ = try client.wanted(Self.volume) },
-            { client in _ = try client.have(Self.volume, []) },
-            { client in _ = try client.durability(Self.volume, []) },
-            { client in _ = try client.volumes() },
-            { client in _ = try client.devices() },
-            { client in
-                _ = try client.changes(
-                    Self.volume, after: 0, limit: 1, epoch: .random(), withTrash: false)
-            },
-        ]
-        for (index, call) in calls.enumerated() {
+        for (index, call) in Self.calls.enumerated() {
             hub.answer(spaces, times: 300)
             #expect(try reason(hub, call).contains("more than"), "\(index)")
             #expect(hub.sent < 300, "\(index)")
@@ -110,6 +113,40 @@ import Testing
         hub.answer([UInt8](repeating: UInt8(ascii: "["), count: 2 << 20))
         let values = try reason(hub) { client in _ = try client.volumes() }
         #expect(values.contains("values"))
+    }
+
+    @Test("answers that never end, a byte at a time") func dripping() throws {
+        let hub = try ScriptedHub()
+        defer { hub.stop() }
+        var timeouts = HubTimeouts()
+        (timeouts.head, timeouts.body, timeouts.rate) = (1, 0, 1024)
+        let all: [@Sendable (HubClient) throws -> Void] =
+            Self.calls + [
+                { client in _ = try client.manifests(Self.volume, [.random()]) },
+                { client in try client.read(Self.volume, []) { _ in true } },
+                { client in try client.feed(Self.volume, epoch: .random()) { _ in true } },
+            ]
+        for (index, call) in all.enumerated() {
+            for status in [200, 503] where status == 200 || index == 0 {
+                hub.answer([0], times: 100, status: status, pause: 200_000)
+                let slow = try reason(hub, timeouts: timeouts, call)
+                #expect(slow.contains("too slowly"), "\(index) \(status) \(slow)")
+            }
+        }
+        // What is slow but useful arrives: each piece has the time that its bytes may take.
+        let volumes = Array(try JSONEncoder().encode(VolumeList(volumes: [])))
+        let spaces = [UInt8](repeating: 0x20, count: 2048)
+        let pieces = [[UInt8]](repeating: spaces, count: 40) + [volumes]
+        hub.answer(pieces, pause: 100_000)
+        #expect(try reason(hub, timeouts: timeouts) { _ = try $0.volumes() } == "")
+    }
+
+    @Test("a failure that is too long") func longFailure() throws {
+        let hub = try ScriptedHub()
+        defer { hub.stop() }
+        hub.answer([UInt8](repeating: 0x20, count: 1 << 20), times: 300, status: 503)
+        let long = try reason(hub) { client in _ = try client.volumes() }
+        #expect(long.contains("more than") && hub.sent < 300)
     }
 
     @Test("answers with values that cannot be") func values() throws {

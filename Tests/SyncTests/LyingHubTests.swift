@@ -6,7 +6,8 @@ import Support
 import Testing
 
 /// A hub that was taken over, or is broken, does not take a device down: its invalid answers are
-/// refused with a reason, and the device continues when the hub answers correctly again.
+/// refused with a reason, and the device continues when the hub answers correctly again. An invalid
+/// state of one item keeps no other item from the device.
 @Suite("A hub that lies", .serialized) struct LyingHubTests {
     private struct Lie {
         var name: String
@@ -39,7 +40,8 @@ import Testing
         }
     }
 
-    private static let lies: [Lie] = [
+    /// Lies about one item: it alone is refused.
+    private static let itemLies: [Lie] = [
         item("a size", "at most") { $0.current?.size = 1 << 63 },
         item("the largest size", "at most") { $0.current?.size = .max },
         item("a name", "A name") { $0.placement.name = "../up" },
@@ -51,6 +53,10 @@ import Testing
             state.current?.parents = (0..<100).map { _ in .random() }
         },
         item("a sequence", "63 bits") { $0.sequence = .max },
+        item("a name of the devices' own", "reserved") { $0.placement.name = ".versions" },
+    ]
+
+    private static let lies: [Lie] = [
         page("a page without end", "no progress") { ($0.next, $0.head) = (1, $0.head + 1000) },
         page("a journal going back", "position") { ($0.next, $0.head, $0.changes) = (1, 1, []) },
         page("a head", "63 bits") { ($0.next, $0.head) = (.max, .max) },
@@ -102,6 +108,9 @@ import Testing
             liar.lie(nil)
             let signedIn = try signIn()
             #expect(signedIn.status == 0, "\(signedIn.errors)")
+            for (number, lie) in Self.itemLies.enumerated() {
+                try refuseItem(liar, with: lie, device, fleet, name: "item \(number)")
+            }
             for (number, lie) in Self.lies.enumerated() {
                 try deceive(liar, with: lie, device, fleet) {
                     try fleet.put(0, "note \(number)", "\(number)")
@@ -123,6 +132,34 @@ import Testing
             }
             try device.unmount()
         }
+    }
+
+    /// The item is refused, and what comes after it arrives. The status names the item until the
+    /// hub sends a valid state of it.
+    private func refuseItem(
+        _ liar: LyingHub, with lie: Lie, _ device: MountedVolume, _ fleet: Fleet, name: String
+    ) throws {
+        func arrives(_ name: String, _ text: String) throws {
+            try wait(seconds: 60, for: "\(name) after \(lie.name); \(device.said)") {
+                let path = "\(device.path)/\(name)"
+                return (try? String(contentsOfFile: path, encoding: .utf8)) == text ? true : nil
+            }
+        }
+        func problems() throws -> [String] {
+            try fleet.report(device).hub?.problems.values.filter { $0.contains("invalid") } ?? []
+        }
+        liar.lie { path, body in path.contains(lie.path) ? lie.tell(body) : nil }
+        try fleet.put(0, name, "first")
+        try wait(seconds: 60, for: "the device to refuse \(lie.name)") {
+            try problems().contains { $0.contains(lie.word ?? "") } ? true : nil
+        }
+        liar.lie(nil)
+        try fleet.put(0, "\(name) later", "later")
+        try arrives("\(name) later", "later")
+        #expect(try fleet.report(device).hub?.state == "up")
+        try fleet.put(0, name, "second")
+        try arrives(name, "second")
+        #expect(try problems() == [])
     }
 
     private func deceive(

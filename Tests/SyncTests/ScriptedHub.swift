@@ -8,13 +8,16 @@ final class ScriptedHub: @unchecked Sendable {
     let address: String
     private let listener: Int32
     private let threads = DispatchGroup()
-    private let script = Mutex<Script>(Script(head: "", pieces: [], count: 0))
+    private let script = Mutex<Script>(
+        Script(head: "", pieces: [], count: 0, pause: 0))
     private let sentCount = Mutex<Int>(0)
 
     private struct Script {
         var head: String
         var pieces: [[UInt8]]
         var count: Int
+        /// The microseconds before each piece.
+        var pause: UInt32
     }
 
     init() throws {
@@ -36,13 +39,21 @@ final class ScriptedHub: @unchecked Sendable {
 
     /// From now on, each answer has `piece` as its body, repeated up to `count` times or until the
     /// client closes the connection.
-    func answer(_ piece: [UInt8], times count: Int = 1, headers: String = "") {
-        answer([piece], times: count, headers: headers)
+    func answer(
+        _ piece: [UInt8], times count: Int = 1, headers: String = "", status: Int = 200,
+        pause: UInt32 = 0
+    ) {
+        answer([piece], times: count, headers: headers, status: status, pause: pause)
     }
 
-    func answer(_ pieces: [[UInt8]], times count: Int = 1, headers: String = "") {
-        let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\(headers)\r\n"
-        script.withLock { $0 = Script(head: head, pieces: pieces, count: count) }
+    func answer(
+        _ pieces: [[UInt8]], times count: Int = 1, headers: String = "", status: Int = 200,
+        pause: UInt32 = 0
+    ) {
+        let head = "HTTP/1.1 \(status) OK\r\nConnection: close\r\n\(headers)\r\n"
+        script.withLock {
+            $0 = Script(head: head, pieces: pieces, count: count, pause: pause)
+        }
         sentCount.withLock { $0 = 0 }
     }
 
@@ -68,6 +79,7 @@ final class ScriptedHub: @unchecked Sendable {
         guard LoopbackListener.send(script.head.utf8, to: client) else { return }
         for _ in 0..<script.count {
             for piece in script.pieces {
+                if script.pause > 0 { usleep(script.pause) }
                 guard LoopbackListener.send(piece, to: client) else { return }
                 sentCount.withLock { $0 += 1 }
             }

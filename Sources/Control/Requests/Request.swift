@@ -176,6 +176,11 @@ extension Request {
                     + "no empty, . or .. component"
             )
         }
+        guard names.count <= Limits.namesMax else {
+            throw VolumeError(
+                .invalid,
+                "the path has \(names.count) names; at most \(Limits.namesMax) are accepted")
+        }
         return names
     }
 

@@ -25,6 +25,13 @@ package struct Limits: Sendable {
     package static let claimsMax = 20_000
     package static let presentersMax = 20_000
     package static let accessesMax = 1_000
+    /// The names in a path.
+    package static let namesMax = 4_096
+    /// The names in the paths of all claims and presenters of one connection. Each can be a place
+    /// that the daemon has to keep, and that a claim on a directory has to visit.
+    package static let claimedNamesMax = 200_000
+    /// The same for a user who does not own the volume.
+    package static let claimedNamesOfOthersMax = 20_000
     /// The maximum bytes in the answer to `extract`.
     package static let pieceBytesMax = 512 << 10
     /// The maximum number of entries in the answer to `contents`.

@@ -8,6 +8,8 @@ import Reconcile
 struct Commit: Sendable {
     /// Operations that an earlier transaction has completed are removed from it.
     var request: CommitRequest
+    /// Why operations are refused, by their numbers (`OperationEntry.objection`).
+    let objections: [UInt64: String]
     let caller: Caller
     let volume: Identifier
     /// The time when the request arrived, in nanoseconds since 1970.
@@ -21,6 +23,9 @@ struct Commit: Sendable {
     /// The amount of work (`LedgerTable.work`) after which a transaction takes no further group of
     /// operations, because others wait for the transaction.
     static let workLimit = 20_000
+    /// The work that a group may cause besides that of its own rows, because it must be done in one
+    /// transaction.
+    private static let groupLimit = 10 * workLimit
     /// The maximum number of missing chunks that one answer names.
     private static let missingNamed = HubLimits.ids
 
@@ -40,9 +45,8 @@ struct Commit: Sendable {
         let known = request.operations.prefix { $0.number <= last }
         var results = try known.map { try answered($0, transaction) }
         let new = request.operations.dropFirst(known.count)
-        let objections = new.map { OperationCheck.objection(to: $0) }
-        try checkChunks(zip(new, objections).filter { $1 == nil }.map(\.0), transaction)
-        let done = try apply(Array(new), objections, to: &volume, transaction, work: &work)
+        try checkChunks(new.filter { objections[$0.number] == nil }, transaction)
+        let done = try apply(Array(new), to: &volume, transaction, work: &work)
         results += done
         if let last = done.last?.number {
             try transaction.setLastNumber(
@@ -124,7 +128,7 @@ struct Commit: Sendable {
     // MARK: Applying
 
     private func apply(
-        _ entries: [OperationEntry], _ objections: [String?], to volume: inout VolumeRow,
+        _ entries: [OperationEntry], to volume: inout VolumeRow,
         _ transaction: any LedgerTransaction, work: inout Int
     ) throws -> [OperationResult] {
         guard !entries.isEmpty else { return [] }
@@ -137,8 +141,7 @@ struct Commit: Sendable {
         while at < entries.count, at == 0 || work < Commit.workLimit {
             let end = endOfGroup(entries, at)
             let group = Array(entries[at..<end])
-            let answers = try apply(
-                group, Array(objections[at..<end]), to: &volume, &table, transaction)
+            let answers = try apply(group, to: &volume, &table, transaction)
             work = workBefore + table.work
             for (entry, result) in zip(group, answers) {
                 try transaction.setAnswer(
@@ -156,31 +159,33 @@ struct Commit: Sendable {
 
     /// Applies all operations of a group, or refuses all.
     private func apply(
-        _ group: [OperationEntry], _ objections: [String?], to volume: inout VolumeRow,
+        _ group: [OperationEntry], to volume: inout VolumeRow,
         _ table: inout LedgerTable, _ transaction: any LedgerTransaction
     ) throws -> [OperationResult] {
-        var refusals = try refusals(of: group, objections, transaction)
+        var refusals = try refusals(of: group, transaction)
         if refusals.allSatisfy({ $0 == nil }) {
             let before = volume
+            if group.count > 1 {
+                table.workLimit =
+                    table.work + Commit.groupLimit + group.reduce(0) { $0 + $1.ownWork }
+            }
+            defer { table.workLimit = .max }
             do {
                 return try transaction.nested {
-                    try group.map { try apply($0, to: &volume, &table, transaction) }
+                    let results = try group.map {
+                        try apply($0, to: &volume, &table, transaction)
+                    }
+                    try transaction.charge(volume.account, table.takeGrowth())
+                    return results
                 }
-            } catch is OversizedItem {
+            } catch let bound as OperationBound {
                 volume = before
                 table = LedgerTable(table)
-                refusals = group.map { _ in
-                    .init(
-                        .malformed,
-                        "What is known of an item, with its attributes and conflict versions, has "
-                            + "at most \(HubLimits.stateBytes) bytes.")
-                }
+                refusals = group.map { _ in .init(.malformed, bound.message) }
             }
         }
-        return try zip(group, refusals).map { entry, refusal in
-            guard let refusal else { return try apply(entry, to: &volume, &table, transaction) }
-            return OperationResult(
-                number: entry.number, verdict: nil, refusal: refusal, sequence: 0)
+        return zip(group, refusals).map { entry, refusal in
+            OperationResult(number: entry.number, verdict: nil, refusal: refusal, sequence: 0)
         }
     }
 
@@ -191,10 +196,11 @@ struct Commit: Sendable {
 
     /// Returns why operations are refused. If one operation of a group is refused, all are.
     private func refusals(
-        of entries: [OperationEntry], _ objections: [String?],
-        _ transaction: any LedgerTransaction
+        of entries: [OperationEntry], _ transaction: any LedgerTransaction
     ) throws -> [OperationResult.Refusal?] {
-        var refusals = objections.map { $0.map { OperationResult.Refusal(.malformed, $0) } }
+        var refusals = entries.map { entry in
+            objections[entry.number].map { OperationResult.Refusal(.malformed, $0) }
+        }
         for (index, entry) in entries.enumerated() where refusals[index] == nil {
             guard let revision = entry.change.revision,
                 let known = try transaction.revision(revision.id, in: volume)
@@ -205,8 +211,8 @@ struct Commit: Sendable {
         }
         if refusals.allSatisfy({ $0 == nil }), try isOverQuota(entries, transaction) {
             refusals = entries.map {
-                $0.change.revision == nil
-                    ? nil : .init(.quota, "The account's quota is used up.")
+                $0.change.addsBytes
+                    ? .init(.quota, "The account's quota is used up.") : nil
             }
         }
         if refusals.contains(where: { $0 != nil }) {
@@ -220,10 +226,15 @@ struct Commit: Sendable {
     private func isOverQuota(_ entries: [OperationEntry], _ transaction: any LedgerTransaction)
         throws -> Bool
     {
-        guard entries.contains(where: { $0.content != nil }),
-            let account = try transaction.account(caller.account), let quota = account.quota
+        let growing = entries.filter(\.change.addsBytes)
+        guard !growing.isEmpty, let account = try transaction.account(caller.account),
+            let quota = account.quota
         else { return false }
-        var (size, seen) = (UInt64(0), Set<Digest>())
+        // An operation is about as long as what it adds to the states of items and versions.
+        var size = growing.reduce(UInt64(0)) {
+            $0 + UInt64($1.operation(device: caller.device, epoch: request.epoch).encoded.count)
+        }
+        var seen: Set<Digest> = []
         for content in entries.compactMap(\.content) {
             size += content.bytes
             for id in content.chunks.ids where seen.insert(id).inserted {
@@ -254,7 +265,7 @@ struct Commit: Sendable {
             for chunk in content.chunks.ids {
                 bytes += try transaction.retainChunk(chunk, in: volume.id) ?? 0
             }
-            try transaction.charge(volume.account, bytes)
+            try transaction.charge(volume.account, Int64(clamping: bytes))
         }
         return OperationResult(number: entry.number, verdict: verdict, sequence: volume.head)
     }
@@ -267,6 +278,7 @@ struct Commit: Sendable {
         revision.equals = []
         revision.moment = Moment(
             time: min(revision.moment.time, received), device: caller.device)
+        revision.note.saved = min(revision.note.saved, received)
         return revision
     }
 }
@@ -276,7 +288,23 @@ extension RevisionContent {
     fileprivate var bytes: UInt64 { UInt64(manifest.bytes.count + chunks.bytes.count) }
 }
 
+extension OperationEntry {
+    /// An upper limit of the work that the operation needs if it concerns one item only, in the
+    /// units of `LedgerTable.work`.
+    fileprivate var ownWork: Int { 200 + 10 * (content?.chunks.ids.count ?? 0) }
+}
+
 extension Change {
+    /// Whether the change must fit the quota. Permissions and times always arrive.
+    fileprivate var addsBytes: Bool {
+        switch self {
+        case .create, .edit: true
+        case .attribute(let name, let value): value != nil && name.hasPrefix("x:")
+        case .resolve(_, let revision): revision != nil
+        case .move, .delete, .restore: false
+        }
+    }
+
     /// Whether the change makes the state of the item larger.
     fileprivate var growsItem: Bool {
         switch self {
@@ -335,9 +363,13 @@ extension Hub {
             try await check(
                 cursor, run: request.run, in: volume, epoch: request.volumeEpoch, for: caller)
         }
+        // A manifest may be long, so this is done before the transaction, for which others wait.
+        let objections = await perAccountLock.alone(caller.account) {
+            request.operations.reduce(into: [:]) { $0[$1.number] = $1.objection }
+        }
         let commit = Commit(
-            request: request, caller: caller, volume: volume, received: received, run: run,
-            clock: clock)
+            request: request, objections: objections, caller: caller, volume: volume,
+            received: received, run: run, clock: clock)
         let answer = try await committer(of: volume).add(commit)
         metrics.operations.add(answer.results.count)
         return answer

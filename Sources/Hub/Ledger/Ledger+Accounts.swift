@@ -179,9 +179,20 @@ extension LedgerTransaction {
         return UInt32(clamping: try found?.count(0) ?? 0)
     }
 
+    /// Begins a new epoch of a device, and removes what was kept for the former ones: their
+    /// operations are not accepted any more.
     package func newEpoch(of device: Identifier) throws -> UInt32 {
         try execute("UPDATE devices SET epoch = epoch + 1 WHERE id = $1", [.id(device)])
-        return try epoch(of: device)
+        let epoch = try epoch(of: device)
+        guard let account = try owner(of: device) else { return epoch }
+        for volume in try volumes(of: account) {
+            for table in ["numbers", "answers"] {
+                try execute(
+                    "DELETE FROM \(table) WHERE volume = $1 AND device = $2 AND epoch < $3",
+                    [.id(volume.id), .id(device), .count(UInt64(epoch))])
+            }
+        }
+        return epoch
     }
 
     package func see(_ device: Identifier, at time: Int64) throws {

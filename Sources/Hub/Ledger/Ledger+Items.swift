@@ -83,6 +83,13 @@ extension LedgerTransaction {
             ])
     }
 
+    /// The bytes of an item's stored state; 0 if it has none.
+    package func stateBytes(of id: Identifier, in volume: Identifier) throws -> Int {
+        let found = try row(
+            "SELECT length(state) FROM items WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])
+        return Int(try found?.integer(0) ?? 0)
+    }
+
     package func setAlias(
         of id: Identifier, to target: Identifier, in volume: Identifier, sequence: UInt64
     ) throws {
@@ -141,26 +148,21 @@ extension LedgerTransaction {
         try hold(revision.id, by: revision.moment.device, in: volume)
     }
 
-    package func removeRevision(_ id: Identifier, in volume: Identifier) throws {
-        for chunk in try chunks(of: id, in: volume) ?? [] { try releaseChunk(chunk, in: volume) }
-        try execute(
-            "DELETE FROM holdings WHERE volume = $1 AND revision = $2", [.id(volume), .id(id)])
-        try execute(
-            "DELETE FROM revisions WHERE volume = $1 AND id = $2", [.id(volume), .id(id)])
-    }
-
-    /// Adds to the account's usage, and stops at the largest number: an overflow would make all
-    /// later writes of the account fail.
-    package func charge(_ account: Identifier, _ bytes: UInt64) throws {
-        let room = UInt64(Int64.max) - min(bytes, UInt64(Int64.max))
+    /// Adds to the account's usage, or subtracts from it. It stops at zero and at the largest
+    /// number: an overflow would make all later writes of the account fail.
+    package func charge(_ account: Identifier, _ bytes: Int64) throws {
+        guard bytes != 0 else { return }
+        let (limit, end): (Int64, Int64) = bytes > 0 ? (.max - bytes, .max) : (-bytes, 0)
         try execute(
             """
-            UPDATE accounts SET used = CASE WHEN used > $1 THEN $2 ELSE used + $3 END WHERE id = $4
-            """, [.count(room), .integer(.max), .count(bytes), .id(account)])
+            UPDATE accounts SET used = CASE WHEN used \(bytes > 0 ? ">" : "<") $1
+            THEN $2 ELSE used + $3 END WHERE id = $4
+            """, [.integer(limit), .integer(end), .integer(bytes), .id(account)])
     }
 
-    /// Calculates the bytes that are stored for the account's versions: their chunks, each counted
-    /// once in a volume, and their manifests and lists of chunks.
+    /// Calculates the bytes that are stored for the account: the chunks of its versions, each
+    /// counted once in a volume, their manifests and lists of chunks, and the states of items and
+    /// versions.
     package func size(ofAccount account: Identifier) throws -> UInt64 {
         let chunks = try row(
             """
@@ -170,11 +172,19 @@ extension LedgerTransaction {
             """, [.id(account)])
         let lists = try row(
             """
-            SELECT coalesce(sum(length(revisions.manifest) + length(revisions.chunks)), 0)
+            SELECT coalesce(sum(
+                length(revisions.manifest) + length(revisions.chunks) + length(revisions.state)), 0)
             FROM revisions JOIN volumes ON volumes.id = revisions.volume
             WHERE volumes.account = $1
             """, [.id(account)])
-        return min(UInt64(Int64.max), try (chunks?.count(0) ?? 0) + (lists?.count(0) ?? 0))
+        let items = try row(
+            """
+            SELECT coalesce(sum(length(items.state)), 0)
+            FROM items JOIN volumes ON volumes.id = items.volume WHERE volumes.account = $1
+            """, [.id(account)])
+        return try [chunks, lists, items].reduce(0) { sum, found in
+            min(UInt64(Int64.max), sum + (try found?.count(0) ?? 0))
+        }
     }
 
     /// Returns the bytes of stored chunks that no version names.

@@ -13,11 +13,16 @@ struct LedgerTable: ItemTable {
     /// The contents of the operation's revision.
     var content: RevisionContent?
     let time: Int64
-    /// Whether the operation may make an item's state larger. Then a state of more than
-    /// `HubLimits.stateBytes` is refused.
+    /// Whether the operation may make an item's state larger. Then a state that is too large is
+    /// refused.
     var isBounded = false
     /// An estimate of the work that was done, where a written row counts as ten units.
     private(set) var work = 0
+    /// The work after which operations are refused, because they cannot be done in several
+    /// transactions.
+    var workLimit = Int.max
+    /// How many bytes the states of items and versions have gained.
+    private var growth: Int64 = 0
     private(set) var recorded: [Revision] = []
     private var items: [Identifier: ItemState?] = [:]
 
@@ -33,8 +38,21 @@ struct LedgerTable: ItemTable {
         work = other.work
     }
 
+    /// Returns the growth since the last call.
+    mutating func takeGrowth() -> Int64 {
+        defer { growth = 0 }
+        return growth
+    }
+
+    private func checkWork() throws {
+        guard work > workLimit else { return }
+        throw OperationBound(
+            "The operations of this group cause too much work at once: send them without a group.")
+    }
+
     mutating func item(_ id: Identifier) throws -> ItemState? {
         work += 1
+        try checkWork()
         if let known = items[id] { return known }
         let found = try transaction.item(id, in: volume) ?? (id == .root ? .root : nil)
         items[id] = .some(found)
@@ -52,6 +70,7 @@ struct LedgerTable: ItemTable {
     mutating func children(of parent: Identifier) throws -> [Identifier] {
         let children = try transaction.children(of: parent, in: volume)
         work += children.count
+        try checkWork()
         return children
     }
 
@@ -61,12 +80,14 @@ struct LedgerTable: ItemTable {
 
     mutating func put(_ item: ItemState) throws {
         work += 10
+        try checkWork()
         let encoded = item.encoded
-        if isBounded, encoded.count > HubLimits.stateBytes,
-            encoded.count > items[item.id]??.encoded.count ?? 0
+        let before = try transaction.stateBytes(of: item.id, in: volume)
+        if isBounded, encoded.count > before, let objection = item.objection(toBytes: encoded.count)
         {
-            throw OversizedItem()
+            throw OperationBound(objection)
         }
+        growth += Int64(encoded.count - before)
         try transaction.put(item, encoded: encoded, in: volume)
         items[item.id] = .some(item)
     }
@@ -77,6 +98,7 @@ struct LedgerTable: ItemTable {
         guard try self.item(item.id)?.life.isAlive == true else { return }
         work += 2 * (try transaction.resendAll(item.id, in: volume, sequence: sequence))
         items = [:]
+        try checkWork()
     }
 
     func setAlias(of id: Identifier, to target: Identifier) throws {
@@ -88,14 +110,33 @@ struct LedgerTable: ItemTable {
             revision, of: item, content: content ?? RevisionContent(manifest: [], chunks: []),
             in: volume, at: time)
         work += 10 + 10 * (content?.chunks.ids.count ?? 0)
+        growth += Int64(revision.encoded.count)
         recorded.append(revision)
     }
 }
 
-/// The operation would make the item's state larger than `HubLimits.stateBytes`.
-struct OversizedItem: Error {}
+/// An operation is refused because it, or its group, exceeds a limit. The message is a sentence.
+struct OperationBound: Error {
+    let message: String
+
+    init(_ message: String) { self.message = message }
+}
 
 extension ItemState {
+    /// The objection to a state that has grown to this number of bytes.
+    fileprivate func objection(toBytes bytes: Int) -> String? {
+        if bytes > HubLimits.stateBytes {
+            return "What is known of an item, with its attributes and conflict versions, has at "
+                + "most \(HubLimits.stateBytes) bytes."
+        }
+        if attributes.values.count(where: { $0.value != nil }) > HubLimits.attributes {
+            return "An item has at most \(HubLimits.attributes) attributes."
+        }
+        return conflicts.count > HubLimits.conflicts
+            ? "An item has at most \(HubLimits.conflicts) conflict versions: resolve some of them."
+            : nil
+    }
+
     /// The root exists in each volume, and no operation changes it.
     fileprivate static var root: ItemState {
         let nobody = OperationID.unknown

@@ -93,8 +93,8 @@ extension Hub {
     package func hold(
         _ revisions: [Identifier], gone: [Identifier] = [], in id: Identifier, for caller: Caller
     ) async throws {
-        try checkCount(revisions)
-        try checkCount(gone)
+        try checkList(revisions)
+        try checkList(gone)
         // The work is split into steps, so that other accounts can write in between.
         for start in stride(from: 0, to: max(gone.count, revisions.count, 1), by: 1024) {
             let gone = gone.dropFirst(start).prefix(1024)
@@ -117,7 +117,7 @@ extension Hub {
     package func durability(
         of revisions: [Identifier], in id: Identifier, for caller: Caller
     ) async throws -> DurabilityAnswer {
-        try checkCount(revisions)
+        try checkList(revisions)
         let counts = try await ledger.read { transaction -> [Int?] in
             _ = try transaction.volume(id, of: caller)
             return try revisions.map { revision in
@@ -128,9 +128,14 @@ extension Hub {
         return DurabilityAnswer(devices: counts)
     }
 
-    func checkCount(_ revisions: [Identifier]) throws {
-        guard revisions.count <= HubLimits.ids else {
-            throw Failure(.tooLarge, "At most \(HubLimits.ids) versions are accepted at once.")
+    /// Refuses a list that is too long or names an id twice: a short list could otherwise ask for
+    /// the same large thing thousands of times.
+    func checkList(_ ids: [some Hashable]) throws(Failure) {
+        guard ids.count <= HubLimits.ids else {
+            throw Failure(.tooLarge, "At most \(HubLimits.ids) ids are accepted at once.")
+        }
+        guard Set(ids).count == ids.count else {
+            throw Failure(.malformed, "An id is in the list twice.")
         }
     }
 }

@@ -11,9 +11,7 @@ extension Hub {
     package func have(_ ids: [Digest], in id: Identifier, for caller: Caller) async throws
         -> (present: Presence, collection: UInt64)
     {
-        guard ids.count <= HubLimits.ids else {
-            throw Failure(.tooLarge, "At most \(HubLimits.ids) ids are accepted at once.")
-        }
+        try checkList(ids)
         let (collection, rows) = try await ledger.read { transaction in
             let volume = try transaction.volume(id, of: caller)
             return (volume.collection, try ids.map { try transaction.chunk($0, in: id) })
@@ -34,8 +32,10 @@ extension Hub {
         return false
     }
 
-    /// Begins an upload: the chunks of one request's body.
-    package func upload(to volume: VolumeRow) -> Upload { Upload(hub: self, volume: volume) }
+    /// Begins an upload: the chunks of one request's body, whose memory counts in the budget.
+    func upload(to volume: VolumeRow, _ budget: BodyBudget) -> Upload {
+        Upload(hub: self, volume: volume, budget: budget)
+    }
 
     /// Returns the locations of these chunks in the requested order, for `frame(of:_:in:)`.
     package func rows(of ids: ArraySlice<Digest>, in volume: Identifier) async throws
@@ -102,35 +102,42 @@ extension Hub {
 
 /// Receives the chunks of one request's body. Chunks that arrived completely are kept even if the
 /// rest of the body never arrives.
-package struct Upload {
+struct Upload {
     private let hub: Hub
     private let volume: VolumeRow
+    private let budget: BodyBudget
     private var held: [(id: Digest, chunk: PlainChunk)] = []
-    package private(set) var heldBytes = 0
+    private(set) var heldBytes = 0
     private var count = 0
-    package private(set) var answer = ChunksAnswer(kept: 0, bad: [])
+    private(set) var answer = ChunksAnswer(kept: 0, bad: [])
 
     /// The number of bytes that are collected in memory before they are written to the disk
     /// together.
     private static let together = 4 << 20
 
-    init(hub: Hub, volume: VolumeRow) {
+    init(hub: Hub, volume: VolumeRow, budget: BodyBudget) {
         self.hub = hub
         self.volume = volume
+        self.budget = budget
     }
 
     /// Accepts a chunk if its bytes match its id.
-    package mutating func add(_ frame: ChunkFrame) async throws {
+    ///
+    /// - Parameter readBytes: The bytes that the reader of the body holds.
+    mutating func add(_ frame: ChunkFrame, beside readBytes: Int) async throws {
         count += 1
         guard count <= HubLimits.chunksPerUpload else {
             throw Failure(
                 .tooLarge, "At most \(HubLimits.chunksPerUpload) chunks are accepted at once.")
         }
-        let (plain, digest) = await hub.perAccountLock.alone(volume.account) {
-            () -> ([UInt8]?, Digest) in
-            let plain = Upload.plain(frame)
-            return (plain, Digest.sha256(plain ?? []))
+        var decoded = await decoded(frame, beside: readBytes)
+        if decoded == nil {
+            // What is held is written first, and counts until it is.
+            try await flush()
+            try budget.hold(readBytes)
+            decoded = await self.decoded(frame, beside: readBytes)
         }
+        guard let (plain, digest) = decoded else { throw BodyBudget.busy }
         guard let plain else {
             refuse(frame.id, "The bytes cannot be decoded by their codec.")
             return
@@ -142,6 +149,20 @@ package struct Upload {
         held.append((frame.id, PlainChunk(plain: digest, bytes: plain)))
         heldBytes += plain.count
         if heldBytes >= Upload.together { try await flush() }
+    }
+
+    /// Decodes a chunk. Its bytes can be a thousand times those that were sent, and an upload may
+    /// wait for long before they are written, so they count in the budget. Returns nil, and keeps
+    /// nothing, if they do not fit.
+    private func decoded(_ frame: ChunkFrame, beside readBytes: Int) async
+        -> (plain: [UInt8]?, digest: Digest)?
+    {
+        let others = readBytes + heldBytes
+        return await hub.perAccountLock.alone(volume.account) { [budget] in
+            let plain = Upload.plain(frame)
+            guard budget.isHeld(others + (plain?.count ?? 0)) else { return nil }
+            return (plain, Digest.sha256(plain ?? []))
+        }
     }
 
     private static func plain(_ frame: ChunkFrame) -> [UInt8]? {
@@ -158,7 +179,7 @@ package struct Upload {
     }
 
     /// Writes the collected chunks durably to the blobs, and afterwards records them in the ledger.
-    package mutating func flush() async throws {
+    mutating func flush() async throws {
         guard !held.isEmpty else { return }
         let (come, hub, volume) = (held, self.hub, self.volume.id)
         held = []

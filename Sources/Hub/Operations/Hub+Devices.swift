@@ -5,6 +5,7 @@ extension Hub {
     /// - Parameter address: The client's address, which is limited after too many wrong codes.
     package func enrol(_ request: EnrolRequest, from address: String) async throws -> EnrolAnswer {
         let time = clock()
+        let address = ClientAddress.group(of: address)
         guard !enrolments.isExceeded(by: address, at: time) else {
             throw Failure(.tooMany, "Too many wrong codes: wait a minute.")
         }
@@ -34,6 +35,11 @@ extension Hub {
         }
         let time = clock()
         return try await ledger.write { transaction in
+            guard try transaction.devices(of: caller.account).count < HubLimits.devices else {
+                throw Failure(
+                    .quota,
+                    "The account has \(HubLimits.devices) devices: sign in with a code instead.")
+            }
             guard try transaction.owner(of: request.device) == nil else {
                 throw Failure(.taken, "The device id \(request.device) exists: choose another one.")
             }
@@ -121,10 +127,12 @@ extension Hub {
         try checkName(name, of: "volume")
         let time = clock()
         let answer = try await ledger.write { transaction -> VolumeAnswer in
-            if let known = try transaction.volumes(of: caller.account).first(where: {
-                $0.name == name
-            }) {
+            let volumes = try transaction.volumes(of: caller.account)
+            if let known = volumes.first(where: { $0.name == name }) {
                 return VolumeAnswer(known, created: false)
+            }
+            guard volumes.count < HubLimits.volumes else {
+                throw Failure(.quota, "The account has \(HubLimits.volumes) volumes.")
             }
             let volume = VolumeRow(
                 id: .random(), account: caller.account, name: name, epoch: .random(),

@@ -48,20 +48,21 @@ extension Hub {
     }
 
     /// Recalculates the usage of all accounts once. Older ledgers counted the sizes that devices
-    /// had claimed.
+    /// had claimed, or no states.
     func recountUsage() async throws {
         try await ledger.write { transaction in
-            guard try transaction.fact(Fact.countsKept) == nil else { return }
+            guard try transaction.fact(Fact.countsKept) != 2 else { return }
             for account in try transaction.accounts() {
                 try transaction.setUsed(
                     of: account.id, try transaction.size(ofAccount: account.id))
             }
-            try transaction.setFact(Fact.countsKept, 1)
+            try transaction.setFact(Fact.countsKept, 2)
         }
     }
 }
 
 extension Fact {
-    /// The accounts' usage counts the bytes that are stored.
+    /// What the accounts' usage counts: 1 for the bytes of contents that are stored, 2 for those
+    /// of states, too.
     static let countsKept = "counts-kept"
 }

@@ -20,9 +20,11 @@ final class BodyBudget: Sendable {
     ///
     /// - Throws: `.busy` if all bodies of the account, or of the hub, take too much memory.
     func hold(_ bytes: Int) throws(Failure) {
-        if isHeld(bytes) { return }
-        throw Failure(.busy, "The hub is receiving too much at once: try again in a moment.")
+        if !isHeld(bytes) { throw BodyBudget.busy }
     }
+
+    static let busy = Failure(
+        .busy, "The hub is receiving too much at once: try again in a moment.")
 
     /// Does the same as `hold`, but returns false and changes nothing where that throws.
     func isHeld(_ bytes: Int) -> Bool {

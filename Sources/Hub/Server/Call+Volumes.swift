@@ -32,14 +32,16 @@ extension Call {
             max(HubLimits.uploadBytes, HubLimits.chunkBytes)
             + HubLimits.chunksPerUpload * ChunkFrame.headerBytes
         try checkLength(limit)
-        var upload = hub.upload(to: volume)
+        var upload = hub.upload(to: volume, held)
         var (reader, count) = (FrameReader(), 0)
         do {
             try await parts { part in
                 count += part.readableBytes
                 guard count <= limit else { throw Call.tooLarge(limit) }
                 reader.append(part.readableBytesView)
-                while let frame = try reader.nextChunk() { try await upload.add(frame) }
+                while let frame = try reader.nextChunk() {
+                    try await upload.add(frame, beside: reader.heldBytes)
+                }
                 guard !held.isHeld(reader.heldBytes + upload.heldBytes) else { return }
                 try await upload.flush()
                 try held.hold(reader.heldBytes)
@@ -59,6 +61,7 @@ extension Call {
 
     func read(_ volume: Identifier) async throws -> Response {
         let (ids, hub) = (try await packedIDs(), self.hub)
+        try hub.checkList(ids)
         // The first chunk is read before the answer begins, because a failure of the hub can be
         // answered with an error status only until then.
         let rows = try await hub.rows(of: ids.prefix(Call.together), in: volume)
@@ -101,7 +104,7 @@ extension Call {
 
     func manifests(_ volume: Identifier) async throws -> Response {
         let (list, hub): (RevisionList, Hub) = (try await decoded(), self.hub)
-        try hub.checkCount(list.revisions)
+        try hub.checkList(list.revisions)
         return Response(
             status: .ok, headers: [.contentType: ContentType.binary],
             body: ResponseBody { writer in

@@ -3,8 +3,8 @@ import Synchronization
 /// Limits for clients before the hub knows who they are, and for all requests of one account
 /// together.
 package struct CallerLimits: Sendable {
-    /// Open connections: all, and from one address. All clients of a proxy have the proxy's
-    /// address.
+    /// Open connections: all, and from one address, or from one network of 64 bits with IPv6. All
+    /// clients of a proxy have the proxy's address.
     package var connections = 2048
     package var connectionsPerAddress = 512
     /// The time until a connection has sent a request's head, and until a request without a token

@@ -26,7 +26,7 @@ final class RequestTimeouts: ChannelDuplexHandler, RemovableChannelHandler {
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
-        let address = context.channel.remoteAddress?.ipAddress ?? ""
+        let address = ClientAddress.group(of: context.channel.remoteAddress?.ipAddress ?? "")
         guard connections.take(1, for: address) else {
             context.close(promise: nil)
             return

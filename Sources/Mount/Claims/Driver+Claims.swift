@@ -11,26 +11,32 @@ import Volume
 extension Driver {
     // MARK: Paths
 
-    /// The path with these names, with the information which directories in it are packages.
+    /// The path with these names, with the information which directories in it are packages. Each
+    /// directory is opened in the one before, so that a deep path costs no more than its names.
     func path(_ names: [Name]) -> Path {
         var steps: [Path.Step] = []
+        // The directory that contains the next name; negative if there is none.
+        var parent = volume.root
+        func leave() { if parent >= 0, parent != volume.root { _ = cl_close(parent) } }
         for (index, name) in names.enumerated() {
-            let isDirectory = index < names.count - 1
-            steps.append(.init(name, isPackage: isPackage(names[...index], isDirectory)))
+            let isLast = index == names.count - 1
+            let flags = Flag.path | O_DIRECTORY | (isLast ? O_NOFOLLOW : 0)
+            let next = parent < 0 ? -1 : name.withCString { cl_openat(parent, $0, flags, 0) }
+            // The last name is a package only if it is a directory. Others must be directories.
+            let isPackage = !(isLast && next < 0) && isPackage(name, next)
+            steps.append(.init(name, isPackage: isPackage))
+            leave()
+            parent = next
         }
+        leave()
         return Path(steps)
     }
 
-    private func isPackage(_ names: ArraySlice<Name>, _ isDirectory: Bool) -> Bool {
-        guard let name = names.last else { return false }
-        if !isDirectory, kind(names) != S_IFDIR { return false }
+    /// - Parameter directory: A descriptor; negative if the directory does not exist.
+    private func isPackage(_ name: Name, _ directory: Int32) -> Bool {
         var value: UInt8 = 0
-        let count = relative(names).asCString { path -> Int in
-            let directory = cl_openat(volume.root, path, Flag.path | O_DIRECTORY, 0)
-            guard directory >= 0 else { return -1 }
-            defer { _ = cl_close(directory) }
-            return cl_getxattr_fd(directory, "user.concord.package", &value, 1)
-        }
+        let count =
+            directory < 0 ? -1 : cl_getxattr_fd(directory, "user.concord.package", &value, 1)
         // ERANGE means that the value is longer than one byte.
         if count > 0 || count == -Int(ERANGE) { return value != UInt8(ascii: "0") }
         return Volume.isPackage(name: name) || Volume.isWeakPackage(name: name)

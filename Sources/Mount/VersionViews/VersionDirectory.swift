@@ -95,8 +95,8 @@ extension Driver {
             throw .notFound
         }
         do throws(VolumeError) {
-            guard let key = try volume.pastDirectory(at: path) else { throw Volume.nothing }
-            return try pastDirectory(key, at: time, in: parent, parent.status)
+            guard let found = try volume.pastDirectory(at: path) else { throw Volume.nothing }
+            return try pastDirectory(found, at: time, in: parent)
         } catch {
             throw Errno(error)
         }
@@ -109,9 +109,8 @@ extension Driver {
             throw .notFound
         }
         guard let version = entry.version else {
-            let original = protection(of: volume.status(of: entry.item), in: parent.status)
             do throws(VolumeError) {
-                return try pastDirectory(entry.item.key, at: time, in: parent, original)
+                return try pastDirectory(entry, at: time, in: parent)
             } catch {
                 throw Errno(error)
             }
@@ -123,12 +122,24 @@ extension Driver {
             version.shownProtection(of: protection), locally: locally)
     }
 
+    /// A past directory has the owner, the mode and the access control list of its present
+    /// directory in the tree: who may not read or search that one does not come further here. If
+    /// it does not exist any more, only the owner of its parent is admitted.
     private func pastDirectory(
-        _ key: Int64, at time: Int64, in parent: VersionNode, _ original: stat
+        _ entry: PastEntry, at time: Int64, in parent: VersionNode
     ) throws(VolumeError) -> VersionNode {
+        var original = parent.status
+        original.st_mode &= S_IFMT | 0o700
+        var accessList: [UInt8] = []
+        let key = entry.item.key
+        if let found = volume.status(of: entry.item), found.status.st_mode & S_IFMT == S_IFDIR {
+            (original, accessList) = found
+        }
+        var status = readOnly(original)
+        status.st_mode = S_IFDIR | original.st_mode & 0o777
         let state = VersionNode.State(
-            status: readOnly(original),
-            facts: VersionNode.Facts(past: try volume.past(key, at: time)))
+            status: status, facts: VersionNode.Facts(past: try volume.past(key, at: time)),
+            accessList: accessList)
         return versions.enter(parent.side, .past(key, time), of: parent.directory, state)
     }
 
@@ -194,15 +205,6 @@ extension Driver {
         do throws(VolumeError) { return try volume.content(of: version, locally: locally) } catch {
             throw Errno(error)
         }
-    }
-
-    /// The owner and the mode of a past directory: those of its present directory in the tree. If
-    /// it does not exist any more, only the owner of its parent is admitted.
-    private func protection(of original: stat?, in directory: stat) -> stat {
-        if let original, original.st_mode & S_IFMT != S_IFLNK { return original }
-        var status = directory
-        status.st_mode &= S_IFMT | 0o700
-        return status
     }
 
     /// The attributes of a read-only item that can be read by whoever may read the original.

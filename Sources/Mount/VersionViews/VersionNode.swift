@@ -129,7 +129,9 @@ final class VersionNode: @unchecked Sendable {
     }
 
     /// The access control list reduced to what the mode shows: reading, and what directories need.
+    /// A past directory has the list of its directory in the tree.
     var readableAccessList: [UInt8] {
+        if case .past = place { return accessList }
         let (list, isDirectory) = state.withLock {
             ($0.accessList, $0.status.st_mode & S_IFMT == S_IFDIR)
         }

@@ -49,9 +49,10 @@ extension SyncEngine {
 
     private func take(_ answer: ChangesAnswer) throws -> [Identifier] {
         let page = Page(
-            entries: answer.changes.map { change in
+            entries: try answer.changes.compactMap { change in
                 switch change {
-                case .item(let state): .item(state.withSharedAttributes)
+                case .item(let state):
+                    try isRefused(state) ? nil : .item(state.withSharedAttributes)
                 case .alias(let id, let target): .alias(id, of: target)
                 }
             }, next: answer.next, run: answer.run, head: answer.head,

@@ -52,6 +52,8 @@ package final class SyncEngine: @unchecked Sendable {
     var postponed: [Identifier: Postponement] = [:]
     /// Recently refused changes, by the item's key in the journal.
     var refusals: [Int64: Refusal] = [:]
+    /// Items whose last state from the hub was invalid, and how the status calls them.
+    var refusedStates: [Identifier: String] = [:]
     /// Revisions whose chunks are all at the hub.
     var ready: Set<Identifier> = []
     /// Versions whose contents cannot be read here completely; they are tried again later.

@@ -16,12 +16,16 @@ package final class HubClient: Sendable {
     private static let process = Identifier.random()
     private let client: HTTPClient
     private let token: Mutex<String?>
+    private let timeouts: HubTimeouts
     /// The bytes that were sent and received since the client was created.
     package let traffic = Traffic()
 
-    package init(_ address: HubAddress, token: String? = nil) throws(VolumeError) {
+    package init(
+        _ address: HubAddress, token: String? = nil, timeouts: HubTimeouts = HubTimeouts()
+    ) throws(VolumeError) {
         self.address = address
         self.token = Mutex(token)
+        self.timeouts = timeouts
         var configuration = HTTPClient.Configuration(
             redirectConfiguration: .disallow,
             timeout: .init(connect: .seconds(5), read: .seconds(60)))
@@ -196,12 +200,12 @@ package final class HubClient: Sendable {
         let body = try json(RevisionList(revisions: revisions))
         let request = request(
             .POST, Routes.volume(volume, .manifests), ContentType.json, body, [])
-        return try result { [self] in
-            let response = try await client.execute(request, timeout: .seconds(120))
-            try await check(response)
+        return try result { [self] timer in
+            let response = try await client.execute(request, timeout: .seconds(timeouts.head))
+            try await check(response, timer)
             var (reader, found, bytes, next) = (FrameReader(), [ManifestFrame](), 0, 0)
             for try await piece in response.body {
-                traffic.down(piece.readableBytes)
+                came(piece, timer)
                 reader.append(piece.readableBytesView)
                 while let frame = try reader.nextManifest() {
                     // The frames come in the order of the request, and unknown revisions have none.
@@ -232,12 +236,12 @@ package final class HubClient: Sendable {
         let request = request(
             .POST, Routes.volume(volume, .read), ContentType.binary,
             PackedIDs(chunks.map(\.id)).bytes, [])
-        try result { [self] in
-            let response = try await client.execute(request, timeout: .hours(1))
-            try await check(response)
+        try result { [self] timer in
+            let response = try await client.execute(request, timeout: .seconds(timeouts.head))
+            try await check(response, timer)
             var (reader, count) = (FrameReader(), 0)
             for try await piece in response.body {
-                traffic.down(piece.readableBytes)
+                came(piece, timer)
                 reader.append(piece.readableBytesView)
                 while let frame = try reader.nextChunk() {
                     guard count < chunks.count, frame.id == chunks[count].id else {
@@ -262,9 +266,10 @@ package final class HubClient: Sendable {
         let request = request(
             .GET, Routes.volume(volume, .feed), nil, nil,
             [(HubHeader.epoch, epoch.description)])
-        try result { [self] in
-            let response = try await client.execute(request, deadline: .distantFuture)
-            try await check(response)
+        try result { [self] timer in
+            let response = try await client.execute(request, timeout: .seconds(timeouts.head))
+            try await check(response, timer)
+            timer.restart()
             var line: [UInt8] = []
             for try await piece in response.body {
                 for byte in piece.readableBytesView {
@@ -275,6 +280,7 @@ package final class HubClient: Sendable {
                     let hint = try JSONDecoder().decode(Hint.self, from: Data(line))
                     line = []
                     if let objection = hint.objection { throw invalid(objection) }
+                    timer.restart()
                     if !each(hint) { return }
                 }
                 guard line.count < 1 << 16 else {
@@ -354,27 +360,45 @@ package final class HubClient: Sendable {
 
     private func send(
         _ method: HTTPMethod, _ path: String, _ type: String?, _ body: [UInt8]?,
-        _ headers: [(String, String)], seconds: Int64 = 120, limit: Int = HubLimits.answerBytes
+        _ headers: [(String, String)], seconds: Int64? = nil, limit: Int = HubLimits.answerBytes
     ) throws(HubFault) -> Answer {
         let request = request(method, path, type, body, headers)
         traffic.up(body?.count ?? 0)
-        return try result { [self] in
-            let response = try await client.execute(request, timeout: .seconds(seconds))
-            try await check(response)
-            let body: ByteBuffer
-            do { body = try await response.body.collect(upTo: limit) } catch is NIOTooManyBytesError
-            { throw invalid("It has more than \(limit) bytes.") }
-            traffic.down(body.readableBytes)
-            return Answer(headers: response.headers, body: Array(body.readableBytesView))
+        var timeouts = timeouts
+        if let seconds { (timeouts.head, timeouts.body) = (seconds, seconds) }
+        return try result(timeouts) { [self, timeouts] timer in
+            let response = try await client.execute(request, timeout: .seconds(timeouts.head))
+            try await check(response, timer)
+            return Answer(
+                headers: response.headers,
+                body: try await self.body(of: response, limit: limit, timer))
         }
     }
 
-    private func check(_ response: HTTPClientResponse) async throws {
+    private func body(
+        of response: HTTPClientResponse, limit: Int, _ timer: AnswerTimer
+    ) async throws -> [UInt8] {
+        var body: [UInt8] = []
+        for try await piece in response.body {
+            came(piece, timer)
+            guard body.count + piece.readableBytes <= limit else {
+                throw invalid("It has more than \(limit) bytes.")
+            }
+            body += piece.readableBytesView
+        }
+        return body
+    }
+
+    private func came(_ piece: ByteBuffer, _ timer: AnswerTimer) {
+        traffic.down(piece.readableBytes)
+        timer.received(piece.readableBytes)
+    }
+
+    private func check(_ response: HTTPClientResponse, _ timer: AnswerTimer) async throws {
         guard response.status.code < 300 else {
-            let body = try await response.body.collect(upTo: HubLimits.answerBytes)
-            guard body.readableBytesView.jsonValues <= HubLimits.bodyValues,
-                let failure = try? JSONDecoder().decode(
-                    Failure.self, from: Data(body.readableBytesView))
+            let body = try await body(of: response, limit: HubLimits.answerBytes, timer)
+            guard body.jsonValues <= HubLimits.bodyValues,
+                let failure = try? JSONDecoder().decode(Failure.self, from: Data(body))
             else {
                 throw HubFault.invalidAnswer(
                     "\(address) is not a hub: it answered with status \(response.status.code).")
@@ -384,11 +408,17 @@ package final class HubClient: Sendable {
     }
 
     private func result<Value: Sendable>(
-        _ body: @escaping @Sendable () async throws -> Value
+        _ timeouts: HubTimeouts? = nil,
+        _ body: @escaping @Sendable (AnswerTimer) async throws -> Value
     ) throws(HubFault) -> Value {
+        let timer = AnswerTimer(timeouts ?? self.timeouts)
+        let loop = client.eventLoopGroup.any()
+        let slow = HubFault.silent(
+            "An answer of the hub \(address) arrived too slowly; it is asked for again.")
         let result = awaited { () -> Result<Value, HubFault> in
             do {
-                return .success(try await body())
+                return .success(
+                    try await timer.run(on: loop, orThrow: slow) { try await body(timer) })
             } catch let fault as HubFault {
                 return .failure(fault)
             } catch let error as FrameFault {

@@ -111,23 +111,26 @@ package final class HubContents: RemoteContents {
         _ references: [ChunkReference], tries: Int = 3,
         ask: ([ChunkReference]) throws(VolumeError) -> [ChunkFrame]
     ) throws(VolumeError) -> [[UInt8]] {
-        var result = [[UInt8]](repeating: [], count: references.count)
-        var open = Array(references.indices)
+        // A document can have the same chunk in many places. The hub sends it once.
+        var found: [Digest: [UInt8]] = [:]
+        var open: [ChunkReference] = []
+        for reference in references where found.updateValue([], forKey: reference.id) == nil {
+            open.append(reference)
+        }
         for _ in 0..<tries where !open.isEmpty {
-            let came = try ask(open.map { references[$0] })
+            let came = try ask(open)
             guard came.count == open.count else {
                 throw VolumeError(.timeout, "The hub sent \(came.count) of \(open.count) chunks.")
             }
-            var damaged: [Int] = []
+            var damaged: [ChunkReference] = []
             var isAbsent = false
-            for (frame, place) in zip(came, open) {
-                let reference = references[place]
+            for (frame, reference) in zip(came, open) {
                 if let bytes = frame.plain(length: Int(reference.length)),
                     Digest.sha256(bytes) == reference.id
                 {
-                    result[place] = bytes
+                    found[reference.id] = bytes
                 } else {
-                    damaged.append(place)
+                    damaged.append(reference)
                     if frame.codec == .absent { isAbsent = true }
                 }
             }
@@ -135,11 +138,18 @@ package final class HubContents: RemoteContents {
             // The hub has reported that it does not have a chunk, so another attempt is useless.
             if isAbsent { break }
         }
-        guard let first = open.first else { return result }
-        throw VolumeError(
-            .damaged,
-            "The hub lost or damaged chunk \(references[first].id): `concord hub check` there "
-                + "shows what else is damaged.")
+        if let first = open.first {
+            throw VolumeError(
+                .damaged,
+                "The hub lost or damaged chunk \(first.id): `concord hub check` there shows what "
+                    + "else is damaged.")
+        }
+        return try references.map { (reference) throws(VolumeError) in
+            guard let bytes = found[reference.id], bytes.count == Int(reference.length) else {
+                throw VolumeError(.damaged, "A document says two lengths of one chunk.")
+            }
+            return bytes
+        }
     }
 
     private func asked(_ body: () throws(HubFault) -> Void) throws(VolumeError) {

@@ -134,20 +134,9 @@ extension Volume {
         let state = try state(of: item, reader)
         return DocumentHistory(
             id: item.id, isPackage: item.kind == .package, state: state, versions: versions,
-            fileNames: versions.map { Volume.fileName(of: $0, in: item.name) },
+            fileNames: versions.map { $0.fileName(of: item.name) },
             devices: devices(holding: versions.first { $0.id == item.current }),
             protection: try protection(of: item, reader))
-    }
-
-    /// The file name of a version, such as `2026-11-21 08.15.30 laptop 3.txt`: time (UTC), device
-    /// and number, with the document's extension so that programs open it. The zero-padded time
-    /// makes `ls` list the oldest first.
-    package static func fileName(of version: Version, in name: Name) -> Name {
-        var text = Array("\(Timestamp(nanoseconds: version.saved).fileName) ".utf8)
-        text += version.deviceName.utf8.map { $0 == UInt8(ascii: "/") ? UInt8(ascii: "_") : $0 }
-        text += Array(" \(version.number)".utf8)
-        if !name.fileExtension.isEmpty { text += [UInt8(ascii: ".")] + name.fileExtension }
-        return Name(bytes: text)
     }
 
     func state(of item: Item, _ reader: Reader) throws -> DocumentHistory.State {

@@ -48,7 +48,8 @@ extension Volume {
                     guard let version = try self.version(of: item, at: time, reader) else {
                         continue
                     }
-                    let entry = PastEntry(item: item, name: version.name, version: version)
+                    let entry = PastEntry(
+                        item: item, name: version.pastName(of: item.name), version: version)
                     let known = entries[entry.name]?.version?.saved ?? .min
                     if known < version.saved { entries[entry.name] = entry }
                 case .directory where try self.hadDocuments(item.key, at: time, reader):
@@ -61,9 +62,9 @@ extension Volume {
         }
     }
 
-    /// The present attributes of an item's file in the tree; nil if there is none. Waits for the
-    /// recorder if the path is not known yet. Blocks.
-    package func status(of item: Item) -> stat? {
+    /// The present attributes of an item's file in the tree, with its access control list; nil if
+    /// there is none. Waits for the recorder if the path is not known yet. Blocks.
+    package func status(of item: Item) -> (status: stat, accessList: [UInt8])? {
         guard item.deleted == nil else { return nil }
         if let found = try? statusInTree(item.key) { return found }
         try? catchUp(with: nil, timeoutSeconds: 5)
@@ -79,7 +80,7 @@ extension Volume {
         return found ?? .unknown
     }
 
-    private func statusInTree(_ key: Int64) throws -> stat? {
+    private func statusInTree(_ key: Int64) throws -> (status: stat, accessList: [UInt8])? {
         let found = try journal.read { reader -> (item: Item, path: [Name])? in
             guard let item = try reader.item(key), item.deleted == nil,
                 let path = try reader.path(of: key)
@@ -87,18 +88,24 @@ extension Volume {
             return (item, path)
         }
         guard let found else { return nil }
-        let status = try openBeneath(found.path, from: root, flags: O_PATH).status()
-        return UInt64(status.st_ino) == found.item.inode ? status : nil
+        let file = try openBeneath(found.path, from: root, flags: O_PATH)
+        var status = try file.status()
+        guard UInt64(status.st_ino) == found.item.inode else { return nil }
+        let protection = Protection(of: file.raw)
+        status.st_mode = status.st_mode & S_IFMT | mode_t(protection.mode)
+        return (status, protection.accessList)
     }
 
     package static let nothing = VolumeError(.notFound, "There is no such directory.")
 
-    /// The key of the directory at a path, or of the one that was deleted last there.
-    package func pastDirectory(at path: [Name]) throws(VolumeError) -> Int64? {
+    /// The directory at a path, or the one that was deleted last there.
+    package func pastDirectory(at path: [Name]) throws(VolumeError) -> PastEntry? {
         try catchUp(with: path, timeoutSeconds: 5)
         return try journal.read { reader in
-            let item = try self.item(at: path, includesDeleted: true, reader)
-            return item?.kind == .directory ? item?.key : nil
+            guard let item = try self.item(at: path, includesDeleted: true, reader),
+                item.kind == .directory
+            else { return nil }
+            return PastEntry(item: item, name: item.name)
         }
     }
 

@@ -26,11 +26,46 @@ final class ClaimService: Sendable {
         var watcher: Connection?
         /// The path that it watches, with all below it.
         var watched: Path?
+        /// The names in the paths of all claims and presenters, and of each one.
+        private var nameCount = 0
+        private let namesMax: Int
+        private var claimNames: [Int: Int] = [:]
+        private var presenterNames: [Int: Int] = [:]
 
-        mutating func take(_ number: Int, _ id: ClaimID) -> Bool {
-            guard claims[number] == nil, claims.count < Limits.claimsMax else { return false }
-            claims[number] = id
+        init(clientSession: ClientSession, isOwner: Bool) {
+            self.clientSession = clientSession
+            namesMax = isOwner ? Limits.claimedNamesMax : Limits.claimedNamesOfOthersMax
+        }
+
+        /// Returns false if the number is taken or there are too many claims.
+        mutating func add(claim number: Int, _ id: ClaimID, names: Int) -> Bool {
+            guard claims[number] == nil, claims.count < Limits.claimsMax,
+                nameCount + names <= namesMax
+            else { return false }
+            (claims[number], claimNames[number]) = (id, names)
+            nameCount += names
             return true
+        }
+
+        mutating func remove(claim number: Int) -> ClaimID? {
+            nameCount -= claimNames.removeValue(forKey: number) ?? 0
+            return claims.removeValue(forKey: number)
+        }
+
+        /// Returns whether a presenter may be added.
+        func hasRoom(forPresenter number: Int, names: Int) -> Bool {
+            presenters[number] == nil && presenters.count < Limits.presentersMax
+                && nameCount + names <= namesMax
+        }
+
+        mutating func add(presenter number: Int, _ id: PresenterID, names: Int) {
+            (presenters[number], presenterNames[number]) = (id, names)
+            nameCount += names
+        }
+
+        mutating func remove(presenter number: Int) {
+            nameCount -= presenterNames.removeValue(forKey: number) ?? 0
+            presenters[number] = nil
         }
     }
 
@@ -55,7 +90,7 @@ final class ClaimService: Sendable {
         case .present: try present(request, client, clientSession)
         case .retire:
             let (number, id) = try presenterID(request, client)
-            clients.withLock { $0[client.number]?.presenters[number] = nil }
+            clients.withLock { $0[client.number]?.remove(presenter: number) }
             arbiter.retire(id)
             client.reply(request)
         case .answer:
@@ -81,7 +116,9 @@ final class ClaimService: Sendable {
             return clientSession
         }
         let clientSession = arbiter.join(process: client.peer.process)
-        clients.withLock { $0[client.number] = Client(clientSession: clientSession) }
+        clients.withLock {
+            $0[client.number] = Client(clientSession: clientSession, isOwner: client.peer.isOwner)
+        }
         return clientSession
     }
 
@@ -108,16 +145,17 @@ final class ClaimService: Sendable {
             presenters: try presenters(request, client), clientSession: clientSession,
             isTry: request.try ?? false)
         let id = arbiter.reserve()
-        let isTaken = clients.withLock { clients -> Bool in
+        let isTaken = clients.withLock { [targets] clients -> Bool in
             // The client is changed in place, because copying a table of thousands of claims is
             // slow.
-            clients[client.number]?.take(number, id) ?? false
+            clients[client.number]?.add(
+                claim: number, id, names: targets.reduce(0) { $0 + $1.path.steps.count }) ?? false
         }
         guard isTaken else {
             throw VolumeError(
                 .invalid,
-                "this connection already has a claim \(number), or too many claims: release one "
-                    + "first")
+                "this connection already has a claim \(number), too many claims or too deep ones: "
+                    + "release one first")
         }
         let mustDownload = !isPreparing && mustDownload(targets, for: client.peer)
         arbiter.request(turn, as: id) { [self, targets] _, outcome in
@@ -144,9 +182,7 @@ final class ClaimService: Sendable {
 
     func forget(_ number: Int, _ client: Connection) {
         clients.withLock { clients in
-            guard let id = clients[client.number]?.claims.removeValue(forKey: number) else {
-                return
-            }
+            guard let id = clients[client.number]?.remove(claim: number) else { return }
             clients[client.number]?.downloading.remove(id)
         }
     }
@@ -267,8 +303,7 @@ final class ClaimService: Sendable {
         let names = try request.components()
         try act(for: request, client, clientSession)
         let isFree = clients.withLock { clients in
-            let known = clients[client.number]?.presenters ?? [:]
-            return known[number] == nil && known.count < Limits.presentersMax
+            clients[client.number]?.hasRoom(forPresenter: number, names: names.count) ?? true
         }
         guard isFree else {
             throw VolumeError(
@@ -295,7 +330,9 @@ final class ClaimService: Sendable {
             }
             if let known = message.known(to: client.peer, of: volume) { client.push(known) }
         }
-        clients.withLock { $0[client.number]?.presenters[number] = id }
+        clients.withLock {
+            $0[client.number]?.add(presenter: number, id, names: names.count)
+        }
         client.reply(request)
     }
 

@@ -49,7 +49,7 @@ extension Service {
                     version: step.version.map { version in
                         VersionReport(
                             version,
-                            fileName: Volume.fileName(of: version, in: step.path.last ?? Name("")))
+                            fileName: version.fileName(of: step.path.last ?? Name("")))
                     })
                 shown.origin = step.origin.map(RawText.init(path:))
                 shown.reason = step.reason

@@ -20,12 +20,21 @@ extension Volume {
     /// The kernel decides this with that user's ids, for the plain file in the working tree. Only
     /// root can ask the kernel so; a daemon without root's rights answers no.
     func mayAccess(_ peer: Peer, _ path: [Name], write: Bool) -> Bool {
-        let result = reach(peer, path, write ? W_OK : R_OK)
-        // For an item that does not exist yet, its directory decides.
-        if result == -ENOENT, !path.isEmpty {
-            return mayAccess(peer, Array(path.dropLast()), write: write)
+        let mode = write ? W_OK : R_OK
+        let result = reach(peer, path, mode)
+        guard result == -ENOENT else { return result == 0 }
+        // For an item that does not exist yet, the nearest directory that exists decides. Halving
+        // finds it with a few calls, because a path can have thousands of names.
+        var (existing, missing) = (0, path.count)
+        while missing - existing > 1 {
+            let middle = (existing + missing) / 2
+            if reach(peer, Array(path[..<middle]), mode) == -ENOENT {
+                missing = middle
+            } else {
+                existing = middle
+            }
         }
-        return result == 0
+        return reach(peer, Array(path[..<existing]), mode) == 0
     }
 
     /// Whether a user may know that there is a name at `path`: whether they could list its
