@@ -118,7 +118,8 @@ struct Checker {
     private mutating func checkInventions() {
         var written: Set<String> = []
         var unfinished: [String] = []
-        var mayBeEmpty = false
+        // A loss of power leaves files that were created and not synced without their contents.
+        var mayBeEmpty = events.contains { $0.kind == .fault && $0.verb == ["lose-power"] }
         for event in events where event.verb.map(Checker.writes) == true {
             if event.kind == .began || event.isOK, let content = event.content {
                 written.insert(content)
