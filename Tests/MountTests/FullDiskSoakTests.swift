@@ -187,11 +187,14 @@ private final class FullDiskWork: Sendable {
         }
     }
 
-    /// How the disk's space is used.
+    /// How the disk's space is used, and why old contents stay.
     private func parts() -> String {
         let parts = ["tree", "stash", "chunks", "reserve", "journal.sqlite", "journal.sqlite-wal"]
         let said = try? Command("du", arguments: ["-sk"] + parts.map { "\(store)/\($0)" }).run()
-        return said?.output.replacing("\n", with: ", ") ?? "nothing known"
+        let kept = try? Programs.fsctl("purge", "--dry-run", root).run()
+        let stash = try? Command("ls", "-ls", "\(store)/stash").run()
+        let texts = [said?.output.replacing("\n", with: ", "), kept?.output, stash?.output]
+        return texts.compactMap(\.self).joined(separator: "\n")
     }
 
     /// The space of a file is available for the next one as soon as the file is deleted.

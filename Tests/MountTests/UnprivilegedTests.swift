@@ -150,6 +150,7 @@ struct UnprivilegedTests {
             concord mount --foreground -o suspend_timeout=1 --store store mount >&2 & daemon=$!
             until test -d mount/.versions; do sleep 0.02; done
             kill -STOP $daemon
+            while grep -L '^State:.T' /proc/$daemon/task/*/status | grep -q .; do sleep 0.02; done
             stat mount/absent 2>&1 | grep -q 'No such file' || echo refused
             kill -CONT $daemon
             until test -d mount/.versions; do sleep 0.02; done
