@@ -403,8 +403,7 @@ extension Recorder {
         let versions = try t.versions(of: key)
         let check = try RemovalCheck(item, versions, t)
         guard item.deleted == nil || check.mayRemoveRow else { return false }
-        let unconfirmed = versions.filter { $0.durability != .hub }
-        return try endangered(unconfirmed, t).allSatisfy { version in
+        return try endangered(versions, t).allSatisfy { version in
             guard version.label == nil else { return false }
             return switch check.obstacle(to: version) {
             case nil, .current: true
@@ -415,10 +414,10 @@ extension Recorder {
         }
     }
 
-    /// Those of the versions that have bytes which are not in the packs.
+    /// The versions with bytes that are neither in the packs nor at the present hub.
     private func endangered(_ versions: [Version], _ t: Reader) throws -> [Version] {
         try versions.filter { version in
-            guard let bytes = try t.manifest(of: version.id),
+            guard version.durability != .hub, let bytes = try t.manifest(of: version.id),
                 let manifest = Manifest(encoded: bytes)
             else { return false }
             return try manifest.chunkIDs.contains { try t.place(of: $0) == nil }
@@ -434,7 +433,7 @@ extension Recorder {
         // A package still waits until nothing changes it.
         if item.kind == .package, let due { state.pending[key]?.due = due }
         // Versions that another hub had stay in the list: they may come back with that hub.
-        let versions = try endangered(t.versions(of: key).filter { !$0.wasAtHub }, t)
+        let versions = try endangered(t.versions(of: key), t).filter { !$0.wasAtHub }
         let hasRest = state.pending[key]?.priorContents.isEmpty == false
         try remove(versions, of: item, hasRest: hasRest, t)
         return versions.count
