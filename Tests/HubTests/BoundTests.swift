@@ -27,17 +27,9 @@ struct BoundTests {
     /// A proxy on the hub's machine names its clients; the header of any other sender is ignored.
     @Test func behindAProxyEachGuesserWaitsAlone() async throws {
         try await RunningHub.with { hub in
-            let request = EnrolRequest(code: "nothing", deviceName: "d", device: .random())
-            let body = [UInt8](try JSONEncoder().encode(request))
-            func guess(from address: String) async throws -> Int {
-                try await Wire.send(
-                    hub.url + Routes.enrol, body, token: nil, type: ContentType.json,
-                    headers: ["X-Forwarded-For": "9.9.9.9, \(address)"]
-                ).status
-            }
-            for _ in 0..<10 { #expect(try await guess(from: "1.2.3.4") == 403) }
-            #expect(try await guess(from: "1.2.3.4") == 429)
-            #expect(try await guess(from: "1.2.3.5") == 403)
+            let addresses = Array(repeating: "1.2.3.4", count: 11) + ["1.2.3.5"]
+            let answers = try await hub.guessCodes(forwardedFor: addresses.map { "9.9.9.9, \($0)" })
+            #expect(answers == Array(repeating: 403, count: 10) + [429, 403])
         }
     }
 
@@ -61,12 +53,17 @@ struct BoundTests {
         .attribute("x:user.\(count)", [UInt8](repeating: 7, count: HubLimits.attributeBytes))
     }
 
+    private func deviceWithDocument(_ hub: RunningHub) async throws -> (TestDevice, Identifier) {
+        var device = try await hub.device()
+        let id = Identifier.random()
+        try await device.upload([bytes("x")])
+        try await device.commit([device.creation("a", bytes("x"), id: id)])
+        return (device, id)
+    }
+
     @Test func whatIsKnownOfOneDocumentIsBounded() async throws {
         try await RunningHub.with { hub in
-            var device = try await hub.device()
-            let id = Identifier.random()
-            try await device.upload([bytes("x")])
-            try await device.commit([device.creation("a", bytes("x"), id: id)])
+            var (device, id) = try await deviceWithDocument(hub)
             var (taken, refused) = (0, 0)
             for start in stride(from: 0, to: 32, by: 8) {
                 let batch = (start..<start + 8).map { device.entry(id, attribute($0)) }
@@ -98,10 +95,7 @@ struct BoundTests {
 
     @Test func conflictsAndAttributesOfOneDocumentAreBounded() async throws {
         try await RunningHub.with { hub in
-            var device = try await hub.device()
-            let id = Identifier.random()
-            try await device.upload([bytes("x")])
-            try await device.commit([device.creation("a", bytes("x"), id: id)])
+            var (device, id) = try await deviceWithDocument(hub)
             func conflict(_ number: UInt8, _ kind: UInt8 = 1) -> OperationEntry {
                 var revision = device.revision(of: bytes("x"))
                 revision.content = .sha256([number, kind])

@@ -60,6 +60,21 @@ final class RunningHub: Sendable {
 
     func administration() throws -> Administration { try Administration(directory) }
 
+    /// Tries to sign in with wrong codes, each as a client for which a proxy has set this header,
+    /// and returns the status of each answer.
+    func guessCodes(forwardedFor headers: [String]) async throws -> [Int] {
+        let request = EnrolRequest(code: "nothing", deviceName: "d", device: .random())
+        let body = [UInt8](try JSONEncoder().encode(request))
+        var answers: [Int] = []
+        for header in headers {
+            let answer = try await Wire.send(
+                url + Routes.enrol, body, token: nil, type: ContentType.json,
+                headers: ["X-Forwarded-For": header])
+            answers.append(answer.status)
+        }
+        return answers
+    }
+
     /// Returns a new device of a user, who is created if necessary.
     func device(
         of user: String = "anna", quota: UInt64? = nil, volume: String = "Documents"

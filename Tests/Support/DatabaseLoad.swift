@@ -58,7 +58,8 @@ final class DatabaseLoad {
 
     /// What has been said so far.
     func promised() throws -> Promises {
-        // The program writes at the position that it shares with this process.
+        // The program shares the file offset of its output with this process, so the output is
+        // read without moving the offset.
         var status = stat()
         guard fstat(output.fileDescriptor, &status) == 0 else { throw SupportError("no output") }
         var bytes = [UInt8](repeating: 0, count: Int(status.st_size))

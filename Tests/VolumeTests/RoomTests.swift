@@ -125,7 +125,7 @@ import Testing
         let tree = try ProgramTree()
         try tree.save("a", "one", by: program)
         #expect(tree.quiet())
-        // Nothing is recorded any more.
+        // From here on the recorder waits for ten minutes before it records a save.
         var settings = ProgramTree.fast
         (settings.settleSeconds, settings.patienceSeconds) = (600, 600)
         settings.closingSeconds = 0

@@ -22,7 +22,7 @@ final class Arbitration: Sendable {
     private let waiting = Mutex<(opens: [UInt64: @Sendable () -> Void], isEnding: Bool)>(
         ([:], false))
     private let number = Atomic<UInt64>(0)
-    /// Claims of opens that the kernel will repeat at once.
+    /// Opens that were answered with ESTALE, which the kernel will repeat at once.
     private let kept = Mutex<[RepeatedOpen: Kept]>([:])
 
     /// Identifies a repeated open(2) of a name.
@@ -36,7 +36,7 @@ final class Arbitration: Sendable {
     struct Kept: Equatable {
         /// Nil if that open waited only for programs that had the file open.
         var claim: ClaimID?
-        /// When the open was answered (monotonic nanoseconds).
+        /// When the open was answered, in monotonic nanoseconds. It tells two such opens apart.
         var time: Int64
     }
 
@@ -105,8 +105,8 @@ final class Arbitration: Sendable {
 
     // MARK: Repeated opens
 
-    /// Keeps a claim for a repeated open, which comes at once unless the machine is very busy; no
-    /// longer than for an idle reader.
+    /// Keeps a claim, or nil if there was none, for a repeated open. That comes at once unless the
+    /// machine is very busy, so this is kept no longer than the lease of an idle reader.
     func keep(_ claim: ClaimID?, for visit: RepeatedOpen) {
         let new = Kept(claim: claim, time: cl_clock_monotonic_ns())
         let former = kept.withLock { $0.updateValue(new, forKey: visit) }

@@ -205,7 +205,7 @@ package final class HubClient: Sendable {
             try await check(response, timer)
             var (reader, found, bytes, next) = (FrameReader(), [ManifestFrame](), 0, 0)
             for try await piece in response.body {
-                came(piece, timer)
+                received(piece, timer)
                 reader.append(piece.readableBytesView)
                 while let frame = try reader.nextManifest() {
                     // The frames come in the order of the request, and unknown revisions have none.
@@ -241,7 +241,7 @@ package final class HubClient: Sendable {
             try await check(response, timer)
             var (reader, count) = (FrameReader(), 0)
             for try await piece in response.body {
-                came(piece, timer)
+                received(piece, timer)
                 reader.append(piece.readableBytesView)
                 while let frame = try reader.nextChunk() {
                     guard count < chunks.count, frame.id == chunks[count].id else {
@@ -380,7 +380,7 @@ package final class HubClient: Sendable {
     ) async throws -> [UInt8] {
         var body: [UInt8] = []
         for try await piece in response.body {
-            came(piece, timer)
+            received(piece, timer)
             guard body.count + piece.readableBytes <= limit else {
                 throw invalid("It has more than \(limit) bytes.")
             }
@@ -389,7 +389,7 @@ package final class HubClient: Sendable {
         return body
     }
 
-    private func came(_ piece: ByteBuffer, _ timer: AnswerTimer) {
+    private func received(_ piece: ByteBuffer, _ timer: AnswerTimer) {
         traffic.down(piece.readableBytes)
         timer.received(piece.readableBytes)
     }

@@ -60,7 +60,8 @@ package struct PlaceholderMark: Hashable, Sendable {
         return Int64(bitPattern: bytes.reduce(0) { $0 << 8 | UInt64($1) })
     }
 
-    /// Removes the bytes of a file and marks it. The mark is on the disk before any byte goes.
+    /// Removes the bytes of a file and marks it. The mark is on the disk before any byte is
+    /// removed.
     func replaceBytes(of file: Int32, size: Int64, modified: Int64) throws(Errno) -> FileSnapshot {
         try PlaceholderMark.setFilling(file, modified: modified)
         try set(on: file)

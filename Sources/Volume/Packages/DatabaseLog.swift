@@ -7,7 +7,7 @@ import SystemCalls
 /// does not have, the database file alone is an older or a torn state.
 package enum DatabaseLog {
     /// What a log holds.
-    package enum Contents {
+    enum Contents {
         /// Nothing that SQLite would ever apply.
         case nothing
         /// Only changes that the database has. SQLite would apply them again, so they must not lie
@@ -28,17 +28,17 @@ package enum DatabaseLog {
     ///
     /// - Parameter main: The database, open for reading; -1 if it does not exist. A log that was
     ///   left behind would then be applied to whatever file gets the name.
-    package static func logs(beside name: Name, in directory: Int32, main: Int32)
+    static func logs(beside name: Name, in directory: Int32, main: Int32)
         -> [(name: Name, contents: Contents)]
     {
-        logs.compactMap { ending, contents in
-            let log = Name(bytes: name.bytes + Array("\(ending)".utf8))
+        kinds.compactMap { kind in
+            let log = kind.name(beside: name)
             do throws(Errno) {
                 let file = try openBeneath(
                     [log], from: directory, flags: O_RDONLY | O_NONBLOCK | O_NOATIME)
                 let snapshot = FileSnapshot(try file.status())
                 guard snapshot.isFile, snapshot.size > 0 else { return nil }
-                let found = try contents(file.raw, main)
+                let found = try kind.contents(file.raw, main)
                 return found == .nothing ? nil : (log, found)
             } catch {
                 let isMissing = error == .notFound || [ENAMETOOLONG, ELOOP].contains(error.code)
@@ -64,8 +64,8 @@ package enum DatabaseLog {
                 return FileSnapshot(status)
             }
             main = try? status(name)
-            for (ending, _) in DatabaseLog.logs {
-                let log = Name(bytes: name.bytes + Array("\(ending)".utf8))
+            for kind in DatabaseLog.kinds {
+                let log = kind.name(beside: name)
                 do throws(Errno) {
                     let found = try status(log)
                     if found.isFile, found.size > 0 { logs[log] = found }
@@ -119,9 +119,20 @@ package enum DatabaseLog {
         package var state: State?
     }
 
-    private typealias Reading = @Sendable (Int32, Int32) throws(Errno) -> Contents
-    private static let logs: [(StaticString, Reading)] = [
-        ("-journal", contentsOfJournal), ("-wal", contentsOfWAL),
+    private struct Kind: Sendable {
+        /// What is appended to the database's name.
+        let ending: String
+        /// Reads the log (the first descriptor) of a database (the second).
+        let contents: @Sendable (Int32, Int32) throws(Errno) -> Contents
+
+        func name(beside database: Name) -> Name {
+            Name(bytes: database.bytes + Array(ending.utf8))
+        }
+    }
+
+    private static let kinds = [
+        Kind(ending: "-journal", contents: contentsOfJournal),
+        Kind(ending: "-wal", contents: contentsOfWAL),
     ]
 
     /// Whether a rollback journal belongs to an unfinished transaction: a finished one removes it,

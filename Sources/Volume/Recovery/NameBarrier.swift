@@ -28,7 +28,7 @@ struct NameBarrier {
                 try check(cl_syncfs(directory.raw))
                 return
             }
-            // UTIME_NOW
+            // This number of nanoseconds stands for the present time (UTIME_NOW).
             let now = timespec(tv_sec: 0, tv_nsec: 0x3fff_ffff)
             try check(cl_utimens_fd(directory.raw, [now, now]))
             try check(cl_fsync(directory.raw, 0))

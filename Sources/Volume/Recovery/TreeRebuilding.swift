@@ -110,10 +110,9 @@ struct TreeRebuilding {
         // The file is no arrival that the recorder expects, so the tag is removed.
         ArrivalTag.remove(from: file.raw)
         guard item.kind != .package else { return }
-        note(item, FileSnapshot(try file.status()))
-        guard item.kind == .file, let version = arrival.version?.id else { return }
-        rows[rows.count - 1].current = version
-        if arrival.isDataless { absent[item.key] = version }
+        var shown = item
+        shown.current = arrival.version?.id ?? item.current
+        note(shown, FileSnapshot(try file.status()), isPlaceholder: arrival.isDataless)
     }
 
     /// Notes a placeholder that a rebuilding made before it was interrupted.
@@ -124,17 +123,17 @@ struct TreeRebuilding {
             let mark = PlaceholderMark(of: file.raw, size: snapshot.size), mark.item == item.id,
             mark.version == item.current
         else { return }
-        note(item, snapshot)
-        absent[item.key] = mark.version
+        note(item, snapshot, isPlaceholder: true)
     }
 
-    private mutating func note(_ item: Item, _ now: FileSnapshot) {
+    private mutating func note(_ item: Item, _ now: FileSnapshot, isPlaceholder: Bool) {
         var row = item
         row.inode = now.inode
         if item.kind == .file {
             row.size = UInt64(max(0, now.size))
             row.modified = now.modified
             row.changed = max(1, now.changed)
+            if isPlaceholder { absent[item.key] = item.current }
         }
         rows.append(row)
     }

@@ -195,10 +195,8 @@ package final class Volume: Sendable {
         hydration.close()
         recorder.stop()
         store.reserve.giveUpIfFull()
+        if settings.mayCreate { markParts() }
         do throws(VolumeError) {
-            if settings.mayCreate {
-                try PartMarks(tree: root, journal: journal, packs: packs).advance()
-            }
             _ = try journal.checkpoint()
             try journal.close()
             store.reserve.keepRest()
@@ -211,6 +209,14 @@ package final class Volume: Sendable {
             if isInOrder { store.setCleanMark() }
         } catch {
             log.error("The journal cannot be closed properly: \(error)")
+        }
+    }
+
+    private func markParts() {
+        do throws(VolumeError) {
+            try PartMarks(tree: root, journal: journal, packs: packs).advance()
+        } catch {
+            log.error("The parts of the store cannot be marked: \(error)")
         }
     }
 

@@ -107,19 +107,19 @@ extension Restoration {
         let directory = target.parent.withCString { cl_openat(AT_FDCWD, $0, O_PATH, 0) }
         guard directory >= 0 else { throw failure("open", target.parent, Errno(-directory)) }
         defer { _ = cl_close(directory) }
-        let main = target.withCString { cl_openat(AT_FDCWD, $0, O_RDONLY | O_NONBLOCK, 0) }
-        defer { if main >= 0 { _ = cl_close(main) } }
-        for log in DatabaseLog.logs(beside: target.name, in: directory, main: main) {
-            let path = target.parent.appending(log.name)
-            guard log.contents == .copied else {
-                throw VolumeError(
-                    .busy,
-                    "\(path) holds changes that are not in \(target.name); nothing was changed. "
-                        + "Open and close \(target.name) with its program, or delete the log, and "
-                        + "try again")
+        let found = DatabaseLog.examine([target.name], below: directory)
+        if let hot = found.hot {
+            throw VolumeError(
+                .busy,
+                "\(target.parent.appending(hot)) holds changes that are not in \(target.name); "
+                    + "nothing was changed. Open and close \(target.name) with its program, or "
+                    + "delete the log, and try again")
+        }
+        for log in found.copied.keys {
+            let result = log.withCString { cl_unlinkat(directory, $0, 0) }
+            if result < 0, result != -ENOENT {
+                throw failure("remove", target.parent.appending(log), Errno(-result))
             }
-            let result = log.name.withCString { cl_unlinkat(directory, $0, 0) }
-            if result < 0, result != -ENOENT { throw failure("remove", path, Errno(-result)) }
         }
     }
 
