@@ -125,12 +125,13 @@ extension Coordination {
         return found
     }
 
+    /// A claim that has asked presenters waits for their answers also while a granted claim that
+    /// overtook it is in its way.
     private func directlyAwaited(_ claim: Claim) -> [ClaimID] {
-        switch claim.phase {
-        case .granted: []
-        case .waiting(let other): [other]
-        case .asking: claim.outstanding.flatMap { requests[$0] ?? [] }
-        }
+        guard !claim.isGranted else { return [] }
+        let answers = claim.outstanding.flatMap { requests[$0] ?? [] }
+        if case .waiting(let other) = claim.phase { return [other] + answers }
+        return answers
     }
 
     /// Whether a claim can only be granted after one of these presenters has answered. Then their
@@ -140,16 +141,12 @@ extension Coordination {
         var seen: Set<ClaimID> = [id]
         var next = [id]
         while let id = next.popLast() {
-            guard let claim = claims[id] else { continue }
+            guard let claim = claims[id], !claim.isGranted else { continue }
             var others: [ClaimID] = []
-            switch claim.phase {
-            case .granted: break
-            case .waiting(let other): others = [other]
-            case .asking:
-                for presenter in claim.outstanding where !claim.asksOnlyToRelinquish(presenter) {
-                    if answering.contains(presenter) { return true }
-                    others += requests[presenter] ?? []
-                }
+            if case .waiting(let other) = claim.phase { others = [other] }
+            for presenter in claim.outstanding where !claim.asksOnlyToRelinquish(presenter) {
+                if answering.contains(presenter) { return true }
+                others += requests[presenter] ?? []
             }
             next += others.filter { seen.insert($0).inserted }
         }

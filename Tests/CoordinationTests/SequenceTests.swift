@@ -138,6 +138,21 @@ import Testing
         #expect(stage.answer(1, 2) == ["granted 2 /f"])
     }
 
+    /// The schedules found this: the first save overtook a deletion that had already asked the
+    /// second presenter, and the second save then waited for that deletion for ever.
+    @Test func aSaveGoesBeforeAClaimThatWaitsForAnotherSave() {
+        var stage = Stage()
+        stage.present(1, "/d", isDirectory: true)
+        stage.present(2, "/d/e")
+        stage.present(3, "/d/f")
+        _ = stage.ask(1, "X /d")
+        for presenter in 1...3 { _ = stage.answer(UInt64(presenter), 1) }
+        _ = stage.ask(2, "X /d", of: 3)
+        for presenter in 1...2 { _ = stage.answer(UInt64(presenter), 2) }
+        #expect(stage.ask(3, "U /d", of: 1) == ["granted 3 /d"])
+        #expect(stage.ask(4, "U /d/e", of: 2) == ["granted 4 /d/e"])
+    }
+
     // MARK: The end of a claim
 
     @Test func cancelTakesAClaimBack() {
