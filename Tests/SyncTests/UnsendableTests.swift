@@ -54,4 +54,37 @@ import Testing
             #expect(fleet.text(1, "a") == "3\n" && fleet.text(1, "b") == "2\n")
         }
     }
+
+    /// Device 0 has the conflict version "by 0", device 1 has only its description. The hub comes
+    /// back as a copy from before the conflict, and device 0 stays away.
+    @Test("a conflict version without contents does not hold back its document")
+    func conflictWithoutContents() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.put(0, "a", "base")
+            try fleet.expectEqual()
+            let backup = "\(fleet.hub.data)-backup"
+            try Command(
+                Programs.concord, "hub", "backup", backup, "--data", fleet.hub.data
+            ).succeed()
+            try fleet.conflict("a")
+            #expect(try fleet.history(1, "a").versions.contains { $0.kind == "conflict" })
+            try fleet.offline(0)
+            try fleet.hub.stop()
+            try Command("rm", "-r", fleet.hub.data).succeed()
+            try Command("cp", "-a", backup, fleet.hub.data).succeed()
+            try Command(Programs.concord, "hub", "restored", "--data", fleet.hub.data).succeed()
+            try fleet.hub.start()
+            try fleet.put(1, "a", "edited")
+            try fleet.shell(1, "mv a b")
+            try wait(for: "the edit and the new name to be at the hub") { () -> Bool? in
+                let problems = try fleet.report(fleet.devices[1]).hub?.problems ?? [:]
+                guard problems["b"]?.contains("conflict version") == true else { return nil }
+                let kept = try fleet.history(1, "b").versions.last { $0.kind == "current" }
+                return kept?.durability == "hub" ? true : nil
+            }
+            try fleet.online(0)
+            try fleet.expectEqual()
+            try fleet.expect("b", "edited", conflicts: ["by 0"])
+        }
+    }
 }

@@ -112,6 +112,36 @@ struct PowerLossTests {
         tree.stop()
     }
 
+    /// XFS leaves a file empty whose contents were not synced. The document shows its last version
+    /// again, unless a program is known to have emptied it.
+    @Test(arguments: [true, false]) func anEmptiedDocumentShowsItsLastVersion(_ lostPower: Bool)
+        throws
+    {
+        let tree = try ProgramTree()
+        // The contents of "b" are in the packs, so that "a" can show them again.
+        for (name, text) in [("b", "two"), ("b", "three"), ("a", "one"), ("a", "two")] {
+            try tree.save(name, text, by: program)
+            #expect(tree.quiet())
+        }
+        tree.volume.recorder.abandon()
+        var settings = ProgramTree.fast
+        if lostPower { settings.clocks.boot = { "another one" } }
+        try tree.reopen(settings) { #expect(truncate(tree.real("a"), 0) == 0) }
+        #expect(tree.quiet())
+        #expect(try sizes(of: "a", tree) == (lostPower ? [3, 3] : [3, 3, 0]))
+        var status = stat()
+        #expect(lstat(tree.real("a"), &status) == 0 && status.st_size == (lostPower ? 3 : 0))
+        try tree.truncate("a", to: 0, by: program)
+        #expect(tree.quiet())
+        #expect(try sizes(of: "a", tree).last == 0)
+        tree.stop()
+    }
+
+    private func sizes(of name: String, _ tree: ProgramTree) throws -> [UInt64] {
+        try #require(try tree.volume.history(at: names(name))).versions
+            .sorted { $0.number < $1.number }.map(\.size)
+    }
+
     private func overwrite(
         _ path: String, _ bytes: [UInt8], _ how: Overwriting, _ tree: ProgramTree
     ) throws {

@@ -36,6 +36,10 @@ package struct SyncPlanner: Sendable {
         package var isAnotherKind = false
         /// The draft only gives the item a temporary name.
         var isAside = false
+        /// The version that the tree shows.
+        fileprivate var current: Identifier?
+        /// Conflict versions that the draft leaves out. The item stays unsent because of them.
+        package private(set) var omitted: Set<Identifier> = []
 
         /// The revisions whose contents the hub must have before the draft is sent.
         package var revisions: [Identifier] {
@@ -50,6 +54,32 @@ package struct SyncPlanner: Sendable {
         }
         package var isDeletion: Bool {
             changes.contains { if case .delete = $0 { true } else { false } }
+        }
+
+        /// Whether the draft sends this version as a conflict version, so that the item's other
+        /// changes do not need it.
+        package func isOnlyConflict(_ revision: Identifier) -> Bool {
+            revision != current
+                && changes.contains {
+                    if case .edit(let sent) = $0 { sent.id == revision } else { false }
+                }
+        }
+
+        /// Leaves out conflict versions whose contents cannot be sent now, so that they do not hold
+        /// back the item's other changes.
+        ///
+        /// - Returns: False if the contents of another version in the draft are among them. Then
+        ///   nothing of the item can be sent.
+        package mutating func leaveOut(_ revisions: Set<Identifier>) -> Bool {
+            for revision in revisions where isOnlyConflict(revision) { omitted.insert(revision) }
+            changes.removeAll { change in
+                if case .edit(let revision) = change {
+                    omitted.contains(revision.id)
+                } else {
+                    false
+                }
+            }
+            return revisions.isDisjoint(with: self.revisions)
         }
     }
 
@@ -70,6 +100,7 @@ package struct SyncPlanner: Sendable {
             return draft
         }
         draft.changes = try changes(id, local, mirror, &table)
+        draft.current = local?.revision
         draft.placement = draft.changes.lazy.compactMap(\.placement).first
         if draft.changes.contains(.restore), let local {
             draft.placement = try table.placement(local.name, in: local.parent)
@@ -95,7 +126,8 @@ package struct SyncPlanner: Sendable {
     package func enqueue<T: DeviceTable>(_ draft: Draft, in table: inout T) throws(T.Failure)
         -> [Operation]
     {
-        let fresh = try self.draft(draft.item, in: &table)
+        var fresh = try self.draft(draft.item, in: &table)
+        _ = fresh.leaveOut(draft.omitted)
         guard fresh.timeless == draft.timeless, draft.waitsFor == nil, !draft.isWaiting,
             !draft.changes.isEmpty
         else { return [] }
@@ -137,11 +169,12 @@ package struct SyncPlanner: Sendable {
             // The conflict versions of a new item are sent when the item has its final name.
             if mirror.base == nil { image.conflicts = [] }
         }
+        image.conflicts.removeAll { draft.omitted.contains($0) }
         try tell(operations, &mirror, as: image, session, &table)
         if mirror.state == .refused || mirror.state == .stuck { mirror.state = .settled }
         if mirror.remote != nil { mirror.state = .due }
         try table.setMirror(draft.item, mirror)
-        if !draft.isAside { try table.removeUnsent(draft.item) }
+        if !draft.isAside, draft.omitted.isEmpty { try table.removeUnsent(draft.item) }
         try table.set(session)
         return operations
     }

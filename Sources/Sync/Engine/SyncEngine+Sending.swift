@@ -450,7 +450,8 @@ extension JournalTable {
                     isBusy = true
                     // The item may have got only a temporary name, and needs another operation.
                     if keyed.takes != nil, try journal.isUnsent(keyed.key),
-                        let again = try draft(keyed.key, planner, volume)
+                        var again = try draft(keyed.key, planner, volume),
+                        again.draft.leaveOut(keyed.draft.omitted), !again.draft.changes.isEmpty
                     {
                         rest.append(again)
                     } else {
@@ -480,8 +481,10 @@ extension JournalTable {
         _ drafts: [SyncEngine.KeyedDraft], _ planner: SyncPlanner
     ) throws(VolumeError) -> Bool {
         for keyed in drafts {
-            let fresh = try planner.draft(keyed.draft.item, in: &self)
-            guard fresh.tells(sameAs: keyed.draft) else { return false }
+            var fresh = try planner.draft(keyed.draft.item, in: &self)
+            guard fresh.leaveOut(keyed.draft.omitted), fresh.tells(sameAs: keyed.draft) else {
+                return false
+            }
         }
         return true
     }
@@ -493,7 +496,8 @@ extension JournalTable {
         if draft.isDeletion, try planner.isCovered(draft, in: &self) { return true }
         if draft.waitsFor != nil {
             draft = try planner.draft(draft.item, in: &self)
-            guard draft.revisions == keyed.draft.revisions else { return false }
+            guard draft.leaveOut(keyed.draft.omitted), draft.revisions == keyed.draft.revisions
+            else { return false }
         }
         return try !planner.enqueue(draft, in: &self).isEmpty
     }

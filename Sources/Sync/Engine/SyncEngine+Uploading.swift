@@ -12,13 +12,13 @@ extension SyncEngine {
     /// ones are queued for the background upload.
     func withContents(_ drafts: [KeyedDraft]) throws -> [KeyedDraft] {
         var small: [Identifier] = []
-        var result: [KeyedDraft] = []
+        var missing: Set<Identifier> = []
+        var underway: Set<Int64> = []
         for keyed in drafts {
-            var isReady = true
             for revision in keyed.draft.changes.compactMap(\.revision)
             where !ready.contains(revision.id) {
                 if let unread = unreadable[revision.id], unread.until > lastExamined {
-                    isReady = false
+                    missing.insert(revision.id)
                     continue
                 }
                 if revision.size <= UInt64(settings.largeBytes) {
@@ -30,32 +30,51 @@ extension SyncEngine {
                 switch transfers.upload(job) {
                 case .done: isReadable(revision.id)
                 case .unreadable:
-                    postponeUpload(revision.id, keyed.path)
-                    isReady = false
+                    postponeUpload(
+                        revision.id, keyed.path, because: SyncEngine.unreadable(revision.id, keyed))
+                    missing.insert(revision.id)
                 case .overQuota:
                     postponeUpload(revision.id, keyed.path, because: SyncEngine.overQuota)
-                    isReady = false
-                case .underway: isReady = false
+                    missing.insert(revision.id)
+                case .underway: underway.insert(keyed.key)
                 }
             }
-            if isReady { result.append(keyed) }
         }
-        var failed: Set<Identifier> = []
         if !small.isEmpty {
+            var failed: Set<Identifier> = []
             let refused = try uploadOrRefuse(small, &failed)
             for id in small where !failed.contains(id) { isReadable(id) }
             for keyed in drafts {
                 for id in keyed.draft.revisions where failed.contains(id) {
                     postponeUpload(
                         id, keyed.path,
-                        because: refused.contains(id) ? SyncEngine.overQuota : nil)
+                        because: refused.contains(id)
+                            ? SyncEngine.overQuota : SyncEngine.unreadable(id, keyed))
                 }
             }
+            missing.formUnion(failed)
         }
-        result = result.filter { $0.draft.revisions.allSatisfy { !failed.contains($0) } }
-        let kept = Set(result.map(\.key))
-        let torn = Set(drafts.filter { !kept.contains($0.key) }.compactMap(\.weakPackage))
+        var result: [KeyedDraft] = []
+        var torn: Set<[Name]> = []
+        for var keyed in drafts {
+            if !underway.contains(keyed.key), keyed.draft.leaveOut(missing) {
+                if !keyed.draft.changes.isEmpty { result.append(keyed) }
+            } else if let package = keyed.weakPackage {
+                torn.insert(package)
+            }
+        }
         return result.filter { keyed in keyed.weakPackage.map { !torn.contains($0) } ?? true }
+    }
+
+    static let unreadable =
+        "It is not at the hub: some of its contents cannot be read on this device. Save it again, "
+        + "or restore an older version."
+
+    private static func unreadable(_ revision: Identifier, _ keyed: KeyedDraft) -> String {
+        guard keyed.draft.isOnlyConflict(revision) else { return unreadable }
+        return
+            "One of its conflict versions is not at the hub: some of its contents cannot be read "
+            + "on this device. Settle the conflict, or connect the device that has that version."
     }
 
     private static let overQuota = "blocked: quota: The account's quota is used up."
@@ -92,19 +111,16 @@ extension SyncEngine {
 
     /// Postpones a revision whose contents cannot be read or uploaded now, so that the others are
     /// sent first.
-    func postponeUpload(_ revision: Identifier, _ path: String, because reason: String? = nil) {
+    func postponeUpload(
+        _ revision: Identifier, _ path: String, because reason: String = SyncEngine.unreadable
+    ) {
         ready.remove(revision)
         let times = (unreadable[revision]?.times ?? 0) + 1
         let pause = min(300, Double(1 << min(times, 10)))
         unreadable[revision] = Unreadable(
             until: cl_clock_monotonic_ns() + Timestamp.span(seconds: pause), times: times,
             path: path)
-        state.withLock {
-            $0.problems[path] =
-                reason
-                ?? "It is not at the hub: some of its contents cannot be read on this device. "
-                + "Save it again, or restore an older version."
-        }
+        state.withLock { $0.problems[path] = reason }
     }
 
     /// Uploads the chunks of these revisions that the hub does not have, in pieces; pieces that

@@ -104,7 +104,7 @@ enum Live {
     case gone
     /// A placeholder, whose bytes are at the hub.
     case absent(LivePlaceholder)
-    /// A file of which a loss of power left the size but none of the contents.
+    /// A file of which a loss of power left none of the contents.
     case destroyed(FileSnapshot)
 }
 
@@ -167,6 +167,7 @@ extension Recorder {
         let isHeld = isProbed || work.isWriting
         if isHeld, item.changed != 0 || !isUnchangedSinceOpen(snapshot, work) { return .busy }
         if powerLoss?.destroyed(descriptor.raw, snapshot) == true { return .destroyed(snapshot) }
+        if try wasEmptied(item, snapshot, work) { return .destroyed(snapshot) }
         if let log = hotLog(of: descriptor.raw, at: path) { return .logged(log) }
         var cut: [ChunkReference]?
         if snapshot.size > settings.largeBytes {

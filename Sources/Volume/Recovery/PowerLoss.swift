@@ -6,8 +6,8 @@ import SystemCalls
 
 /// The last time that the machine stopped while the volume was open. A file system stores a file's
 /// size separately from its contents: a file that was written shortly before and not synced may
-/// have its size on the disk and none of its blocks. It then reads as zeros that no program wrote,
-/// which must not become a version.
+/// have its size on the disk and none of its blocks, or neither. It then reads as zeros that no
+/// program wrote, or is empty, and that must not become a version.
 struct PowerLoss: Sendable {
     /// Files that were last changed before this time (nanoseconds since 1970) may be destroyed. It
     /// is when the volume was opened again; if the clock was behind then, as on a machine without a
@@ -53,6 +53,12 @@ struct PowerLoss: Sendable {
         }
         // Blocks that are on their way to the disk look the same until they have arrived.
         return isUnwritten() && cl_fsync(file, 1) == 0 && isUnwritten()
+    }
+
+    /// Whether an empty file was last changed before the machine stopped. File systems that store a
+    /// file's size only with its contents, like XFS, leave it empty if these were not synced.
+    func mayHaveEmptied(_ snapshot: FileSnapshot) -> Bool {
+        snapshot.isFile && snapshot.size == 0 && max(snapshot.modified, snapshot.changed) < time
     }
 
     /// Whether a loss of power destroyed a content in the stash. An intact copy has the length that
@@ -124,16 +130,10 @@ extension Recorder {
             recording.isLiveDeferred = true
             return true
         }
-        if let current = recording.item.current,
-            let bytes = try look({ try $0.manifest(of: current) }),
-            let manifest = Manifest(encoded: bytes)
-        {
-            let lost = try missing(manifest.chunkIDs, [:])
-            if try lost.isSubset(of: onHub(recording.item.key)) {
-                destroyed.current?(recording.item.key)
-                postpone(recording.item.key)
-                return false
-            }
+        if try canShowLastVersion(recording.item) {
+            destroyed.current?(recording.item.key)
+            postpone(recording.item.key)
+            return false
         }
         recording.item.size = UInt64(snapshot.size)
         recording.item.modified = snapshot.modified
@@ -142,6 +142,28 @@ extension Recorder {
             "\(recording.item.name) was saved shortly before the machine stopped, and the save did "
             + "not reach the disk: the file holds only zeros, which are not among its versions."
         return true
+    }
+
+    private func canShowLastVersion(_ item: Item) throws(VolumeError) -> Bool {
+        guard let current = item.current,
+            let bytes = try look({ try $0.manifest(of: current) }),
+            let manifest = Manifest(encoded: bytes)
+        else { return false }
+        return try missing(manifest.chunkIDs, [:]).isSubset(of: onHub(item.key))
+    }
+
+    /// Whether a loss of power probably emptied a document: no program is known to have saved it,
+    /// its current version is not empty, and that version or prior contents can be shown instead. A
+    /// program that emptied the document just before the machine stopped looks the same; then the
+    /// document shows contents that it had, and nothing is lost.
+    func wasEmptied(_ item: Item, _ snapshot: FileSnapshot, _ work: PendingDocument)
+        throws(VolumeError) -> Bool
+    {
+        guard powerLoss?.mayHaveEmptied(snapshot) == true, work.isFound, work.save == nil,
+            let current = try version(item.current, of: item), current.size > 0
+        else { return false }
+        if !work.priorContents.isEmpty { return true }
+        return try canShowLastVersion(item)
     }
 }
 
@@ -179,7 +201,8 @@ extension Volume {
     ) throws(VolumeError) {
         let now = snapshot(file)
         guard let loss = recorder.powerLoss, now.inode == item.inode,
-            PlaceholderMark(of: file) == nil, loss.destroyed(file, now),
+            PlaceholderMark(of: file) == nil,
+            loss.destroyed(file, now) || loss.mayHaveEmptied(now) && version.size > 0,
             openFiles.current?(item.inode) != true, cl_probe_users(file) != -EAGAIN
         else { throw VolumeError(.busy, "\(item.name) is in use.") }
         do throws(Errno) {

@@ -151,6 +151,12 @@ struct SyncPlannerSchedule {
         hardships.contains(.stuckItems) && !isEnding && (Int(id.low) + 2 * who) % 5 == 0
     }
 
+    /// Whether this device cannot read the contents of a conflict version.
+    private func isMissing(_ revision: Identifier, _ who: Int) -> Bool {
+        hardships.contains(.missingContents) && !isEnding
+            && (Int(revision.low % 1_000) + who) % 3 == 0
+    }
+
     // MARK: One device's engine
 
     private mutating func ask(_ who: Int) {
@@ -267,7 +273,11 @@ struct SyncPlannerSchedule {
         let all = devices[who].journal.toSend
         for place in all.indices {
             let id = all[(place + choice) % all.count]
-            let draft = planner.draft(id, in: &devices[who].journal)
+            var draft = planner.draft(id, in: &devices[who].journal)
+            let missing = draft.revisions.filter {
+                draft.isOnlyConflict($0) && isMissing($0, who)
+            }
+            guard draft.leaveOut(Set(missing)) else { continue }
             if draft.changes.isEmpty || draft.waitsFor != nil || draft.isWaiting { continue }
             if planner.isCovered(draft, in: &devices[who].journal) { return true }
             let before = devices[who].journal

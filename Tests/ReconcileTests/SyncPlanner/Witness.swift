@@ -229,4 +229,6 @@ enum Hardship: String, CaseIterable, Sendable {
     case stuckItems
     /// The hub sometimes refuses contents, and accepts them in the end.
     case quota
+    /// Devices cannot read the contents of some conflict versions before the end.
+    case missingContents
 }
