@@ -17,6 +17,7 @@ package struct SyncPlanner: Sendable {
         case sendsWhileFresh, keepsCursor, agreesEarly, dropsConflicts, staleIsFresh
         case makesOnlyWhatIsCurrent, seesNothingBesideWhatIsStuck, sendsEditsOfEdits
         case forgetsWhatWasAgreedOn, takesNamesTooEarly, draftsFromBefore
+        case forgetsWhatIsLeftOut, agreesOnWhatIsLeftOut
     }
 
     // MARK: Sending
@@ -169,12 +170,16 @@ package struct SyncPlanner: Sendable {
             // The conflict versions of a new item are sent when the item has its final name.
             if mirror.base == nil { image.conflicts = [] }
         }
-        image.conflicts.removeAll { draft.omitted.contains($0) }
+        if !bugs.contains(.agreesOnWhatIsLeftOut) {
+            image.conflicts.removeAll { draft.omitted.contains($0) }
+        }
         try tell(operations, &mirror, as: image, session, &table)
         if mirror.state == .refused || mirror.state == .stuck { mirror.state = .settled }
         if mirror.remote != nil { mirror.state = .due }
         try table.setMirror(draft.item, mirror)
-        if !draft.isAside, draft.omitted.isEmpty { try table.removeUnsent(draft.item) }
+        if !draft.isAside, draft.omitted.isEmpty || bugs.contains(.forgetsWhatIsLeftOut) {
+            try table.removeUnsent(draft.item)
+        }
         try table.set(session)
         return operations
     }

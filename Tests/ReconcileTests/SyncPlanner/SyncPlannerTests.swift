@@ -162,6 +162,7 @@ import Testing
         switch bugs.first {
         case .seesNothingBesideWhatIsStuck: [.stuckItems]
         case .sendsEditsOfEdits, .forgetsWhatWasAgreedOn: [.quota]
+        case .forgetsWhatIsLeftOut, .agreesOnWhatIsLeftOut: [.missingContents]
         default: []
         }
     }
