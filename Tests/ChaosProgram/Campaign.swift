@@ -42,7 +42,7 @@ struct Campaign {
             let violations = try runner.run(round)
             say("round \(count): \(round.count) actions, \(violations.count) violations")
             guard violations.isEmpty else {
-                runner.abandon()
+                runner.abandon(copyTo: "\(directory)/stores")
                 try tell(round, violations)
                 return false
             }
@@ -68,7 +68,7 @@ struct Campaign {
                 let violations = try runner.run(actions)
                 say("round \(round): \(actions.count) actions, \(violations.count) violations")
                 if violations.isEmpty { continue }
-                runner.abandon()
+                runner.abandon(copyTo: "\(directory)/stores")
                 try tell(actions, violations)
                 return false
             }

@@ -121,7 +121,11 @@ final class Runner {
         }
     }
 
-    func abandon() {
+    /// - Parameter directory: Where copies of all stores are left; none if nil.
+    func abandon(copyTo directory: String? = nil) {
+        if let directory {
+            do { try world.copy(to: directory) } catch { say("chaos: no copies: \(error)") }
+        }
         world.end()
         World.present.withLock { $0 = nil }
     }

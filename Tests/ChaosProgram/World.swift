@@ -85,6 +85,17 @@ final class World: @unchecked Sendable {
         }
     }
 
+    /// Copies all stores, the hub's data and what the daemons have said, for an examination.
+    func copy(to directory: String) throws {
+        try Command("mkdir", "-p", directory).succeed()
+        try Command("cp", "-a", hub.data, "\(directory)/hub").succeed()
+        for site in sites {
+            try Command("cp", "-a", site.volume.store, "\(directory)/\(site.name)").succeed()
+            try Data(site.volume.said.utf8).write(
+                to: URL(filePath: "\(directory)/\(site.name).log"))
+        }
+    }
+
     private func died(_ actor: String, _ what: String) {
         var event = Event(.died, actor)
         event.detail = what

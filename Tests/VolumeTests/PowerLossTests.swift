@@ -137,6 +137,33 @@ struct PowerLossTests {
         tree.stop()
     }
 
+    /// A file that was appended to has its new size and only zeros at its end. It must be shown as
+    /// it was before, unless a program has allocated the end itself.
+    @Test(arguments: [true, false]) func anAppendThatIsLostIsNoVersion(_ isLost: Bool) throws {
+        let tree = try ProgramTree()
+        try tree.save("a", "one", by: program)
+        #expect(tree.quiet())
+        tree.volume.recorder.abandon()
+        var settings = ProgramTree.fast
+        settings.clocks.boot = { "another one" }
+        try tree.reopen(settings) {
+            guard isLost else { return }
+            let file = open(tree.real("a"), O_WRONLY)
+            #expect(posix_fallocate(file, 0, 20_000) == 0)
+            close(file)
+        }
+        #expect(tree.quiet())
+        #expect(try sizes(of: "a", tree) == [3])
+        var status = stat()
+        #expect(lstat(tree.real("a"), &status) == 0 && status.st_size == 3)
+        let handle = try tree.open("a", O_WRONLY, by: program)
+        #expect(posix_fallocate(handle.descriptor, 0, 20_000) == 0)
+        tree.close(handle)
+        #expect(tree.quiet())
+        #expect(try sizes(of: "a", tree) == [3, 20_000])
+        tree.stop()
+    }
+
     private func sizes(of name: String, _ tree: ProgramTree) throws -> [UInt64] {
         try #require(try tree.volume.history(at: names(name))).versions
             .sorted { $0.number < $1.number }.map(\.size)

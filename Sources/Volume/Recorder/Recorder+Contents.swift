@@ -106,6 +106,20 @@ enum Live {
     case absent(LivePlaceholder)
     /// A file of which a loss of power left none of the contents.
     case destroyed(FileSnapshot)
+    /// A file that was appended to, and of which a loss of power left the size but not the new
+    /// contents.
+    case lostEnd(LostEnd)
+}
+
+/// A file of which a loss of power destroyed the end.
+final class LostEnd {
+    let descriptor: Descriptor
+    let snapshot: FileSnapshot
+
+    init(_ descriptor: consuming Descriptor, _ snapshot: FileSnapshot) {
+        self.descriptor = descriptor
+        self.snapshot = snapshot
+    }
 }
 
 /// A placeholder that was found in the tree.
@@ -168,6 +182,9 @@ extension Recorder {
         if isHeld, item.changed != 0 || !isUnchangedSinceOpen(snapshot, work) { return .busy }
         if powerLoss?.destroyed(descriptor.raw, snapshot) == true { return .destroyed(snapshot) }
         if try wasEmptied(item, snapshot, work) { return .destroyed(snapshot) }
+        if try hasLostEnd(item, descriptor.raw, snapshot, work) {
+            return .lostEnd(LostEnd(descriptor, snapshot))
+        }
         if let log = hotLog(of: descriptor.raw, at: path) { return .logged(log) }
         var cut: [ChunkReference]?
         if snapshot.size > settings.largeBytes {

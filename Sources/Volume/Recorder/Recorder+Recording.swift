@@ -269,6 +269,10 @@ extension Recorder {
             case .absent(let found): noteAbsent(found, in: &recording)
             case .destroyed(let snapshot):
                 guard try noteDestroyed(snapshot, in: &recording) else { return nil }
+            case .lostEnd(let found):
+                guard
+                    try noteLostEnd(found.descriptor.raw, found.snapshot, in: &recording)
+                else { return nil }
             case .busy:
                 guard defersLiveContents(item, work, &recording) else { return nil }
             }

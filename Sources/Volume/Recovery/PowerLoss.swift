@@ -61,6 +61,20 @@ struct PowerLoss: Sendable {
         snapshot.isFile && snapshot.size == 0 && max(snapshot.modified, snapshot.changed) < time
     }
 
+    /// Whether the end of a file that was last changed before the machine stopped has allocated
+    /// blocks that were never written. Such a file was appended to, and has its new size without
+    /// the new contents. A program can also allocate the end of a file with fallocate(2).
+    func mayHaveLostEnd(_ file: Int32, _ snapshot: FileSnapshot) -> Bool {
+        guard snapshot.isFile, snapshot.size > 0, max(snapshot.modified, snapshot.changed) < time
+        else { return false }
+        func isUnwritten() -> Bool {
+            let extents = Extents.first(of: file).filter { $0.logical < UInt64(snapshot.size) }
+            return extents.last.map { $0.flags & Extents.unwritten != 0 } ?? false
+        }
+        // Blocks that are on their way to the disk look the same until they have arrived.
+        return isUnwritten() && cl_fsync(file, 1) == 0 && isUnwritten()
+    }
+
     /// Whether a loss of power destroyed a content in the stash. An intact copy has the length that
     /// was stored with it, and no block that was allocated and never written.
     func destroyed(_ entry: Stash.Entry, _ file: Int32, _ snapshot: FileSnapshot) -> Bool {
@@ -144,6 +158,44 @@ extension Recorder {
         return true
     }
 
+    /// Handles a file of which a loss of power destroyed the end. If the rest is the last version,
+    /// the end is removed. Otherwise the document stays as it is, without a new version.
+    func noteLostEnd(
+        _ file: Int32, _ snapshot: FileSnapshot, in recording: inout Recording
+    ) throws(VolumeError) -> Bool {
+        guard recording.work.priorContents.isEmpty else {
+            recording.isLiveDeferred = true
+            return true
+        }
+        if let current = try version(recording.item.current, of: recording.item),
+            let size = Int64(exactly: current.size), size < snapshot.size,
+            CutContent(Manifest(chunks: try cutFile(file, size: size), mode: 0, modified: 0)).digest
+                == current.content
+        {
+            destroyed.current?(recording.item.key)
+            postpone(recording.item.key)
+            return false
+        }
+        recording.item.size = UInt64(snapshot.size)
+        recording.item.modified = snapshot.modified
+        recording.item.changed = max(1, snapshot.changed)
+        recording.problem =
+            "\(recording.item.name) was written shortly before the machine stopped, and not all of "
+            + "it reached the disk: its end holds zeros. It gets no new version until it is saved."
+        return true
+    }
+
+    /// Whether a loss of power probably destroyed the end of a document: no program is known to
+    /// have saved it, and it is longer than its current version.
+    func hasLostEnd(
+        _ item: Item, _ file: Int32, _ snapshot: FileSnapshot, _ work: PendingDocument
+    ) throws(VolumeError) -> Bool {
+        guard let powerLoss, work.isFound, work.save == nil,
+            try version(item.current, of: item)?.size ?? 0 < UInt64(snapshot.size)
+        else { return false }
+        return powerLoss.mayHaveLostEnd(file, snapshot)
+    }
+
     private func canShowLastVersion(_ item: Item) throws(VolumeError) -> Bool {
         guard let current = item.current,
             let bytes = try look({ try $0.manifest(of: current) }),
@@ -202,13 +254,19 @@ extension Volume {
         let now = snapshot(file)
         guard let loss = recorder.powerLoss, now.inode == item.inode,
             PlaceholderMark(of: file) == nil,
-            loss.destroyed(file, now) || loss.mayHaveEmptied(now) && version.size > 0,
             openFiles.current?(item.inode) != true, cl_probe_users(file) != -EAGAIN
         else { throw VolumeError(.busy, "\(item.name) is in use.") }
         do throws(Errno) {
-            try Volume.mark(
-                absent: file, mark, size: version.size, modified: version.modified,
-                mode: UInt16(truncatingIfNeeded: now.permissions))
+            if loss.destroyed(file, now) || loss.mayHaveEmptied(now) && version.size > 0 {
+                try Volume.mark(
+                    absent: file, mark, size: version.size, modified: version.modified,
+                    mode: UInt16(truncatingIfNeeded: now.permissions))
+            } else if loss.mayHaveLostEnd(file, now), version.size < UInt64(now.size) {
+                try check(cl_ftruncate(file, Int64(version.size)))
+                try PlaceholderMark.restore(version.modified, of: file)
+            } else {
+                throw Errno(EBUSY)
+            }
             try check(cl_fsync(file, 0))
         } catch {
             throw VolumeError(.system, "\(item.name) cannot show its last version: \(error).")
