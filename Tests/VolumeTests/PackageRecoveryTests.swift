@@ -66,6 +66,58 @@ import Testing
         tree.stop()
     }
 
+    enum Replacing: CaseIterable { case exchanged, movedAway, removed }
+
+    /// A program replaces the package before the scan has looked at it.
+    @Test(arguments: Replacing.allCases, [true, false])
+    func replacedBeforeTheScan(_ how: Replacing, _ wasKilled: Bool) throws {
+        let tree = try ProgramTree()
+        func write(_ package: String, _ text: String) throws {
+            for directory in [package, "\(package)/in"] { try tree.mkdir(directory, by: program) }
+            for name in ["a", "b", "in/c"] {
+                try tree.save("\(package)/\(name)", "\(text) \(name)", by: program)
+            }
+        }
+        try write("Doc.rtfd", "1")
+        #expect(tree.quiet())
+        tree.onOpening = { _ in
+            do {
+                let old = how == .movedAway ? "Doc.old" : "Doc.rtfd.draft"
+                try write("Doc.rtfd.draft", "2")
+                switch how {
+                case .exchanged:
+                    try tree.rename("Doc.rtfd.draft", "Doc.rtfd", flags: 2, by: program)
+                case .movedAway:
+                    try tree.rename("Doc.rtfd", old, by: program)
+                    try tree.rename("Doc.rtfd.draft", "Doc.rtfd", by: program)
+                case .removed:
+                    try tree.removeTree("Doc.rtfd", by: program)
+                    try tree.rename("Doc.rtfd.draft", "Doc.rtfd", by: program)
+                }
+                if how != .removed { try tree.removeTree(old, by: program) }
+            } catch { Issue.record(error) }
+        }
+        if wasKilled { try tree.crash() } else { try tree.remount() }
+        #expect(tree.quiet())
+        let findings = tree.volume.examine(repair: false, progress: { _, _ in })
+        #expect(findings.filter { $0.severity == .damage }.isEmpty, "\(findings)")
+        let history = try #require(try tree.volume.history(at: names("Doc.rtfd")))
+        let newest = try #require(history.versions.last)
+        #expect(
+            try tree.packageFiles(newest) == ["a": "2 a", "b": "2 b", "in/c": "2 in/c"])
+        // The first version is in the history of the name or of a deleted document.
+        var known: Set<String> = []
+        var keys: [Int64] = []
+        try tree.volume.journal.read { try $0.forEachItem { keys.append($0.key) } }
+        for key in keys {
+            for version in try tree.volume.journal.read({ try $0.versions(of: key) }) {
+                known.formUnion(try tree.packageFiles(version).values)
+            }
+        }
+        #expect(known.isSuperset(of: ["1 a", "1 b", "1 in/c"]))
+        tree.stop()
+    }
+
     /// One file in the package was destroyed by a loss of power, so the tree's contents are no
     /// version. The versions made from the stash still contain the other files.
     @Test func besideAFileThatALossOfPowerDestroyed() throws {
