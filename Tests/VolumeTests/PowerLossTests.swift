@@ -164,6 +164,32 @@ struct PowerLossTests {
         tree.stop()
     }
 
+    /// An arrival was in the tree before the crash and not in the journal, and the hub has another
+    /// version by now, so nobody expects it any more.
+    @Test func aPlaceholderOfAnUnknownVersion() throws {
+        let tree = try ProgramTree()
+        for (name, text) in [("b", "two"), ("b", "three"), ("a", "two")] {
+            try tree.save(name, text, by: program)
+            #expect(tree.quiet())
+        }
+        let item = try #require(try tree.item("a"))
+        try tree.crash {
+            unlink(tree.real("a"))
+            let file = open(tree.real("a"), O_RDWR | O_CREAT, 0o644)
+            defer { close(file) }
+            try Volume.mark(
+                absent: file, PlaceholderMark(item: item.id, version: .random()), size: 7_000,
+                modified: 1_000_000_000, mode: 0o644)
+        }
+        #expect(tree.quiet())
+        #expect(try sizes(of: "a", tree) == [3])
+        var status = stat()
+        #expect(lstat(tree.real("a"), &status) == 0 && status.st_size == 3)
+        let file = try Descriptor(opening: tree.real("a"), flags: O_RDONLY)
+        #expect(PlaceholderMark(of: file.raw)?.version == item.current)
+        tree.stop()
+    }
+
     private func sizes(of name: String, _ tree: ProgramTree) throws -> [UInt64] {
         try #require(try tree.volume.history(at: names(name))).versions
             .sorted { $0.number < $1.number }.map(\.size)

@@ -5,13 +5,19 @@ import Model
 extension Recorder {
     /// Notes that the document is a placeholder of its current version. If the mark names another
     /// document, because the inode was linked or moved, this document has no version of its own
-    /// until the bytes have been fetched.
-    func noteAbsent(_ found: LivePlaceholder, in recording: inout Recording) {
+    /// until the bytes have been fetched. If it names another version, a change from the hub was in
+    /// the tree before a crash and not in the journal: the document shows its last version again,
+    /// and the change arrives once more.
+    func noteAbsent(_ found: LivePlaceholder, in recording: inout Recording) throws(VolumeError) {
         guard found.mark.item == recording.item.id, found.mark.version == recording.item.current
         else {
             recording.isLiveDeferred = true
             if found.mark.item != recording.item.id {
                 fetch(found.descriptor.raw, of: recording.item)
+            } else if recording.work.priorContents.isEmpty,
+                try canShowLastVersion(recording.item)
+            {
+                notShown.current?(recording.item.key)
             }
             return
         }

@@ -266,7 +266,7 @@ extension Recorder {
                 log = found
                 guard defersLiveContents(item, work, &recording) else { return nil }
             case .gone: return notFound(item, work)
-            case .absent(let found): noteAbsent(found, in: &recording)
+            case .absent(let found): try noteAbsent(found, in: &recording)
             case .destroyed(let snapshot):
                 guard try noteDestroyed(snapshot, in: &recording) else { return nil }
             case .lostEnd(let found):

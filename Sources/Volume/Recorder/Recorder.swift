@@ -53,8 +53,8 @@ final class Recorder: @unchecked Sendable {
     var nextLogStart: Int64 = 0
     let freeable = Freeable()
     var nextMeasuring: Int64 = 0
-    /// Called with the key of a document whose contents a loss of power destroyed.
-    let destroyed = CallbackSlot<@Sendable (Int64) -> Void>()
+    /// Called with the key of a document whose file holds none of its contents, or has lost its end.
+    let notShown = CallbackSlot<@Sendable (Int64) -> Void>()
 
     var state = RecorderState()
     /// Events that are not processed yet, in their order.

@@ -145,7 +145,7 @@ extension Recorder {
             return true
         }
         if try canShowLastVersion(recording.item) {
-            destroyed.current?(recording.item.key)
+            notShown.current?(recording.item.key)
             postpone(recording.item.key)
             return false
         }
@@ -172,7 +172,7 @@ extension Recorder {
             CutContent(Manifest(chunks: try cutFile(file, size: size), mode: 0, modified: 0)).digest
                 == current.content
         {
-            destroyed.current?(recording.item.key)
+            notShown.current?(recording.item.key)
             postpone(recording.item.key)
             return false
         }
@@ -196,7 +196,7 @@ extension Recorder {
         return powerLoss.mayHaveLostEnd(file, snapshot)
     }
 
-    private func canShowLastVersion(_ item: Item) throws(VolumeError) -> Bool {
+    func canShowLastVersion(_ item: Item) throws(VolumeError) -> Bool {
         guard let current = item.current,
             let bytes = try look({ try $0.manifest(of: current) }),
             let manifest = Manifest(encoded: bytes)
@@ -220,9 +220,9 @@ extension Recorder {
 }
 
 extension Volume {
-    /// Turns a file whose contents a loss of power destroyed into a placeholder of its last
+    /// Turns a file that holds none of its document's contents into a placeholder of its last
     /// version. If a program has it open, the recorder tries again later.
-    func showLastVersion(ofDestroyed key: Int64) {
+    func showLastVersion(of key: Int64) {
         do {
             let found = try journal.read { reader -> (Item, Version, [Name])? in
                 guard let item = try reader.item(key), item.kind == .file, item.deleted == nil,
@@ -236,32 +236,36 @@ extension Volume {
             let file = try openBeneath(path, from: root, flags: O_RDWR | O_NOATIME | O_NONBLOCK)
             let mark = PlaceholderMark(item: item.id, version: version.id)
             let isAlone = try hydration.evicting(item.inode) { () throws(VolumeError) in
-                try replace(destroyed: file.raw, item, by: version, mark)
+                try replace(file.raw, of: item, by: version, mark)
             }
             guard isAlone else { return }
             log.warning(
                 """
-                \(path.shown) was saved shortly before the machine stopped, and that save did not \
-                reach the disk. It shows its version \(version.number) again.
+                What was saved or arrived in \(path.shown) shortly before the end of the last run \
+                did not reach the disk. It shows its version \(version.number) again.
                 """)
             recorder.isReady(key)
         } catch { log.info("\(error) This will be tried again.") }
     }
 
     private func replace(
-        destroyed file: Int32, _ item: Item, by version: Version, _ mark: PlaceholderMark
+        _ file: Int32, of item: Item, by version: Version, _ mark: PlaceholderMark
     ) throws(VolumeError) {
         let now = snapshot(file)
-        guard let loss = recorder.powerLoss, now.inode == item.inode,
-            PlaceholderMark(of: file) == nil,
-            openFiles.current?(item.inode) != true, cl_probe_users(file) != -EAGAIN
+        guard now.inode == item.inode, openFiles.current?(item.inode) != true,
+            cl_probe_users(file) != -EAGAIN
         else { throw VolumeError(.busy, "\(item.name) is in use.") }
         do throws(Errno) {
-            if loss.destroyed(file, now) || loss.mayHaveEmptied(now) && version.size > 0 {
+            if hasLostContents(file, now, of: item, version) {
+                if now.size > 0 {
+                    _ = try mark.replaceBytes(of: file, size: now.size, modified: version.modified)
+                }
                 try Volume.mark(
                     absent: file, mark, size: version.size, modified: version.modified,
                     mode: UInt16(truncatingIfNeeded: now.permissions))
-            } else if loss.mayHaveLostEnd(file, now), version.size < UInt64(now.size) {
+            } else if let loss = recorder.powerLoss, PlaceholderMark(of: file) == nil,
+                loss.mayHaveLostEnd(file, now), version.size < UInt64(now.size)
+            {
                 try check(cl_ftruncate(file, Int64(version.size)))
                 try PlaceholderMark.restore(version.modified, of: file)
             } else {
@@ -271,5 +275,17 @@ extension Volume {
         } catch {
             throw VolumeError(.system, "\(item.name) cannot show its last version: \(error).")
         }
+    }
+
+    /// Whether the file holds none of its document's contents: a loss of power destroyed them, or
+    /// it is a placeholder of another version.
+    private func hasLostContents(
+        _ file: Int32, _ snapshot: FileSnapshot, of item: Item, _ version: Version
+    ) -> Bool {
+        if let mark = PlaceholderMark(of: file, size: snapshot.size) {
+            return mark.item == item.id && mark.version != version.id
+        }
+        guard let loss = recorder.powerLoss else { return false }
+        return loss.destroyed(file, snapshot) || loss.mayHaveEmptied(snapshot) && version.size > 0
     }
 }

@@ -174,8 +174,8 @@ package final class Volume: Sendable {
     /// Starts the recorder. It compares the tree with the journal first, while requests are served
     /// already.
     package func start() {
-        recorder.destroyed.set { [weak self] key in
-            self?.hydration.pool.run { [weak self] in self?.showLastVersion(ofDestroyed: key) }
+        recorder.notShown.set { [weak self] key in
+            self?.hydration.pool.run { [weak self] in self?.showLastVersion(of: key) }
         }
         recorder.start(logged)
         evictor.start(self)
