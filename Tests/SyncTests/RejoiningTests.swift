@@ -29,6 +29,29 @@ import Testing
         }
     }
 
+    /// The hub keeps contents only as long as a version there needs them.
+    @Test("what was evicted here and replaced elsewhere in the meantime arrives")
+    func evicted() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "echo 1 > a; echo 1 > b")
+            try fleet.expectEqual()
+            for name in ["a", "b"] {
+                try Programs.fsctl("evict", "\(fleet.devices[1].path)/\(name)").succeed()
+            }
+            try signOut(fleet, 1)
+            try fleet.shell(0, "echo 2 > a; mv b c")
+            try fleet.settle([0])
+            for _ in 0..<2 { try fleet.hub.run("gc", "--grace", "0") }
+            try fleet.signIn(fleet.devices[1])
+            try fleet.expectEqual()
+            for index in 0..<2 {
+                #expect(try fleet.names(index) == ["a", "c"])
+                #expect(fleet.text(index, "a") == "2\n" && fleet.text(index, "c") == "1\n")
+                for name in ["a", "c"] { #expect(try fleet.conflicts(index, name) == []) }
+            }
+        }
+    }
+
     @Test("what was saved here in the meantime is no conflict with what it was made from")
     func own() throws {
         try Fleet.with(2) { fleet in
