@@ -21,7 +21,7 @@ package final class Hub: Sendable {
     let processes = Processes()
     let bodies: SharedBudget<Identifier>
     let turns = RoundRobinLock()
-    let perAccountLock = PerAccountLock()
+    package let perAccountLock = PerAccountLock()
     /// Limits the pages that exceed `HubLimits.pageBytes` to one at a time.
     let largePageLock = RoundRobinLock()
     package let limits: CallerLimits

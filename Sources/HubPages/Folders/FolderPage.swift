@@ -17,7 +17,13 @@ struct FolderPage {
         let summary: String
         let rows: [Row]
         let isEmpty: Bool
+        /// Whether the deleted items are listed.
         let isDeleted: Bool
+        /// The form that brings back this folder; nil if it was not deleted.
+        let undelete: String?
+        let token: String
+        let position: String
+        let done: String?
         /// The address of the list of deleted items, or of the folder.
         let other: String
         let isUnsorted: Bool
@@ -32,6 +38,8 @@ struct FolderPage {
         let size: String?
         let time: ShownTime?
         let isInConflict: Bool
+        /// The form that brings back this item; nil if it was not deleted.
+        let back: String?
     }
 
     private struct Pager {
@@ -41,7 +49,9 @@ struct FolderPage {
 
     func answer() async throws -> Response {
         let query = try place.session.call.query
-        let (page, isDeleted) = (query["page"] ?? "", query["deleted"] != nil)
+        // All items of a deleted folder are deleted, too.
+        let isGone = !place.item.life.isAlive
+        let (page, isDeleted) = (query["page"] ?? "", isGone || query["deleted"] != nil)
         let (volume, folder) = (place.volume.id, place.item.id)
         let listing = try await place.session.hub.ledger.read {
             try Listing(folder, in: volume, page: page, isDeleted: isDeleted, $0)
@@ -59,6 +69,10 @@ struct FolderPage {
             frame: Frame(title: place.name, place.session), path: place.path, name: place.name,
             summary: summary(listing, isDeleted), rows: listing.items.map(row),
             isEmpty: listing.items.isEmpty, isDeleted: isDeleted,
+            undelete: isGone ? place.address(.undelete) : nil, token: place.session.formToken,
+            position: place.position,
+            done: query["done"].flatMap { PageOperation.Outcome(rawValue: $0) }?
+                .sentence(place.name),
             other: place.address() + (isDeleted ? "" : "?deleted=1"),
             isUnsorted: !listing.isSorted,
             pager: pager.previous == nil && pager.next == nil ? nil : pager)
@@ -76,9 +90,11 @@ struct FolderPage {
         return Row(
             address: PagePath.address(place.volume.id, item.id), name: Shown.name(item.name),
             kind: kind.rawValue, kindText: kind.text,
-            size: item.current.map { Shown.size($0.size) },
+            size: item.kind.isDocument ? Shown.size(item.current?.size ?? 0) : nil,
             time: item.current.map { ShownTime($0.note.saved) },
-            isInConflict: !item.conflicts.isEmpty)
+            isInConflict: !item.conflicts.isEmpty,
+            back: item.life.isAlive
+                ? nil : PagePath.address(place.volume.id, item.id, .undelete))
     }
 }
 

@@ -63,6 +63,15 @@ struct Place: Sendable {
         return isRoot ? [] : [root] + above
     }
 
+    /// The versions of a document that none has superseded, the current one first.
+    var live: [Revision] { (item.current.map { [$0] } ?? []) + item.conflicts }
+
+    /// The state of the volume that the page shows. A form sends it back.
+    var position: String { "\(volume.epoch)-\(head)" }
+
+    /// The hub's time in nanoseconds since 1970.
+    var now: Int64 { session.hub.clock() }
+
     struct Step {
         let address: String
         let name: String

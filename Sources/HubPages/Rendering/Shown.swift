@@ -48,11 +48,14 @@ struct ShownTime: Sendable {
     let machine: String
     /// As in `2026-11-21 08:15 UTC`.
     let text: String
+    /// The same with seconds, for versions that were saved shortly after each other.
+    let exact: String
 
     init(_ nanoseconds: Int64) {
         let parts = Timestamp(nanoseconds: nanoseconds).fileName.split(separator: " ")
         let (date, clock) = (parts[0], parts[1].replacing(".", with: ":"))
         machine = "\(date)T\(clock)Z"
         text = "\(date) \(clock.prefix(5)) UTC"
+        exact = "\(date) \(clock) UTC"
     }
 }

@@ -13,7 +13,9 @@ enum Templates {
             "volumes": PackageResources.volumes_mustache,
             "folder": PackageResources.folder_mustache,
             "document": PackageResources.document_mustache,
+            "compare": PackageResources.compare_mustache,
             "path": PackageResources.path_mustache,
+            "shown": PackageResources.shown_mustache,
         ]
         var library = MustacheLibrary()
         for (name, bytes) in sources {

@@ -2,12 +2,13 @@
 // through lists with the arrow keys.
 "use strict";
 
-const format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const [exact, format] = ["medium", "short"].map(
+  (timeStyle) => new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle }));
 for (const time of document.querySelectorAll("time[datetime]")) {
   const moment = new Date(time.dateTime);
   if (isNaN(moment)) continue;
   time.title = time.textContent;
-  time.textContent = format.format(moment);
+  time.textContent = (time.className === "exact" ? exact : format).format(moment);
 }
 
 const links = [...document.querySelectorAll(".items th a, .cards a")];

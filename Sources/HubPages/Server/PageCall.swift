@@ -117,8 +117,12 @@ enum PageLimits {
     static let sorted = 20_000
     /// The bytes of a text that a page shows.
     static let textBytes = 256 << 10
-    /// The bytes of a manifest that is decoded for a page.
+    /// The bytes of a text that is compared with another one.
+    static let comparedBytes = 512 << 10
+    /// Files of a package on its page.
     static let packageEntries = 1000
+    /// Versions on one page of a document.
+    static let versions = 50
 }
 
 extension HTTPField.Name {

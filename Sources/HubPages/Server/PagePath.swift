@@ -17,6 +17,12 @@ enum PagePath: Hashable {
         case file
         /// The contents as the browser shows them by itself.
         case preview
+        /// Two versions side by side.
+        case compare
+        /// Forms that change the item.
+        case restore, undelete, settle
+
+        var isForm: Bool { [.restore, .undelete, .settle].contains(self) }
     }
 
     static let top = "/web"
@@ -66,6 +72,7 @@ enum PagePath: Hashable {
         switch self {
         case .signIn: [.get, .head, .post]
         case .signOut: [.post]
+        case .item(_, _, let view) where view.isForm: [.post]
         default: [.get, .head]
         }
     }

@@ -61,14 +61,16 @@ package struct Pages: PageServer {
     private func answer(
         _ view: PagePath.View, _ item: Identifier, _ volume: VolumeRow, _ session: Session
     ) async throws -> Response {
+        let place = try await Place(item, in: volume, session)
         switch view {
         case .page:
-            let place = try await Place(item, in: volume, session)
             return place.item.kind == .directory
                 ? try await FolderPage(place).answer() : try await DocumentPage(place).answer()
         case .file, .preview:
-            let place = try await Place(item, in: volume, session)
             return try await Download(place, isPreview: view == .preview).answer()
+        case .compare: return try await ComparePage(place).answer()
+        case .restore, .undelete, .settle:
+            return try await PageOperation(place).answer(view)
         }
     }
 
