@@ -30,7 +30,7 @@ BUILT ?=
 built = $(if $(BUILT),,build)
 VERSION ?=
 
-.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-million soak chaos fuzz check advisories format install uninstall deb test-deb clean
+.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-million soak chaos fuzz check advisories format install uninstall deb test-deb test-pages clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -60,6 +60,14 @@ $(ICU): Packaging/icu-data
 
 test: test-deps ## run every test; fail also when one leaves a mount, process or file behind
 	Tests/run
+
+# The hub's pages in a real browser. PyPI has axe, which judges accessibility, only inside of another package.
+test-pages: build ## use the hub's pages in Chromium: accessibility, policy, keyboard, without JavaScript
+	@Packaging/install-missing chromium chromium-driver fonts-dejavu-core python3-venv
+	test -d .build/pages || python3 -m venv .build/pages
+	.build/pages/bin/pip install -q selenium==4.51.0
+	.build/pages/bin/pip install -q --no-deps axe-playwright-python==0.1.8
+	.build/pages/bin/python Tests/Pages/pages.py $(BIN) --axe '.build/pages/lib/**/axe.min.js' $(if $(SHOTS),--shots $(SHOTS))
 
 bench-hostile: build test-deps ## measure what 1,000 idle and 40 hostile connections cost a hub and its other accounts
 	Tests/Bench/hostile.py $(BIN)/concord

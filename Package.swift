@@ -62,6 +62,16 @@ let moving: [Target] = [
             .product(name: "Logging", package: "swift-log"),
             .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         ]),
+    // What the hub shows in a browser.
+    .target(
+        name: "HubPages",
+        dependencies: [
+            "Hub", "HubProtocol", "Reconcile", "ChunkStore", "Model",
+            .product(name: "Hummingbird", package: "hummingbird"),
+            .product(name: "Mustache", package: "swift-mustache"),
+        ],
+        // The programs are installed as single files, so what pages consist of is part of them.
+        resources: [.embedInCode("Resources")]),
     .target(
         name: "Sync",
         dependencies: [
@@ -98,8 +108,8 @@ let programs: [Target] = [
     .executableTarget(
         name: "concord",
         dependencies: [
-            "Control", "Mount", "Volume", "Sync", "Hub", "HubProtocol", "Coordination", "Model",
-            "SystemCalls", "CLinux",
+            "Control", "Mount", "Volume", "Sync", "Hub", "HubPages", "HubProtocol", "Coordination",
+            "Model", "SystemCalls", "CLinux",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Logging", package: "swift-log"),
         ]),
@@ -151,8 +161,8 @@ let tests: [Target] = [
     .testTarget(
         name: "HubTests",
         dependencies: [
-            "Hub", "HubProtocol", "Reconcile", "ChunkStore", "Model", "SystemCalls", "CLinux",
-            "Support",
+            "Hub", "HubPages", "HubProtocol", "Reconcile", "ChunkStore", "Model", "SystemCalls",
+            "CLinux", "Support",
             .product(name: "AsyncHTTPClient", package: "async-http-client"),
             .product(name: "Logging", package: "swift-log"),
         ]),
@@ -236,6 +246,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-log", exact: "1.16.2"),
         .package(
             url: "https://github.com/hummingbird-project/hummingbird", exact: "2.28.1", traits: []),
+        .package(url: "https://github.com/hummingbird-project/swift-mustache", exact: "2.1.1"),
         .package(url: "https://github.com/swift-server/async-http-client", exact: "1.37.0"),
         .package(
             url: "https://github.com/swift-server/swift-service-lifecycle", exact: "2.13.0"),

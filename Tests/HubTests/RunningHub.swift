@@ -1,5 +1,6 @@
 import Foundation
 import Hub
+import HubPages
 import HubProtocol
 import Logging
 import Model
@@ -32,7 +33,8 @@ final class RunningHub: Sendable {
         ) {
             Hub.now() + offset.nanoseconds.load(ordering: .relaxed)
         }
-        let server = HubServer(hub, listening: ListenAddress(host: "127.0.0.1", port: 0))
+        let server = HubServer(
+            hub, listening: ListenAddress(host: "127.0.0.1", port: 0), pages: Pages(hub))
         let (ports, port) = AsyncStream<Int>.makeStream()
         serving = Task {
             defer { port.finish() }

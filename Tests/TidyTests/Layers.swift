@@ -6,7 +6,7 @@ struct Layers: Sendable {
         "Model", "Reconcile", "Coordination",
         "ChunkStore", "Journal",
         "Merge", "Volume",
-        "HubProtocol", "Hub", "Sync",
+        "HubProtocol", "Hub", "HubPages", "Sync",
         "Mount", "Control", "FileCoordination",
         "concord", "fsctl",
         "CloudNotes", "Shoebox",
@@ -19,6 +19,7 @@ struct Layers: Sendable {
         "Coordination": ["Model"],
         "Merge": ["Model", "SystemCalls", "CLinux", "CSQLite"],
         "HubProtocol": ["Model", "Reconcile"],
+        "HubPages": ["Hub", "HubProtocol", "ChunkStore", "Reconcile", "Model"],
         "Control": ["Model", "SystemCalls", "CLinux"],
         "FileCoordination": ["Control", "Merge", "Model"],
         "CloudNotes": ["FileCoordination"],
@@ -34,7 +35,8 @@ struct Layers: Sendable {
         "GRDB": ["Journal", "Hub", "FileCoordination"],
         "ArgumentParser": ["concord", "fsctl"],
         "Foundation": [
-            "FileCoordination", "Hub", "Sync", "concord", "fsctl", "CloudNotes", "Shoebox",
+            "FileCoordination", "Hub", "HubPages", "Sync", "concord", "fsctl", "CloudNotes",
+            "Shoebox",
         ],
         "Volume": ["Sync", "Mount", "concord", "fsctl"],
     ]

@@ -1,6 +1,30 @@
 import ChunkStore
 import Model
 
+/// Who uses a token that the hub gives for a code. A browser's session is a device, too: it is
+/// listed, revoked and counted as one.
+package enum TokenUse: Hashable, Sendable {
+    case device
+    /// A browser, whose session ends after this time in nanoseconds.
+    case browser(lifetime: Int64)
+
+    /// The beginning of the token. A browser's token is refused as a device's token and the other
+    /// way round, so that a stolen session cannot create devices, which would outlive it.
+    package var prefix: String {
+        switch self {
+        case .device: "cct_"
+        case .browser: "ccb_"
+        }
+    }
+
+    var lifetime: Int64 {
+        switch self {
+        case .device: Secret.tokenTime
+        case .browser(let lifetime): lifetime
+        }
+    }
+}
+
 /// Creates and hashes the secrets of devices. The hub stores only the hashes of codes and tokens.
 enum Secret {
     /// Crockford's base32 alphabet, without I, L, O and U.
@@ -24,7 +48,9 @@ enum Secret {
     /// stopped before it stored the new token can ask again.
     static let renewedTime: Int64 = 86_400_000_000_000
 
-    static func token() -> String { "cct_" + hexadecimal(bytes(32)) }
+    static func token(for use: TokenUse = .device) -> String {
+        use.prefix + hexadecimal(bytes(32))
+    }
 
     static func bytes(_ count: Int) -> [UInt8] {
         var source = SystemRandomNumberGenerator()

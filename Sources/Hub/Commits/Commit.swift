@@ -16,6 +16,8 @@ struct Commit: Sendable {
     let received: Int64
     /// The run of this hub; see `LedgerTransaction.note(run:of:after:upTo:)`.
     let run: Identifier
+    /// Whether the device has the contents of the versions that it commits. A browser has not.
+    var keepsContents = true
     let clock: @Sendable () -> Int64
 
     /// The number of answers that are kept for each device, to recognize a copied device.
@@ -261,6 +263,9 @@ struct Commit: Sendable {
         let count = table.recorded.count
         let verdict = try operation.apply(to: &table, sequence: volume.head)
         if table.recorded.count > count, let content = entry.content {
+            if !keepsContents, let revision = entry.change.revision {
+                try transaction.release(revision.id, by: caller.device, in: volume.id)
+            }
             var bytes = content.bytes
             for chunk in content.chunks.ids {
                 bytes += try transaction.retainChunk(chunk, in: volume.id) ?? 0
@@ -341,8 +346,12 @@ extension Failure {
 extension Hub {
     /// Applies a batch of operations exactly once, even if the answer is lost and the device sends
     /// it again.
+    ///
+    /// - Parameter keepsContents: Whether the device has the contents of the versions that it
+    ///   commits, so that it counts among the devices that have them.
     package func commit(
-        _ request: CommitRequest, to volume: Identifier, for caller: Caller
+        _ request: CommitRequest, to volume: Identifier, for caller: Caller,
+        keepsContents: Bool = true
     ) async throws -> CommitAnswer {
         let received = clock()
         guard request.device == caller.device else {
@@ -369,7 +378,7 @@ extension Hub {
         }
         let commit = Commit(
             request: request, objections: objections, caller: caller, volume: volume,
-            received: received, run: run, clock: clock)
+            received: received, run: run, keepsContents: keepsContents, clock: clock)
         let answer = try await committer(of: volume).add(commit)
         metrics.operations.add(answer.results.count)
         return answer

@@ -53,11 +53,12 @@ actor RoundRobinLock {
 
 /// Allows each account only one call at a time that needs much processor time or memory, so that no
 /// account can take all of either.
-actor PerAccountLock {
+package actor PerAccountLock {
     private var busy: Set<Identifier> = []
     private var waiting: [Identifier: [CheckedContinuation<Void, Never>]] = [:]
 
-    nonisolated func alone<Value>(_ account: Identifier, _ body: () throws -> Value) async rethrows
+    package nonisolated func alone<Value>(_ account: Identifier, _ body: () throws -> Value)
+        async rethrows
         -> Value
     {
         await enter(account)

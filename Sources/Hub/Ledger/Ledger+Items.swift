@@ -12,7 +12,7 @@ extension LedgerTransaction {
 
     /// - Parameter sequence: The row's sequence number. It replaces the one in the encoded state,
     ///   because announcing an item again changes only the row.
-    func state(_ bytes: [UInt8], _ id: Identifier, sequence: UInt64) throws -> ItemState {
+    package func state(_ bytes: [UInt8], _ id: Identifier, sequence: UInt64) throws -> ItemState {
         guard var state = ItemState(encoded: bytes) else {
             throw VolumeError(
                 .damaged,

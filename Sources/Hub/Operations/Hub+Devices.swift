@@ -3,7 +3,9 @@ import Model
 
 extension Hub {
     /// - Parameter address: The client's address, which is limited after too many wrong codes.
-    package func enrol(_ request: EnrolRequest, from address: String) async throws -> EnrolAnswer {
+    package func enrol(
+        _ request: EnrolRequest, from address: String, as use: TokenUse = .device
+    ) async throws -> EnrolAnswer {
         let time = clock()
         let address = ClientAddress.group(of: address)
         guard !enrolments.isExceeded(by: address, at: time) else {
@@ -18,7 +20,7 @@ extension Hub {
                         .code, "This code is wrong, used or expired: ask for a new one.")
                 }
                 return try transaction.enrol(
-                    request.device, named: request.deviceName, account: account, at: time)
+                    request.device, named: request.deviceName, account: account, for: use, at: time)
             }
         } catch let failure as Failure where failure.code == .code {
             enrolments.count(address, at: time)
@@ -50,10 +52,11 @@ extension Hub {
     }
 
     /// - Throws: `.unauthenticated`.
-    package func caller(token: String) async throws -> Caller {
-        let time = clock()
-        let hash = Secret.hash(token: token)
-        guard let caller = try await ledger.read({ try $0.caller(hash, at: time) }) else {
+    package func caller(token: String, as use: TokenUse = .device) async throws -> Caller {
+        let (time, hash) = (clock(), Secret.hash(token: token))
+        guard token.hasPrefix(use.prefix),
+            let caller = try await ledger.read({ try $0.caller(hash, at: time) })
+        else {
             throw Failure(
                 .unauthenticated,
                 "The token is unknown, revoked or expired: sign in again. Waiting changes are "
@@ -160,7 +163,7 @@ extension Hub {
 extension LedgerTransaction {
     fileprivate func enrol(
         _ device: Identifier, named name: String, account id: Identifier,
-        from parent: Identifier? = nil, at time: Int64
+        from parent: Identifier? = nil, for use: TokenUse = .device, at time: Int64
     ) throws -> EnrolAnswer {
         guard let account = try account(id) else {
             throw Failure(.code, "The account of this code was removed.")
@@ -170,10 +173,9 @@ extension LedgerTransaction {
                 .taken, "The device \(device) belongs to another account: choose another id.")
         }
         let epoch = try enrol(device, account: id, name: name, from: parent, at: time)
-        let token = Secret.token()
+        let token = Secret.token(for: use)
         try removeTokens(of: device)
-        try addToken(
-            Secret.hash(token: token), device: device, expires: time + Secret.tokenTime)
+        try addToken(Secret.hash(token: token), device: device, expires: time + use.lifetime)
         let volumes = try volumes(of: id).map { VolumeName(id: $0.id, name: $0.name) }
         return EnrolAnswer(
             token: token, user: account.name, account: id, device: device, epoch: epoch,

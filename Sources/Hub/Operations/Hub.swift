@@ -9,10 +9,10 @@ import Synchronization
 /// changes. All calls are safe from any task.
 package final class Hub: Sendable {
     let directory: DataDirectory
-    let ledger: any Ledger
+    package let ledger: any Ledger
     let blobs: any BlobStore
-    let log: Logger
-    let clock: @Sendable () -> Int64
+    package let log: Logger
+    package let clock: @Sendable () -> Int64
     package let feeds = Feeds()
     package let metrics = Metrics()
     let gate = UploadGate()
@@ -21,7 +21,7 @@ package final class Hub: Sendable {
     let processes = Processes()
     let bodies: SharedBudget<Identifier>
     let turns = RoundRobinLock()
-    let perAccountLock = PerAccountLock()
+    package let perAccountLock = PerAccountLock()
     /// Limits the pages that exceed `HubLimits.pageBytes` to one at a time.
     let largePageLock = RoundRobinLock()
     package let limits: CallerLimits

@@ -36,10 +36,13 @@ package struct ListenAddress: Sendable {
 package struct HubServer: Sendable {
     let hub: Hub
     let listening: ListenAddress
+    let pages: (any PageServer)?
 
-    package init(_ hub: Hub, listening: ListenAddress) {
+    /// - Parameter pages: What answers the paths that are not part of the protocol.
+    package init(_ hub: Hub, listening: ListenAddress, pages: (any PageServer)? = nil) {
         self.hub = hub
         self.listening = listening
+        self.pages = pages
     }
 
     /// Serves until the task is cancelled or one of `signals` arrives, finishes the requests that
@@ -52,7 +55,8 @@ package struct HubServer: Sendable {
         ready: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws {
         let application = Application(
-            responder: Responder(hub: hub),
+            responder: Responder(
+                hub: hub, pages: pages, isEncrypted: listening.certificate != nil),
             server: try builder(),
             configuration: ApplicationConfiguration(
                 address: .hostname(listening.host, port: listening.port),

@@ -23,11 +23,15 @@ struct HubContext: RequestContext {
 
 extension HTTPField.Name {
     fileprivate static let forwardedFor = HTTPField.Name("X-Forwarded-For")!
+    fileprivate static let forwardedProto = HTTPField.Name("X-Forwarded-Proto")!
 }
 
 /// Routes requests, and answers each error with a `Failure`.
 struct Responder: HTTPResponder {
     let hub: Hub
+    let pages: (any PageServer)?
+    /// Whether this process decrypts the connections.
+    let isEncrypted: Bool
 
     func respond(to request: Request, context: HubContext) async throws -> Response {
         let start = ContinuousClock.now
@@ -35,12 +39,17 @@ struct Responder: HTTPResponder {
         let path = request.head.path ?? "/"
         var route = "other"
         var response: Response
-        do {
-            let found = try Route(path: path)
-            route = found.name
-            response = try await call.answer(found)
-        } catch {
-            response = self.response(to: failure(error, path: path))
+        if let pages, pages.owns(path) {
+            route = "pages"
+            response = await pages.answer(request, from: client(of: call, context))
+        } else {
+            do {
+                let found = try Route(path: path)
+                route = found.name
+                response = try await call.answer(found)
+            } catch {
+                response = self.response(to: failure(error, path: path))
+            }
         }
         if request.method == .head { response.body = ResponseBody() }
         let seconds = (ContinuousClock.now - start) / .seconds(1)
@@ -58,6 +67,13 @@ struct Responder: HTTPResponder {
             hub: hub, request: request,
             address: isLoopback && isForwarded ? String(name.prefix(64)) : context.address,
             isLocal: isLoopback && !isForwarded, held: BodyBudget(hub.bodies))
+    }
+
+    /// A proxy on this machine also says whether its client's connection is encrypted.
+    private func client(of call: Call, _ context: HubContext) -> PageClient {
+        let proto = context.isLoopback ? call.request.headers[.forwardedProto] : nil
+        return PageClient(
+            address: call.address, isEncrypted: isEncrypted || proto?.lowercased() == "https")
     }
 
     private func response(to failure: Failure) -> Response {

@@ -2,6 +2,7 @@ import ArgumentParser
 import Control
 import Glibc
 import Hub
+import HubPages
 import Model
 
 struct HubServeCommand: ParsableCommand {
@@ -29,6 +30,11 @@ struct HubServeCommand: ParsableCommand {
     @Flag(help: "Serve other machines without TLS: everybody on the way can read all of it.")
     var insecure = false
 
+    @Option(
+        help: ArgumentHelp(
+            "Whether browsers get pages for people, below /web: on, off.", valueName: "on|off"))
+    var pages = PagesOption.on
+
     @Flag(
         help: """
             Start although the ledger or the blobs are missing: with a new ledger, or asking \
@@ -43,14 +49,15 @@ struct HubServeCommand: ParsableCommand {
         let listening = try self.listening()
         umask(0o077)
         let log = LogFile(path: nil).logger("hub")
-        let (directory, rebuilds) = (hub.directory, rebuild)
+        let (directory, rebuilds, hasPages) = (hub.directory, rebuild, pages == .on)
         try BlockingCall.wait {
             let hub = try await Hub(opening: directory, rebuilds: rebuilds, log: log)
             if listening.isUnencrypted {
                 log.warning(
                     "there is no certificate: everybody on the way can read what devices send")
             }
-            try await HubServer(hub, listening: listening).run { port in
+            let pages = hasPages ? Pages(hub) : nil
+            try await HubServer(hub, listening: listening, pages: pages).run { port in
                 let host = listening.host.contains(":") ? "[\(listening.host)]" : listening.host
                 let line = "concord: the hub listens on \(listening.scheme)://\(host):\(port)\n"
                 let bytes = Array(line.utf8)
@@ -76,4 +83,8 @@ struct HubServeCommand: ParsableCommand {
         }
         return listening
     }
+}
+
+enum PagesOption: String, ExpressibleByArgument, CaseIterable {
+    case on, off
 }

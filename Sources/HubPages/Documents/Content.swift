@@ -1,0 +1,113 @@
+import ChunkStore
+import Hub
+import HubProtocol
+import Model
+import Reconcile
+
+/// The stored contents of one version: a file, or one file of a package.
+struct Content: Sendable {
+    let hub: Hub
+    let volume: VolumeRow
+    let chunks: [ChunkReference]
+    let size: UInt64
+
+    init(_ hub: Hub, _ volume: VolumeRow, _ entry: Manifest.Entry) {
+        self.hub = hub
+        self.volume = volume
+        chunks = entry.chunks
+        size = entry.size
+    }
+
+    /// Returns up to `limit` bytes from the beginning.
+    ///
+    /// - Throws: `.missing` if the hub does not have these bytes.
+    func beginning(_ limit: Int) async throws -> [UInt8] {
+        var reader = reader(of: 0..<min(size, UInt64(limit)))
+        var all: [UInt8] = []
+        while let bytes = try await reader.next() { all += bytes }
+        return all
+    }
+
+    func reader(of range: Range<UInt64>) -> Reader { Reader(content: self, range: range) }
+
+    /// Reads a range of the contents piece by piece.
+    struct Reader {
+        let content: Content
+        let range: Range<UInt64>
+        private var offset: UInt64 = 0
+        private var index = 0
+        /// The locations of the chunks from `first`.
+        private var rows: [ChunkRow?] = []
+        private var first = 0
+
+        /// The chunks that one transaction looks up.
+        private static let together = 16
+
+        init(content: Content, range: Range<UInt64>) {
+            self.content = content
+            self.range = range
+        }
+
+        /// Returns the next bytes; nil at the end.
+        ///
+        /// - Throws: `.missing` if the hub does not have them.
+        mutating func next() async throws -> ArraySlice<UInt8>? {
+            let chunks = content.chunks
+            while index < chunks.count, offset < range.upperBound {
+                let chunk = chunks[index]
+                let place = offset..<offset + UInt64(chunk.length)
+                defer { (offset, index) = (place.upperBound, index + 1) }
+                let wanted = range.clamped(to: place)
+                guard !wanted.isEmpty else { continue }
+                if !rows.indices.contains(index - first) {
+                    let group = chunks[index..<min(index + Reader.together, chunks.count)]
+                    rows = try await content.rows(group)
+                    first = index
+                }
+                let bytes = try await content.bytes(of: chunk, rows[index - first])
+                let lower = Int(wanted.lowerBound - place.lowerBound)
+                return bytes[lower..<lower + wanted.count]
+            }
+            return nil
+        }
+    }
+
+    private func rows(_ chunks: ArraySlice<ChunkReference>) async throws -> [ChunkRow?] {
+        try await hub.rows(of: chunks.map { keyed($0.id) }[...], in: volume.id)
+    }
+
+    private func keyed(_ id: Digest) -> Digest { .keyed(by: volume.chunkKey, id.bytes) }
+
+    private func bytes(of chunk: ChunkReference, _ row: ChunkRow?) async throws -> [UInt8] {
+        let frame = try await hub.frame(of: keyed(chunk.id), row, in: volume.id)
+        let bytes: [UInt8]? =
+            switch frame.codec {
+            case .plain: frame.bytes
+            case .zstd: Compression.decompress(frame.bytes, limit: HubLimits.chunkBytes)
+            case .absent: nil
+            }
+        guard let bytes, bytes.count == Int(chunk.length) else {
+            throw Failure(
+                .missing,
+                "The hub does not have all of these contents, or its copy is damaged. A device "
+                    + "that has them will send them again.")
+        }
+        return bytes
+    }
+}
+
+extension LedgerTransaction {
+    /// The files and directories that a version consists of. A plain file has one, without a path.
+    ///
+    /// - Throws: `.notFound`, `.tooLarge`.
+    func entries(of revision: Identifier, in volume: Identifier) throws -> [Manifest.Entry] {
+        guard let bytes = try manifest(of: revision, in: volume),
+            let outline = ManifestOutline(encoded: bytes)
+        else { throw Failure(.notFound, "The hub does not have this version.") }
+        let count = outline.entries.reduce(0) { $0 + $1.chunks.count }
+        guard count <= HubLimits.references, let manifest = Manifest(encoded: bytes) else {
+            throw Failure(.tooLarge, "This version is too large for the hub's pages.")
+        }
+        return manifest.entries
+    }
+}

@@ -1,0 +1,108 @@
+import Hub
+import HubProtocol
+import Model
+import Reconcile
+
+/// A document and its versions.
+struct Document: Sendable {
+    let place: Place
+
+    init(_ place: Place) { self.place = place }
+
+    /// The newest versions.
+    struct History: Sendable {
+        /// The newest first, in the order of the volume's journal.
+        let revisions: [Revision]
+        let hasMore: Bool
+    }
+
+    /// - Parameter before: Only versions before this position of the journal.
+    func history(before: UInt64? = nil) async throws -> History {
+        let (volume, item) = (place.volume.id, place.item.id)
+        let rows = try await place.session.hub.ledger.read {
+            try $0.revisions(
+                of: item, in: volume, before: before ?? UInt64(Int64.max),
+                limit: PageLimits.versions + 1)
+        }
+        return History(
+            revisions: Array(rows.prefix(PageLimits.versions)),
+            hasMore: rows.count > PageLimits.versions)
+    }
+
+    /// Returns a version of this document: the current one if the address names none.
+    ///
+    /// - Throws: `.notFound`.
+    func revision(_ text: String?) async throws -> Revision {
+        let (volume, item) = (place.volume.id, place.item)
+        guard let text else {
+            guard let current = item.current else {
+                throw Failure(.notFound, "\(place.name) has no contents yet.")
+            }
+            return current
+        }
+        guard text.utf8.count == 32, let id = Identifier(text) else { throw Document.unknown }
+        if let live = place.live.first(where: { $0.id == id }) { return live }
+        return try await place.session.hub.ledger.read { transaction in
+            guard try transaction.item(of: id, in: volume) == item.id,
+                let revision = try transaction.revision(id, in: volume)
+            else { throw Document.unknown }
+            return revision
+        }
+    }
+
+    /// - Throws: `.notFound` if one of them is not a version of this document; `.tooLarge`.
+    func revisions(_ ids: [String]) async throws -> [Revision] {
+        guard ids.count <= HubLimits.conflicts + 1 else {
+            throw Failure(.tooLarge, "A form names at most \(HubLimits.conflicts + 1) versions.")
+        }
+        var all: [Revision] = []
+        for id in ids { all.append(try await revision(id)) }
+        return all
+    }
+
+    private static let unknown = Failure(
+        .notFound, "This document has no such version, or it was removed.")
+
+    /// As in `2026-11-21 08:15:30 UTC, Laptop, 0a1b2c3d`. The last part is the beginning of the
+    /// version's id, which is the same on all devices.
+    func label(_ revision: Revision) -> String {
+        [ShownTime(revision.note.saved).exact, author(revision), shortID(revision)]
+            .filter { !$0.isEmpty }.joined(separator: ", ")
+    }
+
+    /// What a version is beside others: current, in conflict, or a former one.
+    func title(_ revision: Revision) -> String {
+        if revision.id == place.item.current?.id { return "Current version" }
+        return place.live.contains { $0.id == revision.id }
+            ? "Version in conflict" : "Former version"
+    }
+
+    func author(_ revision: Revision) -> String { Shown.name(revision.note.deviceName) }
+
+    func shortID(_ revision: Revision) -> String { String(revision.id.description.prefix(8)) }
+}
+
+extension LedgerTransaction {
+    /// The document to which a version belongs.
+    func item(of revision: Identifier, in volume: Identifier) throws -> Identifier? {
+        let found = try row(
+            "SELECT item FROM revisions WHERE volume = $1 AND id = $2",
+            [.id(volume), .id(revision)])
+        return try found.map { row in
+            let item = try row.id(0)
+            return try alias(of: item, in: volume) ?? item
+        }
+    }
+
+    /// The versions of a document, the newest first.
+    func revisions(
+        of item: Identifier, in volume: Identifier, before: UInt64, limit: Int
+    ) throws -> [Revision] {
+        try rows(
+            """
+            SELECT id FROM revisions WHERE volume = $1 AND item = $2 AND sequence < $3
+            ORDER BY sequence DESC LIMIT $4
+            """, [.id(volume), .id(item), .count(before), .integer(Int64(limit))]
+        ).compactMap { try revision($0.id(0), in: volume) }
+    }
+}

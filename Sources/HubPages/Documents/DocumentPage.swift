@@ -1,0 +1,145 @@
+import Hub
+import HubProtocol
+import Hummingbird
+import Model
+import Reconcile
+
+/// A document: its contents, its conflict and its versions.
+struct DocumentPage {
+    private let place: Place
+    private let document: Document
+
+    init(_ place: Place) {
+        self.place = place
+        document = Document(place)
+    }
+
+    private struct View {
+        let frame: Frame
+        let path: [Place.Step]
+        let name: String
+        let kind: String
+        let kindText: String
+        let address: String
+        let done: String?
+        let isDeleted: Bool
+        let isFormer: Bool
+        let undelete: String
+        let restore: String
+        let settle: String
+        let token: String
+        let position: String
+        let currentID: String?
+        let shownID: String?
+        let size: String?
+        let time: ShownTime?
+        let device: String?
+        let target: String?
+        let file: String?
+        let preview: Preview?
+        let isPackage: Bool
+        let parts: [Part]
+        let hiddenParts: String?
+        let isInConflict: Bool
+        let live: [Version]
+        let hasVersions: Bool
+        let versions: [Version]
+        let more: String?
+    }
+
+    /// No name is one of `View`, because the template would take the page's value where this one
+    /// is nil.
+    private struct Part {
+        /// The address of a file.
+        let part: String?
+        let inner: String
+        let bytes: String?
+    }
+
+    private struct Version {
+        let id: String
+        let short: String
+        let title: String
+        let saved: ShownTime
+        let by: String
+        let length: String
+        let open: String
+        let download: String?
+        /// The address of a comparison with the current version.
+        let compare: String?
+        let isCurrent: Bool
+        let mark: String?
+    }
+
+    func answer() async throws -> Response {
+        let query = try place.session.call.query
+        let (item, kind) = (place.item, ShownKind(place.item))
+        let shown = item.current == nil ? nil : try await document.revision(query["revision"])
+        let before = query["before"].flatMap { UInt64($0) }
+        let history = try await document.history(before: before)
+        var (entries, preview) = ([Manifest.Entry](), Preview?.none)
+        if let shown {
+            let volume = place.volume.id
+            entries = try await place.session.hub.ledger.read {
+                try $0.entries(of: shown.id, in: volume)
+            }
+            if item.kind == .file, let entry = entries.first {
+                preview = try await Preview(place, shown, entry)
+            }
+        }
+        let isPackage = item.kind == .package
+        let listed = Array(entries.enumerated().prefix(isPackage ? PageLimits.packageEntries : 0))
+        let version = shown.map { "?revision=\($0.id)" } ?? ""
+        let view = View(
+            frame: Frame(title: place.name, place.session), path: place.path, name: place.name,
+            kind: kind.rawValue, kindText: kind.text, address: place.address(),
+            done: query["done"].flatMap { PageOperation.Outcome(rawValue: $0) }?
+                .sentence(place.name),
+            isDeleted: !item.life.isAlive,
+            isFormer: shown.map { shown in !place.live.contains { $0.id == shown.id } } ?? false,
+            undelete: place.address(.undelete), restore: place.address(.restore),
+            settle: place.address(.settle), token: place.session.formToken,
+            position: place.position, currentID: item.current?.id.description,
+            shownID: shown?.id.description, size: shown.map { Shown.size($0.size) },
+            time: shown.map { ShownTime($0.note.saved) },
+            device: shown.map(document.author).flatMap { $0.isEmpty ? nil : $0 },
+            target: item.target.map { Shown.name($0) },
+            file: shown == nil || isPackage ? nil : place.address(.file) + version,
+            preview: preview, isPackage: isPackage,
+            parts: listed.map { part($0.offset, $0.element, version) },
+            hiddenParts: isPackage && entries.count > listed.count
+                ? Shown.count(entries.count - listed.count, "more file", "more files") : nil,
+            isInConflict: !item.conflicts.isEmpty, live: place.live.map(self.version),
+            hasVersions: !history.revisions.isEmpty,
+            versions: history.revisions.map(self.version),
+            more: history.hasMore
+                ? history.revisions.last.map { place.address() + "?before=\($0.sequence)" } : nil)
+        return Answer.page("document", view)
+    }
+
+    private func part(_ number: Int, _ entry: Manifest.Entry, _ version: String) -> Part {
+        Part(
+            part: entry.kind == .file
+                ? place.address(.file) + version + "&entry=\(number)" : nil,
+            inner: Shown.name(String(decoding: entry.path, as: UTF8.self)),
+            bytes: entry.kind == .file ? Shown.size(entry.size) : nil)
+    }
+
+    private func version(_ revision: Revision) -> Version {
+        let current = place.item.current?.id
+        let isLive = place.live.contains { $0.id == revision.id }
+        let id = "?revision=\(revision.id)"
+        return Version(
+            id: revision.id.description, short: document.shortID(revision),
+            title: document.title(revision), saved: ShownTime(revision.note.saved),
+            by: [document.author(revision), Shown.name(revision.note.program)]
+                .filter { !$0.isEmpty }.joined(separator: ", "),
+            length: Shown.size(revision.size), open: place.address() + id,
+            download: place.item.kind == .file ? place.address(.file) + id : nil,
+            compare: revision.id == current
+                ? nil
+                : current.map { place.address(.compare) + "?from=\(revision.id)&to=\($0)" },
+            isCurrent: revision.id == current,
+            mark: isLive ? (revision.id == current ? "current" : "conflict") : nil)
+    }
+}

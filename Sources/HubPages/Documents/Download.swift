@@ -1,0 +1,137 @@
+import HTTPTypes
+import Hub
+import HubProtocol
+import Hummingbird
+import Model
+import NIOCore
+import Reconcile
+
+/// Sends the contents of a document, or of one file in a package.
+struct Download {
+    private let place: Place
+    /// Whether the browser shows the contents instead of storing them.
+    private let isPreview: Bool
+
+    init(_ place: Place, isPreview: Bool) {
+        self.place = place
+        self.isPreview = isPreview
+    }
+
+    /// The address names the version (`revision`), and the file of a package by its number
+    /// (`entry`).
+    func answer() async throws -> Response {
+        let query = try place.session.call.query
+        let revision = try await Document(place).revision(query["revision"])
+        let volume = place.volume.id
+        let entries = try await place.session.hub.ledger.read {
+            try $0.entries(of: revision.id, in: volume)
+        }
+        let number = query["entry"].flatMap { Int($0) } ?? 0
+        guard entries.indices.contains(number), entries[number].kind == .file else {
+            throw Failure(.notFound, "This version has no such file.")
+        }
+        let (entry, hub) = (entries[number], place.session.hub)
+        let name =
+            entry.path.isEmpty
+            ? place.item.name
+            : String(
+                decoding: entry.path.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
+        return answer(Content(hub, place.volume, entry), named: name)
+    }
+
+    private func answer(_ content: Content, named name: String) -> Response {
+        let type = FileType(name: name)
+        var headers = Answer.headers
+        headers[.contentType] = type.media
+        headers[.acceptRanges] = "bytes"
+        headers[.cacheControl] = "private, no-store"
+        headers[.contentSecurityPolicy] = policy(type)
+        headers[.contentDisposition] = disposition(name, type)
+        let range = ByteRange(
+            place.session.call.request.headers[.range], size: content.size)
+        switch range {
+        case .all:
+            return response(content, 0..<content.size, .ok, headers)
+        case .part(let part):
+            headers[.contentRange] =
+                "bytes \(part.lowerBound)-\(part.upperBound - 1)/\(content.size)"
+            return response(content, part, .partialContent, headers)
+        case .none:
+            headers[.contentRange] = "bytes */\(content.size)"
+            headers[.contentLength] = "0"
+            return Response(status: .rangeNotSatisfiable, headers: headers)
+        }
+    }
+
+    private func response(
+        _ content: Content, _ range: Range<UInt64>, _ status: HTTPResponse.Status,
+        _ headers: HTTPFields
+    ) -> Response {
+        var headers = headers
+        headers[.contentLength] = String(range.upperBound - range.lowerBound)
+        let hub = content.hub
+        return Response(
+            status: status, headers: headers,
+            body: ResponseBody { writer in
+                var reader = content.reader(of: range)
+                while let bytes = try await reader.next() {
+                    hub.metrics.bytesOut.add(bytes.count)
+                    try await writer.write(ByteBuffer(bytes: bytes))
+                }
+                try await writer.finish(nil)
+            })
+    }
+
+    /// A document is anything that somebody has written, so it has no rights: no script, no style
+    /// from elsewhere, no origin. Browsers' viewers of PDF do not work in a sandbox; they run no
+    /// script of the page's origin.
+    private func policy(_ type: FileType) -> String {
+        let rules = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
+        return isPreview && type.preview == .pdf ? rules : "sandbox; " + rules
+    }
+
+    private func disposition(_ name: String, _ type: FileType) -> String {
+        let shows = isPreview && type.preview != nil
+        let plain = name.utf8.map { byte -> UInt8 in
+            (32..<127).contains(byte) && byte != UInt8(ascii: "\"") && byte != UInt8(ascii: "\\")
+                && byte != UInt8(ascii: "%") ? byte : UInt8(ascii: "_")
+        }
+        return (shows ? "inline" : "attachment")
+            + "; filename=\"\(String(decoding: plain, as: UTF8.self))\""
+            + "; filename*=UTF-8''\(Fields.encoded(name))"
+    }
+}
+
+/// The part of a file that a request asks for.
+enum ByteRange: Equatable {
+    case all
+    case part(Range<UInt64>)
+    /// The file has no such part.
+    case none
+
+    /// - Parameter header: The header `Range`. Several ranges and other units are ignored, as
+    ///   RFC 9110 allows.
+    init(_ header: String?, size: UInt64) {
+        let unit = "bytes="
+        let text = header?.filter { $0 != " " } ?? ""
+        let ends = text.dropFirst(unit.count).split(
+            separator: "-", maxSplits: 1, omittingEmptySubsequences: false)
+        guard text.hasPrefix(unit), ends.count == 2, !text.contains(","),
+            ends.allSatisfy({ $0.utf8.allSatisfy { (48...57).contains($0) } })
+        else {
+            self = .all
+            return
+        }
+        switch (UInt64(ends[0]), UInt64(ends[1])) {
+        case (let first?, let last):
+            guard first < size, last.map({ $0 >= first }) ?? true else {
+                self = .none
+                return
+            }
+            self = .part(first..<min(size - 1, last ?? .max) + 1)
+        case (nil, let count?):
+            self = count == 0 || size == 0 ? .none : .part(size - min(count, size)..<size)
+        case (nil, nil): self = .all
+        }
+    }
+}

@@ -1,0 +1,90 @@
+import Hub
+import HubProtocol
+import Model
+import Reconcile
+
+/// An item of the account, with the folders above it.
+struct Place: Sendable {
+    let session: Session
+    let volume: VolumeRow
+    let item: ItemState
+    /// The folders from below the volume's root down to the item's folder.
+    let folders: [ItemState]
+    /// The position in the journal that the page shows.
+    let head: UInt64
+
+    /// The most folders above an item that a page shows.
+    private static let depth = 200
+
+    /// - Throws: `.notFound`, also if another item has taken the item's place.
+    init(_ id: Identifier, in volume: VolumeRow, _ session: Session) async throws {
+        self.session = session
+        let account = session.caller
+        (self.volume, item, folders) = try await session.hub.ledger.read { transaction in
+            let now = try transaction.volume(volume.id, of: account)
+            guard let item = try Place.item(id, in: volume.id, transaction) else {
+                throw Failure(
+                    .notFound, "There is nothing of this id in \(Shown.name(volume.name)).")
+            }
+            var (folders, seen, next) = ([ItemState](), Set([id]), item.placement.parent)
+            while next != .root, folders.count < Place.depth, seen.insert(next).inserted,
+                let folder = try Place.item(next, in: volume.id, transaction)
+            {
+                folders.append(folder)
+                next = folder.placement.parent
+            }
+            return (now, item, folders.reversed())
+        }
+        head = self.volume.head
+    }
+
+    private static func item(
+        _ id: Identifier, in volume: Identifier, _ transaction: any LedgerTransaction
+    ) throws -> ItemState? {
+        if id == .root { return .volumeRoot }
+        let id = try transaction.alias(of: id, in: volume) ?? id
+        return try transaction.item(id, in: volume)
+    }
+
+    var isRoot: Bool { item.id == .root }
+
+    var name: String { Shown.name(isRoot ? volume.name : item.name) }
+
+    func address(_ view: PagePath.View = .page) -> String {
+        PagePath.address(volume.id, item.id, view)
+    }
+
+    /// The way from the volume to the item: links to all but the item itself.
+    var path: [Step] {
+        let above = folders.map {
+            Step(address: PagePath.address(volume.id, $0.id), name: Shown.name($0.name))
+        }
+        let root = Step(address: PagePath.address(volume.id), name: Shown.name(volume.name))
+        return isRoot ? [] : [root] + above
+    }
+
+    /// The versions of a document that none has superseded, the current one first.
+    var live: [Revision] { (item.current.map { [$0] } ?? []) + item.conflicts }
+
+    /// The state of the volume that the page shows. A form sends it back.
+    var position: String { "\(volume.epoch)-\(head)" }
+
+    /// The hub's time in nanoseconds since 1970.
+    var now: Int64 { session.hub.clock() }
+
+    struct Step {
+        let address: String
+        let name: String
+    }
+}
+
+extension ItemState {
+    /// The root is not in the ledger.
+    fileprivate static var volumeRoot: ItemState {
+        let placement = Placement(
+            parent: .root, name: "", key: NameKey([]), spare: "", spareKey: NameKey([]))
+        return ItemState(
+            id: .root, kind: .directory, placement: placement, placedBy: .unknown,
+            placedAt: Moment(time: 0, device: .root), placedSequence: 0, sequence: 0)
+    }
+}

@@ -1,0 +1,71 @@
+import Mustache
+
+/// The templates of all pages. They are files in `Resources` and become part of the program when
+/// it is built.
+enum Templates {
+    private static let library: MustacheLibrary = {
+        MustacheContentTypes.register(PageText(), named: PageText.name)
+        let sources: [String: [UInt8]] = [
+            "frame": PackageResources.frame_mustache,
+            "error": PackageResources.error_mustache,
+            "reload": PackageResources.reload_mustache,
+            "signin": PackageResources.signin_mustache,
+            "volumes": PackageResources.volumes_mustache,
+            "folder": PackageResources.folder_mustache,
+            "document": PackageResources.document_mustache,
+            "compare": PackageResources.compare_mustache,
+            "path": PackageResources.path_mustache,
+            "shown": PackageResources.shown_mustache,
+        ]
+        var library = MustacheLibrary()
+        for (name, bytes) in sources {
+            let text = String(decoding: bytes, as: UTF8.self)
+            do {
+                try library.register("{{% CONTENT_TYPE:\(PageText.name)}}" + text, named: name)
+            } catch {
+                preconditionFailure("The template \(name) is not valid: \(error)")
+            }
+        }
+        return library
+    }()
+
+    /// - Parameter view: A value whose stored properties have the names that the template uses.
+    static func render(_ template: String, _ view: Any) -> String {
+        guard let text = library.render(view, withTemplate: template) else {
+            preconditionFailure("There is no template \(template).")
+        }
+        return text
+    }
+}
+
+/// Escapes text for HTML. Mustache's own escaping looks at whole characters, so it leaves a
+/// quotation mark as it is when a combining mark follows it, and the name of a document could end
+/// an attribute.
+struct PageText: MustacheContentType {
+    static let name = "PAGE"
+
+    func escapeText(_ text: String) -> String {
+        guard text.utf8.contains(where: { PageText.escape(of: $0) != nil }) else { return text }
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.utf8.count + 32)
+        for byte in text.utf8 {
+            if let escape = PageText.escape(of: byte) {
+                bytes += Array(escape.utf8)
+            } else {
+                bytes.append(byte)
+            }
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    private static func escape(of byte: UInt8) -> String? {
+        switch byte {
+        case UInt8(ascii: "<"): "&lt;"
+        case UInt8(ascii: ">"): "&gt;"
+        case UInt8(ascii: "&"): "&amp;"
+        case UInt8(ascii: "\""): "&quot;"
+        case UInt8(ascii: "'"): "&#39;"
+        default: nil
+        }
+    }
+}

@@ -1,0 +1,139 @@
+import Foundation
+import HTTPTypes
+import Hub
+import HubProtocol
+import Hummingbird
+import Model
+
+/// One request to a page.
+struct PageCall: Sendable {
+    let hub: Hub
+    let request: Request
+    let client: PageClient
+
+    /// The parameters of the address.
+    ///
+    /// - Throws: `.malformed`.
+    var query: Fields {
+        get throws(Failure) {
+            let path = request.head.path ?? ""
+            let start = path.firstIndex(of: "?").map(path.index(after:)) ?? path.endIndex
+            return try Fields(path[start...])
+        }
+    }
+
+    /// The fields of the form in the request's body, without a check of its token.
+    ///
+    /// - Throws: `.contentType`, `.tooLarge`, `.malformed`.
+    func uncheckedForm() async throws -> Fields {
+        let type = request.headers[.contentType]?.prefix { $0 != ";" } ?? ""
+        guard type.lowercased() == "application/x-www-form-urlencoded" else {
+            throw Failure(.contentType, "This is not a form of the hub's pages.")
+        }
+        let bytes: [UInt8]
+        do {
+            bytes = Array(
+                try await request.body.collect(upTo: PageLimits.formBytes).readableBytesView)
+        } catch is CancellationError {
+            throw CancellationError()
+        } catch {
+            throw Failure(
+                .tooLarge, "A form has at most \(PageLimits.formBytes) bytes and arrives whole.")
+        }
+        return try Fields(String(decoding: bytes, as: UTF8.self))
+    }
+
+    /// Checks that a form comes from one of the hub's pages: by the browser's word, where it gives
+    /// it, and by the token that the page had.
+    ///
+    /// - Throws: `.malformed`.
+    func check(_ form: Fields, token: String) throws {
+        let site = request.headers[.fetchSite] ?? "same-origin"
+        guard site == "same-origin", let given = form["token"], given.isSecretly(token) else {
+            throw Failure(
+                .malformed,
+                "This form does not come from the hub's page as you see it now. Nothing was "
+                    + "changed. Go back, load the page again, and try once more.")
+        }
+    }
+
+    /// Whether a link of another site leads here. The browser then sends no cookies, because they
+    /// are strict, and must ask again from a page of the hub.
+    var isFirstFromElsewhere: Bool {
+        request.method == .get && request.headers[.fetchSite] == "cross-site"
+            && request.headers[.fetchMode] == "navigate" && request.headers[.cookie] == nil
+    }
+
+    // MARK: Cookies
+
+    private func cookie(_ name: String) -> String? {
+        for header in request.headers[values: .cookie] {
+            for pair in header.split(separator: ";") {
+                let parts = pair.split(
+                    separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                guard parts.count == 2,
+                    parts[0].trimmingCharacters(in: .whitespaces) == prefix + name
+                else { continue }
+                return parts[1].trimmingCharacters(in: .whitespaces)
+            }
+        }
+        return nil
+    }
+
+    /// Browsers accept this prefix only from an encrypted connection.
+    private var prefix: String { client.isEncrypted ? "__Secure-" : "" }
+
+    /// The header that sets a cookie, or removes it.
+    ///
+    /// - Parameter seconds: How long the browser keeps it; nil until it is closed.
+    func setCookie(_ name: String, _ value: String, seconds: Int64?) -> String {
+        var cookie = "\(prefix)\(name)=\(value); Path=\(PagePath.top); HttpOnly; SameSite=Strict"
+        if client.isEncrypted { cookie += "; Secure" }
+        if let seconds { cookie += "; Max-Age=\(seconds)" }
+        return cookie
+    }
+
+    /// The token of the browser's session.
+    var sessionToken: String? { cookie(Session.cookie) }
+
+    /// A random secret that the browser keeps also while nobody is signed in.
+    var browser: Browser? { cookie(Browser.cookie).flatMap { Browser($0) } }
+
+    /// - Throws: `.unauthenticated`.
+    func session() async throws -> Session {
+        let use = TokenUse.browser(lifetime: 0)
+        let caller = try await hub.caller(token: sessionToken ?? "", as: use)
+        return Session(call: self, caller: caller, token: sessionToken ?? "")
+    }
+}
+
+/// The limits of what pages accept and show.
+enum PageLimits {
+    static let formBytes = 64 << 10
+    static let fields = 1000
+    /// Items on one page of a folder.
+    static let rows = 200
+    /// A folder with more items is not sorted by name, because all of it would be read each time.
+    static let sorted = 20_000
+    /// The bytes of a text that a page shows.
+    static let textBytes = 256 << 10
+    /// The bytes of a text that is compared with another one.
+    static let comparedBytes = 512 << 10
+    /// Files of a package on its page.
+    static let packageEntries = 1000
+    /// Versions on one page of a document.
+    static let versions = 50
+}
+
+extension HTTPField.Name {
+    static let fetchSite = HTTPField.Name("Sec-Fetch-Site")!
+    static let fetchMode = HTTPField.Name("Sec-Fetch-Mode")!
+}
+
+extension String {
+    /// Compares with a secret, and takes the same time wherever the first difference is.
+    func isSecretly(_ secret: String) -> Bool {
+        guard utf8.count == secret.utf8.count else { return false }
+        return zip(utf8, secret.utf8).reduce(0) { $0 | $1.0 ^ $1.1 } == 0
+    }
+}

@@ -1,0 +1,79 @@
+import HTTPTypes
+import HubProtocol
+import Model
+
+/// The addresses of pages. They name volumes and items by their ids, never by their names, so an
+/// address stays valid when a document is moved, and no name can have a meaning in it.
+enum PagePath: Hashable {
+    case start, volumes, signIn, signOut
+    case asset(String)
+    case item(volume: Identifier, item: Identifier, View)
+
+    /// What is shown of an item: the last component of the address.
+    enum View: String, CaseIterable {
+        /// This view has an address without a last component.
+        case page = ""
+        /// The contents as a download.
+        case file
+        /// The contents as the browser shows them by itself.
+        case preview
+        /// Two versions side by side.
+        case compare
+        /// Forms that change the item.
+        case restore, undelete, settle
+
+        var isForm: Bool { [.restore, .undelete, .settle].contains(self) }
+    }
+
+    static let top = "/web"
+    static let signInAddress = top + "/signin"
+
+    /// - Throws: `.notFound`.
+    init(_ path: String) throws(Failure) {
+        let parts = path.prefix { $0 != "?" }.split(
+            separator: "/", omittingEmptySubsequences: false
+        ).dropFirst().map(String.init)
+        switch parts.count {
+        case 1 where parts[0].isEmpty: self = .start
+        case 1 where parts[0] == "web", 2 where parts[1].isEmpty: self = .volumes
+        case 2 where parts[1] == "signin": self = .signIn
+        case 2 where parts[1] == "signout": self = .signOut
+        case 3 where parts[1] == "assets": self = .asset(parts[2])
+        case 3...5 where parts[1] == "v": self = try Self.item(parts.dropFirst(2))
+        default: throw Self.unknown
+        }
+    }
+
+    private static let unknown = Failure(
+        .notFound, "There is no such page. The volumes are on the start page.")
+
+    private static func item(_ parts: ArraySlice<String>) throws(Failure) -> PagePath {
+        var parts = parts
+        let volume = try id(parts.removeFirst())
+        let item = parts.isEmpty ? Identifier.root : try id(parts.removeFirst())
+        guard let last = parts.first else { return .item(volume: volume, item: item, .page) }
+        guard let view = View(rawValue: last), view != .page else { throw unknown }
+        return .item(volume: volume, item: item, view)
+    }
+
+    private static func id(_ text: String) throws(Failure) -> Identifier {
+        guard text.utf8.count == 32, let id = Identifier(text) else { throw unknown }
+        return id
+    }
+
+    static func address(
+        _ volume: Identifier, _ item: Identifier = .root, _ view: View = .page
+    ) -> String {
+        let place = item == .root && view == .page ? "" : "/\(item)"
+        return "\(top)/v/\(volume)\(place)" + (view == .page ? "" : "/\(view.rawValue)")
+    }
+
+    var methods: [HTTPRequest.Method] {
+        switch self {
+        case .signIn: [.get, .head, .post]
+        case .signOut: [.post]
+        case .item(_, _, let view) where view.isForm: [.post]
+        default: [.get, .head]
+        }
+    }
+}

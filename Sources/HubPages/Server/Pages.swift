@@ -1,0 +1,128 @@
+import Foundation
+import HTTPTypes
+import Hub
+import HubProtocol
+import Hummingbird
+import Model
+
+/// The pages that a hub shows in a browser, below `/web`.
+package struct Pages: PageServer {
+    private let hub: Hub
+
+    package init(_ hub: Hub) { self.hub = hub }
+
+    package func owns(_ path: String) -> Bool {
+        let path = path.prefix { $0 != "?" }
+        return path == "/" || path == PagePath.top || path.hasPrefix(PagePath.top + "/")
+    }
+
+    package func answer(_ request: Request, from client: PageClient) async -> Response {
+        let call = PageCall(hub: hub, request: request, client: client)
+        do {
+            return try await answer(call)
+        } catch {
+            return await errorPage(failure(error, request), call)
+        }
+    }
+
+    private func answer(_ call: PageCall) async throws -> Response {
+        if call.isFirstFromElsewhere { return Answer.reload }
+        let path = try PagePath(call.request.head.path ?? "")
+        let (method, allowed) = (call.request.method, path.methods)
+        guard allowed.contains(method) else {
+            let names = allowed.map(\.rawValue).joined(separator: ", ")
+            throw Failure(.method, "\(method) is not possible here, only: \(names).")
+        }
+        switch path {
+        case .start: return Answer.redirect(to: PagePath.top)
+        case .asset(let name): return try Asset.answer(name)
+        case .signIn: return try await SignIn(call).answer()
+        case .volumes, .item, .signOut:
+            let session: Session
+            do { session = try await call.session() } catch let failure as Failure
+                where failure.code == .unauthenticated && method != .post
+            {
+                return SignIn(call).redirect
+            }
+            return try await answer(path, session)
+        }
+    }
+
+    private func answer(_ path: PagePath, _ session: Session) async throws -> Response {
+        switch path {
+        case .signOut: return try await SignIn(session.call).signOut(session)
+        case .item(let volume, let item, let view):
+            let volume = try await hub.volume(volume, for: session.caller)
+            return try await answer(view, item, volume, session)
+        default: return try await VolumesPage(session).answer()
+        }
+    }
+
+    private func answer(
+        _ view: PagePath.View, _ item: Identifier, _ volume: VolumeRow, _ session: Session
+    ) async throws -> Response {
+        let place = try await Place(item, in: volume, session)
+        switch view {
+        case .page:
+            return place.item.kind == .directory
+                ? try await FolderPage(place).answer() : try await DocumentPage(place).answer()
+        case .file, .preview:
+            return try await Download(place, isPreview: view == .preview).answer()
+        case .compare: return try await ComparePage(place).answer()
+        case .restore, .undelete, .settle:
+            return try await PageOperation(place).answer(view)
+        }
+    }
+
+    // MARK: Errors
+
+    private func errorPage(_ failure: Failure, _ call: PageCall) async -> Response {
+        let session = try? await call.session()
+        let view = ErrorView(
+            frame: Frame(title: failure.title, session), heading: failure.title,
+            message: failure.message)
+        var answer = Answer.page("error", view, status: .init(code: failure.status))
+        if failure.code == .tooMany { answer.headers[.retryAfter] = "60" }
+        if let allowed = try? PagePath(call.request.head.path ?? "").methods {
+            if failure.code == .method {
+                answer.headers[.allow] = allowed.map(\.rawValue).joined(separator: ", ")
+            }
+        }
+        return answer
+    }
+
+    private func failure(_ error: any Error, _ request: Request) -> Failure {
+        switch error {
+        case let failure as Failure: return failure
+        case let error as VolumeError where error.code == .full:
+            return Failure(.full, "The hub's disk is full. Nothing is lost: try again later.")
+        case let error as VolumeError where error.code == .busy:
+            return Failure(.busy, "The hub is busy: try again.")
+        default:
+            hub.log.error("\(error)", metadata: ["path": "\(request.head.path ?? "")"])
+            return Failure(.failed, "The hub failed; its log says why.")
+        }
+    }
+}
+
+private struct ErrorView {
+    let frame: Frame
+    let heading: String
+    let message: String
+}
+
+extension Failure {
+    /// A heading for people.
+    fileprivate var title: String {
+        switch code {
+        case .notFound: "Not found"
+        case .unauthenticated: "You are signed out"
+        case .tooMany, .busy: "Try again in a moment"
+        case .failed: "The hub failed"
+        case .full, .quota: "There is no space"
+        case .collection, .copied, .gap, .taken, .volumeEpoch, .deviceEpoch, .missing, .cloned:
+            "Something has changed meanwhile"
+        case .malformed, .code, .method, .tooLarge, .contentType: "This does not work"
+        }
+    }
+}

@@ -1,0 +1,120 @@
+import Foundation
+import Hub
+import HubPages
+import HubProtocol
+import Model
+import Reconcile
+import Support
+import Testing
+
+/// Contents that leave the hub by a page.
+struct PageDownloadTests {
+    private func saved(
+        _ name: String, _ contents: [UInt8], _ device: inout TestDevice
+    ) async throws -> String {
+        let id = Identifier.random()
+        try await device.upload([contents])
+        try await device.commit([device.creation(name, contents, id: id)])
+        return "/web/v/\(device.volume.id)/\(id)"
+    }
+
+    @Test func aHostileDocumentHasNoRights() async throws {
+        try await RunningHub.with { hub in
+            var device = try await hub.device()
+            var browser = try await hub.surfer()
+            let page = bytes("<script>fetch('/web')</script>")
+            for name in ["a.html", "a.svg", "a.xhtml", "a.js", "a", "a.unknown", "a.pdf", "a.png"] {
+                let address = try await saved(name, page, &device)
+                for view in ["file", "preview"] {
+                    let answer = try await browser.get("\(address)/\(view)")
+                    #expect(answer.status == 200 && answer.bytes == page)
+                    #expect(answer["X-Content-Type-Options"] == "nosniff")
+                    #expect(!answer["Content-Type"].contains("html"), "\(name)")
+                    #expect(!answer["Content-Type"].contains("javascript"), "\(name)")
+                    #expect(answer["Cross-Origin-Resource-Policy"] == "same-origin")
+                    let policy = answer["Content-Security-Policy"]
+                    #expect(policy.contains("default-src 'none'"))
+                    let isViewer = name == "a.pdf" && view == "preview"
+                    #expect(policy.contains("sandbox") != isViewer, "\(name)")
+                    let isShown =
+                        view == "preview"
+                        && ["a.html", "a.xhtml", "a.js", "a.svg", "a.pdf", "a.png"].contains(name)
+                    #expect(
+                        answer["Content-Disposition"].hasPrefix(isShown ? "inline" : "attachment"),
+                        "\(name)")
+                }
+                let shown = try await browser.get(address)
+                #expect(!shown.text.contains("<script>"), "\(name)")
+            }
+        }
+    }
+
+    @Test func rangesAreSent() async throws {
+        try await RunningHub.with { hub in
+            var device = try await hub.device()
+            let parts = (0..<3).map { part in (0..<1000).map { UInt8(($0 + part * 7) & 255) } }
+            let all = parts.flatMap(\.self)
+            try await device.upload(parts)
+            let id = Identifier.random()
+            let revision = Revision(
+                id: .random(), parents: [], content: device.id(of: all), size: 3000,
+                moment: Moment(time: 1, device: device.id))
+            var entry = device.entry(
+                id,
+                .create(
+                    Creation(
+                        kind: .file, placement: device.placement("clip.mp4"), revision: revision)))
+            let manifest = Manifest(
+                chunks: parts.map { ChunkReference(id: .sha256($0), length: 1000) })
+            entry.content = RevisionContent(
+                manifest: manifest.encoded, chunks: parts.map { device.id(of: $0) })
+            try await device.commit([entry])
+            var browser = try await hub.surfer()
+            let address = "/web/v/\(device.volume.id)/\(id)/file"
+            let whole = try await browser.get(address)
+            #expect(whole.bytes == all && whole["Content-Type"] == "video/mp4")
+            for (range, part) in [
+                ("bytes=0-0", 0..<1), ("bytes=999-1000", 999..<1001), ("bytes=2500-", 2500..<3000),
+                ("bytes=-1", 2999..<3000), ("bytes=100-99999", 100..<3000),
+                ("bytes=-9999", 0..<3000),
+                ("bytes=0-18446744073709551615", 0..<3000),
+            ] {
+                let answer = try await browser.get(address, ["Range": range])
+                #expect(answer.status == 206 && answer.bytes == Array(all[part]), "\(range)")
+                #expect(
+                    answer["Content-Range"]
+                        == "bytes \(part.lowerBound)-\(part.upperBound - 1)/3000")
+            }
+            for range in ["bytes=3000-", "bytes=-0", "bytes=5-4"] {
+                let answer = try await browser.get(address, ["Range": range])
+                #expect(
+                    answer.status == 416 && answer["Content-Range"] == "bytes */3000", "\(range)")
+            }
+            for range in ["bytes=0-1,5-6", "lines=0-1", "bytes=", "bytes=a-b", "bytes=--1"] {
+                #expect(try await browser.get(address, ["Range": range]).status == 200, "\(range)")
+            }
+        }
+    }
+
+    @Test func contentsThatTheHubLacksAreNotSentShort() async throws {
+        try await RunningHub.with { hub in
+            var device = try await hub.device()
+            let contents = [UInt8](repeating: 7, count: 5000)
+            let address = try await saved("a.txt", contents, &device)
+            let packs = try FileManager.default.subpathsOfDirectory(atPath: hub.directory.path)
+                .filter { $0.hasPrefix("blobs/") }
+            for pack in packs where pack.contains("pack") {
+                let path = hub.directory.path + "/" + pack
+                guard let file = FileHandle(forUpdatingAtPath: path) else { continue }
+                try file.truncate(atOffset: 0)
+                try file.close()
+            }
+            var browser = try await hub.surfer()
+            let page = try await browser.get(address)
+            #expect(page.status == 200 && page.prose.contains("does not have all"))
+            await #expect(throws: (any Error).self) {
+                _ = try await browser.get(address + "/file")
+            }
+        }
+    }
+}
