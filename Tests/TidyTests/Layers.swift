@@ -2,11 +2,11 @@
 /// tables below restrict some modules further.
 struct Layers: Sendable {
     static let order = [
-        "CFuse", "CLinux", "CFuseRing", "CZstd", "CCrypto", "CSQLite", "SystemCalls",
+        "CFuse", "CPostgres", "CLinux", "CFuseRing", "CZstd", "CCrypto", "CSQLite", "SystemCalls",
         "Model", "Reconcile", "Coordination",
         "ChunkStore", "Journal",
         "Merge", "Volume",
-        "HubProtocol", "Hub", "Sync",
+        "HubProtocol", "Hub", "HubPostgres", "Sync",
         "Mount", "Control", "FileCoordination",
         "concord", "fsctl",
         "CloudNotes", "Shoebox",
@@ -19,6 +19,7 @@ struct Layers: Sendable {
         "Coordination": ["Model"],
         "Merge": ["Model", "SystemCalls", "CLinux", "CSQLite"],
         "HubProtocol": ["Model", "Reconcile"],
+        "HubPostgres": ["Hub", "Model", "CPostgres"],
         "Control": ["Model", "SystemCalls", "CLinux"],
         "FileCoordination": ["Control", "Merge", "Model"],
         "CloudNotes": ["FileCoordination"],
@@ -31,6 +32,8 @@ struct Layers: Sendable {
         "CFuseRing": ["Mount"],
         "CZstd": ["ChunkStore"],
         "CSQLite": ["Merge"],
+        "CPostgres": ["HubPostgres"],
+        "HubPostgres": ["concord"],
         "GRDB": ["Journal", "Hub", "FileCoordination"],
         "ArgumentParser": ["concord", "fsctl"],
         "Foundation": [

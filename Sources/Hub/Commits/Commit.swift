@@ -14,8 +14,6 @@ struct Commit: Sendable {
     let volume: Identifier
     /// The time when the request arrived, in nanoseconds since 1970.
     let received: Int64
-    /// The run of this hub; see `LedgerTransaction.note(run:of:after:upTo:)`.
-    let run: Identifier
     let clock: @Sendable () -> Int64
 
     /// The number of answers that are kept for each device, to recognize a copied device.
@@ -153,7 +151,7 @@ struct Commit: Sendable {
             at = end
         }
         try transaction.setHead(of: volume.id, volume.head)
-        try transaction.note(run: run, of: volume.id, after: before, upTo: volume.head)
+        try transaction.noteRun(of: volume.id, after: before, upTo: volume.head)
         return results
     }
 
@@ -369,7 +367,7 @@ extension Hub {
         }
         let commit = Commit(
             request: request, objections: objections, caller: caller, volume: volume,
-            received: received, run: run, clock: clock)
+            received: received, clock: clock)
         let answer = try await committer(of: volume).add(commit)
         metrics.operations.add(answer.results.count)
         return answer
