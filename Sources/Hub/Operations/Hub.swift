@@ -30,6 +30,7 @@ package final class Hub: Sendable {
     private let lock: DataLock
     let witness: HeadRecord
     let parts: PartsCheck
+    let outage = DatabaseOutage()
     let headsChanged = Atomic<Bool>(true)
     /// The bytes of chunks that are being written to the disk, by account.
     let incomingBytes = Mutex<[Identifier: UInt64]>([:])
@@ -131,6 +132,9 @@ package final class Hub: Sendable {
             try witness.write(try await ledger.read { try $0.volumes() })
         } catch {
             headsChanged.store(true, ordering: .relaxed)
+            if let error = error as? VolumeError, error.code == .offline {
+                return outage.begin(error, log)
+            }
             log.error("the heads could not be written: \(error)")
         }
     }

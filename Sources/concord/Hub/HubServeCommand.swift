@@ -43,7 +43,7 @@ struct HubServeCommand: ParsableCommand {
         let listening = try self.listening()
         umask(0o077)
         let log = LogFile(path: nil).logger("hub")
-        let (directory, rebuilds) = (hub.directory, rebuild)
+        let (directory, rebuilds) = (try hub.directory(), rebuild)
         try BlockingCall.wait {
             let hub = try await Hub(opening: directory, rebuilds: rebuilds, log: log)
             if listening.isUnencrypted {
