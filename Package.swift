@@ -12,6 +12,8 @@ let machine: [Target] = [
     // With the session extension, for merges; GRDB brings its own way to the same library.
     .systemLibrary(
         name: "CSQLite", pkgConfig: "sqlite3", providers: [.apt(["libsqlite3-dev"])]),
+    // The header of PostgreSQL's client library, which is loaded at run time.
+    .target(name: "CPostgres"),
     .target(name: "CLinux"),
     // The kernel's FUSE requests over io_uring.
     .target(name: "CFuseRing"),
@@ -72,6 +74,8 @@ let moving: [Target] = [
         ],
         // The programs are installed as single files, so what pages consist of is part of them.
         resources: [.embedInCode("Resources")]),
+    // The hub's ledger in PostgreSQL.
+    .target(name: "HubPostgres", dependencies: ["Hub", "Model", "CPostgres"]),
     .target(
         name: "Sync",
         dependencies: [
@@ -108,8 +112,8 @@ let programs: [Target] = [
     .executableTarget(
         name: "concord",
         dependencies: [
-            "Control", "Mount", "Volume", "Sync", "Hub", "HubPages", "HubProtocol", "Coordination",
-            "Model", "SystemCalls", "CLinux",
+            "Control", "Mount", "Volume", "Sync", "Hub", "HubPages", "HubPostgres", "HubProtocol",
+            "Coordination", "Model", "SystemCalls", "CLinux",
             .product(name: "ArgumentParser", package: "swift-argument-parser"),
             .product(name: "Logging", package: "swift-log"),
         ]),
@@ -161,8 +165,8 @@ let tests: [Target] = [
     .testTarget(
         name: "HubTests",
         dependencies: [
-            "Hub", "HubPages", "HubProtocol", "Reconcile", "ChunkStore", "Model", "SystemCalls",
-            "CLinux", "Support",
+            "Hub", "HubPages", "HubPostgres", "HubProtocol", "Reconcile", "ChunkStore", "Model",
+            "SystemCalls", "CLinux", "Support",
             .product(name: "AsyncHTTPClient", package: "async-http-client"),
             .product(name: "Logging", package: "swift-log"),
         ]),

@@ -42,7 +42,7 @@ package struct Failure: Error, Codable, Hashable, Sendable {
         case tooMany
         /// 500: the hub failed and has logged the reason.
         case failed
-        /// 503: the hub is busy; the device tries again.
+        /// 503: the hub is busy, or cannot reach its database; the device tries again.
         case busy
         /// 507: the account's quota is used up. What the hub already stores stays.
         case quota

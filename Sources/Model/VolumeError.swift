@@ -22,7 +22,8 @@ package struct VolumeError: Error, Hashable, Sendable {
         case refused
         /// The operation did not finish in time.
         case timeout
-        /// The bytes are not on this device, and the hub cannot be reached.
+        /// A server that is needed cannot be reached: the hub, for bytes that are not on this
+        /// device; the database, for a hub.
         case offline
         /// A system call failed.
         case system

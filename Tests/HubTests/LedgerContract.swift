@@ -1,27 +1,17 @@
 import ChunkStore
-import Hub
+import Dispatch
 import HubProtocol
 import Model
 import Reconcile
 import Support
 import Testing
 
-/// The contract of each ledger. A new implementation adds itself to `kinds`.
+@testable import Hub
+
+/// The contract of each ledger. A new implementation adds itself to `LedgerKind.all`.
 struct LedgerContract {
-    struct Kind: Sendable, CustomTestStringConvertible {
-        let testDescription: String
-        /// Opening the same place twice returns the same ledger.
-        let open: @Sendable (_ place: String) throws -> any Ledger
-    }
-
-    static let kinds = [
-        Kind(testDescription: "SQLite") { place in
-            try SQLiteLedger(path: place + "/ledger.sqlite", mayCreate: true)
-        }
-    ]
-
     private func withLedger(
-        _ kind: Kind, _ body: (any Ledger, TemporaryDirectory) async throws -> Void
+        _ kind: LedgerKind, _ body: (any Ledger, TemporaryDirectory) async throws -> Void
     ) async throws {
         let scratch = try TemporaryDirectory("ledger")
         let ledger = try kind.open(scratch.path)
@@ -31,7 +21,7 @@ struct LedgerContract {
 
     private struct Stop: Error {}
 
-    @Test(arguments: kinds) func whatThrowsLeavesNothing(_ kind: Kind) async throws {
+    @Test(arguments: LedgerKind.all) func whatThrowsLeavesNothing(_ kind: LedgerKind) async throws {
         try await withLedger(kind) { ledger, _ in
             await #expect(throws: Stop.self) {
                 try await ledger.write { transaction in
@@ -44,7 +34,9 @@ struct LedgerContract {
         }
     }
 
-    @Test(arguments: kinds) func whatThrowsInsideLeavesTheRest(_ kind: Kind) async throws {
+    @Test(arguments: LedgerKind.all) func whatThrowsInsideLeavesTheRest(_ kind: LedgerKind)
+        async throws
+    {
         try await withLedger(kind) { ledger, _ in
             try await ledger.write { transaction in
                 try transaction.setFact("a", 1)
@@ -64,19 +56,21 @@ struct LedgerContract {
         }
     }
 
-    @Test(arguments: kinds) func valuesComeBackAsTheyWere(_ kind: Kind) async throws {
+    @Test(arguments: LedgerKind.all) func valuesComeBackAsTheyWere(_ kind: LedgerKind) async throws
+    {
         try await withLedger(kind) { ledger, scratch in
             let rows: [LedgerRow] = try await ledger.write { transaction in
                 try transaction.addInvite(
                     .sha256([]), account: .root, expires: .min)
                 return try transaction.rows(
                     "SELECT code, expires, NULL, $1, $2 FROM invites",
-                    [.text("\u{e9}\0x"), .bytes([])])
+                    [.text("\u{e9}\u{1f642}"), .bytes([])])
             }
             let row = try #require(rows.first)
             #expect(try row.digest(0) == .sha256([]))
             #expect(try row.integer(1) == .min)
             #expect(row.isNull(2))
+            #expect(try row.text(3) == "\u{e9}\u{1f642}")
             #expect(row[4] == .bytes([]))
             #expect(throws: VolumeError.self) { try row.text(0) }
             let again = try kind.open(scratch.path)
@@ -86,7 +80,7 @@ struct LedgerContract {
         }
     }
 
-    @Test(arguments: kinds) func oneWriterAtATime(_ kind: Kind) async throws {
+    @Test(arguments: LedgerKind.all) func oneWriterAtATime(_ kind: LedgerKind) async throws {
         try await withLedger(kind) { ledger, scratch in
             let other = try kind.open(scratch.path)
             try await withThrowingTaskGroup(of: Void.self) { group in
@@ -107,7 +101,96 @@ struct LedgerContract {
         }
     }
 
-    @Test(arguments: kinds) func othersAreNoticed(_ kind: Kind) async throws {
+    @Test(arguments: LedgerKind.all)
+    func oneWriterOfAVolumeAtATime(_ kind: LedgerKind) async throws {
+        try await withLedger(kind) { ledger, scratch in
+            let (other, volume) = (try kind.open(scratch.path), Identifier.random())
+            try await ledger.write { transaction in
+                try transaction.addVolume(.example(volume), at: 1)
+            }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for index in 0..<40 {
+                    let ledger = index.isMultiple(of: 2) ? ledger : other
+                    let scope = index.isMultiple(of: 10) ? .everything : WriteScope.volume(volume)
+                    group.addTask {
+                        try await ledger.write(scope) { transaction in
+                            let now = try transaction.volume(volume)?.head ?? 0
+                            try transaction.setHead(of: volume, now + 1)
+                        }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(try await ledger.read { try $0.volume(volume)?.head } == 40)
+            try other.close()
+        }
+    }
+
+    @Test(arguments: LedgerKind.all)
+    func volumesOfAnAccountAreChargedTogether(_ kind: LedgerKind) async throws {
+        try await withLedger(kind) { ledger, _ in
+            let account = Identifier.random()
+            try await ledger.write {
+                try $0.addAccount(account, name: "anna", quota: nil, at: 1)
+            }
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<30 {
+                    group.addTask {
+                        try await ledger.write(.volume(.random())) { try $0.charge(account, 7) }
+                    }
+                }
+                try await group.waitForAll()
+            }
+            #expect(try await ledger.read { try $0.account(account)?.used } == 210)
+        }
+    }
+
+    @Test(arguments: LedgerKind.all) func aReadSeesOneState(_ kind: LedgerKind) async throws {
+        try await withLedger(kind) { ledger, _ in
+            let (seen, isSeen) = AsyncStream<Void>.makeStream()
+            let written = DispatchSemaphore(value: 0)
+            async let values = ledger.read { transaction in
+                let before = try transaction.fact("a")
+                isSeen.yield()
+                written.wait()
+                // A repeating ledger runs the body once more.
+                written.signal()
+                return [before, try transaction.fact("a")]
+            }
+            for await _ in seen { break }
+            try await ledger.write { try $0.setFact("a", 1) }
+            written.signal()
+            let both = try await values
+            #expect(both[0] == both[1])
+        }
+    }
+
+    /// A statement that fails ends the transaction, also when the body goes on.
+    @Test(arguments: LedgerKind.all) func aFailedStatementIsNotLost(_ kind: LedgerKind) async throws
+    {
+        try await withLedger(kind) { ledger, _ in
+            try await ledger.write { try $0.addInvite(.sha256([1]), account: .root, expires: 1) }
+            await #expect(throws: VolumeError.self) {
+                try await ledger.write { transaction in
+                    try transaction.setFact("a", 1)
+                    try transaction.addInvite(.sha256([1]), account: .root, expires: 1)
+                }
+            }
+            try await ledger.write { transaction in
+                try transaction.setFact("b", 1)
+                _ = try? transaction.nested {
+                    try transaction.addInvite(.sha256([1]), account: .root, expires: 1)
+                }
+                try transaction.setFact("c", 1)
+            }
+            let facts = try await ledger.read { transaction in
+                try ["a", "b", "c"].map { try transaction.fact($0) }
+            }
+            #expect(facts == [nil, 1, 1])
+        }
+    }
+
+    @Test(arguments: LedgerKind.all) func othersAreNoticed(_ kind: LedgerKind) async throws {
         try await withLedger(kind) { ledger, scratch in
             let before = try await ledger.externalChangeCount()
             try await ledger.write { try $0.setFact("own", 1) }
@@ -119,7 +202,9 @@ struct LedgerContract {
         }
     }
 
-    @Test(arguments: kinds) func codesHoldOnceAndNotForEver(_ kind: Kind) async throws {
+    @Test(arguments: LedgerKind.all) func codesHoldOnceAndNotForEver(_ kind: LedgerKind)
+        async throws
+    {
         try await withLedger(kind) { ledger, _ in
             let account = Identifier.random()
             try await ledger.write { transaction in
@@ -133,7 +218,9 @@ struct LedgerContract {
         }
     }
 
-    @Test(arguments: kinds) func chunksAreUsedOnlyWhenTheyAreThere(_ kind: Kind) async throws {
+    @Test(arguments: LedgerKind.all) func chunksAreUsedOnlyWhenTheyAreThere(_ kind: LedgerKind)
+        async throws
+    {
         try await withLedger(kind) { ledger, _ in
             let (volume, id) = (Identifier.random(), Digest.sha256([1]))
             let place = ChunkLocation(pack: 1, offset: 2, storedLength: 3, length: 4)
@@ -160,7 +247,8 @@ struct LedgerContract {
         }
     }
 
-    @Test(arguments: kinds) func changesNeverCutASequence(_ kind: Kind) async throws {
+    @Test(arguments: LedgerKind.all) func changesNeverCutASequence(_ kind: LedgerKind) async throws
+    {
         try await withLedger(kind) { ledger, _ in
             let volume = Identifier.random()
             try await ledger.write { transaction in
@@ -200,5 +288,13 @@ struct LedgerContract {
             placedBy: OperationID(device: .root, epoch: 1, number: 1),
             placedAt: Moment(time: 0, device: .root), placedSequence: sequence,
             sequence: sequence)
+    }
+}
+
+extension VolumeRow {
+    static func example(_ id: Identifier) -> VolumeRow {
+        VolumeRow(
+            id: id, account: .root, name: "v", epoch: .random(), chunkKey: [1], nameKey: [2],
+            head: 0, collection: 0)
     }
 }

@@ -1,6 +1,7 @@
 import Foundation
 import Hub
 import HubPages
+import HubPostgres
 import HubProtocol
 import Logging
 import Model
@@ -20,12 +21,17 @@ final class RunningHub: Sendable {
         let nanoseconds = Atomic<Int64>(0)
     }
 
+    /// - Parameter database: The URL of the PostgreSQL database with the ledger; nil for SQLite,
+    ///   or for what CONCORD_TEST_LEDGER says.
     init(
-        in scratch: TemporaryDirectory? = nil, data: String? = nil, rebuilds: Bool = false,
-        limits: CallerLimits = CallerLimits()
+        in scratch: TemporaryDirectory? = nil, data: String? = nil, database: String? = nil,
+        rebuilds: Bool = false, limits: CallerLimits = CallerLimits()
     ) async throws {
         self.scratch = try scratch ?? TemporaryDirectory("hub")
-        directory = DataDirectory(data ?? self.scratch.path + "/data")
+        let data = data ?? self.scratch.path + "/data"
+        let database = try database ?? PostgresServer.chosenDatabase(for: data)
+        directory = DataDirectory(
+            data, ledger: try database.map { PostgresSource(try PostgresAddress($0)) })
         let offset = Offset()
         self.offset = offset
         hub = try await Hub(

@@ -5,6 +5,8 @@ import Glibc
 package final class HubProcess {
     package let data: String
     package private(set) var port = 0
+    /// The options of every command: where the hub is.
+    private let place: [String]
     /// The arguments of `concord hub serve`.
     private let arguments: [String]
     private let home: TemporaryDirectory
@@ -12,11 +14,16 @@ package final class HubProcess {
 
     package var pid: pid_t { process?.pid ?? 0 }
 
-    /// - Parameter data: The data directory, if it matters.
-    package init(data: String? = nil, arguments: [String] = []) throws {
+    /// - Parameters:
+    ///   - data: The data directory, if it matters.
+    ///   - database: The URL of the PostgreSQL database with the ledger; nil for SQLite, or for
+    ///     what CONCORD_TEST_LEDGER says.
+    package init(data: String? = nil, database: String? = nil, arguments: [String] = []) throws {
         self.arguments = arguments
         home = try TemporaryDirectory("hub")
         self.data = data ?? "\(home.path)/data"
+        let url = try database ?? PostgresServer.chosenDatabase(for: self.data)
+        place = ["--data", self.data] + (url.map { ["--ledger", $0] } ?? [])
         try run("user", "add", "ann")
         try start()
     }
@@ -33,9 +40,16 @@ package final class HubProcess {
     /// Runs `concord hub …` on its directory.
     @discardableResult
     package func run(_ words: String..., seconds: Double = 60) throws -> String {
-        var command = Command(Programs.concord, arguments: ["hub"] + words + ["--data", data])
+        var command = command(words)
         command.timeoutSeconds = seconds
         return try command.succeed()
+    }
+
+    /// Runs `concord hub …`, which may fail.
+    package func attempt(_ words: String...) throws -> Command.Result { try command(words).run() }
+
+    private func command(_ words: [String]) -> Command {
+        Command(Programs.concord, arguments: ["hub"] + words + place)
     }
 
     /// Throws unless all data of the hub is sound. After a soak there are millions of rows.
@@ -58,7 +72,7 @@ package final class HubProcess {
         }
         let process = try ChildProcess(
             Programs.concord,
-            ["hub", "--data", data, "--listen", "127.0.0.1:\(port)"] + arguments, directory: "/",
+            ["hub"] + place + ["--listen", "127.0.0.1:\(port)"] + arguments, directory: "/",
             input: null, output: output, errors: output)
         self.process = process
         port = try wait(seconds: 30, for: "the hub to listen; it said: \(said)") {

@@ -2,11 +2,11 @@
 /// tables below restrict some modules further.
 struct Layers: Sendable {
     static let order = [
-        "CFuse", "CLinux", "CFuseRing", "CZstd", "CCrypto", "CSQLite", "SystemCalls",
+        "CFuse", "CPostgres", "CLinux", "CFuseRing", "CZstd", "CCrypto", "CSQLite", "SystemCalls",
         "Model", "Reconcile", "Coordination",
         "ChunkStore", "Journal",
         "Merge", "Volume",
-        "HubProtocol", "Hub", "HubPages", "Sync",
+        "HubProtocol", "Hub", "HubPages", "HubPostgres", "Sync",
         "Mount", "Control", "FileCoordination",
         "concord", "fsctl",
         "CloudNotes", "Shoebox",
@@ -20,6 +20,7 @@ struct Layers: Sendable {
         "Merge": ["Model", "SystemCalls", "CLinux", "CSQLite"],
         "HubProtocol": ["Model", "Reconcile"],
         "HubPages": ["Hub", "HubProtocol", "ChunkStore", "Reconcile", "Model"],
+        "HubPostgres": ["Hub", "Model", "CPostgres"],
         "Control": ["Model", "SystemCalls", "CLinux"],
         "FileCoordination": ["Control", "Merge", "Model"],
         "CloudNotes": ["FileCoordination"],
@@ -32,6 +33,8 @@ struct Layers: Sendable {
         "CFuseRing": ["Mount"],
         "CZstd": ["ChunkStore"],
         "CSQLite": ["Merge"],
+        "CPostgres": ["HubPostgres"],
+        "HubPostgres": ["concord"],
         "GRDB": ["Journal", "Hub", "FileCoordination"],
         "ArgumentParser": ["concord", "fsctl"],
         "Foundation": [

@@ -17,6 +17,13 @@ extension Administration {
     ///
     /// - Parameter target: A directory that does not exist, or is empty.
     package func backup(to target: String) async throws -> BackupReport {
+        guard let ledger = ledger as? SQLiteLedger else {
+            throw VolumeError(
+                .invalid,
+                "A ledger in PostgreSQL cannot be backed up by this command yet. Stop the hub, and "
+                    + "copy the database with pg_dump and the directory \(directory.path); after "
+                    + "putting both back, say concord hub restored.")
+        }
         let copy = DataDirectory(target)
         _ = try copy.make()
         let files = FileManager.default

@@ -21,7 +21,7 @@ extension Administration {
     /// the ledger, so that devices are asked to upload them again.
     package func check(progress: (_ chunks: Int) -> Void = { _ in }) async throws -> CheckReport {
         var report = CheckReport()
-        report.faults += try ledger.integrityFaults()
+        report.faults += try await ledger.integrityFaults()
         for volume in try await ledger.read({ try $0.volumes() }) {
             report.volumes += 1
             let found = try await ledger.read { try VolumeCheck(volume.id, $0).run() }
@@ -90,7 +90,7 @@ extension Administration {
                     chunk = now
                     continue
                 }
-                try await ledger.write { try $0.setDamaged(now) }
+                try await ledger.write(.volume(now.volume)) { try $0.setDamaged(now) }
                 return "\(error.message) \(now.uses) versions of volume \(now.volume) need it."
             }
             guard chunk.state == .damaged else { return nil }
@@ -98,7 +98,7 @@ extension Administration {
             // restored.
             let whole = chunk
             let time = clock()
-            try await ledger.write {
+            try await ledger.write(.volume(whole.volume)) {
                 try $0.putChunk(
                     whole.id, plain: whole.plain, at: whole.place, in: whole.volume, time: time)
             }

@@ -6,7 +6,7 @@ import Model
 /// running.
 package struct Administration: Sendable {
     let directory: DataDirectory
-    let ledger: SQLiteLedger
+    let ledger: any Ledger
     let clock: @Sendable () -> Int64
 
     /// - Parameter mayCreate: Whether a new hub is created if the directory has none.

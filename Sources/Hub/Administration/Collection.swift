@@ -27,7 +27,7 @@ extension Hub {
         var report = CollectionReport()
         let time = clock()
         for volume in try await ledger.read({ try $0.volumes() }) {
-            let (removed, condemned) = try await ledger.write { transaction in
+            let (removed, condemned) = try await ledger.write(.volume(volume.id)) { transaction in
                 let removed = try transaction.sweepChunks(
                     condemnedBefore: time - grace, in: volume.id)
                 let condemned = try transaction.condemnChunks(

@@ -4,11 +4,29 @@ import Model
 import Synchronization
 import SystemCalls
 
-/// The directory of a hub's data: `ledger.sqlite`, `blobs/`, `heads`, `fingerprint` and `lock`.
+/// A database outside of the hub's directory that has, or will have, its ledger.
+package protocol LedgerSource: Sendable {
+    /// The database, for messages.
+    var name: String { get }
+
+    func exists() throws(VolumeError) -> Bool
+
+    /// - Throws: `.notFound` if there is no ledger and `mayCreate` is false; `.newer`, `.denied`,
+    ///   `.offline`.
+    func open(mayCreate: Bool) throws(VolumeError) -> any Ledger
+}
+
+/// The directory of a hub's data: `ledger.sqlite` unless the ledger is in another database,
+/// `blobs/`, `heads`, `fingerprint` and `lock`.
 package struct DataDirectory: Sendable {
     package let path: String
+    /// Where the ledger is; nil if it is `ledger.sqlite`.
+    package let source: (any LedgerSource)?
 
-    package init(_ path: String) { self.path = path }
+    package init(_ path: String, ledger source: (any LedgerSource)? = nil) {
+        self.path = path
+        self.source = source
+    }
 
     var ledgerPath: String { path + "/ledger.sqlite" }
     var blobsPath: String { path + "/blobs" }
@@ -26,7 +44,7 @@ package struct DataDirectory: Sendable {
                 error == .denied ? .denied : error == .noSpace ? .full : .system,
                 "The directory \(path) cannot be made: \(error). Choose another one for --data.")
         }
-        return !holdsHub
+        return try !(source?.exists() ?? holdsHub)
     }
 
     package var holdsHub: Bool { size(ledgerPath) > 0 }
@@ -39,13 +57,22 @@ package struct DataDirectory: Sendable {
 
     /// Refuses to create an empty ledger next to the remaining parts of a hub, because an empty
     /// ledger would treat all chunks in the blobs as garbage.
-    private func refuseLostLedger() throws(VolumeError) {
+    ///
+    /// - Parameter place: The database in which the ledger should be; nil for `ledger.sqlite`.
+    private func refuseLostLedger(in place: String? = nil) throws(VolumeError) {
         let rest = [blobsPath, headsPath, ledgerPath + "-wal"].first { path in
             var status = stat()
             guard cl_fstatat(AT_FDCWD, path, &status, 0) == 0 else { return false }
             return path == blobsPath || status.st_size > 0
         }
         guard let rest else { return }
+        if let place {
+            throw VolumeError(
+                .damaged,
+                "There is no ledger in \(place), and \(rest) belongs to one. Is this the right "
+                    + "database? Nothing was changed. To begin a new hub without the users and "
+                    + "volumes of the old one: concord hub --rebuild; its packs are kept.")
+        }
         throw VolumeError(
             .damaged,
             "The ledger \(ledgerPath) is missing beside \(rest). Put it back; is its disk "
@@ -111,8 +138,9 @@ package struct DataDirectory: Sendable {
     /// - Throws: `.notFound` if there is no hub and `mayCreate` is false; `.damaged` if the ledger
     ///   is missing and other parts of the hub exist.
     package func openLedger(mayCreate: Bool = false, rebuilds: Bool = false)
-        throws(VolumeError) -> SQLiteLedger
+        throws(VolumeError) -> any Ledger
     {
+        if let source { return try open(source, mayCreate: mayCreate, rebuilds: rebuilds) }
         if !holdsHub {
             if !rebuilds { try refuseLostLedger() } else { try moveLostLogAside() }
         }
@@ -123,6 +151,19 @@ package struct DataDirectory: Sendable {
                     + "creates a new one.")
         }
         return try SQLiteLedger(path: ledgerPath, mayCreate: mayCreate)
+    }
+
+    private func open(
+        _ source: any LedgerSource, mayCreate: Bool, rebuilds: Bool
+    ) throws(VolumeError) -> any Ledger {
+        guard !holdsHub else {
+            throw VolumeError(
+                .invalid,
+                "\(path) is a hub with its ledger in SQLite, which cannot be moved to "
+                    + "\(source.name) yet: leave --ledger out, or give another --data.")
+        }
+        if !rebuilds, try !source.exists() { try refuseLostLedger(in: source.name) }
+        return try source.open(mayCreate: mayCreate)
     }
 
     package func openBlobs() throws(VolumeError) -> DirectoryBlobs {

@@ -21,6 +21,7 @@ struct PeriodicMaintenance: Service {
             if second % PeriodicMaintenance.beatSeconds == 0 { hub.feeds.beat() }
             do {
                 let now = try await hub.ledger.externalChangeCount()
+                hub.outage.end(hub.log)
                 if now != changes {
                     changes = now
                     try await hub.handleExternalChanges()
@@ -29,6 +30,8 @@ struct PeriodicMaintenance: Service {
                     let report = try await hub.collect(grace: PeriodicMaintenance.grace)
                     hub.log.info("collected: \(report)")
                 }
+            } catch let error as VolumeError where error.code == .offline {
+                hub.outage.begin(error, hub.log)
             } catch {
                 hub.log.error("periodic maintenance failed and will be tried again: \(error)")
             }

@@ -14,8 +14,6 @@ struct Commit: Sendable {
     let volume: Identifier
     /// The time when the request arrived, in nanoseconds since 1970.
     let received: Int64
-    /// The run of this hub; see `LedgerTransaction.note(run:of:after:upTo:)`.
-    let run: Identifier
     /// Whether the device has the contents of the versions that it commits. A browser has not.
     var keepsContents = true
     let clock: @Sendable () -> Int64
@@ -155,7 +153,7 @@ struct Commit: Sendable {
             at = end
         }
         try transaction.setHead(of: volume.id, volume.head)
-        try transaction.note(run: run, of: volume.id, after: before, upTo: volume.head)
+        try transaction.noteRun(of: volume.id, after: before, upTo: volume.head)
         return results
     }
 
@@ -378,7 +376,7 @@ extension Hub {
         }
         let commit = Commit(
             request: request, objections: objections, caller: caller, volume: volume,
-            received: received, run: run, keepsContents: keepsContents, clock: clock)
+            received: received, keepsContents: keepsContents, clock: clock)
         let answer = try await committer(of: volume).add(commit)
         metrics.operations.add(answer.results.count)
         return answer

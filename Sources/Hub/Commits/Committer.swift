@@ -53,7 +53,7 @@ actor Committer {
     private func run(_ batch: [Waiting]) async -> [Waiting] {
         let commits = batch.map(\.commit)
         do {
-            let results = try await hub.ledger.write { transaction in
+            let results = try await hub.ledger.write(.volume(volume)) { transaction in
                 var work = 0
                 return try commits.map { commit -> Result<CommitAnswer, Failure>? in
                     guard work < Commit.workLimit else { return nil }

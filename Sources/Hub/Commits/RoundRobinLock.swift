@@ -1,12 +1,15 @@
 import Model
 
-/// A lock that grants access to accounts in round-robin order. An account with much work releases
-/// it between its steps, so that other accounts wait only for one step.
+/// A lock that a number of callers may have at the same time, and that is granted to accounts in
+/// round-robin order. An account with much work releases it between its steps, so that other
+/// accounts wait only for one step.
 actor RoundRobinLock {
-    private var isTaken = false
+    private var free: Int
     private var waiting: [Identifier: [CheckedContinuation<Void, Never>]] = [:]
     /// The accounts that wait, in the order in which they get the lock.
     private var order: [Identifier] = []
+
+    init(places: Int = 1) { free = places }
 
     /// Runs `body` when it is the account's turn.
     nonisolated func take<Value>(_ account: Identifier, _ body: () async throws -> Value)
@@ -27,8 +30,8 @@ actor RoundRobinLock {
     var count: Int { waiting.values.reduce(0) { $0 + $1.count } }
 
     func enter(_ account: Identifier) async {
-        guard isTaken else {
-            isTaken = true
+        guard free == 0 else {
+            free -= 1
             return
         }
         await withCheckedContinuation { next in
@@ -39,7 +42,7 @@ actor RoundRobinLock {
 
     func leave() {
         guard !order.isEmpty else {
-            isTaken = false
+            free += 1
             return
         }
         let account = order.removeFirst()

@@ -59,7 +59,7 @@ extension Description {
         "#/components/schemas/Failure"}}}
           },
           "Busy": {
-            "description": "The hub is busy; try again.",
+            "description": "The hub is busy, or cannot reach its database; try again.",
             "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Failure"}}}
           },

@@ -32,9 +32,9 @@ extension LedgerTransaction {
             WITH RECURSIVE told (id) AS (
                 VALUES ($2)
                 UNION SELECT items.id FROM told CROSS JOIN items
-                ON items.volume = $1 AND items.parent = told.id AND items.alive = 1
+                WHERE items.volume = $1 AND items.parent = told.id AND items.alive = 1
             )
-            UPDATE items SET sequence = $3 WHERE volume = $1 AND id IN told
+            UPDATE items SET sequence = $3 WHERE volume = $1 AND id IN (SELECT id FROM told)
             """, [.id(volume), .id(id), .count(sequence)])
     }
 

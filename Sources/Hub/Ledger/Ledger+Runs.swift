@@ -1,7 +1,8 @@
 import HubProtocol
 import Model
 
-// A run is the lifetime of one hub process. The ledger records which run wrote which part of a
+// A run is a time in which the ledger cannot have been rolled back: the lifetime of one hub process
+// with SQLite, or of the server with PostgreSQL. The ledger records which run wrote which part of a
 // volume's journal, and a device keeps the run of its cursor. After a rollback another run
 // continues the ledger, so a position that the device read before the rollback does not match, even
 // if the journal has grown past it.
@@ -15,10 +16,8 @@ extension LedgerTransaction {
             """, [.id(volume), .count(position)])?.id(0)
     }
 
-    /// Records that this run wrote the entries after `start` up to `head`.
-    package func note(
-        run: Identifier, of volume: Identifier, after start: UInt64, upTo head: UInt64
-    ) throws {
+    /// Records that the present run wrote the entries after `start` up to `head`.
+    package func noteRun(of volume: Identifier, after start: UInt64, upTo head: UInt64) throws {
         guard head > start, try self.run(at: head, in: volume) != run else { return }
         try execute(
             "INSERT INTO runs (volume, start, run) VALUES ($1, $2, $3)",

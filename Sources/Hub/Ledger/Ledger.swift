@@ -3,57 +3,85 @@ import Model
 /// The relational part of a hub: accounts, devices, items, revisions, and the locations of chunks.
 ///
 /// The SQL is written once for SQLite and for databases with PostgreSQL's dialect: `$1` is the
-/// first argument; columns are integers, texts and bytes; `ON CONFLICT` is used; there are no
-/// triggers, no rowid, and no functions except `count`, `sum`, `max`, `min`, `length` and
+/// first argument; columns are integers, texts without NUL and bytes; `ON CONFLICT` is used; there
+/// are no triggers, no rowid, and no functions except `count`, `sum`, `max`, `min`, `length` and
 /// `coalesce`. `LedgerContract` in the tests defines what each implementation must do.
 package protocol Ledger: Sendable {
-    /// Runs `body` on one consistent snapshot.
+    /// Runs `body` on one consistent snapshot. `body` may run several times, as in `write`.
     ///
-    /// - Throws: What `body` throws; `VolumeError` (`.full`, `.busy`, `.damaged`, `.system`).
+    /// - Throws: What `body` throws; `VolumeError` (`.full`, `.busy`, `.damaged`, `.system`, and
+    ///   `.offline` if the database cannot be reached).
     func read<Result: Sendable>(
         _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
     ) async throws -> Result
 
-    /// Runs `body` in a write transaction that excludes all others. When this returns, the
-    /// transaction survives a loss of power; if `body` throws, it is rolled back.
+    /// Runs `body` in a write transaction that excludes the others that `scope` says. When this
+    /// returns, the transaction survives a loss of power; if `body` throws, it is rolled back.
+    ///
+    /// `body` may run several times, each time in a new transaction: when two transactions could
+    /// not be serialized, when a connection broke, or when a part had to be rolled back alone. So
+    /// it must do nothing but use the transaction. Only the last run is kept, and its result
+    /// returned.
+    ///
+    /// - Throws: What `body` throws, and the errors of `read`. After `.offline` the transaction
+    ///   was either kept or not.
     func write<Result: Sendable>(
-        _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
+        _ scope: WriteScope, _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
     ) async throws -> Result
 
-    /// Returns a number that changes with each transaction of another process.
+    /// The number of write transactions that can run at the same time.
+    var parallelWrites: Int { get }
+
+    /// Returns a number that changes with each transaction of another process that has the scope
+    /// `everything`.
     func externalChangeCount() async throws -> Int64
+
+    /// Returns one sentence for each fault that the database finds in its own files.
+    func integrityFaults() async throws -> [String]
 
     func close() throws
 }
 
-/// Executes SQL within `Ledger.read` and `Ledger.write`, on the thread that runs their body.
+extension Ledger {
+    package func write<Result: Sendable>(
+        _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
+    ) async throws -> Result {
+        try await write(.everything, body)
+    }
+}
+
+/// Which other write transactions may not run at the same time.
+package enum WriteScope: Hashable, Sendable {
+    /// None may run.
+    case everything
+    /// No other one of this volume may run. The transaction changes only rows of the volume, and
+    /// the usage of its account.
+    case volume(Identifier)
+    /// All may run but those with the scope `everything`. For single statements that do not depend
+    /// on what was read before.
+    case nothing
+}
+
+/// Executes SQL within `Ledger.read` and `Ledger.write`, on the thread that runs their body. After
+/// a statement has failed, nothing more can be executed, except after a `nested` call around it.
 package protocol LedgerTransaction {
+    /// Identifies the time in which the database cannot have been rolled back: of the process that
+    /// opened the ledger, or of the database's server. See `noteRun(of:after:upTo:)`.
+    var run: Identifier { get }
+
     func rows(_ sql: String, _ arguments: [SQLValue]) throws -> [LedgerRow]
 
     /// Returns the number of changed rows.
     @discardableResult
     func execute(_ sql: String, _ arguments: [SQLValue]) throws -> Int
+
+    /// Runs `body`, and rolls back only its changes if it throws.
+    func nested<Result>(_ body: () throws -> Result) throws -> Result
 }
 
 extension LedgerTransaction {
     package func row(_ sql: String, _ arguments: [SQLValue]) throws -> LedgerRow? {
         try rows(sql, arguments).first
-    }
-
-    /// Runs `body` in a savepoint, and rolls back only its changes if it throws.
-    package func nested<Result>(_ body: () throws -> Result) throws -> Result {
-        try execute("SAVEPOINT nested", [])
-        do {
-            let result = try body()
-            try execute("RELEASE SAVEPOINT nested", [])
-            return result
-        } catch {
-            // After an error such as a full disk, SQLite may have rolled back the whole
-            // transaction, and the savepoint no longer exists.
-            _ = try? execute("ROLLBACK TO SAVEPOINT nested", [])
-            _ = try? execute("RELEASE SAVEPOINT nested", [])
-            throw error
-        }
     }
 }
 

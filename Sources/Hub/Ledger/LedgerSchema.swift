@@ -1,9 +1,10 @@
-/// The steps that create and migrate the tables. A released step must never change.
-enum LedgerSchema {
+/// The steps that create and migrate the tables, in PostgreSQL's dialect. A released step must
+/// never change.
+package enum LedgerSchema {
     /// The ASCII text "Hub1".
     static let applicationID: Int32 = 0x4875_6231
 
-    static let steps = [
+    package static let steps = [
         """
         -- Named numbers that the hub keeps about itself.
         CREATE TABLE facts (name TEXT PRIMARY KEY, value BIGINT NOT NULL);

@@ -5,6 +5,7 @@ import Model
 package final class SQLiteLedger: Ledger {
     package let path: String
     private let pool: DatabasePool
+    private let run = Identifier.random()
 
     /// Opens the ledger, or creates it if it does not exist and `mayCreate` is true.
     ///
@@ -75,22 +76,25 @@ package final class SQLiteLedger: Ledger {
         _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
     ) async throws -> Result {
         do {
-            return try await pool.read { try body(SQLiteTransaction(database: $0)) }
+            return try await pool.read { [run] in
+                try body(SQLiteTransaction(database: $0, run: run))
+            }
         } catch let error as DatabaseError {
             throw VolumeError(error, ledger: path)
         }
     }
 
+    /// SQLite has one writer, so each write transaction excludes all others.
     package func write<Result: Sendable>(
-        _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
+        _ scope: WriteScope, _ body: @escaping @Sendable (any LedgerTransaction) throws -> Result
     ) async throws -> Result {
         do {
             // The transaction is immediate, because SQLite cannot upgrade a read transaction to a
             // write transaction after another process has written.
-            return try await pool.writeWithoutTransaction { database in
+            return try await pool.writeWithoutTransaction { [run] database in
                 var result: Result?
                 try database.inTransaction(.immediate) {
-                    result = try body(SQLiteTransaction(database: database))
+                    result = try body(SQLiteTransaction(database: database, run: run))
                     return .commit
                 }
                 return result!
@@ -99,6 +103,8 @@ package final class SQLiteLedger: Ledger {
             throw VolumeError(error, ledger: path)
         }
     }
+
+    package let parallelWrites = 1
 
     package func externalChangeCount() async throws -> Int64 {
         do {
@@ -141,6 +147,7 @@ package final class SQLiteLedger: Ledger {
 
 private struct SQLiteTransaction: LedgerTransaction {
     let database: Database
+    let run: Identifier
 
     func rows(_ sql: String, _ arguments: [SQLValue]) throws -> [LedgerRow] {
         let statement = try statement(sql)
@@ -152,10 +159,26 @@ private struct SQLiteTransaction: LedgerTransaction {
         return rows
     }
 
+    @discardableResult
     func execute(_ sql: String, _ arguments: [SQLValue]) throws -> Int {
         let statement = try statement(sql)
         try statement.execute(arguments: bound(arguments))
         return database.changesCount
+    }
+
+    func nested<Result>(_ body: () throws -> Result) throws -> Result {
+        try execute("SAVEPOINT nested", [])
+        do {
+            let result = try body()
+            try execute("RELEASE SAVEPOINT nested", [])
+            return result
+        } catch {
+            // After an error such as a full disk, SQLite may have rolled back the whole
+            // transaction, and the savepoint no longer exists.
+            _ = try? execute("ROLLBACK TO SAVEPOINT nested", [])
+            _ = try? execute("RELEASE SAVEPOINT nested", [])
+            throw error
+        }
     }
 
     /// SQLite treats `$2` as a name and numbers it by its first occurrence; `?2` is the second

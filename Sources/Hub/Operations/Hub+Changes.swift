@@ -59,31 +59,34 @@ extension Hub {
         _ position: UInt64, run: Identifier?, in volume: Identifier, epoch: Identifier,
         for caller: Caller
     ) async throws {
-        let isOwn = try await ledger.read { transaction in
+        let (isOwn, present) = try await ledger.read { transaction in
             let now = try transaction.volume(volume, of: caller)
-            return try now.epoch != epoch || transaction.has(position, run: run, in: now)
+            let isOwn = try now.epoch != epoch || transaction.has(position, run: run, in: now)
+            return (isOwn, transaction.run)
         }
         guard !isOwn else { return }
-        // A ledger is rolled back only while no hub runs, so no device can have seen more of an
-        // epoch that began in this run than the journal has. Without this check, a device could
-        // begin one epoch after another.
-        guard !epochsOfThisRun.withLock({ $0.contains(epoch) }) else {
+        // A ledger is not rolled back within a run, so no device can have seen more of an epoch
+        // that began in this run than the journal has. Without this check, a device could begin
+        // one epoch after another.
+        let own = RenewedEpoch(epoch: epoch, run: present)
+        guard !renewedEpochs.withLock({ $0.contains(own) }) else {
             throw Failure(
                 .copied,
                 "Position \(position) is not in this volume's journal: ask for a new epoch, "
                     + "and compare everything.")
         }
-        let renewed = try await ledger.write { transaction -> Identifier? in
+        let renewed = try await ledger.write { transaction -> RenewedEpoch? in
             guard let now = try transaction.volume(volume), now.epoch == epoch else { return nil }
-            return try transaction.renewEpoch(of: volume)
+            return RenewedEpoch(
+                epoch: try transaction.renewEpoch(of: volume), run: transaction.run)
         }
         guard let renewed else { return }
-        epochsOfThisRun.withLock { _ = $0.insert(renewed) }
+        renewedEpochs.withLock { _ = $0.insert(renewed) }
         log.warning(
             "a device has read another journal than this one: the volume begins a new epoch",
             metadata: ["volume": "\(volume)"])
         headsChanged.store(true, ordering: .relaxed)
-        let failure = Failure.volumeEpoch(renewed)
+        let failure = Failure.volumeEpoch(renewed.epoch)
         feeds.end(failure) { $0.volume == volume }
         throw failure
     }
@@ -100,7 +103,7 @@ extension Hub {
             let gone = gone.dropFirst(start).prefix(1024)
             let revisions = revisions.dropFirst(start).prefix(1024)
             try await turns.take(caller.account) {
-                try await ledger.write { transaction in
+                try await ledger.write(.volume(id)) { transaction in
                     _ = try transaction.volume(id, of: caller)
                     for revision in gone {
                         try transaction.release(revision, by: caller.device, in: id)

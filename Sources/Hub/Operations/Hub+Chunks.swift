@@ -28,7 +28,7 @@ extension Hub {
         let now = try await ledger.read { try $0.chunk(row.id, in: row.volume) }
         if let now, now.place != row.place { return now.state == .there }
         log.error("a chunk is missing in its pack", metadata: ["chunk": "\(row.id)"])
-        try await ledger.write { try $0.setDamaged(row) }
+        try await ledger.write(.volume(row.volume)) { try $0.setDamaged(row) }
         return false
     }
 
@@ -63,7 +63,7 @@ extension Hub {
                 guard row?.place == chunk.place else { continue }
                 log.error("\(error)", metadata: ["volume": "\(volume)"])
                 metrics.damaged.add()
-                try await ledger.write { try $0.setDamaged(chunk) }
+                try await ledger.write(.volume(volume)) { try $0.setDamaged(chunk) }
                 break
             }
         }
@@ -199,7 +199,7 @@ struct Upload {
         do {
             let places = try await hub.blobs.keep(new.map(\.chunk))
             try await hub.turns.take(self.volume.account) {
-                try await hub.ledger.write { transaction in
+                try await hub.ledger.write(.volume(volume)) { transaction in
                     for ((id, chunk), place) in zip(new, places) {
                         try transaction.putChunk(
                             id, plain: chunk.plain, at: place, in: volume, time: time)

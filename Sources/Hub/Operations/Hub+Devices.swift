@@ -64,7 +64,7 @@ extension Hub {
         }
         if time - caller.seen > 60_000_000_000 {
             // A full disk prevents this note, but it is no reason to refuse the request.
-            try? await ledger.write {
+            try? await ledger.write(.nothing) {
                 try $0.see(caller.device, at: time)
                 try $0.limitTokens(of: caller.device, to: time + Secret.tokenTime)
             }

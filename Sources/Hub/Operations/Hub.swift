@@ -20,7 +20,8 @@ package final class Hub: Sendable {
     let packs = PackSizes()
     let processes = Processes()
     let bodies: SharedBudget<Identifier>
-    let turns = RoundRobinLock()
+    /// Held while a transaction writes.
+    let turns: RoundRobinLock
     package let perAccountLock = PerAccountLock()
     /// Limits the pages that exceed `HubLimits.pageBytes` to one at a time.
     let largePageLock = RoundRobinLock()
@@ -29,13 +30,12 @@ package final class Hub: Sendable {
     private let lock: DataLock
     let witness: HeadRecord
     let parts: PartsCheck
-    /// An id of this start of the hub.
-    let run = Identifier.random()
+    let outage = DatabaseOutage()
     let headsChanged = Atomic<Bool>(true)
     /// The bytes of chunks that are being written to the disk, by account.
     let incomingBytes = Mutex<[Identifier: UInt64]>([:])
-    /// The epochs that began in this run because a device had read another journal.
-    let epochsOfThisRun = Mutex<Set<Identifier>>([])
+    /// The epochs that began because a device had read another journal.
+    let renewedEpochs = Mutex<Set<RenewedEpoch>>([])
 
     /// Opens the hub in a directory, or creates one.
     ///
@@ -71,6 +71,7 @@ package final class Hub: Sendable {
         self.log = log
         self.clock = clock
         self.limits = limits
+        turns = RoundRobinLock(places: ledger.parallelWrites)
         bodies = SharedBudget(all: limits.bodyBytes, each: limits.bodyBytesPerAccount)
         witness = HeadRecord(path: directory.headsPath)
         parts = PartsCheck(
@@ -131,9 +132,18 @@ package final class Hub: Sendable {
             try witness.write(try await ledger.read { try $0.volumes() })
         } catch {
             headsChanged.store(true, ordering: .relaxed)
+            if let error = error as? VolumeError, error.code == .offline {
+                return outage.begin(error, log)
+            }
             log.error("the heads could not be written: \(error)")
         }
     }
+}
+
+/// An epoch that this process has begun, and the run in which it did.
+struct RenewedEpoch: Hashable {
+    let epoch: Identifier
+    let run: Identifier
 }
 
 enum Fact {

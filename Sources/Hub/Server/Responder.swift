@@ -80,6 +80,7 @@ struct Responder: HTTPResponder {
         var response = Call.json(failure, status: HTTPResponse.Status(code: failure.status))
         if failure.code == .unauthenticated { response.headers[.wwwAuthenticate] = "Bearer" }
         if failure.code == .tooMany { response.headers[.retryAfter] = "60" }
+        if failure.code == .busy { response.headers[.retryAfter] = "2" }
         if let allowed = failure.allowed { response.headers[.allow] = allowed }
         return response
     }
@@ -92,6 +93,10 @@ struct Responder: HTTPResponder {
         case let error as VolumeError where error.code == .full:
             hub.log.error("\(error)")
             return Failure(.full, "The hub's disk is full. Nothing is lost: try again later.")
+        case let error as VolumeError where error.code == .offline:
+            hub.outage.begin(error, hub.log)
+            return Failure(
+                .busy, "The hub cannot reach its database. Nothing is lost: try again later.")
         case let error as VolumeError where error.code == .busy:
             return Failure(.busy, "The hub is busy: try again.")
         default:

@@ -3,16 +3,30 @@ import Control
 import Dispatch
 import Glibc
 import Hub
+import HubPostgres
 import Model
 import Synchronization
 
-/// The option `--data`, which every hub command takes.
+/// The options `--data` and `--ledger`, which every hub command takes.
 struct HubData: ParsableArguments {
     @Option(help: "The hub's directory.", completion: .directory)
     var data: String
 
-    var directory: DataDirectory {
-        DataDirectory(RawArgument.path(data).absolute.description)
+    @Option(
+        help: ArgumentHelp(
+            "The PostgreSQL database with the hub's ledger. Default: SQLite in the directory.",
+            discussion: """
+                postgres://USER@HOST/DATABASE, or postgres:///DATABASE?host=/run/postgresql for \
+                a Unix socket. A password is read from ~/.pgpass, or from the file that \
+                PGPASSFILE or ?passfile=FILE names. Give the same database to all commands.
+                """,
+            valueName: "url"))
+    var ledger: String?
+
+    func directory() throws -> DataDirectory {
+        let path = RawArgument.path(data).absolute.description
+        guard let ledger else { return DataDirectory(path) }
+        return DataDirectory(path, ledger: PostgresSource(try PostgresAddress(ledger)))
     }
 
     /// Opens the hub's directory, calls `body`, and closes the directory.
@@ -20,7 +34,7 @@ struct HubData: ParsableArguments {
         mayCreate: Bool = false,
         _ body: @escaping @Sendable (Administration) async throws -> Result
     ) throws -> Result {
-        let directory = self.directory
+        let directory = try self.directory()
         // The files must be private to the hub's user, even in a directory that others may enter.
         umask(0o077)
         return try BlockingCall.wait {

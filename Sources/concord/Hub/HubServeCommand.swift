@@ -49,7 +49,7 @@ struct HubServeCommand: ParsableCommand {
         let listening = try self.listening()
         umask(0o077)
         let log = LogFile(path: nil).logger("hub")
-        let (directory, rebuilds, hasPages) = (hub.directory, rebuild, pages == .on)
+        let (directory, rebuilds, hasPages) = (try hub.directory(), rebuild, pages == .on)
         try BlockingCall.wait {
             let hub = try await Hub(opening: directory, rebuilds: rebuilds, log: log)
             if listening.isUnencrypted {
