@@ -15,7 +15,7 @@ extension Recorder {
             if found.mark.item != recording.item.id {
                 fetch(found.descriptor.raw, of: recording.item)
             } else if recording.work.priorContents.isEmpty,
-                try canShowLastVersion(recording.item)
+                try LostContents(recorder: self).canShowLastVersion(recording.item)
             {
                 notShown.current?(recording.item.key)
             }

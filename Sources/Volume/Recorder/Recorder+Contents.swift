@@ -181,8 +181,9 @@ extension Recorder {
         let isHeld = isProbed || work.isWriting
         if isHeld, item.changed != 0 || !isUnchangedSinceOpen(snapshot, work) { return .busy }
         if powerLoss?.destroyed(descriptor.raw, snapshot) == true { return .destroyed(snapshot) }
-        if try wasEmptied(item, snapshot, work) { return .destroyed(snapshot) }
-        if try hasLostEnd(item, descriptor.raw, snapshot, work) {
+        let lost = LostContents(recorder: self)
+        if try lost.wasEmptied(item, snapshot, work) { return .destroyed(snapshot) }
+        if try lost.hasLostEnd(item, descriptor.raw, snapshot, work) {
             return .lostEnd(LostEnd(descriptor, snapshot))
         }
         if let log = hotLog(of: descriptor.raw, at: path) { return .logged(log) }

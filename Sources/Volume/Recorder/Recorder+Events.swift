@@ -326,9 +326,9 @@ extension Recorder {
         }
     }
 
-    /// Handles a removed file that is no item. Before the first scan it may be in the directory that
-    /// a package had until a program replaced it: then the package's files are not known yet, and
-    /// this one may hold the only bytes of its version.
+    /// Handles a removed file that is no item. Before the first scan it may be in the directory
+    /// that a package had until a program replaced it: then the package's files are not known yet,
+    /// and this one may hold the only bytes of its version.
     private func removedStranger(
         _ spot: DirectoryEntry, _ snapshot: FileSnapshot, stash: String?, in parent: Int64,
         _ t: Transaction

@@ -24,7 +24,7 @@ extension Recorder {
     }
 
     /// Records documents that a caller waits for.
-    func record(_ focus: [Focus]) {
+    func record(_ focus: [RecorderFocus]) {
         for subject in focus {
             guard let item = try? journal.read({ try item(subject, $0) }) else { continue }
             if case .deleted = subject {
@@ -83,7 +83,7 @@ extension Recorder {
     }
 
     /// The item that has a path, or had it last; nil if there was none.
-    private func item(_ focus: Focus, _ t: Reader) throws -> Item? {
+    private func item(_ focus: RecorderFocus, _ t: Reader) throws -> Item? {
         let path: [Name]
         switch focus {
         case .item(let key): return try t.item(key)

@@ -268,10 +268,12 @@ extension Recorder {
             case .gone: return notFound(item, work)
             case .absent(let found): try noteAbsent(found, in: &recording)
             case .destroyed(let snapshot):
-                guard try noteDestroyed(snapshot, in: &recording) else { return nil }
+                guard try LostContents(recorder: self).noteDestroyed(snapshot, in: &recording)
+                else { return nil }
             case .lostEnd(let found):
                 guard
-                    try noteLostEnd(found.descriptor.raw, found.snapshot, in: &recording)
+                    try LostContents(recorder: self).noteLostEnd(
+                        found.descriptor.raw, found.snapshot, in: &recording)
                 else { return nil }
             case .busy:
                 guard defersLiveContents(item, work, &recording) else { return nil }

@@ -25,7 +25,7 @@ final class Recorder: @unchecked Sendable {
     let events: EventQueue
     let settings: Settings
     /// The device named in new versions. It changes when a hub knows this device by another name.
-    var device: Device
+    var device: RecordingDevice
     let log: Logger
     let ignoreFile: IgnoreFile
     let incoming: Incoming
@@ -53,7 +53,7 @@ final class Recorder: @unchecked Sendable {
     var nextLogStart: Int64 = 0
     let freeable = Freeable()
     var nextMeasuring: Int64 = 0
-    /// Called with the key of a document whose file holds none of its contents, or has lost its end.
+    /// Called with the key of a document whose file has lost its contents or its end.
     let notShown = CallbackSlot<@Sendable (Int64) -> Void>()
 
     var state = RecorderState()
@@ -115,42 +115,15 @@ final class Recorder: @unchecked Sendable {
     private var isSweepDue = false
     private var ticketsGiven: UInt64 = 0
     private var ticketsDone: UInt64 = 0
-    private var focus: [Focus] = []
+    private var focus: [RecorderFocus] = []
     /// Documents that can be recorded now.
     private var ready: [Int64] = []
     var tasks: [(Recorder) -> Void] = []
-    var report = Report()
-
-    /// The recorder's state for other threads.
-    struct Report: Sendable {
-        /// Versions that were lost while the volume was not mounted. They are reported like
-        /// problems, but the store is consistent.
-        var losses: [String: String] = [:]
-        var pending = 0
-        var isScanning = false
-        var scannedItems = 0
-        /// Messages by subject, so that each is logged once.
-        var problems: [String: String] = [:]
-        /// A message about versions removed for want of space, which is intended and not a problem.
-        var letGo: String?
-    }
-
-    /// The documents that a caller waits for.
-    enum Focus: Sendable {
-        case path([Name])
-        case item(Int64)
-        /// All documents that were deleted from a directory.
-        case deleted(from: [Name])
-    }
-
-    struct Device: Sendable {
-        var id: Identifier
-        var name: String
-    }
+    var report = RecorderReport()
 
     init(
         tree: Int32, stash: Stash, journal: Journal, packs: PackStore, hydration: Hydration,
-        events: EventQueue, settings: Settings, device: Device, kept: KeptContents,
+        events: EventQueue, settings: Settings, device: RecordingDevice, kept: KeptContents,
         unrecorded: UnrecordedContents, powerLoss: PowerLoss?, log: Logger,
         ignoreFile: IgnoreFile, leftovers: [Stash.Entry], incoming: Incoming,
         displaced: [Name], reserve: Reserve, room: Room
@@ -250,7 +223,7 @@ final class Recorder: @unchecked Sendable {
     /// Waits until all events before the call are processed and the named documents, if any, are
     /// recorded, except those that a program has open for writing. Returns false when the time is
     /// over or the volume is about to close.
-    func catchUp(with focus: Focus?, timeoutSeconds: Double) -> Bool {
+    func catchUp(with focus: RecorderFocus?, timeoutSeconds: Double) -> Bool {
         let ticket = signal.change { () -> UInt64 in
             ticketsGiven += 1
             if let focus { self.focus.append(focus) }

@@ -114,3 +114,31 @@ struct RecorderState {
         self.before = nil
     }
 }
+
+/// The recorder's state for other threads.
+struct RecorderReport: Sendable {
+    /// Versions that were lost while the volume was not mounted. They are reported like
+    /// problems, but the store is consistent.
+    var losses: [String: String] = [:]
+    var pending = 0
+    var isScanning = false
+    var scannedItems = 0
+    /// Messages by subject, so that each is logged once.
+    var problems: [String: String] = [:]
+    /// A message about versions removed for want of space, which is intended and not a problem.
+    var letGo: String?
+}
+
+/// The documents that a caller waits for.
+enum RecorderFocus: Sendable {
+    case path([Name])
+    case item(Int64)
+    /// All documents that were deleted from a directory.
+    case deleted(from: [Name])
+}
+
+/// The device that records the versions.
+struct RecordingDevice: Sendable {
+    var id: Identifier
+    var name: String
+}

@@ -108,7 +108,7 @@ extension Volume {
                 + "or see `fsctl status`.")
     }
 
-    func catchUp(withFocus focus: Recorder.Focus?, timeoutSeconds: Double) throws(VolumeError) {
+    func catchUp(withFocus focus: RecorderFocus?, timeoutSeconds: Double) throws(VolumeError) {
         guard recorder.catchUp(with: focus, timeoutSeconds: timeoutSeconds) else {
             throw recorder.isAboutToClose ? Volume.ending : Volume.busy
         }

@@ -70,7 +70,7 @@ package final class Volume: Sendable {
         recorder = Recorder(
             tree: store.tree.raw, stash: stash, journal: journal, packs: packs,
             hydration: hydration, events: events, settings: settings,
-            device: Recorder.Device(id: identity.device, name: identity.deviceName), kept: kept,
+            device: RecordingDevice(id: identity.device, name: identity.deviceName), kept: kept,
             unrecorded: unrecorded, powerLoss: powerLoss, log: log, ignoreFile: names,
             leftovers: leftovers, incoming: incoming, displaced: displaced,
             reserve: store.reserve, room: room)
@@ -175,7 +175,9 @@ package final class Volume: Sendable {
     /// already.
     package func start() {
         recorder.notShown.set { [weak self] key in
-            self?.hydration.pool.run { [weak self] in self?.showLastVersion(of: key) }
+            self?.hydration.pool.run { [weak self] in
+                if let self { LastVersionDisplay(volume: self).show(key) }
+            }
         }
         recorder.start(logged)
         evictor.start(self)

@@ -146,17 +146,6 @@ struct SyncPlannerSchedule {
         }
     }
 
-    /// Whether something on this device alone prevents that an item is applied.
-    private func isBlocked(_ id: Identifier, _ who: Int) -> Bool {
-        hardships.contains(.stuckItems) && !isEnding && (Int(id.low) + 2 * who) % 5 == 0
-    }
-
-    /// Whether this device cannot read the contents of a conflict version.
-    private func isMissing(_ revision: Identifier, _ who: Int) -> Bool {
-        hardships.contains(.missingContents) && !isEnding
-            && (revision.low / 7 + UInt64(who)) % 8 != 0
-    }
-
     // MARK: One device's engine
 
     private mutating func ask(_ who: Int) {
@@ -215,7 +204,8 @@ struct SyncPlannerSchedule {
     private mutating func adjust(_ who: Int, _ choice: Int) -> Bool {
         guard devices[who].underway == nil else { return false }
         let due = devices[who].journal.due.filter {
-            !isBlocked($0, who) || devices[who].journal.mirrors[$0]?.state != .stuck
+            !(!isEnding && hardships.block($0, who))
+                || devices[who].journal.mirrors[$0]?.state != .stuck
         }
         for place in due.indices {
             let id = due[(place + choice) % due.count]
@@ -232,7 +222,7 @@ struct SyncPlannerSchedule {
         guard let (adjustment, isApplied, _) = devices[who].underway, !isApplied else { return }
         let before = devices[who].journal
         let looks = !mistakes.contains(.overwritesWhatChanged)
-        let isBlocked = isBlocked(adjustment.item, who)
+        let isBlocked = !isEnding && hardships.block(adjustment.item, who)
         let isDone = !isBlocked && devices[who].journal.apply(adjustment, looks: looks)
         if !isDone { devices[who].journal = before }
         if mistakes.contains(.mixesContents), let other = adjustment.remote.conflicts.first {
@@ -251,7 +241,7 @@ struct SyncPlannerSchedule {
     private mutating func finish(_ who: Int) {
         guard let (adjustment, isApplied, isDone) = devices[who].underway, isApplied else { return }
         if isDone { devices[who].journal.finish(adjustment) }
-        let isStuck = !isDone && isBlocked(adjustment.item, who)
+        let isStuck = !isDone && !isEnding && hardships.block(adjustment.item, who)
         planner.adjusted(
             adjustment, isDone: isDone, isStuck: isStuck, in: &devices[who].journal)
         devices[who].underway = nil
@@ -275,7 +265,7 @@ struct SyncPlannerSchedule {
             let id = all[(place + choice) % all.count]
             var draft = planner.draft(id, in: &devices[who].journal)
             let missing = draft.revisions.filter {
-                draft.isOnlyConflict($0) && isMissing($0, who)
+                draft.isOnlyConflict($0) && !isEnding && hardships.hide($0, who)
             }
             guard draft.leaveOut(Set(missing)) else { continue }
             if draft.changes.isEmpty || draft.waitsFor != nil || draft.isWaiting { continue }

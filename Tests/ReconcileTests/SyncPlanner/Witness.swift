@@ -232,3 +232,15 @@ enum Hardship: String, CaseIterable, Sendable {
     /// Devices cannot read the contents of some conflict versions before the end.
     case missingContents
 }
+
+extension Set<Hardship> {
+    /// Whether something on this device alone prevents that an item is applied.
+    func block(_ item: Identifier, _ device: Int) -> Bool {
+        contains(.stuckItems) && (Int(item.low) + 2 * device) % 5 == 0
+    }
+
+    /// Whether this device cannot read the contents of a conflict version.
+    func hide(_ revision: Identifier, _ device: Int) -> Bool {
+        contains(.missingContents) && (revision.low / 7 + UInt64(device)) % 8 != 0
+    }
+}

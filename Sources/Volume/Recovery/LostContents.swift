@@ -1,0 +1,94 @@
+import ChunkStore
+import Journal
+import Model
+
+/// Finds files that a loss of power or a crash left without their contents, and decides what becomes
+/// of their documents: such contents must not become versions.
+struct LostContents {
+    let recorder: Recorder
+
+    /// Handles contents that a loss of power destroyed. Prior contents are recorded first. Then the
+    /// document shows its last version again, if all its chunks can be read; otherwise the document
+    /// stays as it is, without a new version.
+    func noteDestroyed(_ snapshot: FileSnapshot, in recording: inout Recording) throws(VolumeError)
+        -> Bool
+    {
+        guard recording.work.priorContents.isEmpty else {
+            recording.isLiveDeferred = true
+            return true
+        }
+        if try canShowLastVersion(recording.item) {
+            recorder.notShown.current?(recording.item.key)
+            recorder.postpone(recording.item.key)
+            return false
+        }
+        recording.item.size = UInt64(snapshot.size)
+        recording.item.modified = snapshot.modified
+        recording.item.changed = max(1, snapshot.changed)
+        recording.problem =
+            "\(recording.item.name) was saved shortly before the machine stopped, and the save did "
+            + "not reach the disk: the file holds only zeros, which are not among its versions."
+        return true
+    }
+
+    /// Handles a file of which a loss of power destroyed the end. If the rest is the last version,
+    /// the end is removed. Otherwise the document stays as it is, without a new version.
+    func noteLostEnd(
+        _ file: Int32, _ snapshot: FileSnapshot, in recording: inout Recording
+    ) throws(VolumeError) -> Bool {
+        guard recording.work.priorContents.isEmpty else {
+            recording.isLiveDeferred = true
+            return true
+        }
+        if let current = try recorder.version(recording.item.current, of: recording.item),
+            let size = Int64(exactly: current.size), size < snapshot.size,
+            CutContent(Manifest(chunks: try cutFile(file, size: size), mode: 0, modified: 0)).digest
+                == current.content
+        {
+            recorder.notShown.current?(recording.item.key)
+            recorder.postpone(recording.item.key)
+            return false
+        }
+        recording.item.size = UInt64(snapshot.size)
+        recording.item.modified = snapshot.modified
+        recording.item.changed = max(1, snapshot.changed)
+        recording.problem =
+            "\(recording.item.name) was written shortly before the machine stopped, and not all of "
+            + "it reached the disk: its end holds zeros. It gets no new version until it is saved."
+        return true
+    }
+
+    /// Whether a loss of power probably destroyed the end of a document: no program is known to
+    /// have saved it, and it is longer than its current version.
+    func hasLostEnd(
+        _ item: Item, _ file: Int32, _ snapshot: FileSnapshot, _ work: PendingDocument
+    ) throws(VolumeError) -> Bool {
+        guard let powerLoss = recorder.powerLoss, work.isFound, work.save == nil,
+            try recorder.version(item.current, of: item)?.size ?? 0 < UInt64(snapshot.size)
+        else { return false }
+        return powerLoss.mayHaveLostEnd(file, snapshot)
+    }
+
+    func canShowLastVersion(_ item: Item) throws(VolumeError) -> Bool {
+        guard let current = item.current,
+            let bytes = try recorder.look({ try $0.manifest(of: current) }),
+            let manifest = Manifest(encoded: bytes)
+        else { return false }
+        return try recorder.missing(manifest.chunkIDs, [:])
+            .isSubset(of: recorder.onHub(item.key))
+    }
+
+    /// Whether a loss of power probably emptied a document: no program is known to have saved it,
+    /// its current version is not empty, and that version or prior contents can be shown instead. A
+    /// program that emptied the document just before the machine stopped looks the same; then the
+    /// document shows contents that it had, and nothing is lost.
+    func wasEmptied(_ item: Item, _ snapshot: FileSnapshot, _ work: PendingDocument)
+        throws(VolumeError) -> Bool
+    {
+        guard recorder.powerLoss?.mayHaveEmptied(snapshot) == true, work.isFound, work.save == nil,
+            let current = try recorder.version(item.current, of: item), current.size > 0
+        else { return false }
+        if !work.priorContents.isEmpty { return true }
+        return try canShowLastVersion(item)
+    }
+}
