@@ -48,7 +48,8 @@ extension ItemKind {
 
 extension Register {
     /// The objection to an attribute's value. The allowed attributes are the permission bits that
-    /// devices share, the modification time, and extended attributes of the namespace `user`.
+    /// devices share, the modification time, the name of the owner, and extended attributes of the
+    /// namespace `user`.
     package static func objection(to name: String, _ value: [UInt8]?) -> String? {
         switch name {
         case "mode":
@@ -58,6 +59,9 @@ extension Register {
                 ? nil : "A mode has two bytes, up to 01777: set-ID bits stay on their device."
         case "modified":
             return value.map { $0.count == 8 } ?? true ? nil : "A time has eight bytes."
+        case OwnerName.attribute:
+            return value.map { OwnerName($0) != nil } ?? true
+                ? nil : "An owner is a user name of 1 to 255 bytes without NUL, slash and colon."
         default:
             guard name.hasPrefix("x:"), AttributeList.isSynchronized(name.utf8.dropFirst(2)),
                 !name.utf8.contains(0), name.utf8.count <= HubLimits.attributeNameBytes

@@ -134,6 +134,17 @@ struct ObjectionTests {
         #expect(page.objection(after: 0) != nil)
     }
 
+    @Test func anOwnerIsAUserName() {
+        for name in ["anna", "#2001", "root", "Jörg Müller", String(repeating: "x", count: 255)] {
+            #expect(Register.objection(to: "owner", Array(name.utf8)) == nil)
+        }
+        #expect(Register.objection(to: "owner", nil) == nil)
+        for name in ["", "a/b", "a:b", "a\u{0}", String(repeating: "x", count: 256)] {
+            #expect(Register.objection(to: "owner", Array(name.utf8)) != nil, "\(name)")
+        }
+        #expect(Register.objection(to: "owner", [0xFF]) != nil)
+    }
+
     @Test func aManifestAddsUp() {
         let chunk = ChunkReference(id: .sha256([1]), length: 5)
         let file = Manifest(chunks: [chunk, chunk])

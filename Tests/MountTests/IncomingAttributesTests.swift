@@ -72,6 +72,7 @@ struct IncomingAttributesTests {
                 var file = ApplierStage.arrival(
                     "theirs", item: item.id, parents: item.current.map { [$0] } ?? [])
                 file.mode = arriving
+                file.attributes = AttributeList(encoded: item.attributes) ?? AttributeList()
                 let step = ApplierStep.replace(
                     incoming: try stage.prepare(file, ["theirs"]), at: stage.place("f"),
                     expected: try stage.expected("f"))

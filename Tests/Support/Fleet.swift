@@ -36,10 +36,12 @@ package final class Fleet {
 
     /// Adds a device with a new or an existing store.
     @discardableResult
-    package func join(store: String? = nil, after work: (MountedVolume) throws -> Void = { _ in })
-        throws -> MountedVolume
-    {
-        let device = try MountedVolume(store: store, options: ["name=team"])
+    package func join(
+        store: String? = nil, environment: [String: String] = [:],
+        after work: (MountedVolume) throws -> Void = { _ in }
+    ) throws -> MountedVolume {
+        let device = try MountedVolume(
+            store: store, options: ["name=team"], environment: environment)
         devices.append(device)
         try work(device)
         try signIn(device)

@@ -96,7 +96,7 @@ import Testing
         let known = AttributeList(encoded: try #require(try tree.item("a")).attributes)
         #expect(known?.attributes == [.init(name: late.name, value: [9])])
         let open = try Descriptor(opening: tree.real("a"), flags: O_RDONLY)
-        #expect(recorder.attributes(of: open.raw) == known)
+        #expect(AttributeList(of: open.raw) == known)
         #expect(try tree.texts("a") == ["text"])
         try tree.checkInvariants()
     }

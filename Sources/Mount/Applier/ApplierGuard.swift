@@ -153,7 +153,13 @@ extension Driver {
     }
 
     func admitChange(of node: Node) throws(Errno) {
-        guard case .change(let place, let inode, _) = applierGuard.step, node.inode == inode,
+        guard case .change(let place, let inode, let change) = applierGuard.step else {
+            throw applierGuard.refuse(.changed)
+        }
+        if change.includesContents, nodes.path(of: node)?.starts(with: place.path) ?? false {
+            return
+        }
+        guard node.inode == inode,
             // A node with several names has the path that was used last.
             nodes.path(of: node) == place.path || volume.inode(at: place.path) == node.inode
         else { throw applierGuard.refuse(.changed) }

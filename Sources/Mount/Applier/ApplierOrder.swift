@@ -76,6 +76,15 @@ extension ApplierOrder {
             }
             out.add(UInt64(change.removed.count))
             for name in change.removed { out.add(name) }
+            switch change.owner {
+            case nil: out.add(byte: 0)
+            case .ofDirectory: out.add(byte: 1)
+            case .account(let uid, let gid):
+                out.add(byte: 2)
+                out.add(UInt64(uid))
+                out.add(UInt64(gid))
+            }
+            out.add(byte: change.includesContents ? 1 : 0)
         case .clear(let name):
             out.add(byte: 4)
             out.add(Array(name.utf8))
@@ -151,6 +160,17 @@ extension TreeChange {
             guard let name = reader.bytesOfText() else { return nil }
             removed.append(name)
         }
+        guard let kind = reader.byte() else { return nil }
+        switch kind {
+        case 0: break
+        case 1: owner = .ofDirectory
+        default:
+            guard let uid = reader.number(), let gid = reader.number() else { return nil }
+            owner = .account(
+                uid: UInt32(truncatingIfNeeded: uid), gid: UInt32(truncatingIfNeeded: gid))
+        }
+        guard let contents = reader.byte() else { return nil }
+        includesContents = contents == 1
     }
 }
 

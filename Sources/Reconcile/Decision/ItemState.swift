@@ -133,7 +133,8 @@ package struct ItemState: Hashable, Sendable {
     package var conflicts: [Revision]
 
     /// The attributes by name: `mode` (two bytes, big-endian permission bits), `modified` (eight
-    /// bytes, big-endian nanoseconds since 1970), and `x:NAME` for extended attributes.
+    /// bytes, big-endian nanoseconds since 1970), `owner` (a user name), and `x:NAME` for extended
+    /// attributes.
     package var attributes: [String: Register]
 
     package var life: Life

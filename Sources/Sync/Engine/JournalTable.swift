@@ -89,7 +89,9 @@ struct JournalTable: DeviceTable {
         {
             image.attributes["modified"] = bigEndian(item.modified)
         }
-        for attribute in AttributeList(encoded: item.attributes)?.attributes ?? [] {
+        let list = AttributeList(encoded: item.attributes)
+        image.attributes[OwnerName.attribute] = list?.owner?.bytes
+        for attribute in list?.attributes ?? [] {
             guard let name = String(validating: attribute.name, as: UTF8.self) else { continue }
             image.attributes["x:" + name] = attribute.value
         }

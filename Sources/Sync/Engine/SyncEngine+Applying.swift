@@ -109,7 +109,7 @@ extension SyncEngine {
             case .attributes(let changes):
                 // A prepared file already has its attributes.
                 guard let item = task.item, !task.adjustment.replaces else { continue }
-                let change = TreeChange(changes, state)
+                let change = TreeChange(changes, state, of: item.kind)
                 if change != TreeChange() {
                     steps.append(.change(at: place, inode: item.inode, change))
                 }
@@ -248,12 +248,14 @@ extension ItemState {
 }
 
 extension AttributeList {
-    /// Creates the list of those attributes of an item that are extended attributes of its file.
+    /// Creates the list of those attributes of an item that are extended attributes of its file,
+    /// and its owner.
     init(travelling attributes: [String: [UInt8]]) {
         self.init(
             attributes.filter { $0.key.hasPrefix("x:") }.map {
                 Attribute(name: Array($0.key.dropFirst(2).utf8), value: $0.value)
-            })
+            }, owner: attributes[OwnerName.attribute].flatMap { OwnerName($0) },
+            isOwnerOnFile: Accounts.ofThisMachine != nil)
     }
 
     /// The list after the hub's changes. An attribute that is not on the file then was refused by
@@ -262,12 +264,16 @@ extension AttributeList {
         let set = AttributeList(travelling: changes.compactMapValues(\.self))
         let changed = Set(changes.keys.map { Array($0.dropFirst(2).utf8) })
         let kept = attributes.filter { $0.isOnFile || !changed.contains($0.name) }
-        return AttributeList(kept).lacking(of: set)
+        var list = AttributeList(kept).lacking(of: set)
+        if changes[OwnerName.attribute] == nil {
+            (list.owner, list.isOwnerOnFile) = (owner, isOwnerOnFile)
+        }
+        return list
     }
 }
 
 extension TreeChange {
-    init(_ changes: [String: [UInt8]?], _ state: ItemState) {
+    init(_ changes: [String: [UInt8]?], _ state: ItemState, of kind: Item.Kind) {
         self.init()
         for (name, value) in changes {
             switch (name, value) {
@@ -275,6 +281,9 @@ extension TreeChange {
                 mode = UInt16(bytes[0]) << 8 | UInt16(bytes[1])
             case ("modified", let bytes?): modified = integer(bigEndian: bytes)
             case ("modified", nil): modified = state.current?.note.modified
+            case (OwnerName.attribute, _):
+                owner = FileOwner(value.flatMap { OwnerName($0) })
+                includesContents = owner != nil && kind == .package
             case (_, let value?) where name.hasPrefix("x:"):
                 set.append(
                     AttributeList.Attribute(name: Array(name.dropFirst(2).utf8), value: value))

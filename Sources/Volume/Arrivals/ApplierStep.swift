@@ -46,15 +46,19 @@ package struct TreeChange: Hashable, Sendable {
     package var set: [AttributeList.Attribute]
     /// Names of extended attributes to remove; a missing one is no error.
     package var removed: [[UInt8]]
+    package var owner: FileOwner?
+    /// Whether the owner changes for everything in the directory, too, as in a package.
+    package var includesContents = false
 
     package init(
         mode: UInt16? = nil, modified: Int64? = nil, set: [AttributeList.Attribute] = [],
-        removed: [[UInt8]] = []
+        removed: [[UInt8]] = [], owner: FileOwner? = nil
     ) {
         self.mode = mode
         self.modified = modified
         self.set = set
         self.removed = removed
+        self.owner = owner
     }
 }
 

@@ -5,8 +5,9 @@ import SystemCalls
 
 /// What another device decides about a file of this device, and the order in which it is applied.
 /// Permission bits arrive without set-user-ID and set-group-ID, and extended attributes arrive only
-/// in the namespace `user`, without those of Concord itself. Owner, group, access control lists,
-/// capabilities and everything else belong to this device.
+/// in the namespace `user`, without those of Concord itself. An owner arrives as the name of an
+/// account (`FileOwner`), in mounts of root. Access control lists, capabilities and everything else
+/// belong to this device.
 package struct IncomingAttributes: Hashable, Sendable {
     package let mode: UInt16?
     package let set: [AttributeList.Attribute]
@@ -62,8 +63,8 @@ package struct IncomingAttributes: Hashable, Sendable {
 /// What of a file's attributes belongs to this device: taken from the file that is replaced, or for
 /// a new file from its directory, as for a file that a local program makes there.
 package struct LocalAttributes {
-    private let uid: uid_t
-    private let gid: gid_t
+    private var uid: uid_t
+    private var gid: gid_t
     private let accessList: [UInt8]?
     /// The default list of a directory, which new files in it get.
     private let defaultList: [UInt8]?
@@ -93,6 +94,20 @@ package struct LocalAttributes {
         defaultList = LocalAttributes.list(LocalAttributes.defaultListName, of: directory)
         let isPlain = (defaultList?.count ?? 0) <= LocalAttributes.plainListSize
         accessList = isPlain ? nil : defaultList
+    }
+
+    /// The same for an item whose owner other devices have told; nil changes nothing.
+    func owned(by owner: OwnerName?) -> LocalAttributes {
+        guard let owner, let account = FileOwner(owner) else { return self }
+        var (local, directory) = (self, stat())
+        (directory.st_gid, directory.st_mode) = (gid, inherited)
+        (local.uid, local.gid) = account.ids(in: directory)
+        return local
+    }
+
+    mutating func takeOwner(from other: LocalAttributes) {
+        guard uid != other.uid else { return }
+        (uid, gid) = (other.uid, other.gid)
     }
 
     private static func list(_ name: String, of file: Int32) -> [UInt8]? {

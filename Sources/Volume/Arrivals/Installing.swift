@@ -108,7 +108,7 @@ private struct Installer {
             (_, _) throws(VolumeError) in
         }
         let made = try openBeneath([draft], from: incoming.directory, flags: O_PATH)
-        try directory.local.give(to: made.raw)
+        try directory.local.owned(by: arrival.attributes.owner).give(to: made.raw)
         let result = draft.withCString { from in
             item.name.withCString { to in
                 cl_renameat2(
@@ -176,7 +176,7 @@ private struct Installer {
         guard !arrival.attributes.isEmpty,
             let file = try? openBeneath([name], from: directory.descriptor.raw, flags: O_PATH)
         else { return arrival.attributes }
-        return recorder.attributes(of: file.raw).lacking(of: arrival.attributes)
+        return AttributeList(of: file.raw).lacking(of: arrival.attributes)
     }
 
     private mutating func directory(_ id: Identifier) throws -> Directory? {

@@ -112,7 +112,7 @@ extension Recorder {
             }
             if !snapshot.isSymlink {
                 if ArrivalTag(of: file.raw) != nil { marked = path + [name] }
-                attributes = self.attributes(of: file.raw)
+                attributes = AttributeList(of: file.raw)
             }
             now = status(file.raw)
         }

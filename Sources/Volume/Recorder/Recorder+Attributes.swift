@@ -6,26 +6,6 @@ import SystemCalls
 
 // Permission bits and extended attributes, as the tree has them.
 extension Recorder {
-    /// The attributes of a file that are synchronized; by any descriptor, O_PATH too.
-    func attributes(of file: Int32) -> AttributeList {
-        var names = [CChar](repeating: 0, count: 1024)
-        var length = cl_listxattr_fd(file, &names, names.count)
-        if length == -Int(ERANGE) {
-            names = [CChar](repeating: 0, count: 1 << 16)
-            length = cl_listxattr_fd(file, &names, names.count)
-        }
-        guard length > 0 else { return AttributeList() }
-        let all = names[..<length].split(separator: 0).map { $0.map { UInt8(bitPattern: $0) } }
-        return AttributeList(
-            all.filter(AttributeList.isSynchronized).compactMap { name in
-                value(of: name, file).map { AttributeList.Attribute(name: name, value: $0) }
-            })
-    }
-
-    private func value(of name: [UInt8], _ file: Int32) -> [UInt8]? {
-        Name(bytes: name).withCString { try? extendedAttribute($0, of: file) }
-    }
-
     /// Handles a change of an inode's mode, attributes or times.
     func attributesChanged(_ inode: UInt64, _ t: Transaction) throws {
         for item in try t.items(inode: inode) where item.hasAttributes || item.kind == .symlink {
@@ -39,7 +19,9 @@ extension Recorder {
                 if changed != item { try t.update(changed) }
                 continue
             }
-            note(attributes: attributes(of: file.raw), now, on: &changed)
+            changed.note(AttributeList(of: file.raw), now)
+            owners.note(file.raw, at: path, on: &changed)
+            try owners.noteContents(of: changed, before: item, at: path, t)
             try protectCurrent(of: item, file.raw, now, t)
             if item.kind == .file, item.changed != 0, state.pending[item.key] == nil {
                 let isSame = item.size == UInt64(now.size) && item.modified == now.modified
@@ -83,20 +65,13 @@ extension Recorder {
         try t.update(item)
     }
 
-    func note(attributes: AttributeList, _ snapshot: FileSnapshot, on item: inout Item) {
-        item.mode = snapshot.permissions
-        // An attribute that the file system did not accept was not removed by a program.
-        let missing = AttributeList(encoded: item.attributes)?.lacking ?? AttributeList()
-        item.attributes = attributes.lacking(of: missing).encoded
-    }
-
     /// Tries again to set attributes that the file system did not accept.
     func retryAttributes() throws {
         let keys = try journal.read { reader in
             var keys: [Int64] = []
             try reader.forEachItem { item in
                 guard item.deleted == nil, item.attributes != nil,
-                    AttributeList(encoded: item.attributes)?.lacking.isEmpty == false
+                    AttributeList(encoded: item.attributes)?.lacking.attributes.isEmpty == false
                 else { return }
                 keys.append(item.key)
             }
@@ -114,20 +89,25 @@ extension Recorder {
             let file = try? openBeneath(path, from: tree, flags: O_PATH),
             status(file.raw).inode == item.inode
         else { return }
-        var isSet = false
-        for attribute in list.lacking.attributes {
-            let result = Name(bytes: attribute.name).withCString {
-                cl_setxattr_fd(file.raw, $0, attribute.value, attribute.value.count, 0)
-            }
-            if result == 0 { isSet = true }
-        }
-        if isSet { try attributesChanged(item.inode, t) }
+        if list.lacking.set(on: file.raw) { try attributesChanged(item.inode, t) }
     }
 }
 
 extension Item {
     /// Symlinks and special files have no attributes that are synchronized.
     var hasAttributes: Bool { kind == .file || kind == .directory || kind == .package }
+
+    /// The owner that other devices are told.
+    var owner: OwnerName? { AttributeList(encoded: attributes)?.owner }
+
+    /// Notes the attributes of its file.
+    mutating func note(_ list: AttributeList, _ snapshot: FileSnapshot) {
+        mode = snapshot.permissions
+        // An attribute that the file system did not accept was not removed by a program. The owner
+        // is noted separately.
+        let missing = AttributeList(encoded: attributes)?.lacking ?? AttributeList()
+        attributes = list.lacking(of: missing).encoded
+    }
 
     /// Notes the size and time of a symlink, which show whether its target has changed.
     mutating func show(link snapshot: FileSnapshot) {

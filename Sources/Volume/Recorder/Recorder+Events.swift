@@ -270,6 +270,7 @@ extension Recorder {
         var item = Item(
             parent: parent, name: name, kind: kind(of: snapshot, name: name), inode: snapshot.inode)
         if item.hasAttributes { item.mode = snapshot.permissions }
+        try owners.note(&item, t)
         item.show(link: snapshot)
         item.key = try t.insert(item)
         switch item.kind {

@@ -148,6 +148,7 @@ extension Recorder {
         (item.latest, item.current, item.inPlace) =
             (recorded.latest, recorded.current, recorded.inPlace)
         (item.mode, item.attributes) = (recorded.mode, recorded.attributes)
+        if item.parent != recorded.parent { try owners.note(&item, t) }
         for id in recording.outdated { try t.setKind(id, .history) }
         for (id, protection) in recording.protections {
             try t.setProtection(of: id, protection)
@@ -427,8 +428,10 @@ extension Recorder {
         recording.item.size = UInt64(live.snapshot.size)
         recording.item.modified = live.snapshot.modified
         recording.item.changed = max(1, live.snapshot.changed)
-        note(
-            attributes: attributes(of: live.descriptor.raw), live.snapshot, on: &recording.item)
+        recording.item.note(AttributeList(of: live.descriptor.raw), live.snapshot)
+        if let path = try? look({ try $0.path(of: recording.item.key) }) {
+            owners.note(live.descriptor.raw, at: path, on: &recording.item)
+        }
         if recording.work.priorContents.contains(where: hasOverwritten) {
             recording.item.inPlace += 1
         }

@@ -125,6 +125,7 @@ extension Recorder {
         var moved = source
         moved.parent = parent
         moved.name = name
+        if parent != source.parent { try owners.note(&moved, t) }
         if moved.kind == .directory || moved.kind == .package {
             moved.kind = try kindNow(moved, t)
         }

@@ -17,6 +17,7 @@ final class Recorder: @unchecked Sendable {
     // The following properties are used by the recorder's thread alone, except `signal` and what it
     // guards.
     let tree: Int32
+    var owners: TreeOwners { TreeOwners(tree: tree) }
     let stash: Stash
     let journal: Journal
     let packs: PackStore

@@ -87,7 +87,8 @@ extension Recorder {
         if before.inode != snapshot.inode, state.locations[before.inode] == .directory(key) {
             state.locations[before.inode] = nil
         }
-        note(attributes: attributes(of: directory.raw), snapshot, on: &item)
+        item.note(AttributeList(of: directory.raw), snapshot)
+        owners.note(directory.raw, at: path, on: &item)
         if item != before { try t.update(item) }
         if item.kind == .package {
             state.locations[snapshot.inode] = .package(key, [])
@@ -157,19 +158,19 @@ extension Recorder {
         func addNext() throws {
             let name = names[next]
             next += 1
-            let snapshot: FileSnapshot
+            let status: stat
             do throws(Errno) {
                 guard let found = try entryIfPresent(name, in: directory) else { return }
-                snapshot = found
+                status = found
             } catch {
                 return notExamined(name, in: path, error)
             }
             state.scan?.items += 1
-            try add(name, snapshot, to: key, in: directory, t)
+            try add(name, status, to: key, in: directory, t)
         }
         try t.forEachChild(of: key) { item in
             while next < names.endIndex, names[next] < item.name { try addNext() }
-            var found: FileSnapshot?
+            var found: stat?
             if next < names.endIndex, names[next] == item.name {
                 next += 1
                 do throws(Errno) {
@@ -206,22 +207,23 @@ extension Recorder {
         tell("scan of \(path)", "\(path) cannot be examined: \(error). It is not compared.")
     }
 
-    private func compare(
-        _ item: Item, _ snapshot: FileSnapshot, in directory: Int32, _ t: Transaction
-    ) throws {
+    private func compare(_ item: Item, _ status: stat, in directory: Int32, _ t: Transaction)
+        throws
+    {
+        let snapshot = FileSnapshot(status)
         let kind = kind(of: snapshot, name: item.name)
         let isContainer = item.kind == .directory || item.kind == .package
         guard isContainer == snapshot.isDirectory, isContainer || kind == item.kind else {
             // The name has something of another kind now, which is another item.
             try noteUnseenDeletion(item, t)
-            try add(item.name, snapshot, to: item.parent, in: directory, t)
+            try add(item.name, status, to: item.parent, in: directory, t)
             return
         }
         if isContainer {
             state.scan?.waiting.append(item.key)
             return
         }
-        if item.kind == .symlink { return try compare(link: item, snapshot, in: directory, t) }
+        if item.kind == .symlink { return try compare(link: item, status, in: directory, t) }
         guard item.kind == .file else { return }
         if item.inode != snapshot.inode || item.changed != snapshot.changed,
             let file = try? openBeneath([item.name], from: directory, flags: O_PATH),
@@ -236,12 +238,14 @@ extension Recorder {
                 state.pending[item.key]?.isFound = true
             }
         } else if item.changed == snapshot.changed, item.size == UInt64(snapshot.size) {
-            guard item.mode != snapshot.permissions else { return }
-            var item = item
-            if let file = try? openBeneath([item.name], from: directory, flags: O_PATH) {
-                note(attributes: attributes(of: file.raw), snapshot, on: &item)
-                try t.update(item)
+            var now = item
+            if item.mode != snapshot.permissions,
+                let file = try? openBeneath([item.name], from: directory, flags: O_PATH)
+            {
+                now.note(AttributeList(of: file.raw), snapshot)
             }
+            owners.note(status, in: directory, on: &now)
+            if now != item { try t.update(now) }
             return
         }
         var item = item
@@ -254,28 +258,30 @@ extension Recorder {
     /// inode number may be reused, or differ in a copied store, so its length and modification time
     /// are compared.
     private func compare(
-        link item: Item, _ snapshot: FileSnapshot, in directory: Int32, _ t: Transaction
+        link item: Item, _ status: stat, in directory: Int32, _ t: Transaction
     ) throws {
+        let snapshot = FileSnapshot(status)
         var now = item
         now.show(link: snapshot)
         guard item.modified == 0 || (now.size, now.modified) == (item.size, item.modified) else {
             try noteUnseenDeletion(item, t)
-            return try add(item.name, snapshot, to: item.parent, in: directory, t)
+            return try add(item.name, status, to: item.parent, in: directory, t)
         }
         now.inode = snapshot.inode
         if now != item { try t.update(now) }
     }
 
     private func add(
-        _ name: Name, _ snapshot: FileSnapshot, to parent: Int64, in directory: Int32,
-        _ t: Transaction
+        _ name: Name, _ status: stat, to parent: Int64, in directory: Int32, _ t: Transaction
     ) throws {
+        let snapshot = FileSnapshot(status)
         if !snapshot.isDirectory, try isLocal(name, in: parent, t) {
             if try removeLeftPart(name, snapshot, in: directory, t) { return }
             // A document may have been moved to that name, and its prior contents may exist only
             // there.
             try rememberUntrackedFile(
-                snapshot, to: DirectoryEntry(directory: status(directory).inode, name: name), t)
+                snapshot, to: DirectoryEntry(directory: self.status(directory).inode, name: name),
+                t)
             return
         }
         var item = Item(
@@ -289,7 +295,8 @@ extension Recorder {
                 return
             }
             if snapshot.isDirectory { item.kind = packageKind(of: name, file.raw) }
-            note(attributes: attributes(of: file.raw), snapshot, on: &item)
+            item.note(AttributeList(of: file.raw), snapshot)
+            owners.note(status, in: directory, on: &item)
         }
         item.key = try t.insert(item)
         if snapshot.isDirectory { state.scan?.waiting.append(item.key) }

@@ -46,7 +46,7 @@ struct TreeRebuilding {
                     } else if item.kind == .file {
                         try notePlaceholder(item, in: directory.raw)
                     }
-                    if item.kind == .directory, entry?.isDirectory == true {
+                    if item.kind == .directory, entry.map(FileSnapshot.init)?.isDirectory == true {
                         waiting.append((item.key, path + [item.name]))
                     }
                 }
@@ -109,6 +109,8 @@ struct TreeRebuilding {
         let file = try openBeneath([item.name], from: directory, flags: O_PATH)
         // The file is no arrival that the recorder expects, so the tag is removed.
         ArrivalTag.remove(from: file.raw)
+        try FileOwner(arrival.attributes.owner)?.give(
+            file.raw, in: directory, includingContents: item.kind == .package)
         guard item.kind != .package else { return }
         var shown = item
         shown.current = arrival.version?.id ?? item.current

@@ -53,9 +53,9 @@ package func openBeneath(
 /// The attributes of an entry of a directory; nil if there is no such entry. An entry that cannot
 /// be examined, for lack of permission or because the disk fails, is an error and never counts as
 /// missing.
-func entryIfPresent(_ name: Name, in directory: Int32) throws(Errno) -> FileSnapshot? {
+func entryIfPresent(_ name: Name, in directory: Int32) throws(Errno) -> stat? {
     do {
-        return FileSnapshot(try entryStatus(name, in: directory))
+        return try entryStatus(name, in: directory)
     } catch {
         guard error.isMissing else { throw error }
         return nil

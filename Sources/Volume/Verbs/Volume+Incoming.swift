@@ -56,54 +56,23 @@ extension Volume {
     }
 
     /// Gives a prepared item the owner and the access control list of what it replaces, and its
-    /// mode if the hub sends none. A new item gets the owner of its directory and the directory's
-    /// list for new files.
+    /// mode if the hub sends none. A new item gets the owner that the hub sends, or else that of
+    /// its directory, and the directory's list for new files. If the owner has changed with the
+    /// contents, a replaced item is owned like a new one.
     package func applyLocalAttributes(_ name: String, for path: [Name]) throws(VolumeError) {
+        let arrival = Incoming.mark(of: Name(name)).flatMap { incoming.known($0) }
+        var finishing = Finishing(name: Name(name), incoming: incoming.directory, tree: root)
+        if let arrival, Accounts.ofThisMachine != nil,
+            let item = try? journal.read({ try $0.item(id: arrival.item) })
+        {
+            finishing.keepsOwner = item.owner == arrival.attributes.owner
+        }
         do throws(Errno) {
-            let arrival = Incoming.mark(of: Name(name)).flatMap { incoming.known($0) }
-            try applyLocalAttributes([Name(name)], as: path, mode: arrival?.mode)
-            guard let arrival, let last = path.last else { return }
-            // The attribute says what the name alone does not.
-            if arrival.kind == .package || arrival.kind == .directory,
-                Volume.isPackage(name: last) != (arrival.kind == .package)
-            {
-                let made = try openBeneath([Name(name)], from: incoming.directory, flags: O_PATH)
-                let value: [UInt8] = [UInt8(ascii: arrival.kind == .package ? "1" : "0")]
-                try check(cl_setxattr_fd(made.raw, "user.concord.package", value, 1, 0))
-            }
-            guard arrival.kind == .package, let manifest = Manifest(encoded: arrival.manifest)
-            else { return }
-            for entry in manifest.entries where !entry.path.isEmpty {
-                let inside = entry.names
-                try applyLocalAttributes([Name(name)] + inside, as: path + inside, mode: entry.mode)
-            }
+            try finishing.finish(arrival, at: path)
         } catch {
             guard error != .notFound else { return }
             throw VolumeError(.system, "A change from the hub cannot be prepared: \(error).")
         }
-    }
-
-    private func applyLocalAttributes(_ made: [Name], as path: [Name], mode: UInt16?) throws(Errno)
-    {
-        let file = try openBeneath(made, from: incoming.directory, flags: O_PATH)
-        let status = FileSnapshot(try file.status())
-        var mode = mode
-        let local: LocalAttributes
-        if let old = try? openBeneath(path, from: root, flags: O_PATH),
-            let replaced = try? FileSnapshot(old.status()),
-            replaced.mode & S_IFMT == status.mode & S_IFMT
-        {
-            local = try LocalAttributes(of: old.raw)
-            if status.isFile { mode = mode ?? replaced.permissions }
-        } else {
-            let parent =
-                made.count > 1
-                ? try openBeneath(made.dropLast(), from: incoming.directory, flags: O_PATH)
-                : try openBeneath(path.dropLast(), from: root, flags: O_PATH)
-            local = try LocalAttributes(in: parent.raw)
-        }
-        guard !status.isSymlink else { return try local.setOwner(of: file.raw) }
-        try IncomingAttributes(mode: mode ?? status.permissions).apply(to: file.raw, local: local)
     }
 
     /// Sets a function that describes arrivals which were prepared before a crash and are not

@@ -117,6 +117,13 @@ final class ApplierProgram {
     private func change(_ path: [Name], _ change: TreeChange) throws(Errno) {
         let file = try open(path)
         defer { _ = cl_close(file) }
+        // The owner comes first: a mode must never hold for the wrong one.
+        if let owner = change.owner {
+            let directory = try open(path.dropLast())
+            defer { _ = cl_close(directory) }
+            try owner.give(
+                file, in: directory, includingContents: change.includesContents)
+        }
         try IncomingAttributes(mode: change.mode, set: change.set, removed: change.removed)
             .apply(to: file)
         guard let modified = change.modified else { return }

@@ -1,0 +1,64 @@
+import CLinux
+import Glibc
+import Model
+import SystemCalls
+
+/// Gives a prepared item what belongs to this device, just before it gets its place in the tree
+/// (`Volume.applyLocalAttributes`).
+struct Finishing {
+    /// Its name in `incoming`.
+    let name: Name
+    let incoming: Int32
+    let tree: Int32
+    /// Whether a file that is replaced has the owner with which its new contents arrive.
+    var keepsOwner = true
+
+    /// - Parameter arrival: Nil if it is not known any more.
+    func finish(_ arrival: Arrival?, at path: [Name]) throws(Errno) {
+        try apply([name], as: path, mode: arrival?.mode, owner: arrival?.attributes.owner)
+        guard let arrival, let last = path.last else { return }
+        // The attribute says what the name alone does not.
+        if arrival.kind == .package || arrival.kind == .directory,
+            Volume.isPackage(name: last) != (arrival.kind == .package)
+        {
+            let made = try openBeneath([name], from: incoming, flags: O_PATH)
+            let value: [UInt8] = [UInt8(ascii: arrival.kind == .package ? "1" : "0")]
+            try check(cl_setxattr_fd(made.raw, "user.concord.package", value, 1, 0))
+        }
+        guard arrival.kind == .package, let manifest = Manifest(encoded: arrival.manifest)
+        else { return }
+        for entry in manifest.entries where !entry.path.isEmpty {
+            try apply([name] + entry.names, as: path + entry.names, mode: entry.mode, owner: nil)
+        }
+    }
+
+    private func apply(_ made: [Name], as path: [Name], mode: UInt16?, owner: OwnerName?)
+        throws(Errno)
+    {
+        let file = try openBeneath(made, from: incoming, flags: O_PATH)
+        let status = FileSnapshot(try file.status())
+        var mode = mode
+        var local: LocalAttributes
+        if let old = try? openBeneath(path, from: tree, flags: O_PATH),
+            let replaced = try? FileSnapshot(old.status()),
+            replaced.mode & S_IFMT == status.mode & S_IFMT
+        {
+            local = try LocalAttributes(of: old.raw)
+            if status.isFile { mode = mode ?? replaced.permissions }
+            if !keepsOwner { local.takeOwner(from: try new(made, path).owned(by: owner)) }
+        } else {
+            local = try new(made, path).owned(by: owner)
+        }
+        guard !status.isSymlink else { return try local.setOwner(of: file.raw) }
+        try IncomingAttributes(mode: mode ?? status.permissions).apply(to: file.raw, local: local)
+    }
+
+    /// What a new item gets: something in a package from the directory that was prepared with it.
+    private func new(_ made: [Name], _ path: [Name]) throws(Errno) -> LocalAttributes {
+        let parent =
+            made.count > 1
+            ? try openBeneath(made.dropLast(), from: incoming, flags: O_PATH)
+            : try openBeneath(path.dropLast(), from: tree, flags: O_PATH)
+        return try LocalAttributes(in: parent.raw)
+    }
+}
