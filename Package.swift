@@ -71,6 +71,7 @@ let moving: [Target] = [
             "Hub", "HubProtocol", "Reconcile", "ChunkStore", "Model",
             .product(name: "Hummingbird", package: "hummingbird"),
             .product(name: "Mustache", package: "swift-mustache"),
+            .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
         ],
         // The programs are installed as single files, so what pages consist of is part of them.
         resources: [.embedInCode("Resources")]),

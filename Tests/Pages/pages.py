@@ -232,22 +232,27 @@ def every_page(visit, browser):
     browser.follow("letter.txt")
     browser.follow("Compare")
     visit.look(browser, "conflict")
+    browser.go(folder)
+    browser.follow("Changes")
+    visit.look(browser, "changes")
+    browser.follow("Devices")
+    visit.look(browser, "devices")
 
 
 def hostile_document(visit, browser):
     """Opens a page that a document contains, as the person could be led to do."""
     browser.sign_in()
     browser.follow("Documents")
+    folder = browser.driver.current_url
     for name in ["page.html", "drawing.svg"]:
+        browser.go(folder)
         browser.follow(name)
-        address = browser.driver.current_url
-        browser.go(address + "/preview")
+        browser.go(browser.driver.current_url + "/preview")
         visit.check("owned" not in browser.driver.title, f"{name} ran a script")
         visit.check(browser.driver.execute_script("return origin") == "null", f"{name} has an origin")
-        browser.driver.get_log("browser")
-        browser.go(address)
-        browser.driver.back()
-        browser.driver.back()
+    blocked = [entry["message"] for entry in browser.driver.get_log("browser")]
+    visit.check(any("Blocked script" in message for message in blocked), "the browser blocks scripts")
+    browser.go(folder)
 
 
 def with_the_keyboard(visit, browser):
@@ -260,6 +265,16 @@ def with_the_keyboard(visit, browser):
     first = keys.active_element.text
     keys.active_element.send_keys(Keys.END)
     visit.check(first and keys.active_element.text != first, "the key End reaches the last item")
+
+
+def live(visit, browser, fleet, laptop):
+    """A page shows what a device saves while somebody looks at it."""
+    browser.sign_in()
+    browser.follow("Documents")
+    write(f"{laptop}/while you look.txt", "new")
+    fleet.wait(lambda: "while you look.txt" in browser.text)
+    visit.look(browser, "live")
+    browser.press("Sign out")
 
 
 def without_script(visit, fleet, laptop):
@@ -324,6 +339,8 @@ def main():
                 hostile_document(visit, browser)
                 browser.press("Sign out")
                 with_the_keyboard(visit, browser)
+                browser.press("Sign out")
+                live(visit, browser, fleet, laptop)
             finally:
                 browser.driver.quit()
             without_script(visit, fleet, laptop)

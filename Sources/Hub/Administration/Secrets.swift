@@ -26,7 +26,7 @@ package enum TokenUse: Hashable, Sendable {
 }
 
 /// Creates and hashes the secrets of devices. The hub stores only the hashes of codes and tokens.
-enum Secret {
+package enum Secret {
     /// Crockford's base32 alphabet, without I, L, O and U.
     private static let digits = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ".utf8)
 
@@ -64,5 +64,5 @@ enum Secret {
         return .sha256(Array(letters))
     }
 
-    static func hash(token: String) -> Digest { .sha256(Array(token.utf8)) }
+    package static func hash(token: String) -> Digest { .sha256(Array(token.utf8)) }
 }

@@ -8,7 +8,7 @@ package final class Feeds: Sendable {
 
     var count: Int { lines.withLock { $0.count } }
 
-    func open(
+    package func open(
         _ volume: Identifier, caller: Caller, token: Digest, epoch: Identifier, process: Identifier?
     ) -> FeedLine {
         let line = FeedLine(
@@ -17,7 +17,7 @@ package final class Feeds: Sendable {
         return line
     }
 
-    func close(_ line: FeedLine) {
+    package func close(_ line: FeedLine) {
         lines.withLock { $0[line.id] = nil }
         line.wake.finish()
     }
@@ -48,7 +48,7 @@ package final class Feeds: Sendable {
 }
 
 /// One device's open feed. Hints that arrive while one is being sent are merged into one.
-final class FeedLine: Sendable {
+package final class FeedLine: Sendable {
     let id = Identifier.random()
     let volume: Identifier
     let caller: Caller
@@ -56,7 +56,7 @@ final class FeedLine: Sendable {
     let epoch: Identifier
     /// The process of the device; nil if the device did not send it.
     let process: Identifier?
-    let wakes: AsyncStream<Void>
+    package let wakes: AsyncStream<Void>
     let wake: AsyncStream<Void>.Continuation
     private let state = Mutex(Waiting())
 
@@ -79,7 +79,7 @@ final class FeedLine: Sendable {
         (wakes, wake) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     }
 
-    func tell(head: UInt64) {
+    package func tell(head: UInt64) {
         state.withLock { $0.head = max($0.head ?? 0, head) }
         wake.yield()
     }
@@ -100,7 +100,7 @@ final class FeedLine: Sendable {
     }
 
     /// Returns the hint that must be sent now; nil if there is none.
-    func next(at time: Int64) -> Hint? {
+    package func next(at time: Int64) -> Hint? {
         state.withLock { state in
             var hint = Hint()
             if let head = state.head, state.told.map({ head > $0 }) ?? true {

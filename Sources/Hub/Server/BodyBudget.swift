@@ -2,12 +2,19 @@ import HubProtocol
 import Model
 import Synchronization
 
-/// Accounts for the memory that one request's body takes, for the lifetime of this object.
-final class BodyBudget: Sendable {
+/// Accounts for the memory that one request's body takes, for the lifetime of this object. Pages
+/// use it for what they hold of a document.
+package final class BodyBudget: Sendable {
     private let shares: SharedBudget<Identifier>
     private let state = Mutex<(account: Identifier?, bytes: Int)>((nil, 0))
 
     init(_ shares: SharedBudget<Identifier>) { self.shares = shares }
+
+    /// - Parameter account: Whose memory it is.
+    package convenience init(of hub: Hub, for account: Identifier) {
+        self.init(hub.bodies)
+        belong(to: account)
+    }
 
     /// Sets the account before any of the body is read. Bodies without an account are short and not
     /// counted.
@@ -27,7 +34,7 @@ final class BodyBudget: Sendable {
         .busy, "The hub is receiving too much at once: try again in a moment.")
 
     /// Does the same as `hold`, but returns false and changes nothing where that throws.
-    func isHeld(_ bytes: Int) -> Bool {
+    package func isHeld(_ bytes: Int) -> Bool {
         state.withLock { state in
             guard let account = state.account else { return true }
             if bytes < state.bytes { shares.give(state.bytes - bytes, of: account) }

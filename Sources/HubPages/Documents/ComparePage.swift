@@ -105,7 +105,7 @@ struct ComparePage {
             try $0.entries(of: revision.id, in: volume)
         }
         guard let entry = entries.first else { return nil }
-        let content = Content(place.session.hub, place.volume, entry)
+        let content = try Content(place.session.hub, place.volume, entry)
         return ShownText.text(
             try await content.beginning(PageLimits.comparedBytes), isCut: false)
     }

@@ -10,13 +10,27 @@ struct Content: Sendable {
     let volume: VolumeRow
     let chunks: [ChunkReference]
     let size: UInt64
+    /// Counts the list of chunks and the longest one for as long as the contents are read. A short
+    /// manifest can stand for a long list.
+    private let budget: BodyBudget
 
-    init(_ hub: Hub, _ volume: VolumeRow, _ entry: Manifest.Entry) {
+    /// - Throws: `.busy` if the account reads too much at once.
+    init(_ hub: Hub, _ volume: VolumeRow, _ entry: Manifest.Entry) throws(Failure) {
         self.hub = hub
         self.volume = volume
         chunks = entry.chunks
         size = entry.size
+        budget = BodyBudget(of: hub, for: volume.account)
+        let longest = Int(chunks.lazy.map(\.length).max() ?? 0)
+        guard budget.isHeld(chunks.count * Content.referenceBytes + longest) else {
+            throw Failure(
+                .busy,
+                "Too much is sent to your account at once, or this document is too large for the "
+                    + "hub's pages. Try again when other downloads have ended, or use a device.")
+        }
     }
+
+    private static let referenceBytes = MemoryLayout<ChunkReference>.stride
 
     /// Returns up to `limit` bytes from the beginning.
     ///

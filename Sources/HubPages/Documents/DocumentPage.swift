@@ -21,6 +21,7 @@ struct DocumentPage {
         let kind: String
         let kindText: String
         let address: String
+        let events: String
         let done: String?
         let isDeleted: Bool
         let isFormer: Bool
@@ -93,6 +94,7 @@ struct DocumentPage {
         let view = View(
             frame: Frame(title: place.name, place.session), path: place.path, name: place.name,
             kind: kind.rawValue, kindText: kind.text, address: place.address(),
+            events: place.address(.events),
             done: query["done"].flatMap { PageOperation.Outcome(rawValue: $0) }?
                 .sentence(place.name),
             isDeleted: !item.life.isAlive,

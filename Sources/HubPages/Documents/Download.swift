@@ -36,7 +36,7 @@ struct Download {
             ? place.item.name
             : String(
                 decoding: entry.path.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
-        return answer(Content(hub, place.volume, entry), named: name)
+        return answer(try Content(hub, place.volume, entry), named: name)
     }
 
     private func answer(_ content: Content, named name: String) -> Response {

@@ -36,7 +36,7 @@ struct Preview: Sendable {
         case .text, nil:
             guard type.mayBeText else { return nil }
             do {
-                let content = Content(place.session.hub, place.volume, entry)
+                let content = try Content(place.session.hub, place.volume, entry)
                 let bytes = try await content.beginning(PageLimits.textBytes)
                 guard let text = ShownText.text(bytes, isCut: content.size > UInt64(bytes.count))
                 else { return nil }
@@ -45,7 +45,7 @@ struct Preview: Sendable {
                     return
                 }
                 self.init(text: text, isCut: content.size > UInt64(bytes.count))
-            } catch let failure as Failure where failure.code == .missing {
+            } catch let failure as Failure where [.missing, .busy].contains(failure.code) {
                 self.init(message: failure.message)
             }
         }

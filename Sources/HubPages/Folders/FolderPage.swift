@@ -24,6 +24,9 @@ struct FolderPage {
         let token: String
         let position: String
         let done: String?
+        /// The address of the volume's last changes; nil in other folders.
+        let activity: String?
+        let events: String
         /// The address of the list of deleted items, or of the folder.
         let other: String
         let isUnsorted: Bool
@@ -73,6 +76,8 @@ struct FolderPage {
             position: place.position,
             done: query["done"].flatMap { PageOperation.Outcome(rawValue: $0) }?
                 .sentence(place.name),
+            activity: place.isRoot ? place.address(.activity) : nil,
+            events: place.address(.events),
             other: place.address() + (isDeleted ? "" : "?deleted=1"),
             isUnsorted: !listing.isSorted,
             pager: pager.previous == nil && pager.next == nil ? nil : pager)

@@ -24,12 +24,14 @@ struct Listing: Sendable {
         let alive: Int64 = isDeleted ? 0 : 1
         let counted = try transaction.row(
             """
-            SELECT count(*) FROM (
-                SELECT 1 FROM items WHERE volume = $1 AND parent = $2 AND alive = $3 LIMIT $4
+            SELECT count(*), coalesce(sum(bytes), 0) FROM (
+                SELECT length(state) AS bytes FROM items
+                WHERE volume = $1 AND parent = $2 AND alive = $3 LIMIT $4
             ) AS some
             """,
             [.id(volume), .id(folder), .integer(alive), .integer(Int64(PageLimits.sorted + 1))])
-        if try counted?.integer(0) ?? 0 > Int64(PageLimits.sorted) {
+        let (count, bytes) = (try counted?.integer(0) ?? 0, try counted?.integer(1) ?? 0)
+        if count > Int64(PageLimits.sorted) || bytes > Int64(PageLimits.sortedBytes) {
             try self.init(unsorted: folder, in: volume, page: page, alive: alive, transaction)
         } else {
             try self.init(sorted: folder, in: volume, page: page, alive: alive, transaction)
@@ -67,7 +69,7 @@ struct Listing: Sendable {
         let after = page.hasPrefix(mark) ? bytesOf(hexadecimal: String(page.dropFirst(6))) : nil
         let rows = try transaction.rows(
             """
-            SELECT id, state, sequence, name_key FROM items
+            SELECT id, length(state), name_key FROM items
             WHERE volume = $1 AND parent = $2 AND alive = $3 AND name_key > $4
             ORDER BY name_key LIMIT $5
             """,
@@ -75,15 +77,19 @@ struct Listing: Sendable {
                 .id(volume), .id(folder), .integer(alive), .bytes(after ?? []),
                 .integer(Int64(PageLimits.rows + 1)),
             ])
-        let shown = rows.prefix(PageLimits.rows)
-        items = try shown.map {
-            try transaction.state($0.bytes(1), $0.id(0), sequence: $0.count(2))
+        var (shown, bytes) = (rows.prefix(PageLimits.rows), 0)
+        for (index, row) in shown.enumerated() {
+            bytes += Int(try row.integer(1))
+            guard index > 0, bytes > PageLimits.sortedBytes else { continue }
+            shown = rows.prefix(index)
+            break
         }
+        items = try shown.compactMap { try transaction.item($0.id(0), in: volume) }
         isSorted = false
         previous = after == nil ? nil : ""
         next =
             rows.count > shown.count
-            ? try shown.last.map { mark + hexadecimal(try $0.bytes(3)) }
+            ? try shown.last.map { mark + hexadecimal(try $0.bytes(2)) }
             : nil
         count = nil
     }

@@ -9,7 +9,7 @@ struct Place: Sendable {
     let volume: VolumeRow
     let item: ItemState
     /// The folders from below the volume's root down to the item's folder.
-    let folders: [ItemState]
+    let folders: [Folder]
     /// The position in the journal that the page shows.
     let head: UInt64
 
@@ -26,11 +26,11 @@ struct Place: Sendable {
                 throw Failure(
                     .notFound, "There is nothing of this id in \(Shown.name(volume.name)).")
             }
-            var (folders, seen, next) = ([ItemState](), Set([id]), item.placement.parent)
+            var (folders, seen, next) = ([Folder](), Set([id]), item.placement.parent)
             while next != .root, folders.count < Place.depth, seen.insert(next).inserted,
                 let folder = try Place.item(next, in: volume.id, transaction)
             {
-                folders.append(folder)
+                folders.append(Folder(id: folder.id, name: folder.name))
                 next = folder.placement.parent
             }
             return (now, item, folders.reversed())
@@ -71,6 +71,11 @@ struct Place: Sendable {
 
     /// The hub's time in nanoseconds since 1970.
     var now: Int64 { session.hub.clock() }
+
+    struct Folder {
+        let id: Identifier
+        let name: String
+    }
 
     struct Step {
         let address: String

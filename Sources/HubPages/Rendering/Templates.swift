@@ -14,6 +14,8 @@ enum Templates {
             "folder": PackageResources.folder_mustache,
             "document": PackageResources.document_mustache,
             "compare": PackageResources.compare_mustache,
+            "activity": PackageResources.activity_mustache,
+            "devices": PackageResources.devices_mustache,
             "path": PackageResources.path_mustache,
             "shown": PackageResources.shown_mustache,
         ]

@@ -115,6 +115,8 @@ enum PageLimits {
     static let rows = 200
     /// A folder with more items is not sorted by name, because all of it would be read each time.
     static let sorted = 20_000
+    /// The same for the bytes of what is known of its items.
+    static let sortedBytes = 32 << 20
     /// The bytes of a text that a page shows.
     static let textBytes = 256 << 10
     /// The bytes of a text that is compared with another one.
@@ -123,6 +125,8 @@ enum PageLimits {
     static let packageEntries = 1000
     /// Versions on one page of a document.
     static let versions = 50
+    /// Items on the page of a volume's last changes.
+    static let changes = 100
 }
 
 extension HTTPField.Name {

@@ -5,7 +5,8 @@ import Model
 /// The addresses of pages. They name volumes and items by their ids, never by their names, so an
 /// address stays valid when a document is moved, and no name can have a meaning in it.
 enum PagePath: Hashable {
-    case start, volumes, signIn, signOut
+    case start, volumes, signIn, signOut, devices
+    case revoke(Identifier)
     case asset(String)
     case item(volume: Identifier, item: Identifier, View)
 
@@ -19,6 +20,8 @@ enum PagePath: Hashable {
         case preview
         /// Two versions side by side.
         case compare
+        /// The last changes of a volume, and an event for each new one.
+        case activity, events
         /// Forms that change the item.
         case restore, undelete, settle
 
@@ -27,6 +30,11 @@ enum PagePath: Hashable {
 
     static let top = "/web"
     static let signInAddress = top + "/signin"
+    static let devicesAddress = top + "/devices"
+
+    static func revocation(of device: Identifier) -> String {
+        "\(devicesAddress)/\(device)/revoke"
+    }
 
     /// - Throws: `.notFound`.
     init(_ path: String) throws(Failure) {
@@ -38,6 +46,9 @@ enum PagePath: Hashable {
         case 1 where parts[0] == "web", 2 where parts[1].isEmpty: self = .volumes
         case 2 where parts[1] == "signin": self = .signIn
         case 2 where parts[1] == "signout": self = .signOut
+        case 2 where parts[1] == "devices": self = .devices
+        case 4 where parts[1] == "devices" && parts[3] == "revoke":
+            self = .revoke(try Self.id(parts[2]))
         case 3 where parts[1] == "assets": self = .asset(parts[2])
         case 3...5 where parts[1] == "v": self = try Self.item(parts.dropFirst(2))
         default: throw Self.unknown
@@ -71,7 +82,7 @@ enum PagePath: Hashable {
     var methods: [HTTPRequest.Method] {
         switch self {
         case .signIn: [.get, .head, .post]
-        case .signOut: [.post]
+        case .signOut, .revoke: [.post]
         case .item(_, _, let view) where view.isForm: [.post]
         default: [.get, .head]
         }

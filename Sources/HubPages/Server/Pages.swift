@@ -37,7 +37,7 @@ package struct Pages: PageServer {
         case .start: return Answer.redirect(to: PagePath.top)
         case .asset(let name): return try Asset.answer(name)
         case .signIn: return try await SignIn(call).answer()
-        case .volumes, .item, .signOut:
+        case .volumes, .item, .signOut, .devices, .revoke:
             let session: Session
             do { session = try await call.session() } catch let failure as Failure
                 where failure.code == .unauthenticated && method != .post
@@ -51,6 +51,8 @@ package struct Pages: PageServer {
     private func answer(_ path: PagePath, _ session: Session) async throws -> Response {
         switch path {
         case .signOut: return try await SignIn(session.call).signOut(session)
+        case .devices: return try await DevicesPage(session).answer()
+        case .revoke(let device): return try await DevicesPage(session).revoke(device)
         case .item(let volume, let item, let view):
             let volume = try await hub.volume(volume, for: session.caller)
             return try await answer(view, item, volume, session)
@@ -69,6 +71,8 @@ package struct Pages: PageServer {
         case .file, .preview:
             return try await Download(place, isPreview: view == .preview).answer()
         case .compare: return try await ComparePage(place).answer()
+        case .activity: return try await ActivityPage(place).answer()
+        case .events: return Events(place).answer()
         case .restore, .undelete, .settle:
             return try await PageOperation(place).answer(view)
         }

@@ -129,6 +129,39 @@ struct PageBrowsingTests {
         }
     }
 
+    /// All of such a folder would be read for each page if it were sorted.
+    @Test(arguments: [(20_050, 0, 200), (20, 3 << 20, 11)])
+    func hugeFoldersAreNotSorted(count: Int, bytes: Int, together: Int) async throws {
+        try await RunningHub.with { hub in
+            let device = try await hub.device()
+            let volume = device.volume.id
+            let attribute = Register(
+                value: [UInt8](repeating: 1, count: bytes),
+                moment: Moment(time: 1, device: device.id), sequence: 1)
+            let placements = (0..<count).map { device.placement("item \($0)") }
+            try await hub.hub.ledger.write { transaction in
+                for placement in placements {
+                    try transaction.put(
+                        ItemState(
+                            id: .random(), kind: .directory, placement: placement,
+                            placedBy: .unknown, placedAt: attribute.moment, placedSequence: 1,
+                            attributes: ["x:user.a": attribute], sequence: 1), in: volume)
+                }
+            }
+            var browser = try await hub.surfer()
+            var (names, next) = (Set<Substring>(), String?.some("/web/v/\(volume)"))
+            while let path = next {
+                let page = try await browser.get(path)
+                #expect(page.prose.contains("not sorted by name"))
+                let found = page.text.matches(of: /<bdi>(item \d+)<\/bdi>/).map(\.1)
+                #expect(found.count <= together && names.isDisjoint(with: found))
+                names.formUnion(found)
+                next = page.text.firstMatch(of: /rel="next" href="([^"]*)"/).map { String($0.1) }
+            }
+            #expect(names.count == count)
+        }
+    }
+
     private func item(of device: TestDevice) async throws -> Identifier {
         for case .item(let item) in try await device.changes().changes { return item.id }
         throw SupportError("there is no item")

@@ -96,6 +96,39 @@ struct PageDownloadTests {
         }
     }
 
+    /// A few bytes of a manifest can stand for millions of chunks, which take memory in a list.
+    @Test func documentsWithTooManyChunksAreRefused() async throws {
+        try await RunningHub.with { hub in
+            var device = try await hub.device()
+            let chunk = [UInt8](repeating: 7, count: 10)
+            try await device.upload([chunk])
+            let count = 1_500_000
+            let manifest = Manifest(
+                chunks: [ChunkReference](
+                    repeating: ChunkReference(id: .sha256(chunk), length: 10), count: count))
+            let revision = Revision(
+                id: .random(), parents: [], content: device.id(of: chunk), size: UInt64(10 * count),
+                moment: Moment(time: 1, device: device.id))
+            let id = Identifier.random()
+            var entry = device.entry(
+                id,
+                .create(
+                    Creation(
+                        kind: .file, placement: device.placement("large"), revision: revision)))
+            entry.content = RevisionContent(
+                manifest: manifest.encoded, chunks: [device.id(of: chunk)])
+            let result = try await device.commit([entry]).results[0]
+            #expect(result.verdict == .applied)
+            var browser = try await hub.surfer()
+            let address = "/web/v/\(device.volume.id)/\(id)"
+            #expect(try await browser.get(address + "/file").status == 503)
+            let page = try await browser.get(address)
+            #expect(page.status == 200 && page.prose.contains("too large for the hub's pages"))
+            let other = try await saved("small", bytes("small"), &device)
+            #expect(try await browser.get(other + "/file").status == 200, "nothing stays counted")
+        }
+    }
+
     @Test func contentsThatTheHubLacksAreNotSentShort() async throws {
         try await RunningHub.with { hub in
             var device = try await hub.device()

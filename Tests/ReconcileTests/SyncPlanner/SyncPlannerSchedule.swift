@@ -204,7 +204,7 @@ struct SyncPlannerSchedule {
     private mutating func adjust(_ who: Int, _ choice: Int) -> Bool {
         guard devices[who].underway == nil else { return false }
         let due = devices[who].journal.due.filter {
-            !(!isEnding && hardships.block($0, who))
+            isEnding || !hardships.block($0, who)
                 || devices[who].journal.mirrors[$0]?.state != .stuck
         }
         for place in due.indices {
