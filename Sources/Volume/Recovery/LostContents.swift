@@ -2,8 +2,8 @@ import ChunkStore
 import Journal
 import Model
 
-/// Finds files that a loss of power or a crash left without their contents, and decides what becomes
-/// of their documents: such contents must not become versions.
+/// Finds files that a loss of power or a crash left without their contents, and decides what
+/// becomes of their documents: such contents must not become versions.
 struct LostContents {
     let recorder: Recorder
 
