@@ -37,7 +37,7 @@ package struct Pages: PageServer {
         case .start: return Answer.redirect(to: PagePath.top)
         case .asset(let name): return try Asset.answer(name)
         case .signIn: return try await SignIn(call).answer()
-        case .volumes, .item, .signOut, .devices, .revoke:
+        case .volumes, .item, .signOut, .devices, .revoke, .hub, .account:
             let session: Session
             do { session = try await call.session() } catch let failure as Failure
                 where failure.code == .unauthenticated && method != .post
@@ -51,6 +51,11 @@ package struct Pages: PageServer {
     private func answer(_ path: PagePath, _ session: Session) async throws -> Response {
         switch path {
         case .signOut: return try await SignIn(session.call).signOut(session)
+        case .hub: return try await HubPage(session).answer()
+        case .account(let account, .quota):
+            return try await HubPage(session).setQuota(of: account)
+        case .account(let account, .invite):
+            return try await HubPage(session).invite(account)
         case .devices: return try await DevicesPage(session).answer()
         case .revoke(let device): return try await DevicesPage(session).revoke(device)
         case .item(let volume, let item, let view):
