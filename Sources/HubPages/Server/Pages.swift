@@ -21,7 +21,8 @@ package struct Pages: PageServer {
         do {
             return try await answer(call)
         } catch {
-            return await errorPage(failure(error, request), call)
+            let failure = Failure(answering: error, hub, path: request.head.path ?? "")
+            return await errorPage(failure, call)
         }
     }
 
@@ -98,19 +99,6 @@ package struct Pages: PageServer {
             }
         }
         return answer
-    }
-
-    private func failure(_ error: any Error, _ request: Request) -> Failure {
-        switch error {
-        case let failure as Failure: return failure
-        case let error as VolumeError where error.code == .full:
-            return Failure(.full, "The hub's disk is full. Nothing is lost: try again later.")
-        case let error as VolumeError where error.code == .busy:
-            return Failure(.busy, "The hub is busy: try again.")
-        default:
-            hub.log.error("\(error)", metadata: ["path": "\(request.head.path ?? "")"])
-            return Failure(.failed, "The hub failed; its log says why.")
-        }
     }
 }
 
