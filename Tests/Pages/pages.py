@@ -17,6 +17,7 @@ import tempfile
 import time
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -37,6 +38,8 @@ class Fleet:
         self.binaries, self.scratch = binaries, scratch
         self.mounts = []
         self.run("concord", "hub", "user", "add", "anna", "--quota", "1G", "--data", self.path("hub"))
+        self.run("concord", "hub", "user", "add", "bert", "--data", self.path("hub"))
+        self.run("concord", "hub", "user", "owner", "anna", "--data", self.path("hub"))
         self.log = open(self.path("hub.log"), "w+")
         self.hub = subprocess.Popen(
             [f"{binaries}/concord", "hub", "--data", self.path("hub"), "--listen", "127.0.0.1:0"],
@@ -150,10 +153,19 @@ class Browser:
         self.driver.get(path if path.startswith("http") else self.fleet.url + path)
 
     def follow(self, text):
-        self.driver.find_element(By.PARTIAL_LINK_TEXT, text).click()
+        self.click(By.PARTIAL_LINK_TEXT, text)
 
     def press(self, text):
-        self.driver.find_element(By.XPATH, f"//button[contains(., '{text}')]").click()
+        self.click(By.XPATH, f"//button[contains(., '{text}')]")
+
+    def click(self, by, what):
+        """Clicks also if the page was replaced between finding and clicking, because it is live."""
+        for attempt in range(5):
+            try:
+                return self.driver.find_element(by, what).click()
+            except StaleElementReferenceException:
+                if attempt == 4:
+                    raise
 
     def sign_in(self):
         self.go("/web")
@@ -237,6 +249,9 @@ def every_page(visit, browser):
     visit.look(browser, "changes")
     browser.follow("Devices")
     visit.look(browser, "devices")
+    browser.follow("Hub")
+    browser.press("Make a code")
+    visit.look(browser, "hub")
 
 
 def hostile_document(visit, browser):

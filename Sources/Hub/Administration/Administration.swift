@@ -70,6 +70,7 @@ package struct Administration: Sendable {
                     "\(name) has \(volumes.count) volumes here with \(account.used) bytes, "
                         + "which would be removed for good: say --with-volumes to mean that.")
             }
+            try Owners.set(account.id, false, transaction)
             try transaction.removeAccount(account.id)
         }
     }

@@ -31,7 +31,7 @@ package enum Secret {
     private static let digits = Array("0123456789ABCDEFGHJKMNPQRSTVWXYZ".utf8)
 
     /// Returns a code `XXXXX-XXXXX-XXXXX-XXXXX` with 100 random bits.
-    static func code() -> String {
+    package static func code() -> String {
         var source = SystemRandomNumberGenerator()
         let groups = (0..<4).map { _ in
             String(
@@ -59,7 +59,7 @@ package enum Secret {
 
     /// Hashes a code without regard to case and separators, because people type it in different
     /// ways.
-    static func hash(code: String) -> Digest {
+    package static func hash(code: String) -> Digest {
         let letters = code.uppercased().utf8.filter { digits.contains($0) }
         return .sha256(Array(letters))
     }

@@ -6,7 +6,7 @@ import Synchronization
 package final class Feeds: Sendable {
     private let lines = Mutex<[Identifier: FeedLine]>([:])
 
-    var count: Int { lines.withLock { $0.count } }
+    package var count: Int { lines.withLock { $0.count } }
 
     package func open(
         _ volume: Identifier, caller: Caller, token: Digest, epoch: Identifier, process: Identifier?

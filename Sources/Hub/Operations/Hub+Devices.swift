@@ -11,7 +11,7 @@ extension Hub {
         guard !enrolments.isExceeded(by: address, at: time) else {
             throw Failure(.tooMany, "Too many wrong codes: wait a minute.")
         }
-        try checkName(request.deviceName, of: "device")
+        try request.deviceName.checkName(of: "device")
         do {
             return try await ledger.write { transaction in
                 let hash = Secret.hash(code: request.code)
@@ -31,7 +31,7 @@ extension Hub {
     /// Makes one of two copies of a device a separate device. The other copy remains the original
     /// device.
     package func split(_ caller: Caller, _ request: SplitRequest) async throws -> EnrolAnswer {
-        try checkName(request.deviceName, of: "device")
+        try request.deviceName.checkName(of: "device")
         guard request.device != caller.device else {
             throw Failure(.malformed, "The new device needs another id than the original device.")
         }
@@ -127,7 +127,7 @@ extension Hub {
 
     /// Opens the account's volume of this name, or creates it.
     package func openVolume(_ name: String, for caller: Caller) async throws -> VolumeAnswer {
-        try checkName(name, of: "volume")
+        try name.checkName(of: "volume")
         let time = clock()
         let answer = try await ledger.write { transaction -> VolumeAnswer in
             let volumes = try transaction.volumes(of: caller.account)
@@ -145,18 +145,6 @@ extension Hub {
         }
         headsChanged.store(true, ordering: .relaxed)
         return answer
-    }
-
-    private func checkName(_ name: String, of what: String) throws {
-        let isGood =
-            !name.isEmpty && name.utf8.count <= HubLimits.nameBytes
-            && !name.unicodeScalars.contains { $0.value < 32 || $0.value == 127 }
-        guard isGood else {
-            throw Failure(
-                .malformed,
-                "The name of a \(what) has 1 to \(HubLimits.nameBytes) bytes and no control "
-                    + "characters.")
-        }
     }
 }
 
@@ -189,5 +177,22 @@ extension VolumeAnswer {
             id: volume.id, name: volume.name, epoch: volume.epoch,
             chunkKey: Base64(volume.chunkKey), nameKey: Base64(volume.nameKey), head: volume.head,
             created: created)
+    }
+}
+
+extension String {
+    /// Checks the name of a device or a volume.
+    ///
+    /// - Throws: `.malformed`.
+    fileprivate func checkName(of what: String) throws(Failure) {
+        let isGood =
+            !isEmpty && utf8.count <= HubLimits.nameBytes
+            && !unicodeScalars.contains { $0.value < 32 || $0.value == 127 }
+        guard isGood else {
+            throw Failure(
+                .malformed,
+                "The name of a \(what) has 1 to \(HubLimits.nameBytes) bytes and no control "
+                    + "characters.")
+        }
     }
 }

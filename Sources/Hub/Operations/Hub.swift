@@ -8,9 +8,9 @@ import Synchronization
 /// The hub's operations, independent of HTTP: it decides on operations, stores chunks and announces
 /// changes. All calls are safe from any task.
 package final class Hub: Sendable {
-    let directory: DataDirectory
+    package let directory: DataDirectory
     package let ledger: any Ledger
-    let blobs: any BlobStore
+    package let blobs: any BlobStore
     package let log: Logger
     package let clock: @Sendable () -> Int64
     package let feeds = Feeds()

@@ -48,7 +48,7 @@ struct Responder: HTTPResponder {
                 route = found.name
                 response = try await call.answer(found)
             } catch {
-                response = self.response(to: failure(error, path: path))
+                response = self.response(to: Failure(answering: error, hub, path: path))
             }
         }
         if request.method == .head { response.body = ResponseBody() }
@@ -84,29 +84,30 @@ struct Responder: HTTPResponder {
         if let allowed = failure.allowed { response.headers[.allow] = allowed }
         return response
     }
-
-    private func failure(_ error: any Error, path: String) -> Failure {
-        switch error {
-        case let failure as Failure: return failure
-        case let fault as FrameFault:
-            return Failure(.malformed, "The body does not match the description: \(fault)")
-        case let error as VolumeError where error.code == .full:
-            hub.log.error("\(error)")
-            return Failure(.full, "The hub's disk is full. Nothing is lost: try again later.")
-        case let error as VolumeError where error.code == .offline:
-            hub.outage.begin(error, hub.log)
-            return Failure(
-                .busy, "The hub cannot reach its database. Nothing is lost: try again later.")
-        case let error as VolumeError where error.code == .busy:
-            return Failure(.busy, "The hub is busy: try again.")
-        default:
-            hub.log.error("\(error)", metadata: ["path": "\(path)"])
-            return Failure(.failed, "The hub failed; its log says why.")
-        }
-    }
 }
 
 extension Failure {
+    /// What a client is told of an error. The log has what only the operator may know.
+    package init(answering error: any Error, _ hub: Hub, path: String) {
+        switch error {
+        case let failure as Failure: self = failure
+        case let fault as FrameFault:
+            self.init(.malformed, "The body does not match the description: \(fault)")
+        case let error as VolumeError where error.code == .full:
+            hub.log.error("\(error)")
+            self.init(.full, "The hub's disk is full. Nothing is lost: try again later.")
+        case let error as VolumeError where error.code == .offline:
+            hub.outage.begin(error, hub.log)
+            self.init(
+                .busy, "The hub cannot reach its database. Nothing is lost: try again later.")
+        case let error as VolumeError where error.code == .busy:
+            self.init(.busy, "The hub is busy: try again.")
+        default:
+            hub.log.error("\(error)", metadata: ["path": "\(path)"])
+            self.init(.failed, "The hub failed; its log says why.")
+        }
+    }
+
     /// The value of the header `Allow` of a 405 answer.
     fileprivate var allowed: String? {
         guard code == .method, let colon = message.lastIndex(of: ":") else { return nil }

@@ -17,7 +17,7 @@ struct Events {
 
     func answer() -> Response {
         let (hub, session, volume) = (place.session.hub, place.session, place.volume)
-        let head = place.head
+        let (head, request) = (place.head, session.call.request)
         var headers = Answer.headers
         headers[.contentType] = "text/event-stream"
         return Response(
@@ -29,13 +29,19 @@ struct Events {
                     epoch: volume.epoch, process: nil)
                 defer { hub.feeds.close(line) }
                 line.tell(head: head)
-                for await _ in line.wakes.cancelOnGracefulShutdown() {
-                    guard let hint = line.next(at: hub.clock()) else { continue }
-                    // A comment shows that the connection is alive.
-                    let text = hint.head.map { "data: \(volume.epoch)-\($0)\n\n" } ?? ":\n\n"
-                    try await writer.write(ByteBuffer(string: text))
-                    if hint.ended != nil { break }
-                    try await Task.sleep(for: Events.pause)
+                // Somebody who goes from page to page leaves connections behind. They are noticed
+                // at once, not with the next heartbeat.
+                try await request.body.consumeWithInboundCloseHandler { _ in
+                    for await _ in line.wakes.cancelOnGracefulShutdown() {
+                        guard let hint = line.next(at: hub.clock()) else { continue }
+                        // A comment shows that the connection is alive.
+                        let text = hint.head.map { "data: \(volume.epoch)-\($0)\n\n" } ?? ":\n\n"
+                        try await writer.write(ByteBuffer(string: text))
+                        if hint.ended != nil { break }
+                        try await Task.sleep(for: Events.pause)
+                    }
+                } onInboundClosed: {
+                    hub.feeds.close(line)
                 }
                 try await writer.finish(nil)
             })

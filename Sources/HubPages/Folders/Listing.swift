@@ -27,7 +27,7 @@ struct Listing: Sendable {
             SELECT count(*), coalesce(sum(bytes), 0) FROM (
                 SELECT length(state) AS bytes FROM items
                 WHERE volume = $1 AND parent = $2 AND alive = $3 LIMIT $4
-            ) AS some
+            ) AS counted
             """,
             [.id(volume), .id(folder), .integer(alive), .integer(Int64(PageLimits.sorted + 1))])
         let (count, bytes) = (try counted?.integer(0) ?? 0, try counted?.integer(1) ?? 0)

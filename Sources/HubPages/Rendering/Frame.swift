@@ -8,10 +8,12 @@ struct Frame: Sendable {
     /// The name of the account; nil while nobody is signed in.
     let user: String?
     let token: String?
+    let isOwner: Bool
 
     init(title: String, _ session: Session? = nil) {
         self.title = title
         user = session?.caller.user
         token = session?.formToken
+        isOwner = session?.isOwner ?? false
     }
 }

@@ -16,6 +16,7 @@ enum Templates {
             "compare": PackageResources.compare_mustache,
             "activity": PackageResources.activity_mustache,
             "devices": PackageResources.devices_mustache,
+            "hub": PackageResources.hub_mustache,
             "path": PackageResources.path_mustache,
             "shown": PackageResources.shown_mustache,
         ]

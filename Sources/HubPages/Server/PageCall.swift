@@ -103,7 +103,9 @@ struct PageCall: Sendable {
     func session() async throws -> Session {
         let use = TokenUse.browser(lifetime: 0)
         let caller = try await hub.caller(token: sessionToken ?? "", as: use)
-        return Session(call: self, caller: caller, token: sessionToken ?? "")
+        let isOwner = try await hub.ledger.read { try Owners.contains(caller.account, $0) }
+        return Session(
+            call: self, caller: caller, token: sessionToken ?? "", isOwner: isOwner)
     }
 }
 
@@ -125,6 +127,8 @@ enum PageLimits {
     static let packageEntries = 1000
     /// Versions on one page of a document.
     static let versions = 50
+    /// Accounts on the page of the hub's owner.
+    static let accounts = 1000
     /// Items on the page of a volume's last changes.
     static let changes = 100
 }

@@ -7,8 +7,13 @@ import Model
 enum PagePath: Hashable {
     case start, volumes, signIn, signOut, devices
     case revoke(Identifier)
+    case hub
+    case account(Identifier, AccountForm)
     case asset(String)
     case item(volume: Identifier, item: Identifier, View)
+
+    /// What an owner of the hub changes of an account.
+    enum AccountForm: String { case quota, invite }
 
     /// What is shown of an item: the last component of the address.
     enum View: String, CaseIterable {
@@ -32,6 +37,12 @@ enum PagePath: Hashable {
     static let signInAddress = top + "/signin"
     static let devicesAddress = top + "/devices"
 
+    static let hubAddress = top + "/hub"
+
+    static func account(_ account: Identifier, _ form: AccountForm) -> String {
+        "\(hubAddress)/\(account)/\(form.rawValue)"
+    }
+
     static func revocation(of device: Identifier) -> String {
         "\(devicesAddress)/\(device)/revoke"
     }
@@ -47,6 +58,10 @@ enum PagePath: Hashable {
         case 2 where parts[1] == "signin": self = .signIn
         case 2 where parts[1] == "signout": self = .signOut
         case 2 where parts[1] == "devices": self = .devices
+        case 2 where parts[1] == "hub": self = .hub
+        case 4 where parts[1] == "hub":
+            guard let form = AccountForm(rawValue: parts[3]) else { throw Self.unknown }
+            self = .account(try Self.id(parts[2]), form)
         case 4 where parts[1] == "devices" && parts[3] == "revoke":
             self = .revoke(try Self.id(parts[2]))
         case 3 where parts[1] == "assets": self = .asset(parts[2])
@@ -82,7 +97,7 @@ enum PagePath: Hashable {
     var methods: [HTTPRequest.Method] {
         switch self {
         case .signIn: [.get, .head, .post]
-        case .signOut, .revoke: [.post]
+        case .signOut, .revoke, .account: [.post]
         case .item(_, _, let view) where view.isForm: [.post]
         default: [.get, .head]
         }

@@ -21,7 +21,8 @@ package struct Pages: PageServer {
         do {
             return try await answer(call)
         } catch {
-            return await errorPage(failure(error, request), call)
+            let failure = Failure(answering: error, hub, path: request.head.path ?? "")
+            return await errorPage(failure, call)
         }
     }
 
@@ -37,7 +38,7 @@ package struct Pages: PageServer {
         case .start: return Answer.redirect(to: PagePath.top)
         case .asset(let name): return try Asset.answer(name)
         case .signIn: return try await SignIn(call).answer()
-        case .volumes, .item, .signOut, .devices, .revoke:
+        case .volumes, .item, .signOut, .devices, .revoke, .hub, .account:
             let session: Session
             do { session = try await call.session() } catch let failure as Failure
                 where failure.code == .unauthenticated && method != .post
@@ -51,6 +52,11 @@ package struct Pages: PageServer {
     private func answer(_ path: PagePath, _ session: Session) async throws -> Response {
         switch path {
         case .signOut: return try await SignIn(session.call).signOut(session)
+        case .hub: return try await HubPage(session).answer()
+        case .account(let account, .quota):
+            return try await HubPage(session).setQuota(of: account)
+        case .account(let account, .invite):
+            return try await HubPage(session).invite(account)
         case .devices: return try await DevicesPage(session).answer()
         case .revoke(let device): return try await DevicesPage(session).revoke(device)
         case .item(let volume, let item, let view):
@@ -93,19 +99,6 @@ package struct Pages: PageServer {
             }
         }
         return answer
-    }
-
-    private func failure(_ error: any Error, _ request: Request) -> Failure {
-        switch error {
-        case let failure as Failure: return failure
-        case let error as VolumeError where error.code == .full:
-            return Failure(.full, "The hub's disk is full. Nothing is lost: try again later.")
-        case let error as VolumeError where error.code == .busy:
-            return Failure(.busy, "The hub is busy: try again.")
-        default:
-            hub.log.error("\(error)", metadata: ["path": "\(request.head.path ?? "")"])
-            return Failure(.failed, "The hub failed; its log says why.")
-        }
     }
 }
 

@@ -10,6 +10,8 @@ struct Session: Sendable {
     let call: PageCall
     let caller: Caller
     let token: String
+    /// Whether the account owns the hub (`concord hub user owner`).
+    let isOwner: Bool
 
     var hub: Hub { call.hub }
 

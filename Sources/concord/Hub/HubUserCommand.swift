@@ -4,7 +4,7 @@ import Hub
 struct HubUserCommand: ParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "user", abstract: "Add, list and remove the users of a hub.",
-        subcommands: [Add.self, List.self, Quota.self, Remove.self])
+        subcommands: [Add.self, List.self, Quota.self, Owner.self, Remove.self])
 
     struct Add: ParsableCommand {
         static let configuration = CommandConfiguration(
@@ -71,6 +71,30 @@ struct HubUserCommand: ParsableCommand {
             print("concord: \(name) has \(account.used) \(limit)")
             guard let limit = account.quota, account.used > limit else { return }
             print("concord: that is more than the quota, so the hub accepts no new contents")
+        }
+    }
+
+    struct Owner: ParsableCommand {
+        static let configuration = CommandConfiguration(
+            abstract: "Let a user administer the hub on its pages, or no longer.",
+            discussion: """
+                An owner sees all accounts, storage and health at /web/hub, sets quotas and \
+                makes codes for every account. A code opens the account, so an owner can read \
+                everything in the hub. It takes effect at once.
+                """)
+
+        @OptionGroup var hub: HubData
+
+        @Flag(help: "Take the right away.")
+        var remove = false
+
+        @Argument(help: "The name.")
+        var name: String
+
+        func run() throws {
+            let (name, isOwner) = (self.name, !remove)
+            try hub.administer { try await $0.setOwner(name, isOwner) }
+            print("concord: \(name) \(isOwner ? "owns" : "does not own") the hub on its pages")
         }
     }
 

@@ -98,6 +98,38 @@ struct PageDeviceTests {
         }
     }
 
+    /// A heartbeat would notice that, too, but a person goes through many pages in between.
+    @Test func aPageThatWasLeftHasNoFeed() async throws {
+        try await RunningHub.with { hub in
+            let device = try await hub.device()
+            let browser = try await hub.surfer()
+            let path = "/web/v/\(device.volume.id)/\(Identifier.root)/events"
+            let cookies = browser.cookies.map { "\($0)=\($1)" }.joined(separator: "; ")
+            let client = HTTPClient(eventLoopGroupProvider: .singleton)
+            var request = HTTPClientRequest(url: hub.url + path)
+            request.headers.add(name: "Cookie", value: cookies)
+            let response = try await client.execute(request, timeout: .seconds(60))
+            var parts = response.body.makeAsyncIterator()
+            _ = try await parts.next()
+            let caller = try await hub.hub.caller(token: device.token)
+            let other = hub.hub.feeds.open(
+                device.volume.id, caller: caller, token: .sha256([]), epoch: device.volume.epoch,
+                process: nil)
+            #expect(hub.hub.feeds.count == 2)
+            try await client.shutdown()
+            var polls = 0
+            while hub.hub.feeds.count > 1 {
+                if other.next(at: 1)?.beat != nil || polls > 0 { polls += 1 }
+                if polls > 100 {
+                    Issue.record("the feed is still open after a heartbeat")
+                    break
+                }
+                try await Task.sleep(for: .milliseconds(10))
+            }
+            hub.hub.feeds.close(other)
+        }
+    }
+
     @Test func changesAreAnnouncedUntilTheSessionEnds() async throws {
         try await RunningHub.with { hub in
             var device = try await hub.device()
