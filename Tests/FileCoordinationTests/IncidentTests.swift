@@ -123,7 +123,8 @@ import Testing
         }
     }
 
-    @Test("another device's save that arrives under an open editor", arguments: ["write", "replace"])
+    @Test(
+        "another device's save that arrives under an open editor", arguments: ["write", "replace"])
     func device(_ verb: String) throws {
         let editor = try PlainProgram()
         try Fleet.with(2) { fleet in
