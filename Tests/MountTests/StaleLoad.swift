@@ -76,6 +76,11 @@ struct StaleLoad {
             try Command(
                 "python3", arguments: ["-c", Self.script, path, home.path] + numbers
             ).succeed()
+            // Thousands of saves are recorded later than a question about versions waits for them.
+            try wait(seconds: 600, for: "the recorder") {
+                let status = try Programs.fsctl("versions", path, "--json").run().status
+                return status == 10 ? nil : true
+            }
             let hidden = "\(volume.path)/.versions/a.txt"
             let conflicts = try History.of(path).versions.filter { $0.kind == "conflict" }
                 .map { try String(contentsOfFile: "\(hidden)/\($0.fileName)", encoding: .utf8) }
