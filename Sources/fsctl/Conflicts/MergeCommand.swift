@@ -10,8 +10,8 @@ struct MergeCommand: ParsableCommand {
             A three-way merge from the version that both come from: text by lines as git does, \
             items that both added to a list, JSON by key, managed documents row by row, packages \
             file by file; nothing else is merged by itself. Only a clean merge is saved. It is a \
-            version with two parents, which fsctl resolve --undo takes back. Every device merges by itself unless \
-            .concordattributes at the volume's root says otherwise:
+            version with two parents, which fsctl resolve --undo takes back. Every device merges \
+            by itself unless .concordattributes at the volume's root says otherwise:
 
               *.txt    merge=list
               list.md  merge=union
