@@ -5,6 +5,7 @@ DESTDIR ?=
 SBINDIR ?= /sbin
 UNITDIR ?= /lib/systemd/system
 SOAK_MINUTES ?= 60
+STALE_SAVES ?= 100000
 DISK_MINUTES ?= 3
 FUZZ_MINUTES ?= 60
 CHAOS_MINUTES ?= 120
@@ -73,8 +74,8 @@ bench-hostile: build test-deps ## measure what 1,000 idle and 40 hostile connect
 	Tests/Bench/hostile.py $(BIN)/concord
 	Tests/Bench/hostile.py $(BIN)/concord --tls
 
-soak: test-deps ## run random operations and kill -9 for SOAK_MINUTES (60), a full disk for DISK_MINUTES (3)
-	CONCORD_SOAK_MINUTES=$(SOAK_MINUTES) CONCORD_DISK_MINUTES=$(DISK_MINUTES) CONCORD_KILL_STEPS=all \
+soak: test-deps ## run random operations and kill -9 for SOAK_MINUTES (60), a full disk for DISK_MINUTES (3), STALE_SAVES
+	CONCORD_SOAK_MINUTES=$(SOAK_MINUTES) CONCORD_STALE_SAVES=$(STALE_SAVES) CONCORD_DISK_MINUTES=$(DISK_MINUTES) CONCORD_KILL_STEPS=all \
 		Tests/run --filter "Soak|KillAtStepTests|RandomTests|TurnTakingTests|AppendingTests|RandomEditTests|ManagedDocumentTests"
 
 chaos: test-deps ## break everything around three devices and a hub for CHAOS_MINUTES (120), from CHAOS_SEED

@@ -4,6 +4,9 @@ package enum MergeDriver: Hashable, Sendable {
     case text
     /// By lines. Where both sides changed the same lines, both are kept: those of ours first.
     case union
+    /// By lines. Where both sides only inserted lines, both insertions are kept: those of ours
+    /// first.
+    case list
     /// By lines if that gives valid JSON, else by key.
     case json
     /// A database, row by row.
@@ -18,6 +21,7 @@ package enum MergeDriver: Hashable, Sendable {
         switch word {
         case "text": self = .text
         case "union": self = .union
+        case "list": self = .list
         case "json": self = .json
         case "sqlite": self = .sqlite
         case "binary": self = .binary
@@ -42,6 +46,7 @@ extension MergeDriver: CustomStringConvertible {
         switch self {
         case .text: "text"
         case .union: "union"
+        case .list: "list"
         case .json: "json"
         case .sqlite: "sqlite"
         case .binary: "binary"

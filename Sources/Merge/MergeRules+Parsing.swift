@@ -89,7 +89,8 @@ extension MergeRules {
                 } else {
                     add(
                         number,
-                        "'\(word)': use merge=text, json, sqlite, union, binary or a driver's name")
+                        "'\(word)': use merge=text, list, union, json, sqlite, binary or a "
+                            + "driver's name")
                 }
             case ("automerge", let value?):
                 if let automerge = Automerge(rawValue: value) {

@@ -72,7 +72,11 @@ package struct MergeRules: Sendable {
     ///   path in the package.
     package func choice(for path: [Name]) -> Choice {
         var choice = Choice(driver: .text)
-        if let last = path.last, isJSON(last) { choice.driver = .json }
+        switch path.last.flatMap(lowercasedExtension) {
+        case "json": choice.driver = .json
+        case "csv", "tsv": choice.driver = .list
+        default: break
+        }
         let usual = choice
         for line in lines where line.pattern.matches(path: path) {
             for setting in line.settings {
@@ -90,7 +94,7 @@ package struct MergeRules: Sendable {
         return choice
     }
 
-    private func isJSON(_ name: Name) -> Bool {
-        name.fileExtension.map { $0 | 0x20 } == Array("json".utf8)
+    private func lowercasedExtension(_ name: Name) -> String? {
+        String(decoding: name.fileExtension, as: UTF8.self).lowercased()
     }
 }

@@ -175,7 +175,8 @@ struct MergeTriple {
         throws(VolumeError) -> DriverResult
     {
         switch driver {
-        case .text: return try lines(merger)
+        case .text: return try list(merger, isItem: ListMerge.isItem)
+        case .list: return try list(merger, isItem: nil)
         case .union: return try lines(merger, isUnion: true)
         case .json: return try json(merger)
         case .sqlite:
@@ -189,6 +190,18 @@ struct MergeTriple {
             let run = ProgramMerge(name: name, program: program, directory: try merger.directory())
             return try run.merge(self, path: input.path)
         }
+    }
+
+    /// Merges by lines. If that is a conflict, insertions of both sides at the same place are both
+    /// kept, as long as all inserted lines are items.
+    private func list(_ merger: Merger, isItem: ((ArraySlice<UInt8>) -> Bool)?)
+        throws(VolumeError) -> DriverResult
+    {
+        let byLines = try lines(merger)
+        guard case .conflict = byLines,
+            let merged = ListMerge(base: base, ours: ours, theirs: theirs).merged(isItem)
+        else { return byLines }
+        return .clean(merged)
     }
 
     private func lines(_ merger: Merger, isUnion: Bool = false) throws(VolumeError) -> DriverResult

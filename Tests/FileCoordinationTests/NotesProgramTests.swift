@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Support
 import Synchronization
 import Testing
@@ -43,6 +44,31 @@ import Testing
         }
     }
 
+    @Test(
+        "a signal that ends the program saves first; the second one ends it at once",
+        arguments: [SIGTERM, SIGINT, SIGHUP])
+    func ended(_ number: Int32) throws {
+        try withTurns(["a.txt"]) { root in
+            let path = "\(root)/a.txt"
+            let blocked = try Unsaved(path, "block\n")
+            for word in ["unsaved", "blocked"] { try blocked.wait(for: word) }
+            blocked.child.send(number)
+            // The kernel keeps only one signal of each number until it is handled.
+            try wait(for: "the first signal") {
+                let status = try text("/proc/\(blocked.child.pid)/status")
+                return status.contains("ShdPnd:\t0000000000000000") ? true : nil
+            }
+            blocked.child.send(number)
+            #expect(try blocked.child.waitForEnd(seconds: 60) == 128 + number)
+            #expect(try text(path) == "old")
+            let document = try Unsaved(path, "")
+            try document.wait(for: "unsaved")
+            document.child.send(number)
+            #expect(try document.child.waitForEnd(seconds: 60) == 128 + number)
+            #expect(try text(path) == "unsaved")
+        }
+    }
+
     @Test("code continues on the main actor after an await, also when optimized")
     func homecoming() throws {
         try withTurns([]) { root in
@@ -50,6 +76,34 @@ import Testing
             #expect(result.output == "{\"at\":\"home\",\"name\":\"all\"}\n")
             #expect(result.status == 0, "\(result.errors)")
         }
+    }
+}
+
+/// A running `turns-program unsaved`.
+private final class Unsaved {
+    let child: ChildProcess
+    private let output = Pipe()
+
+    init(_ path: String, _ typed: String) throws {
+        let input = Pipe()
+        child = try ChildProcess(
+            Programs.path("turns-program"), ["unsaved", path],
+            input: input.fileHandleForReading.fileDescriptor,
+            output: output.fileHandleForWriting.fileDescriptor, errors: 2)
+        try input.fileHandleForWriting.write(contentsOf: Data(typed.utf8))
+        try input.fileHandleForWriting.close()
+    }
+
+    deinit { child.killGroup() }
+
+    /// Reads its next line.
+    func wait(for word: String) throws {
+        var line = Data()
+        while line.last != 0x0A {
+            guard let byte = try output.fileHandleForReading.read(upToCount: 1) else { break }
+            line += byte
+        }
+        #expect(String(decoding: line, as: UTF8.self).contains(word))
     }
 }
 

@@ -21,6 +21,48 @@ import Testing
         #expect(bench.left.isEmpty)
     }
 
+    @Test(
+        "where both sides only inserted items, both insertions are kept",
+        arguments: [
+            // A list to which both have appended, and into which both have inserted.
+            (
+                "a.md", "- m\n", "- m\n- mustard\n", "- m\n- ketchup\n",
+                "- m\n- mustard\n- ketchup\n"
+            ),
+            ("a.md", "# L\n- m\n", "# L\n1. x\n- m\n", "# L\n* y\n- m\n", "# L\n1. x\n* y\n- m\n"),
+            ("a", "", "- [ ] a\r\n", "  • b\r\n", "- [ ] a\r\n  • b\r\n"),
+            // An item that both have added is there once.
+            ("a.md", "- m\n", "- m\n- x\n- y\n", "- m\n- y\n- z\n", "- m\n- x\n- y\n- z\n"),
+            // Rows of a table, and all lines where a rule says so.
+            ("a.csv", "n,p\n", "n,p\na,1\n", "n,p\nb,2\n", "n,p\na,1\nb,2\n"),
+            ("a.lines", "m", "m\na", "m\nb", "m\na\nb"),
+            // Edits elsewhere are merged as usual.
+            (
+                "a.md", "- a\n\n- b\n", "- A\n\n- b\n- c\n", "- a\n\n- b\n- d\n",
+                "- A\n\n- b\n- c\n- d\n"
+            ),
+        ])
+    func items(path: String, base: String, ours: String, theirs: String, both: String) throws {
+        var bench = bench
+        bench.rules = MergeRules(file: Array("*.lines merge=list\n".utf8))
+        #expect(try bench.merge(path, base, ours, theirs).text == both)
+    }
+
+    @Test(
+        "what is no insertion of items is in conflict",
+        arguments: [
+            ("a.md", "m\n", "m\nplain\n", "m\n- item\n"),
+            ("a.md", "m\n", "m\n-5\n", "m\n-6\n"), ("a.md", "m\n", "m\n---\n", "m\n- \n"),
+            // One side changed an item, or removed one.
+            ("a.md", "- m\n", "- M\n- x\n", "- m\n- y\n"), ("a.md", "- m\n", "- x\n", "- m\n- y\n"),
+            ("a.csv", "a,1\n", "a,2\n", "a,3\n"), ("a.lines", "m\n", "n\n", "o\n"),
+        ])
+    func noItems(path: String, base: String, ours: String, theirs: String) throws {
+        var bench = bench
+        bench.rules = MergeRules(file: Array("*.lines merge=list\n".utf8))
+        #expect(try bench.merge(path, base, ours, theirs).isConflict)
+    }
+
     @Test("edits of different lines are both kept") func clean() throws {
         let base = (1...9).map { "line \($0)\n" }.joined()
         let outcome = try bench.merge(

@@ -92,6 +92,9 @@ import GRDB
         for await _ in text.states { break }
         say("states")
         try await text.close()
+        try await text.open()
+        await Document.closeAll()
+        say("closeAll")
         say("close")
         _ = try await Text(resolving: bookmark)
         say("init(resolving:)")

@@ -22,8 +22,11 @@ import Foundation
 //     stress name path path rounds: read+write and write+write of both, in a loop
 //
 // turns-program home DIRECTORY: see Homecoming.
+// turns-program unsaved PATH: see Unsaved.
 if CommandLine.arguments.count == 3, CommandLine.arguments[1] == "home" {
     try await Homecoming(CommandLine.arguments[2]).check()
+} else if CommandLine.arguments.count == 3, CommandLine.arguments[1] == "unsaved" {
+    try await Unsaved.open(CommandLine.arguments[2])
 } else {
     let desk = Desk()
     while let line = readLine() {

@@ -73,6 +73,8 @@ extension Document {
     func set(_ bits: State, _ isSet: Bool = true) {
         let old = state
         if isSet { state.formUnion(bits) } else { state.subtract(bits) }
+        if old.contains(.closed), !state.contains(.closed) { noteOpening() }
+        if !old.contains(.closed), state.contains(.closed) { noteClosing() }
         if state != old { for listener in listeners.values { listener.yield(state) } }
     }
 

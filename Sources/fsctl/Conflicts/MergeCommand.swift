@@ -8,12 +8,12 @@ struct MergeCommand: ParsableCommand {
         abstract: "Merge versions in conflict, or explain what a merge would do.",
         discussion: """
             A three-way merge from the version that both come from: text by lines as git does, \
-            JSON by key, managed documents row by row, packages file by file; nothing else is \
-            merged by itself. Only a clean merge is saved. It is a version with two parents, \
-            which fsctl resolve --undo takes back. Every device merges by itself unless \
-            .concordattributes at the volume's root says otherwise:
+            items that both added to a list, JSON by key, managed documents row by row, packages \
+            file by file; nothing else is merged by itself. Only a clean merge is saved. It is a \
+            version with two parents, which fsctl resolve --undo takes back. Every device merges \
+            by itself unless .concordattributes at the volume's root says otherwise:
 
-              *.txt    merge=text
+              *.txt    merge=list
               list.md  merge=union
               *.svg    automerge=off
             """)
