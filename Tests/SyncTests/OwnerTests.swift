@@ -236,6 +236,26 @@ struct OwnerTests {
         }
     }
 
+    @Test("a tree that is rebuilt from the journal keeps its owners")
+    func rebuilt() throws {
+        try withTwo { fleet in
+            try script(
+                fleet, 0,
+                """
+                as 2001 sh -c 'umask 077; cd bert; echo 1 > f; mkdir d; echo 1 > d/f'
+                """)
+            try fleet.settle()
+            try fleet.devices[0].unmount()
+            try FileManager.default.removeItem(atPath: fleet.devices[0].tree)
+            try fleet.devices[0].mount("--rebuild")
+            try fleet.settle()
+            let paths = "bert/f bert/d bert/d/f"
+            let modes = ["600", "700", "600"]
+            #expect(try owners(fleet, 0, paths) == modes.map { "2001:2001 \($0)" })
+            #expect(try owners(fleet, 1, paths) == modes.map { "3001:3001 \($0)" })
+        }
+    }
+
     @Test(
         "a device without root in between keeps what it does not know",
         .enabled(if: OrdinaryUser.obstacle == nil, "\(OrdinaryUser.obstacle ?? "")"))

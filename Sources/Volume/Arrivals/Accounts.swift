@@ -40,6 +40,7 @@ package final class Accounts: Sendable {
             if let (answer, until) = all[key], now < until { return answer }
             if all.count >= answersMax { all = [:] }
             let answer = ask()
+            if case .failed = answer { return answer }
             all[key] = (answer, now + answersHold)
             return answer
         }
