@@ -10,7 +10,7 @@ import Testing
 
 struct FeedTests {
     /// Reads the lines of a feed until `body` returns.
-    private func listen(
+    func listen(
         _ device: TestDevice, _ body: (Lines) async throws -> Void
     ) async throws {
         var request = HTTPClientRequest(url: device.path(.feed))
@@ -52,10 +52,16 @@ struct FeedTests {
         }
 
         func head(atLeast head: UInt64) async throws {
-            while let hint = try await next() {
-                if let now = hint.head, now >= head { return }
+            try await skip(to: "the head \(head)") { $0.head.map { $0 >= head } ?? false }
+        }
+
+        /// Skips hints until one is found. Heartbeats go on for ever, so the time is limited.
+        func skip(to what: String, _ isFound: (Hint) -> Bool) async throws {
+            let end = ContinuousClock.now + .seconds(60)
+            while ContinuousClock.now < end, let hint = try await next() {
+                if isFound(hint) { return }
             }
-            throw SupportError("the feed ended")
+            throw SupportError("the feed did not tell \(what)")
         }
     }
 

@@ -65,6 +65,12 @@ struct RepeatingLedger: Ledger {
 
     func externalChangeCount() async throws -> Int64 { try await base.externalChangeCount() }
 
+    func join(isAlone: Bool) async throws { try await base.join(isAlone: isAlone) }
+
+    func announce(_ head: UInt64, of volume: Identifier) { base.announce(head, of: volume) }
+
+    var announcements: AsyncStream<Announcement> { base.announcements }
+
     func integrityFaults() async throws -> [String] { try await base.integrityFaults() }
 
     func close() throws { try base.close() }

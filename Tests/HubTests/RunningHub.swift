@@ -1,5 +1,4 @@
 import Foundation
-import Hub
 import HubPages
 import HubPostgres
 import HubProtocol
@@ -7,6 +6,8 @@ import Logging
 import Model
 import Support
 import Synchronization
+
+@testable import Hub
 
 /// A hub in this process, on its own port, with a clock that tests can move.
 final class RunningHub: Sendable {
@@ -21,11 +22,13 @@ final class RunningHub: Sendable {
         let nanoseconds = Atomic<Int64>(0)
     }
 
-    /// - Parameter database: The URL of the PostgreSQL database with the ledger; nil for SQLite,
-    ///   or for what CONCORD_TEST_LEDGER says.
+    /// - Parameters:
+    ///   - database: The URL of the PostgreSQL database with the ledger; nil for SQLite, or for
+    ///     what CONCORD_TEST_LEDGER says.
+    ///   - blobs: Blobs that the hub shares with other hubs of the database.
     init(
         in scratch: TemporaryDirectory? = nil, data: String? = nil, database: String? = nil,
-        rebuilds: Bool = false, limits: CallerLimits = CallerLimits()
+        blobs: (any BlobStore)? = nil, rebuilds: Bool = false, limits: CallerLimits = CallerLimits()
     ) async throws {
         self.scratch = try scratch ?? TemporaryDirectory("hub")
         let data = data ?? self.scratch.path + "/data"
@@ -34,10 +37,19 @@ final class RunningHub: Sendable {
             data, ledger: try database.map { PostgresSource(try PostgresAddress($0)) })
         let offset = Offset()
         self.offset = offset
-        hub = try await Hub(
-            opening: directory, rebuilds: rebuilds, limits: limits, log: RunningHub.quiet
-        ) {
+        let clock: @Sendable () -> Int64 = {
             Hub.now() + offset.nanoseconds.load(ordering: .relaxed)
+        }
+        if let blobs {
+            _ = try directory.make()
+            hub = try await Hub(
+                directory: directory, lock: try directory.lock(),
+                ledger: try directory.openLedger(mayCreate: true), blobs: blobs, isAlone: false,
+                limits: limits, log: RunningHub.quiet, clock: clock)
+        } else {
+            hub = try await Hub(
+                opening: directory, rebuilds: rebuilds, limits: limits, log: RunningHub.quiet,
+                clock: clock)
         }
         let server = HubServer(
             hub, listening: ListenAddress(host: "127.0.0.1", port: 0), pages: Pages(hub))

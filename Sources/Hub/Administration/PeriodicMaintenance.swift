@@ -12,7 +12,15 @@ struct PeriodicMaintenance: Service {
     /// Two days, because an upload over a slow connection may take that long.
     static let grace: Int64 = Timestamp.span(seconds: 48 * 3600)
 
-    func run() async throws {
+    func run() async {
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { await hub.followAnnouncements() }
+            await maintain()
+            group.cancelAll()
+        }
+    }
+
+    private func maintain() async {
         var (second, changes) = (0, Int64(-1))
         let ticks = AsyncStream<Void> { try? await Task.sleep(for: .seconds(1)) }
         for await _ in ticks.cancelOnGracefulShutdown() {
@@ -40,6 +48,23 @@ struct PeriodicMaintenance: Service {
 }
 
 extension Hub {
+    /// Passes on to the feeds what other hubs of the ledger announce.
+    fileprivate func followAnnouncements() async {
+        for await announcement in ledger.announcements {
+            switch announcement {
+            case .head(let volume, let head):
+                headsChanged.store(true, ordering: .relaxed)
+                feeds.announce(head, of: volume)
+            case .gap:
+                let volumes = feeds.volumes
+                let known = try? await ledger.read { transaction in
+                    try volumes.compactMap { try transaction.volume($0) }
+                }
+                for volume in known ?? [] { feeds.announce(volume.head, of: volume.id) }
+            }
+        }
+    }
+
     /// Handles changes that another process has written to the ledger.
     func handleExternalChanges() async throws {
         for line in feeds.all() {

@@ -101,5 +101,6 @@ actor Committer {
         guard let head = heads.max() else { return }
         hub.headsChanged.store(true, ordering: .relaxed)
         hub.feeds.announce(head, of: volume)
+        hub.ledger.announce(head, of: volume)
     }
 }

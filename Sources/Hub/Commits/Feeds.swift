@@ -4,28 +4,35 @@ import Synchronization
 
 /// The open feeds of all devices.
 package final class Feeds: Sendable {
-    private let lines = Mutex<[Identifier: FeedLine]>([:])
+    /// The feeds of each volume that has any, by their ids.
+    private let lines = Mutex<[Identifier: [Identifier: FeedLine]]>([:])
 
-    var count: Int { lines.withLock { $0.count } }
+    var count: Int { lines.withLock { $0.values.reduce(0) { $0 + $1.count } } }
+
+    var volumes: [Identifier] { lines.withLock { Array($0.keys) } }
 
     package func open(
         _ volume: Identifier, caller: Caller, token: Digest, epoch: Identifier, process: Identifier?
     ) -> FeedLine {
         let line = FeedLine(
             volume: volume, caller: caller, token: token, epoch: epoch, process: process)
-        lines.withLock { $0[line.id] = line }
+        lines.withLock { $0[volume, default: [:]][line.id] = line }
         return line
     }
 
     package func close(_ line: FeedLine) {
-        lines.withLock { $0[line.id] = nil }
+        lines.withLock { lines in
+            lines[line.volume]?[line.id] = nil
+            if lines[line.volume]?.isEmpty == true { lines[line.volume] = nil }
+        }
         line.wake.finish()
     }
 
-    func all() -> [FeedLine] { lines.withLock { Array($0.values) } }
+    func all() -> [FeedLine] { lines.withLock { $0.values.flatMap(\.values) } }
 
     func announce(_ head: UInt64, of volume: Identifier) {
-        for line in all() where line.volume == volume { line.tell(head: head) }
+        let meant = lines.withLock { $0[volume].map { Array($0.values) } ?? [] }
+        for line in meant { line.tell(head: head) }
     }
 
     func beat() {

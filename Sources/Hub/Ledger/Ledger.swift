@@ -36,6 +36,19 @@ package protocol Ledger: Sendable {
     /// `everything`.
     func externalChangeCount() async throws -> Int64
 
+    /// Begins to exchange announcements with the other hubs of the ledger.
+    ///
+    /// - Parameter isAlone: Whether no other hub may use the ledger.
+    /// - Throws: `.busy` if another hub uses it; `.offline`.
+    func join(isAlone: Bool) async throws
+
+    /// Tells the other hubs that a volume's journal has this head now. It does not wait. Several
+    /// heads of one volume may be told as the highest of them.
+    func announce(_ head: UInt64, of volume: Identifier)
+
+    /// What the other hubs tell. There is only one such stream, and it has one reader.
+    var announcements: AsyncStream<Announcement> { get }
+
     /// Returns one sentence for each fault that the database finds in its own files.
     func integrityFaults() async throws -> [String]
 
@@ -48,6 +61,14 @@ extension Ledger {
     ) async throws -> Result {
         try await write(.everything, body)
     }
+}
+
+/// What a hub hears from the other hubs of its ledger.
+package enum Announcement: Hashable, Sendable {
+    /// The volume's journal has this head, or a higher one.
+    case head(Identifier, UInt64)
+    /// From now on announcements arrive. Those before may have been missed.
+    case gap
 }
 
 /// Which other write transactions may not run at the same time.

@@ -106,6 +106,13 @@ package final class SQLiteLedger: Ledger {
 
     package let parallelWrites = 1
 
+    /// A hub has the lock on its directory, so there are no others.
+    package func join(isAlone: Bool) {}
+
+    package func announce(_ head: UInt64, of volume: Identifier) {}
+
+    package var announcements: AsyncStream<Announcement> { AsyncStream { $0.finish() } }
+
     package func externalChangeCount() async throws -> Int64 {
         do {
             return try await pool.writeWithoutTransaction {

@@ -59,8 +59,11 @@ package final class Hub: Sendable {
             limits: limits, log: log, clock: clock)
     }
 
+    /// - Parameter isAlone: Whether no other hub may use the ledger, because it would have other
+    ///   blobs.
     init(
         directory: DataDirectory, lock: DataLock, ledger: any Ledger, blobs: any BlobStore,
+        isAlone: Bool = true,
         rebuilds: Bool = false, limits: CallerLimits = CallerLimits(), log: Logger,
         clock: @escaping @Sendable () -> Int64
     ) async throws {
@@ -76,6 +79,7 @@ package final class Hub: Sendable {
         witness = HeadRecord(path: directory.headsPath)
         parts = PartsCheck(
             directory: directory, ledger: ledger, blobs: blobs, rebuilds: rebuilds, log: log)
+        try await ledger.join(isAlone: isAlone)
         let isOlder = try await parts.join()
         try await detectRestoredLedger(isOlder: isOlder)
         try await recountUsage()

@@ -92,6 +92,17 @@ final class PostgresConnection {
         return name
     }
 
+    /// Returns the texts of the notifications that have arrived. It does not wait.
+    func notifications() throws(PostgresFault) -> [String] {
+        guard pq.PQconsumeInput(raw) == 1 else { throw lost }
+        var texts: [String] = []
+        while let notification = pq.PQnotifies(raw) {
+            texts.append(text(notification.pointee.extra))
+            pq.PQfreemem(notification)
+        }
+        return texts
+    }
+
     // MARK: Answers
 
     /// Sends what is still to be sent, waits for all answers, and converts their values.

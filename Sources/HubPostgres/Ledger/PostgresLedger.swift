@@ -10,6 +10,7 @@ package final class PostgresLedger: Ledger {
     private let readers = PostgresWorkers(limit: 6)
     private let writers = PostgresWorkers(limit: PostgresLedger.writers)
     private static let writers = 6
+    private let announcer: PostgresAnnouncer
     /// Until when the server counts as unreachable, and why, after an attempt that took long.
     /// Without this, requests would wait for it one after the other.
     private let outage = Mutex<(fault: PostgresFault, end: ContinuousClock.Instant)?>(nil)
@@ -22,6 +23,7 @@ package final class PostgresLedger: Ledger {
     ///   was committed).
     package init(_ address: PostgresAddress, mayCreate: Bool) throws(VolumeError) {
         self.address = address
+        announcer = PostgresAnnouncer(address)
         do {
             try LedgerTables.migrate(
                 try PostgresSession(address).connection, of: address, mayCreate: mayCreate)
@@ -30,7 +32,21 @@ package final class PostgresLedger: Ledger {
         }
     }
 
+    deinit { announcer.close() }
+
     package var parallelWrites: Int { Self.writers }
+
+    // MARK: Other hubs
+
+    package func join(isAlone: Bool) throws {
+        do { try announcer.start(isAlone: isAlone) } catch { throw address.error(error) }
+    }
+
+    package func announce(_ head: UInt64, of volume: Identifier) {
+        announcer.announce(head, of: volume)
+    }
+
+    package var announcements: AsyncStream<Announcement> { announcer.announcements }
 
     // MARK: Transactions
 
@@ -133,6 +149,7 @@ package final class PostgresLedger: Ledger {
     ) throws -> Value {
         for attempt in 1... {
             do {
+                if let objection = announcer.objection { throw objection }
                 var current = try session ?? connect()
                 session = nil
                 defer { session = current }
@@ -180,6 +197,7 @@ package final class PostgresLedger: Ledger {
     package func integrityFaults() -> [String] { [] }
 
     package func close() throws {
+        announcer.close()
         readers.close()
         writers.close()
     }

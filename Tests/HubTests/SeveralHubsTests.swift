@@ -1,0 +1,101 @@
+import Foundation
+import HubProtocol
+import Model
+import Support
+import Testing
+
+@testable import Hub
+
+@Suite(
+    "Several hubs of one database",
+    .enabled(if: PostgresServer.obstacle == nil, "\(PostgresServer.obstacle ?? "")"))
+struct SeveralHubsTests {
+    /// Runs `body` with two hubs that share a database and blobs.
+    private func withHubs(
+        _ body: (PostgresServer, RunningHub, RunningHub) async throws -> Void
+    ) async throws {
+        let server = try PostgresServer()
+        try server.make("hub")
+        let scratch = try TemporaryDirectory("blobs")
+        let blobs = try DirectoryBlobs(directory: scratch.path + "/blobs")
+        let first = try await RunningHub(database: server.url("hub"), blobs: blobs)
+        let second = try await RunningHub(database: server.url("hub"), blobs: blobs)
+        let outcome = await Result { try await body(server, first, second) }
+        try await first.stop()
+        try await second.stop()
+        try outcome.get()
+    }
+
+    @Test("a device hears of what is saved and revoked through another hub")
+    func feeds() async throws {
+        try await withHubs { server, first, second in
+            var (writer, reader) = (try await first.device(), try await second.device())
+            #expect(writer.volume.id == reader.volume.id)
+            try await FeedTests().listen(reader) { lines in
+                let saved = try await writer.save("a", bytes("a"))
+                try await lines.head(atLeast: saved.sequence)
+                let frames = try await reader.read([reader.id(of: bytes("a"))])
+                #expect(frames.first?.bytes == bytes("a"))
+                #expect(try await reader.changes().head == saved.sequence)
+                // Both connections for announcements break.
+                server.stop()
+                try server.start()
+                let later = try await writer.save("b", bytes("b"))
+                try await lines.head(atLeast: later.sequence)
+                // Positions that one hub gave are known to the other one.
+                let page = try await writer.changes(after: 0)
+                _ = try await reader.changes(after: page.next, run: page.run)
+                try await reader.save("c", bytes("c"))
+                let revoke = first.url + Routes.devices + "/\(reader.id)"
+                let reply = try await Wire.send(
+                    revoke, method: "DELETE", nil, token: writer.token)
+                #expect(reply.status == 200)
+                try await lines.skip(to: "its end") { $0.ended?.code == .unauthenticated }
+            }
+        }
+    }
+
+    @Test("two hubs commit to one volume, and each operation has its own position")
+    func commits() async throws {
+        try await withHubs { _, first, second in
+            var devices: [TestDevice] = []
+            for hub in [first, second, first, second] { devices.append(try await hub.device()) }
+            let positions = try await withThrowingTaskGroup(of: [UInt64].self) { group in
+                for (index, device) in devices.enumerated() {
+                    group.addTask {
+                        var (device, positions) = (device, [UInt64]())
+                        for number in 0..<25 {
+                            let entry = device.directory("\(index)-\(number)")
+                            positions += try await device.commit([entry]).results.map(\.sequence)
+                        }
+                        return positions
+                    }
+                }
+                return try await group.reduce(into: []) { $0 += $1 }
+            }
+            #expect(positions.sorted() == Array(1...100))
+        }
+    }
+
+    @Test("a second hub with other blobs is refused, until the first one has ended")
+    func otherBlobs() async throws {
+        let server = try PostgresServer.shared.get()
+        try server.make("alone")
+        let first = try await RunningHub(database: server.url("alone"))
+        await #expect {
+            try await RunningHub(database: server.url("alone"))
+        } throws: {
+            ($0 as? VolumeError)?.code == .busy
+        }
+        try await first.stop()
+        let again = try await RunningHub(
+            in: first.scratch, data: first.directory.path, database: server.url("alone"))
+        try await again.stop()
+    }
+}
+
+extension Result where Failure == any Error {
+    fileprivate init(_ body: () async throws -> Success) async {
+        do { self = .success(try await body()) } catch { self = .failure(error) }
+    }
+}
