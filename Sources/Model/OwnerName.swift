@@ -1,5 +1,5 @@
 /// The name of the user account that owns an item, as devices tell it to each other: valid UTF-8 of
-/// 1 to 255 bytes without NUL, `/` and `:`. An owner without an account is named by `#` and the
+/// 1 to 255 bytes without control characters, `/` and `:`. An owner without an account is named by `#` and the
 /// number; no account has such a name.
 package struct OwnerName: Hashable, Sendable {
     package let text: String
@@ -12,7 +12,9 @@ package struct OwnerName: Hashable, Sendable {
     /// Returns nil if the bytes are not a valid name.
     package init?(_ bytes: some Collection<UInt8>) {
         guard (1...OwnerName.bytesMax).contains(bytes.count),
-            !bytes.contains(where: { [0, UInt8(ascii: "/"), UInt8(ascii: ":")].contains($0) }),
+            !bytes.contains(where: {
+                $0 < 0x20 || [0x7F, UInt8(ascii: "/"), UInt8(ascii: ":")].contains($0)
+            }),
             let text = String(validating: bytes, as: UTF8.self)
         else { return nil }
         self.text = text

@@ -14,7 +14,7 @@ struct PeriodicMaintenance: Service {
 
     func run() async {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await hub.followAnnouncements() }
+            group.addTask { await followAnnouncements() }
             await maintain()
             group.cancelAll()
         }
@@ -32,7 +32,7 @@ struct PeriodicMaintenance: Service {
                 hub.outage.end(hub.log)
                 if now != changes {
                     changes = now
-                    try await hub.handleExternalChanges()
+                    try await handleExternalChanges()
                 }
                 if second % PeriodicMaintenance.collectionSeconds == 0 {
                     let report = try await hub.collect(grace: PeriodicMaintenance.grace)
@@ -47,50 +47,50 @@ struct PeriodicMaintenance: Service {
     }
 }
 
-extension Hub {
+extension PeriodicMaintenance {
     /// Passes on to the feeds what other hubs of the ledger announce.
-    fileprivate func followAnnouncements() async {
-        for await announcement in ledger.announcements {
+    private func followAnnouncements() async {
+        for await announcement in hub.ledger.announcements {
             switch announcement {
             case .head(let volume, let head):
-                headsChanged.store(true, ordering: .relaxed)
-                feeds.announce(head, of: volume)
+                hub.headsChanged.store(true, ordering: .relaxed)
+                hub.feeds.announce(head, of: volume)
             case .gap:
-                let volumes = feeds.volumes
-                let known = try? await ledger.read { transaction in
+                let volumes = hub.feeds.volumes
+                let known = try? await hub.ledger.read { transaction in
                     try volumes.compactMap { try transaction.volume($0) }
                 }
-                for volume in known ?? [] { feeds.announce(volume.head, of: volume.id) }
+                for volume in known ?? [] { hub.feeds.announce(volume.head, of: volume.id) }
             }
         }
     }
 
     /// Handles changes that another process has written to the ledger.
-    func handleExternalChanges() async throws {
-        for line in feeds.all() {
-            let time = clock()
-            let (caller, volume) = try await ledger.read {
+    private func handleExternalChanges() async throws {
+        for line in hub.feeds.all() {
+            let time = hub.clock()
+            let (caller, volume) = try await hub.ledger.read {
                 (try $0.caller(line.token, at: time), try $0.volume(line.volume))
             }
             guard caller != nil, let volume else {
                 let failure = Failure(.unauthenticated, "The device was signed out.")
-                feeds.end(failure) { $0 === line }
+                hub.feeds.end(failure) { $0 === line }
                 continue
             }
             if volume.epoch != line.epoch {
                 let failure = Failure.volumeEpoch(volume.epoch)
-                feeds.end(failure) { $0 === line }
+                hub.feeds.end(failure) { $0 === line }
             }
         }
-        headsChanged.store(true, ordering: .relaxed)
-        for errand in try await ledger.read({ try $0.openMaintenanceRequests() }) {
+        hub.headsChanged.store(true, ordering: .relaxed)
+        for errand in try await hub.ledger.read({ try $0.openMaintenanceRequests() }) {
             let result: String
             do {
-                result = "\(try await collect(grace: errand.argument))"
+                result = "\(try await hub.collect(grace: errand.argument))"
             } catch {
                 result = "The collection failed: \(error)"
             }
-            try await ledger.write { try $0.finish(errand.id, with: result) }
+            try await hub.ledger.write { try $0.finish(errand.id, with: result) }
         }
     }
 }
