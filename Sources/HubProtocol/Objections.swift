@@ -61,7 +61,7 @@ extension Register {
             return value.map { $0.count == 8 } ?? true ? nil : "A time has eight bytes."
         case OwnerName.attribute:
             return value.map { OwnerName($0) != nil } ?? true
-                ? nil : "An owner is a user name of 1 to 255 bytes without NUL, slash and colon."
+                ? nil : "An owner is a user name of 1 to 255 bytes without controls, / and :."
         default:
             guard name.hasPrefix("x:"), AttributeList.isSynchronized(name.utf8.dropFirst(2)),
                 !name.utf8.contains(0), name.utf8.count <= HubLimits.attributeNameBytes

@@ -1,6 +1,6 @@
-/// The name of the user account that owns an item, as devices tell it to each other: valid UTF-8 of
-/// 1 to 255 bytes without control characters, `/` and `:`. An owner without an account is named by `#` and the
-/// number; no account has such a name.
+/// The name of the user account that owns an item, as devices tell it to each other: valid UTF-8
+/// of 1 to 255 bytes without control characters, `/` and `:`. An owner without an account is named
+/// by `#` and the number; no account has such a name.
 package struct OwnerName: Hashable, Sendable {
     package let text: String
 
