@@ -114,12 +114,14 @@ package final class PostgresServer: Sendable {
         return server
     }
 
-    /// Why there can be no server on this machine; nil if there can be one.
+    /// Why there can be no server on this machine; nil if its programs are installed. Every test
+    /// process asks, also those that need no server, so this starts none.
     package static let obstacle: String? = {
-        do {
-            _ = try shared.get()
-            return nil
-        } catch { return "PostgreSQL cannot be started: \(error)" }
+        for name in ["postgres", "initdb", "pg_isready", "psql"]
+        where access(program(name), X_OK) != 0 {
+            return "PostgreSQL's program \(name) is not installed: `make test-deps` installs it."
+        }
+        return nil
     }()
 
     /// A database of the shared server for a hub with this data directory.

@@ -30,7 +30,10 @@ struct PostgresHubTests {
                 #expect(fleet.text(1, "before") == "changed \(round)")
             }
             #expect(try fleet.names(1).count == 43)
-            #expect(hub.said.contains("the database of the ledger is back"))
+            // The hub notices that with its next periodic work.
+            try wait(for: "the hub to say that the database is back; it said: \(hub.said)") {
+                hub.said.contains("the database of the ledger is back") ? true : nil
+            }
         }
     }
 
