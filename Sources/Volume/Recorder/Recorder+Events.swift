@@ -309,7 +309,7 @@ extension Recorder {
             touchPackage(key, by: actor)
         case .directory(let parent):
             guard let item = try t.item(parent: parent, name: spot.name) else {
-                try removedStranger(spot, snapshot, stash: stash, in: parent, t)
+                try removedUntracked(spot, snapshot, stash: stash, in: parent, t)
                 return
             }
             if item.kind == .file {
@@ -330,7 +330,7 @@ extension Recorder {
     /// Handles a removed file that is no item. Before the first scan it may be in the directory
     /// that a package had until a program replaced it: then the package's files are not known yet,
     /// and this one may hold the only bytes of its version.
-    private func removedStranger(
+    private func removedUntracked(
         _ spot: DirectoryEntry, _ snapshot: FileSnapshot, stash: String?, in parent: Int64,
         _ t: Transaction
     ) throws {
@@ -339,12 +339,12 @@ extension Recorder {
         else { return try transferContent(stash, inode: snapshot.inode, to: []) }
         let package = state.movedParts.values.first { _, parts in
             parts.contains { $0.place == .directory(parent) }
-        }
+        }?.key
         guard let package else {
             return try transferUnknownContent(stash, inode: snapshot.inode)
         }
         try transferContent(stash, inode: snapshot.inode, to: [])
-        attach(entry, to: package.0, isRecovered: true)
+        attach(entry, to: package, isRecovered: true)
     }
 
     /// Handles an item that has lost its name. It is marked as deleted if it has versions or will

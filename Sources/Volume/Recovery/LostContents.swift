@@ -13,6 +13,39 @@ struct LostContents {
     func noteDestroyed(_ snapshot: FileSnapshot, in recording: inout Recording) throws(VolumeError)
         -> Bool
     {
+        try note(
+            snapshot, in: &recording,
+            problem: "\(recording.item.name) was saved shortly before the machine stopped, and the "
+                + "save did not reach the disk: the file holds only zeros, which are not among its "
+                + "versions.",
+            canShowLastVersion: canShowLastVersion)
+    }
+
+    /// Handles a file of which a loss of power destroyed the end. If the rest is the last version,
+    /// the end is removed. Otherwise the document stays as it is, without a new version.
+    func noteLostEnd(
+        _ file: Int32, _ snapshot: FileSnapshot, in recording: inout Recording
+    ) throws(VolumeError) -> Bool {
+        try note(
+            snapshot, in: &recording,
+            problem: "\(recording.item.name) was written shortly before the machine stopped, and "
+                + "not all of it reached the disk: its end holds zeros. It gets no new version "
+                + "until it is saved."
+        ) { item throws(VolumeError) in
+            guard let current = try recorder.version(item.current, of: item),
+                let size = Int64(exactly: current.size), size < snapshot.size
+            else { return false }
+            let chunks = try cutFile(file, size: size)
+            return CutContent(Manifest(chunks: chunks, mode: 0, modified: 0)).digest
+                == current.content
+        }
+    }
+
+    /// - Returns: False if the document shows its last version soon, and is recorded after that.
+    private func note(
+        _ snapshot: FileSnapshot, in recording: inout Recording, problem: String,
+        canShowLastVersion: (Item) throws(VolumeError) -> Bool
+    ) throws(VolumeError) -> Bool {
         guard recording.work.priorContents.isEmpty else {
             recording.isLiveDeferred = true
             return true
@@ -25,36 +58,7 @@ struct LostContents {
         recording.item.size = UInt64(snapshot.size)
         recording.item.modified = snapshot.modified
         recording.item.changed = max(1, snapshot.changed)
-        recording.problem =
-            "\(recording.item.name) was saved shortly before the machine stopped, and the save did "
-            + "not reach the disk: the file holds only zeros, which are not among its versions."
-        return true
-    }
-
-    /// Handles a file of which a loss of power destroyed the end. If the rest is the last version,
-    /// the end is removed. Otherwise the document stays as it is, without a new version.
-    func noteLostEnd(
-        _ file: Int32, _ snapshot: FileSnapshot, in recording: inout Recording
-    ) throws(VolumeError) -> Bool {
-        guard recording.work.priorContents.isEmpty else {
-            recording.isLiveDeferred = true
-            return true
-        }
-        if let current = try recorder.version(recording.item.current, of: recording.item),
-            let size = Int64(exactly: current.size), size < snapshot.size,
-            CutContent(Manifest(chunks: try cutFile(file, size: size), mode: 0, modified: 0)).digest
-                == current.content
-        {
-            recorder.notShown.current?(recording.item.key)
-            recorder.postpone(recording.item.key)
-            return false
-        }
-        recording.item.size = UInt64(snapshot.size)
-        recording.item.modified = snapshot.modified
-        recording.item.changed = max(1, snapshot.changed)
-        recording.problem =
-            "\(recording.item.name) was written shortly before the machine stopped, and not all of "
-            + "it reached the disk: its end holds zeros. It gets no new version until it is saved."
+        recording.problem = problem
         return true
     }
 
