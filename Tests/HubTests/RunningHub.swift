@@ -23,8 +23,8 @@ final class RunningHub: Sendable {
     }
 
     /// - Parameters:
-    ///   - database: The URL of the PostgreSQL database with the ledger; nil for SQLite, or for
-    ///     what CONCORD_TEST_LEDGER says.
+    ///   - database: The URL of the PostgreSQL database with the ledger. If it is nil, the
+    ///     environment variable CONCORD_TEST_LEDGER decides: `postgres`, or else SQLite.
     ///   - blobs: Blobs that the hub shares with other hubs of the database.
     init(
         in scratch: TemporaryDirectory? = nil, data: String? = nil, database: String? = nil,

@@ -16,8 +16,8 @@ package final class HubProcess {
 
     /// - Parameters:
     ///   - data: The data directory, if it matters.
-    ///   - database: The URL of the PostgreSQL database with the ledger; nil for SQLite, or for
-    ///     what CONCORD_TEST_LEDGER says.
+    ///   - database: The URL of the PostgreSQL database with the ledger. If it is nil, the
+    ///     environment variable CONCORD_TEST_LEDGER decides: `postgres`, or else SQLite.
     package init(data: String? = nil, database: String? = nil, arguments: [String] = []) throws {
         self.arguments = arguments
         home = try TemporaryDirectory("hub")

@@ -100,11 +100,7 @@ struct ComparePage {
 
     private func text(_ revision: Revision) async throws -> String? {
         guard revision.size <= PageLimits.comparedBytes else { return nil }
-        let volume = place.volume.id
-        let entries = try await place.session.hub.ledger.read {
-            try $0.entries(of: revision.id, in: volume)
-        }
-        guard let entry = entries.first else { return nil }
+        guard let entry = try await Document(place).entries(of: revision).first else { return nil }
         let content = try Content(place.session.hub, place.volume, entry)
         return ShownText.text(
             try await content.beginning(PageLimits.comparedBytes), isCut: false)

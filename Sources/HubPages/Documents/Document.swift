@@ -50,6 +50,14 @@ struct Document: Sendable {
         }
     }
 
+    /// Returns the files of a version: one, or those of a package.
+    func entries(of revision: Revision) async throws -> [Manifest.Entry] {
+        let volume = place.volume.id
+        return try await place.session.hub.ledger.read {
+            try $0.entries(of: revision.id, in: volume)
+        }
+    }
+
     /// - Throws: `.notFound` if one of them is not a version of this document; `.tooLarge`.
     func revisions(_ ids: [String]) async throws -> [Revision] {
         guard ids.count <= HubLimits.conflicts + 1 else {

@@ -80,10 +80,7 @@ struct DocumentPage {
         let history = try await document.history(before: before)
         var (entries, preview) = ([Manifest.Entry](), Preview?.none)
         if let shown {
-            let volume = place.volume.id
-            entries = try await place.session.hub.ledger.read {
-                try $0.entries(of: shown.id, in: volume)
-            }
+            entries = try await document.entries(of: shown)
             if item.kind == .file, let entry = entries.first {
                 preview = try await Preview(place, shown, entry)
             }

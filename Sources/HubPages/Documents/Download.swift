@@ -21,11 +21,8 @@ struct Download {
     /// (`entry`).
     func answer() async throws -> Response {
         let query = try place.session.call.query
-        let revision = try await Document(place).revision(query["revision"])
-        let volume = place.volume.id
-        let entries = try await place.session.hub.ledger.read {
-            try $0.entries(of: revision.id, in: volume)
-        }
+        let document = Document(place)
+        let entries = try await document.entries(of: document.revision(query["revision"]))
         let number = query["entry"].flatMap { Int($0) } ?? 0
         guard entries.indices.contains(number), entries[number].kind == .file else {
             throw Failure(.notFound, "This version has no such file.")

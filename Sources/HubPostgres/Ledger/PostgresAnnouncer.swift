@@ -7,7 +7,8 @@ import Synchronization
 
 /// A connection over which hubs of one database tell each other about commits, by NOTIFY and
 /// LISTEN. A commit does not wait for it: NOTIFY within commits would make all of them wait for one
-/// lock. What has to be told while a message is on its way is told together in the next one.
+/// lock. Commits that are made while a message is being sent are announced together in the next
+/// message.
 final class PostgresAnnouncer: Sendable {
     private struct State {
         /// The heads that are to be told, by volume.

@@ -51,7 +51,7 @@ struct TreeOwners {
     /// they may have been what the other devices expect.
     func noteContents(of directory: Item, before: Item, at path: [Name], _ t: Transaction) throws {
         guard directory.kind == .directory, directory.owner != before.owner,
-            // Where the hub changes the owner, it also says what becomes of the contents.
+            // If the hub changes the directory's owner, it also sends the owners of its contents.
             try t.mirror(directory.id)?.state != .underway,
             let file = try? openBeneath(path, from: tree, flags: O_PATH | O_DIRECTORY)
         else { return }
