@@ -46,10 +46,22 @@ struct OwnTreeJudge {
     private func isOfReturned(_ event: Event, _ answer: OwnTree.Answer) -> Bool {
         let isExplained =
             switch answer {
-            case .ok: ["EEXIST", "ENOTEMPTY", "EISDIR", "ENOTDIR"].contains(event.outcome)
+            case .ok:
+                ["EEXIST", "ENOTEMPTY", "EISDIR", "ENOTDIR"].contains(event.outcome)
+                    || event.outcome == "ENOENT" && hasMark(event.path ?? "")
             case .refused(let code): code == "ENOENT"
             }
         return isExplained && mayHaveReturned(by: event)
+    }
+
+    /// Returns whether the item, or a directory above it, has its name with a mark in the end.
+    private func hasMark(_ path: String) -> Bool {
+        events.contains { event in
+            guard event.kind == .item, event.actor == device, let found = event.path,
+                found.unmarked != found
+            else { return false }
+            return (path + "/").hasPrefix(found.unmarked + "/")
+        }
     }
 
     private func concerns(_ event: Event) -> Bool {

@@ -55,6 +55,16 @@ import Testing
         #expect(story.current(1) == 14 && story.conflicts(1) == [11])
     }
 
+    /// A hub that came back from a backup has lost 11, and gets it last.
+    @Test mutating func row3AVersionThatArrivesAfterItsDescendantIsHistory() {
+        story.tell(1, 1, .save(12, on: [10, 11]))
+        story.tell(1, 1, .save(13, on: [12]))
+        #expect(story.tell(2, seen: seen, 1, .save(11, on: [10])) == .applied)
+        #expect(story.current(1) == 13 && story.conflicts(1).isEmpty)
+        // What is derived from it by another way is in conflict.
+        #expect(story.tell(2, seen: seen, 1, .save(14, on: [11])) == .conflict)
+    }
+
     @Test mutating func row2ABadClockIsNoReasonToLose() {
         story.tell(1, at: 900, 1, .save(11, on: [10]))
         // It has seen that version, so its own is newer, whatever its clock says.

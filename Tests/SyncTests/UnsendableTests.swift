@@ -55,11 +55,11 @@ import Testing
         }
     }
 
-    /// Device 0 has the conflict version "by 0", device 1 has only its description. The hub comes
-    /// back as a copy from before the conflict, and device 0 stays away.
+    /// Device 0 has the conflict version "by 0"; the other devices have only its description. The
+    /// hub comes back as a copy from before the conflict, and device 0 stays away.
     @Test("a conflict version without contents does not hold back its document")
     func conflictWithoutContents() throws {
-        try Fleet.with(2) { fleet in
+        try Fleet.with(3) { fleet in
             try fleet.put(0, "a", "base")
             try fleet.expectEqual()
             let backup = "\(fleet.hub.data)-backup"
@@ -67,8 +67,11 @@ import Testing
                 Programs.concord, "hub", "backup", backup, "--data", fleet.hub.data
             ).succeed()
             try fleet.conflict("a")
-            #expect(try fleet.history(1, "a").versions.contains { $0.kind == "conflict" })
+            for index in 1...2 {
+                #expect(try fleet.history(index, "a").versions.contains { $0.kind == "conflict" })
+            }
             try fleet.offline(0)
+            try fleet.offline(2)
             try fleet.hub.stop()
             try Command("rm", "-r", fleet.hub.data).succeed()
             try Command("cp", "-a", backup, fleet.hub.data).succeed()
@@ -76,17 +79,24 @@ import Testing
             try fleet.hub.start()
             try fleet.put(1, "a", "edited")
             try fleet.shell(1, "mv a b")
-            try wait(for: "the edit and the new name to be at the hub") { () -> Bool? in
-                let problems = try fleet.report(fleet.devices[1]).hub?.problems ?? [:]
-                guard problems["b"]?.contains("conflict version") == true else { return nil }
-                let kept = try fleet.history(1, "b").versions.last { $0.kind == "current" }
-                return kept?.durability == "hub" ? true : nil
+            // Device 2 has an unsent conflict version, and yet what device 1 has changed arrives.
+            try fleet.online(2)
+            try fleet.settle([1, 2])
+            #expect(fleet.text(2, "b") == "edited")
+            try fleet.shell(2, "mv b c")
+            try fleet.settle([1, 2])
+            #expect(fleet.text(1, "c") == "edited")
+            // It is history on these devices until the device that has its contents comes.
+            for index in 1...2 {
+                let versions = try fleet.history(index, "c").versions
+                #expect(versions.allSatisfy { $0.kind != "conflict" })
             }
             try fleet.online(0)
             try fleet.expectEqual()
-            for index in 0..<2 {
-                #expect(fleet.text(index, "b") == "edited")
-                #expect(try fleet.conflicts(index, "b").contains("by 0"))
+            for index in 0..<3 {
+                #expect(fleet.text(index, "c") == "edited")
+                let conflicts = try fleet.conflicts(index, "c")
+                #expect(conflicts == ["by 0"])
             }
         }
     }

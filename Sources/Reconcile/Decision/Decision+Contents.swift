@@ -117,12 +117,25 @@ extension Decision {
         var live = item.live.filter { one in !ended.contains(where: one.isNamed) }
         if let same = live.firstIndex(where: { $0.content == new.content }) {
             live[same].stand(for: new)
-        } else {
+        } else if try !isSuperseded(new.id, by: live, in: &table) {
             live.append(new)
         }
         item.live = live
         item.sequence = sequence
         return live.count > max(count, 1)
+    }
+
+    /// Whether a live revision is derived from this one, which arrives late: after the hub came
+    /// back from a backup, devices send again what it has lost, the newest versions perhaps first.
+    private func isSuperseded<T: ItemTable>(
+        _ revision: Identifier, by live: [Revision], in table: inout T
+    ) throws(T.Failure) -> Bool {
+        var (open, seen) = (live.flatMap(\.parents), Set<Identifier>())
+        while let next = open.popLast(), seen.count < 64 {
+            if next == revision { return true }
+            if seen.insert(next).inserted { open += try table.revision(next)?.parents ?? [] }
+        }
+        return false
     }
 }
 

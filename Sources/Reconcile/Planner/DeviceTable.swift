@@ -27,6 +27,8 @@ package protocol DeviceTable {
     /// Makes these revisions conflict versions of the item, whatever they were on this device
     /// before.
     mutating func note(conflicts: [Revision], of id: Identifier) throws(Failure)
+    /// Makes a conflict version of the item history.
+    mutating func makeHistory(_ revision: Identifier, of id: Identifier) throws(Failure)
     /// Gives an item of the tree another id. If a deleted item has that id, the two exchange their
     /// ids. The item's operations in the outbox belong to the new id (`isInOutbox`), but they are
     /// not changed themselves: the hub compares a repeated operation with what was sent first.

@@ -37,7 +37,10 @@ extension SyncPlanner {
         var revision = try local.revision.flatMapped { (id) throws(T.Failure) in
             try table.revision(id)
         }
-        revision?.parents = []
+        if let known = revision {
+            revision?.parents = []
+            revision?.add(parents: try ancestors(of: known, after: nil, &table))
+        }
         return .create(
             Creation(
                 kind: local.kind, placement: try table.placement(local.name, in: local.parent),
@@ -79,10 +82,11 @@ extension SyncPlanner {
         {
             // Parents that are conflict versions are kept, so that this version replaces them.
             let others = revision.parents.filter { base?.conflicts.contains($0) ?? false }
-            if let parent = base?.revision { revision.parents = [parent] + others }
-            if let parent = try arrived(before: id, base?.revision, of: item, &table) {
-                revision.parents = [parent] + others
-            }
+            let parent =
+                try arrived(before: id, base?.revision, of: item, &table) ?? base?.revision
+            let ancestors = try ancestors(of: revision, after: parent, &table)
+            if let parent { revision.parents = [parent] + others.filter { $0 != parent } }
+            revision.add(parents: ancestors)
             changes.append(.edit(revision))
         }
         let ids = Set(known.flatMap { $0.conflicts + [$0.revision].compactMap(\.self) })
@@ -95,6 +99,24 @@ extension SyncPlanner {
         }
         if !settled.isEmpty { changes.append(.resolve(settled, nil)) }
         return changes
+    }
+
+    /// The versions that a version is derived from and that came after the one that the hub has,
+    /// the nearest ones first. A hub that came back from a backup has lost them, and may get them
+    /// later from other devices; then they are not conflict versions.
+    private func ancestors<T: DeviceTable>(
+        of revision: Revision, after known: Identifier?, _ table: inout T
+    ) throws(T.Failure) -> [Identifier] {
+        guard try table.session().generation > 1, !bugs.contains(.namesNoAncestors) else {
+            return []
+        }
+        var (open, found) = (revision.parents[...], [Identifier]())
+        while let next = open.popFirst(), found.count < Revision.namedParents {
+            if next == known || found.contains(next) { continue }
+            found.append(next)
+            open += try table.revision(next)?.parents ?? []
+        }
+        return found
     }
 
     /// The version from the hub that a local version is derived from, if it is not agreed on yet:
@@ -166,6 +188,17 @@ extension SyncPlanner {
             image: Image(state), placedBy: state.placedBy, placedAt: state.placedAt,
             sequence: state.sequence, volumeEpoch: session.volumeEpoch,
             generation: session.generation)
+    }
+}
+
+extension Revision {
+    /// The hub accepts at most 16 parents.
+    fileprivate static let namedParents = 12
+
+    fileprivate mutating func add(parents more: [Identifier]) {
+        for id in more where parents.count < Revision.namedParents && !parents.contains(id) {
+            parents.append(id)
+        }
     }
 }
 

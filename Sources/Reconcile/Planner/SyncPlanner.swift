@@ -17,7 +17,7 @@ package struct SyncPlanner: Sendable {
         case sendsWhileFresh, keepsCursor, agreesEarly, dropsConflicts, staleIsFresh
         case makesOnlyWhatIsCurrent, seesNothingBesideWhatIsStuck, sendsEditsOfEdits
         case forgetsWhatWasAgreedOn, takesNamesTooEarly, draftsFromBefore
-        case forgetsWhatIsLeftOut, agreesOnWhatIsLeftOut
+        case settlesWhatIsWithdrawn, namesNoAncestors
     }
 
     // MARK: Sending
@@ -39,8 +39,6 @@ package struct SyncPlanner: Sendable {
         var isAside = false
         /// The version that the tree shows.
         fileprivate var current: Identifier?
-        /// Conflict versions that the draft leaves out. The item stays unsent because of them.
-        package private(set) var omitted: Set<Identifier> = []
 
         /// The revisions whose contents the hub must have before the draft is sent.
         package var revisions: [Identifier] {
@@ -64,23 +62,6 @@ package struct SyncPlanner: Sendable {
                 && changes.contains {
                     if case .edit(let sent) = $0 { sent.id == revision } else { false }
                 }
-        }
-
-        /// Leaves out conflict versions whose contents cannot be sent now, so that they do not hold
-        /// back the item's other changes.
-        ///
-        /// - Returns: False if the contents of another version in the draft are among them. Then
-        ///   nothing of the item can be sent.
-        package mutating func leaveOut(_ revisions: Set<Identifier>) -> Bool {
-            for revision in revisions where isOnlyConflict(revision) { omitted.insert(revision) }
-            changes.removeAll { change in
-                if case .edit(let revision) = change {
-                    omitted.contains(revision.id)
-                } else {
-                    false
-                }
-            }
-            return revisions.isDisjoint(with: self.revisions)
         }
     }
 
@@ -127,8 +108,7 @@ package struct SyncPlanner: Sendable {
     package func enqueue<T: DeviceTable>(_ draft: Draft, in table: inout T) throws(T.Failure)
         -> [Operation]
     {
-        var fresh = try self.draft(draft.item, in: &table)
-        _ = fresh.leaveOut(draft.omitted)
+        let fresh = try self.draft(draft.item, in: &table)
         guard fresh.timeless == draft.timeless, draft.waitsFor == nil, !draft.isWaiting,
             !draft.changes.isEmpty
         else { return [] }
@@ -170,16 +150,11 @@ package struct SyncPlanner: Sendable {
             // The conflict versions of a new item are sent when the item has its final name.
             if mirror.base == nil { image.conflicts = [] }
         }
-        if !bugs.contains(.agreesOnWhatIsLeftOut) {
-            image.conflicts.removeAll { draft.omitted.contains($0) }
-        }
         try tell(operations, &mirror, as: image, session, &table)
         if mirror.state == .refused || mirror.state == .stuck { mirror.state = .settled }
         if mirror.remote != nil { mirror.state = .due }
         try table.setMirror(draft.item, mirror)
-        if !draft.isAside, draft.omitted.isEmpty || bugs.contains(.forgetsWhatIsLeftOut) {
-            try table.removeUnsent(draft.item)
-        }
+        if !draft.isAside { try table.removeUnsent(draft.item) }
         try table.set(session)
         return operations
     }
@@ -222,6 +197,21 @@ package struct SyncPlanner: Sendable {
             placedAt: placing?.moment ?? mirror.base?.placedAt,
             sequence: mirror.base?.sequence ?? seen, volumeEpoch: session.volumeEpoch,
             generation: session.generation)
+    }
+
+    /// Makes a conflict version of a draft version history on this device, because neither the hub
+    /// nor this device has its contents. Otherwise the item would never be sent, and nothing that
+    /// arrives about it would be shown. A device that has the contents sends the version again.
+    package func withdraw<T: DeviceTable>(
+        conflict revision: Identifier, of id: Identifier, in table: inout T
+    ) throws(T.Failure) {
+        try table.makeHistory(revision, of: id)
+        guard var mirror = try table.mirror(id), !bugs.contains(.settlesWhatIsWithdrawn) else {
+            return
+        }
+        // Nobody has settled it. If it comes back, it is a conflict version again.
+        mirror.base?.image.conflicts.removeAll { $0 == revision }
+        try table.setMirror(id, mirror)
     }
 
     /// Sends a move of the item to a temporary name that no other item has.

@@ -93,8 +93,7 @@ extension JournalTable {
                     isBusy = true
                     // The item may have got only a temporary name, and needs another operation.
                     if keyed.takes != nil, try journal.isUnsent(keyed.key),
-                        var again = try draft(keyed.key, planner, volume),
-                        again.draft.leaveOut(keyed.draft.omitted), !again.draft.changes.isEmpty
+                        let again = try draft(keyed.key, planner, volume)
                     {
                         rest.append(again)
                     } else {
@@ -124,8 +123,7 @@ extension JournalTable {
         _ drafts: [SyncEngine.KeyedDraft], _ planner: SyncPlanner
     ) throws(VolumeError) -> Bool {
         for keyed in drafts {
-            var fresh = try planner.draft(keyed.draft.item, in: &self)
-            guard fresh.leaveOut(keyed.draft.omitted), fresh.tells(sameAs: keyed.draft) else {
+            guard try planner.draft(keyed.draft.item, in: &self).tells(sameAs: keyed.draft) else {
                 return false
             }
         }
@@ -139,8 +137,7 @@ extension JournalTable {
         if draft.isDeletion, try planner.isCovered(draft, in: &self) { return true }
         if draft.waitsFor != nil {
             draft = try planner.draft(draft.item, in: &self)
-            guard draft.leaveOut(keyed.draft.omitted), draft.revisions == keyed.draft.revisions
-            else { return false }
+            guard draft.revisions == keyed.draft.revisions else { return false }
         }
         return try !planner.enqueue(draft, in: &self).isEmpty
     }

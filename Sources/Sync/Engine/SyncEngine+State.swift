@@ -12,7 +12,8 @@ extension SyncEngine {
         package var isUrgent = false
         /// Whether the hub's journal may have been replaced, so that the hub must be asked at once.
         var mustAskHub = false
-        /// Whether contents have arrived for which items had waited.
+        /// Whether something has ended for which items that are due had waited, such as the
+        /// download of their contents.
         var isDueAgain = false
         package var brake: Brake?
         /// Why an item is not synchronised, by its path.

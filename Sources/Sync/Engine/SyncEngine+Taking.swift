@@ -382,6 +382,11 @@ extension JournalTable {
         }
     }
 
+    mutating func makeHistory(_ revision: Identifier, of id: Identifier) throws(VolumeError) {
+        guard try journal.version(id: revision)?.version.kind == .conflict else { return }
+        try journal.setKind(revision, .history)
+    }
+
     /// Inserts a version whose contents are only at the hub so far.
     func insert(_ revision: Revision, of key: Int64, kind: Version.Kind) throws(VolumeError) {
         guard var item = try journal.item(key) else { return }

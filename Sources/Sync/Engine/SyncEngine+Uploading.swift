@@ -30,8 +30,7 @@ extension SyncEngine {
                 switch transfers.upload(job) {
                 case .done: isReadable(revision.id)
                 case .unreadable:
-                    postponeUpload(
-                        revision.id, keyed.path, because: SyncEngine.unreadable(revision.id, keyed))
+                    try contentsAreMissing(of: revision.id, keyed)
                     missing.insert(revision.id)
                 case .overQuota:
                     postponeUpload(revision.id, keyed.path, because: SyncEngine.overQuota)
@@ -46,19 +45,20 @@ extension SyncEngine {
             for id in small where !failed.contains(id) { isReadable(id) }
             for keyed in drafts {
                 for id in keyed.draft.revisions where failed.contains(id) {
-                    postponeUpload(
-                        id, keyed.path,
-                        because: refused.contains(id)
-                            ? SyncEngine.overQuota : SyncEngine.unreadable(id, keyed))
+                    if refused.contains(id) {
+                        postponeUpload(id, keyed.path, because: SyncEngine.overQuota)
+                    } else {
+                        try contentsAreMissing(of: id, keyed)
+                    }
                 }
             }
             missing.formUnion(failed)
         }
         var result: [KeyedDraft] = []
         var torn: Set<[Name]> = []
-        for var keyed in drafts {
-            if !underway.contains(keyed.key), keyed.draft.leaveOut(missing) {
-                if !keyed.draft.changes.isEmpty { result.append(keyed) }
+        for keyed in drafts {
+            if !underway.contains(keyed.key), missing.isDisjoint(with: keyed.draft.revisions) {
+                result.append(keyed)
             } else if let package = keyed.weakPackage {
                 torn.insert(package)
             }
@@ -70,11 +70,38 @@ extension SyncEngine {
         "It is not at the hub: some of its contents cannot be read on this device. Save it again, "
         + "or restore an older version."
 
-    private static func unreadable(_ revision: Identifier, _ keyed: KeyedDraft) -> String {
-        guard keyed.draft.isOnlyConflict(revision) else { return unreadable }
-        return
-            "One of its conflict versions is not at the hub: some of its contents cannot be read "
-            + "on this device. Settle the conflict, or connect the device that has that version."
+    /// The failed attempts after which a conflict version is withdrawn. Until then another device
+    /// may bring the contents to the hub.
+    private static let attempts = 3
+
+    /// Neither the hub nor this device has contents of a version that is to be sent.
+    private func contentsAreMissing(of revision: Identifier, _ keyed: KeyedDraft) throws {
+        postponeUpload(revision, keyed.path)
+        guard keyed.draft.isOnlyConflict(revision),
+            unreadable[revision]?.times ?? 0 >= SyncEngine.attempts
+        else { return }
+        let item = keyed.draft.item
+        let path = try perform { [planner] table -> [Name]? in
+            guard try planner.draft(item, in: &table).isOnlyConflict(revision) else { return nil }
+            try planner.withdraw(conflict: revision, of: item, in: &table)
+            return try table.journal.key(of: item).flatMap { (key) throws(VolumeError) in
+                try table.journal.path(of: key)
+            }
+        }
+        guard let path else { return }
+        log.warning(
+            """
+            version \(revision) of \(keyed.path) is only history on this device now, because its \
+            contents are neither here nor at the hub
+            """)
+        unreadable[revision] = nil
+        state.withLock { state in
+            state.problems[keyed.path] = nil
+            // What has arrived about the item can be applied now.
+            state.isDueAgain = true
+        }
+        poke()
+        volume.tell(.resolved, [revision], path)
     }
 
     private static let overQuota = "blocked: quota: The account's quota is used up."
@@ -192,24 +219,25 @@ extension SyncEngine {
         unsafe?(true)
         frames = Frames()
     }
+}
 
-    private struct Frames {
-        var bytes: [UInt8] = []
-        var plain = 0
-        var count = 0
+/// Chunks that are uploaded by one request.
+private struct Frames {
+    var bytes: [UInt8] = []
+    var plain = 0
+    var count = 0
 
-        var isEmpty: Bool { count == 0 }
-        /// Whether the next chunk may not fit, because it may have the maximum length.
-        var isFull: Bool {
-            count == HubLimits.chunksPerUpload || bytes.count > HubLimits.uploadBytes - (4 << 20)
-        }
+    var isEmpty: Bool { count == 0 }
+    /// Whether the next chunk may not fit, because it may have the maximum length.
+    var isFull: Bool {
+        count == HubLimits.chunksPerUpload || bytes.count > HubLimits.uploadBytes - (4 << 20)
+    }
 
-        mutating func append(_ id: Digest, _ chunk: [UInt8]) {
-            let packed = chunk.count > 4096 ? Compression.compress(chunk) : nil
-            ChunkFrame(id: id, codec: packed == nil ? .plain : .zstd, bytes: packed ?? chunk)
-                .append(to: &bytes)
-            plain += chunk.count
-            count += 1
-        }
+    mutating func append(_ id: Digest, _ chunk: [UInt8]) {
+        let packed = chunk.count > 4096 ? Compression.compress(chunk) : nil
+        ChunkFrame(id: id, codec: packed == nil ? .plain : .zstd, bytes: packed ?? chunk)
+            .append(to: &bytes)
+        plain += chunk.count
+        count += 1
     }
 }

@@ -144,6 +144,13 @@ struct DeviceJournal: DeviceTable {
         add(conflicts: conflicts, to: id)
     }
 
+    mutating func makeHistory(_ revision: Identifier, of id: Identifier) {
+        twin?.write("a conflict version", with: self) {
+            try $0.makeHistory(revision, of: id)
+        }
+        images[id]?.conflicts.removeAll { $0 == revision }
+    }
+
     mutating func reidentify(_ id: Identifier, as other: Identifier) {
         let before = self
         planner(id, other)

@@ -6,7 +6,7 @@ import Support
 /// Devices that work and exchange changes through a hub while everything possible goes wrong. At
 /// the end everything works, until no device has anything left to do.
 struct SyncPlannerSchedule {
-    private struct Device {
+    struct Device {
         var journal: DeviceJournal
         var underway: (adjustment: Adjustment, isApplied: Bool, isDone: Bool)?
         var page: (page: Page, volumeEpoch: Identifier, epoch: UInt32)?
@@ -22,24 +22,24 @@ struct SyncPlannerSchedule {
     }
 
     /// A copy of a journal, or of a whole running machine.
-    private struct Backup {
+    struct Backup {
         var journal: DeviceJournal
         var underway: (adjustment: Adjustment, isApplied: Bool, isDone: Bool)?
         var hasAsked: Bool
         var answered: UInt64
     }
 
-    private let planner: SyncPlanner
-    private let mistakes: Set<Mistake>
+    let planner: SyncPlanner
+    let mistakes: Set<Mistake>
     private let takesTurns: Bool
     private let hardships: Set<Hardship>
     /// Whether only the first device has a user, and the others only receive.
     private let hasSoleWriter: Bool
     private var isEnding = false
-    private var hub = HubInMemory()
-    private var hubBackup: HubInMemory?
-    private var devices: [Device]
-    private(set) var witness = Witness()
+    var hub = HubInMemory()
+    var hubBackup: HubInMemory?
+    var devices: [Device]
+    var witness = Witness()
     private var now: Int64 = 0
     /// What has happened, for people; nil when it is not recorded.
     var log: [String]?
@@ -238,7 +238,7 @@ struct SyncPlannerSchedule {
         log?.append("device \(who): \(adjustment.brief) \(isDone)")
     }
 
-    private mutating func finish(_ who: Int) {
+    mutating func finish(_ who: Int) {
         guard let (adjustment, isApplied, isDone) = devices[who].underway, isApplied else { return }
         if isDone { devices[who].journal.finish(adjustment) }
         let isStuck = !isDone && !isEnding && hardships.block(adjustment.item, who)
@@ -263,11 +263,21 @@ struct SyncPlannerSchedule {
         let all = devices[who].journal.toSend
         for place in all.indices {
             let id = all[(place + choice) % all.count]
-            var draft = planner.draft(id, in: &devices[who].journal)
-            let missing = draft.revisions.filter {
-                draft.isOnlyConflict($0) && !isEnding && hardships.hide($0, who)
+            let draft = planner.draft(id, in: &devices[who].journal)
+            let missing = draft.changes.compactMap(\.revision).filter {
+                draft.isOnlyConflict($0.id) && $0.moment.device != devices[who].journal.state.device
+                    && hardships.hide($0.id, who)
             }
-            guard draft.leaveOut(Set(missing)) else { continue }
+            if !missing.isEmpty, !isEnding {
+                if choice % 3 == 0 {
+                    witness.count("withdrawn")
+                    for revision in missing {
+                        planner.withdraw(
+                            conflict: revision.id, of: id, in: &devices[who].journal)
+                    }
+                }
+                continue
+            }
             if draft.changes.isEmpty || draft.waitsFor != nil || draft.isWaiting { continue }
             if planner.isCovered(draft, in: &devices[who].journal) { return true }
             let before = devices[who].journal
@@ -370,91 +380,6 @@ struct SyncPlannerSchedule {
         if draft(who, 0) { isBusy = true }
         if send(who, count: 2, fate: 4) { isBusy = true }
         return isBusy
-    }
-
-    // MARK: What goes wrong
-
-    private mutating func crash(_ who: Int) {
-        for id in devices[who].journal.underway {
-            planner.recover(id, in: &devices[who].journal)
-        }
-        devices[who].underway = nil
-        devices[who].page = nil
-        devices[who].hasAsked = false
-        devices[who].answered = 0
-        if mistakes.contains(.numberIsNotKept) { devices[who].journal.state.nextNumber = 1 }
-        if mistakes.contains(.unsentIsForgotten) { devices[who].journal.unsent = [] }
-    }
-
-    private mutating func restart(_ who: Int) {
-        // The engine has one thread: what is in the tree by now is recorded first.
-        if devices[who].underway?.isApplied == true { finish(who) }
-        witness.count("restart")
-        let session = devices[who].journal.state
-        var epoch = session.epoch
-        // A new epoch, of which the hub knows no more than the device does.
-        if session.volumeEpoch == hub.volumeEpoch, !mistakes.contains(.reusesTheEpoch) {
-            epoch = hub.newEpoch(of: session.device)
-        } else if session.volumeEpoch != hub.volumeEpoch {
-            epoch = hub.newEpoch(of: session.device)
-        }
-        crash(who)
-        planner.restart(epoch: epoch, volumeEpoch: hub.volumeEpoch, in: &devices[who].journal)
-        devices[who].late = []
-    }
-
-    private mutating func restoreHub() {
-        guard let backup = hubBackup else { return }
-        let epoch = hub.volumeEpoch.low + 1
-        hub = backup
-        hub.volumeEpoch = Identifier(high: 9, low: epoch)
-        hub.beginTwin()
-        witness.forget(except: held, restored: true)
-        witness.count("hub restored")
-    }
-
-    private mutating func backUp(_ who: Int) {
-        let device = devices[who]
-        devices[who].backup = Backup(
-            journal: device.journal, underway: device.underway, hasAsked: device.hasAsked,
-            answered: device.answered)
-    }
-
-    /// - Parameter isRunning: Whether the machine continues in the middle of its work, as if
-    ///   nothing had happened.
-    private mutating func rollBack(_ who: Int, isRunning: Bool) {
-        guard let backup = devices[who].backup else { return }
-        let clock = devices[who].journal.clock
-        crash(who)
-        devices[who].journal = backup.journal
-        devices[who].journal.clock = clock
-        devices[who].journal.twin?.begin(with: devices[who].journal)
-        if isRunning {
-            devices[who].underway = backup.underway
-            devices[who].hasAsked = backup.hasAsked
-            devices[who].answered = backup.answered
-            witness.count("rolled back running")
-        } else {
-            crash(who)
-        }
-        devices[who].late = []
-        witness.forget(except: held, restored: false)
-        witness.count("rolled back")
-    }
-
-    /// The revisions that the hub and the devices have in items that are not deleted.
-    private var held: Set<Identifier> {
-        var all: Set<Identifier> = []
-        for item in hub.table.all where item.life.isAlive {
-            for version in item.versions { all.formUnion([version.id] + version.equals) }
-        }
-        for device in devices {
-            for id in device.journal.alive {
-                let image = device.journal.images[id]!
-                all.formUnion([image.revision].compactMap(\.self) + image.conflicts)
-            }
-        }
-        return all
     }
 
     // MARK: The end

@@ -162,7 +162,7 @@ import Testing
         switch bugs.first {
         case .seesNothingBesideWhatIsStuck: [.stuckItems]
         case .sendsEditsOfEdits, .forgetsWhatWasAgreedOn: [.quota]
-        case .forgetsWhatIsLeftOut, .agreesOnWhatIsLeftOut: [.missingContents]
+        case .settlesWhatIsWithdrawn: [.missingContents]
         default: []
         }
     }

@@ -67,6 +67,7 @@ struct Witness {
     private var goneContents: Set<Digest> = []
     private var applied: Set<OperationID> = []
     private var hadAccident = false
+    private var hadLoss = false
     private var deletions: [OperationID: [ItemState]] = [:]
     /// The hub's table before the operation that is being applied.
     private var before = Catalogue()
@@ -190,6 +191,7 @@ struct Witness {
     mutating func forget(except held: Set<Identifier>, restored: Bool) {
         made.removeAll { !held.contains($0.id) }
         hadAccident = true
+        if !restored { hadLoss = true }
     }
 
     /// Whether the revision was replaced or deleted by somebody who had seen it, or has equal
@@ -206,7 +208,7 @@ struct Witness {
                 ids.formUnion([version.id] + version.equals)
                 contents.insert(version.content)
             }
-            if !hadAccident {
+            if !hadLoss {
                 for version in item.conflicts {
                     let later = made.first {
                         $0.parents.contains(version.id) && table.revision($0.id) != nil

@@ -1,0 +1,89 @@
+import Model
+
+@testable import Reconcile
+
+// What goes wrong: crashes, restarts, and states that come back from backups.
+extension SyncPlannerSchedule {
+    mutating func crash(_ who: Int) {
+        for id in devices[who].journal.underway {
+            planner.recover(id, in: &devices[who].journal)
+        }
+        devices[who].underway = nil
+        devices[who].page = nil
+        devices[who].hasAsked = false
+        devices[who].answered = 0
+        if mistakes.contains(.numberIsNotKept) { devices[who].journal.state.nextNumber = 1 }
+        if mistakes.contains(.unsentIsForgotten) { devices[who].journal.unsent = [] }
+    }
+
+    mutating func restart(_ who: Int) {
+        // The engine has one thread: what is in the tree by now is recorded first.
+        if devices[who].underway?.isApplied == true { finish(who) }
+        witness.count("restart")
+        let session = devices[who].journal.state
+        var epoch = session.epoch
+        // A new epoch, of which the hub knows no more than the device does.
+        if session.volumeEpoch == hub.volumeEpoch, !mistakes.contains(.reusesTheEpoch) {
+            epoch = hub.newEpoch(of: session.device)
+        } else if session.volumeEpoch != hub.volumeEpoch {
+            epoch = hub.newEpoch(of: session.device)
+        }
+        crash(who)
+        planner.restart(epoch: epoch, volumeEpoch: hub.volumeEpoch, in: &devices[who].journal)
+        devices[who].late = []
+    }
+
+    mutating func restoreHub() {
+        guard let backup = hubBackup else { return }
+        let epoch = hub.volumeEpoch.low + 1
+        hub = backup
+        hub.volumeEpoch = Identifier(high: 9, low: epoch)
+        hub.beginTwin()
+        witness.forget(except: held, restored: true)
+        witness.count("hub restored")
+    }
+
+    mutating func backUp(_ who: Int) {
+        let device = devices[who]
+        devices[who].backup = Backup(
+            journal: device.journal, underway: device.underway, hasAsked: device.hasAsked,
+            answered: device.answered)
+    }
+
+    /// - Parameter isRunning: Whether the machine continues in the middle of its work, as if
+    ///   nothing had happened.
+    mutating func rollBack(_ who: Int, isRunning: Bool) {
+        guard let backup = devices[who].backup else { return }
+        let clock = devices[who].journal.clock
+        crash(who)
+        devices[who].journal = backup.journal
+        devices[who].journal.clock = clock
+        devices[who].journal.twin?.begin(with: devices[who].journal)
+        if isRunning {
+            devices[who].underway = backup.underway
+            devices[who].hasAsked = backup.hasAsked
+            devices[who].answered = backup.answered
+            witness.count("rolled back running")
+        } else {
+            crash(who)
+        }
+        devices[who].late = []
+        witness.forget(except: held, restored: false)
+        witness.count("rolled back")
+    }
+
+    /// The revisions that the hub and the devices have in items that are not deleted.
+    private var held: Set<Identifier> {
+        var all: Set<Identifier> = []
+        for item in hub.table.all where item.life.isAlive {
+            for version in item.versions { all.formUnion([version.id] + version.equals) }
+        }
+        for device in devices {
+            for id in device.journal.alive {
+                let image = device.journal.images[id]!
+                all.formUnion([image.revision].compactMap(\.self) + image.conflicts)
+            }
+        }
+        return all
+    }
+}
