@@ -6,7 +6,7 @@ import Model
 // name, although no other device had ever used that name.
 extension SyncPlanner {
     /// Changes that have to be sent before a change of placement.
-    private struct Obstacles {
+    struct Obstacles {
         /// The item that has the name at the hub and has left it on this device.
         var leaver: Identifier?
         /// When a directory moves into one that is still inside it at the hub: the directories
@@ -56,7 +56,7 @@ extension SyncPlanner {
         return nil
     }
 
-    private func obstacles<T: DeviceTable>(
+    func obstacles<T: DeviceTable>(
         to placement: Placement, of id: Identifier, _ table: inout T
     ) throws(T.Failure) -> Obstacles {
         var obstacles = Obstacles()
@@ -105,7 +105,7 @@ extension SyncPlanner {
 
     /// Items that the hub still has in a deleted directory, although they have been moved out of it
     /// on this device. The hub must receive these moves first, or it would delete the items with
-    /// the directory.
+    /// the directory. An item that left with a directory around it is not among them.
     func movedOut<T: DeviceTable>(of directory: Identifier, _ table: inout T)
         throws(T.Failure) -> [Identifier]
     {
@@ -113,6 +113,8 @@ extension SyncPlanner {
         var found: [Identifier] = []
         for id in try table.unsentAlive(limit: 4096) {
             var next = try table.mirror(id)?.base?.image.parent
+            // It may wait for a name in that directory, which would wait for it.
+            if try table.local(id)?.parent == next { continue }
             var seen: Set<Identifier> = [.root]
             while let parent = next, parent != directory, seen.insert(parent).inserted {
                 next = try table.mirror(parent)?.base?.image.parent

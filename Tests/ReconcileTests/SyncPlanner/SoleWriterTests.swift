@@ -28,6 +28,14 @@ import Testing
         }
     }
 
+    /// An item got a temporary name again and again: it waited for a name in a directory that had
+    /// left a deleted one, and the deletion waited for the item.
+    @Test func noItemStepsAsideForEver() {
+        let seed: UInt64 = 11_300_051_918_609_503_470
+        var schedule = Self.schedule()
+        if schedule.run(Self.events(seed)) != nil { report(seed) }
+    }
+
     /// A random search finds the second one once in some thousands of schedules: a file that was
     /// created again right after its deletion was removed.
     @Test(arguments: [
