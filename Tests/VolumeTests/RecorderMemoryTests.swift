@@ -45,7 +45,7 @@ import Testing
             for (index, prior) in priorContents.enumerated() {
                 try t.insert(prior.row(of: key, index: index))
             }
-            try recorder.readPriorContents(t)
+            try recorder.writer.readPriorContents(t)
             defer { recorder.state.pending[key] = nil }
             return recorder.state.pending[key]
         }

@@ -159,7 +159,7 @@ import Testing
             try tree.save("big", noise.bytes(14_000_000), by: program)
             #expect(tree.quiet())
             try tree.volume.recorder.carryOut { (recorder) throws(VolumeError) in
-                recorder.pausedUntil = cl_clock_monotonic_ns() + 3_600_000_000_000
+                recorder.pauses.pause(seconds: 3600)
             }
             try tree.unlink("big", by: program)
             var tries = 0

@@ -46,7 +46,7 @@ extension Volume {
             let part = start..<min(items.count, start + Installer.countMax)
             let found = try recorder.perform { recorder, t in
                 var installer = Installer(recorder, t)
-                recorder.describesNames = true
+                recorder.writer.describesNames = true
                 for index in part { try installer.install(items[index], index, also) }
                 return installer.report
             }

@@ -11,7 +11,7 @@ extension Recorder {
         _ item: Item, _ work: PendingDocument, syncs: Bool, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) -> Recording? {
         guard fits(work, item.key) else {
-            postpone(item.key)
+            writer.postpone(item.key)
             return nil
         }
         let prior = try look { reader in
@@ -21,7 +21,7 @@ extension Recorder {
         var live: LivePackage?
         if item.deleted == nil {
             guard let cut = try cutPackage(item, prior, syncs: syncs) else {
-                postpone(item.key)
+                writer.postpone(item.key)
                 if work.attempts > 8, !moved.contains(item.key) { startScan() }
                 return nil
             }
@@ -119,7 +119,7 @@ extension Recorder {
         where !lost.isEmpty {
             guard let file = try openInode(inode) else { continue }
             let content = FileContent(descriptor: file.raw)
-            try store(lost, from: content, status(file.raw).size, &places)
+            try store(lost, from: content, FileSnapshot(of: file.raw).size, &places)
             lost = try missing(lost, places)
         }
         try settleLost(&recording, lost, &places)
@@ -154,7 +154,7 @@ extension Recorder {
                     path + names.dropFirst(part.count), from: tree,
                     flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
             else { continue }
-            let snapshot = status(file.raw)
+            let snapshot = FileSnapshot(of: file.raw)
             // Something else may have the name now.
             guard snapshot.isFile else { continue }
             try store(ids, from: FileContent(descriptor: file.raw), snapshot.size, &places)
@@ -226,11 +226,11 @@ extension Recorder {
         if syncs { try syncTree() }
         do throws(Errno) {
             let root = try openBeneath(path, from: tree, flags: O_PATH | O_DIRECTORY)
-            guard status(root.raw).inode == item.inode else { return nil }
+            guard FileSnapshot(of: root.raw).inode == item.inode else { return nil }
             var builder = PackageBuilder(
                 known: packageCuts[item.key] ?? [:], prior, unchangedSince: item.changed,
-                powerLoss, mayGoOn: checkTime)
-            builder.newest = status(root.raw).changed
+                powerLoss, mayGoOn: closing.check)
+            builder.newest = FileSnapshot(of: root.raw).changed
             try builder.add(directory: root.raw, path: [])
             guard !builder.isBusy else { return nil }
             for inner in builder.absent {
@@ -244,7 +244,8 @@ extension Recorder {
                 state.locations[inode] = .package(item.key, directory)
             }
             return LivePackage(
-                manifest: builder.manifest, snapshot: builder.snapshot(of: status(root.raw)),
+                manifest: builder.manifest,
+                snapshot: builder.snapshot(of: FileSnapshot(of: root.raw)),
                 protection: Protection(of: root.raw),
                 destroyed: builder.destroyed.map { Name(bytes: $0) })
         } catch {

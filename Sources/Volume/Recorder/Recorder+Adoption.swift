@@ -105,7 +105,7 @@ extension Recorder {
         var marked: [Name]?
         if let path = try t.path(of: parent),
             let file = try? openBeneath(path + [name], from: tree, flags: O_PATH),
-            status(file.raw).inode == snapshot.inode
+            FileSnapshot(of: file.raw).inode == snapshot.inode
         {
             if snapshot.isFile {
                 isAbsent = PlaceholderMark(of: file.raw, size: snapshot.size) != nil
@@ -114,7 +114,7 @@ extension Recorder {
                 if ArrivalTag(of: file.raw) != nil { marked = path + [name] }
                 attributes = AttributeList(of: file.raw)
             }
-            now = status(file.raw)
+            now = FileSnapshot(of: file.raw)
         }
         let unknown = Arrival(item: mark.item, kind: .file, isDataless: true)
         guard let arrival = incoming.find(mark) ?? (isAbsent ? unknown : nil) else { return nil }
@@ -153,7 +153,7 @@ extension Recorder {
             ?? Item(
                 id: adoption.mark.item, parent: adoption.parent, name: adoption.name,
                 kind: adoption.arrival.kind)
-        if known != nil { follow(item) }
+        if known != nil { writer.follow(item) }
         // A deleted document that comes back may have contents that are not recorded yet.
         if item.deleted != nil, item.kind == .file { try supersede(item, nil, nil) }
         show(adoption, on: &item)
@@ -303,13 +303,13 @@ extension Recorder {
 
     private func removeMark(of marked: TaggedFile, _ t: Transaction) throws {
         guard let file = try? openBeneath(marked.path, from: tree, flags: O_PATH),
-            status(file.raw).inode == marked.snapshot.inode
+            FileSnapshot(of: file.raw).inode == marked.snapshot.inode
         else { return touchFile(marked) }
         ArrivalTag.remove(from: file.raw)
         guard marked.snapshot.isFile, var item = try t.item(marked.key), item.changed == 0,
             item.inode == marked.snapshot.inode
         else { return }
-        let now = status(file.raw)
+        let now = FileSnapshot(of: file.raw)
         guard now.size == marked.snapshot.size, now.modified == marked.snapshot.modified else {
             return touchFile(marked)
         }

@@ -11,7 +11,7 @@ extension Recorder {
         for item in try t.items(inode: inode) where item.hasAttributes || item.kind == .symlink {
             guard let path = try t.path(of: item.key),
                 let file = try? openBeneath(path, from: tree, flags: O_PATH),
-                case let now = status(file.raw), now.inode == inode
+                case let now = FileSnapshot(of: file.raw), now.inode == inode
             else { continue }
             var changed = item
             changed.show(link: now)
@@ -87,7 +87,7 @@ extension Recorder {
         guard let item = try t.item(key), item.deleted == nil,
             let list = AttributeList(encoded: item.attributes), let path = try t.path(of: key),
             let file = try? openBeneath(path, from: tree, flags: O_PATH),
-            status(file.raw).inode == item.inode
+            FileSnapshot(of: file.raw).inode == item.inode
         else { return }
         if list.lacking.set(on: file.raw) { try attributesChanged(item.inode, t) }
     }

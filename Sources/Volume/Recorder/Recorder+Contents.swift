@@ -141,13 +141,15 @@ final class LivePlaceholder {
     var isStill: Bool { PlaceholderMark(of: descriptor.raw, size: snapshot.size) == mark }
 }
 
-extension Recorder {
-    func status(_ descriptor: Int32) -> FileSnapshot {
+extension FileSnapshot {
+    init(of descriptor: Int32) {
         var status = stat()
         _ = cl_fstat(descriptor, &status)
-        return FileSnapshot(status)
+        self.init(status)
     }
+}
 
+extension Recorder {
     private func hotLog(of file: Int32, at path: [Name]) -> Name? {
         guard let name = path.last,
             let directory = try? openBeneath(
@@ -204,7 +206,7 @@ extension Recorder {
         }
         let chunks: [ChunkReference]
         if let cut { chunks = cut } else { chunks = try cutLinked(descriptor.raw, snapshot) }
-        guard !self.status(descriptor.raw).differs(from: snapshot) else { return .busy }
+        guard !FileSnapshot(of: descriptor.raw).differs(from: snapshot) else { return .busy }
         let manifest = Manifest(
             chunks: chunks, mode: snapshot.permissions, modified: snapshot.modified)
         return .found(
@@ -236,9 +238,9 @@ extension Recorder {
     {
         if let last = lastCut, !last.snapshot.differs(from: snapshot) { return last.chunks }
         let chunks = try cutFile(file, size: snapshot.size) { (_, _) throws(VolumeError) in
-            try checkTime()
+            try closing.check()
         }
-        lastCut = status(file).differs(from: snapshot) ? nil : (snapshot, chunks)
+        lastCut = FileSnapshot(of: file).differs(from: snapshot) ? nil : (snapshot, chunks)
         return chunks
     }
 }

@@ -45,7 +45,7 @@ extension Recorder {
     private func failed(_ error: VolumeError) {
         tell("journal", "Changes cannot be written to the journal: \(error)")
         guard error.code != .full, error.code != .busy else {
-            pause(seconds: settings.retrySeconds)
+            pauses.pause(seconds: settings.retrySeconds)
             return
         }
         while let noted = backlog.first, state.scan == nil {
@@ -66,11 +66,6 @@ extension Recorder {
         removeUnneededStashFiles()
     }
 
-    func removeUnneededStashFiles() {
-        for name in state.filesToRemove { stash.remove(name) }
-        state.filesToRemove = []
-    }
-
     private func forgetOldTombstones() {
         guard state.tombstones.count > 1_000 else { return }
         let horizon = cl_clock_realtime_ns() - nanoseconds(settings.tombstoneSeconds)
@@ -79,7 +74,7 @@ extension Recorder {
 
     private func apply(_ noted: NotedEvent, _ t: Transaction) throws {
         eventTime = noted.time
-        if noted.event.changesNames { describesNames = true }
+        if noted.event.changesNames { writer.describesNames = true }
         isBeforeFirstLook = firstLookEnd.map { noted.sequence <= $0 } ?? true
         switch noted.event {
         case .created(let spot, let snapshot, let actor):
@@ -195,7 +190,7 @@ extension Recorder {
     ) throws {
         if let twin = try t.item(parent: parent, name: name), twin.key != item.key {
             // The scan has seen this before the event.
-            if twin.latest == 0 { transferContent(from: twin.key, to: item.key) }
+            if twin.latest == 0 { writer.transferContent(from: twin.key, to: item.key) }
             try removeItem(twin, t)
         }
         var home = item
@@ -228,7 +223,7 @@ extension Recorder {
         _ item: inout Item, _ snapshot: FileSnapshot, _ save: PendingDocument.Save?,
         _ t: Transaction
     ) throws {
-        if item.inode != snapshot.inode { follow(item) }
+        if item.inode != snapshot.inode { writer.follow(item) }
         item.inode = snapshot.inode
         item.size = UInt64(max(0, snapshot.size))
         item.modified = snapshot.modified
@@ -344,14 +339,14 @@ extension Recorder {
             return try transferUnknownContent(stash, inode: snapshot.inode)
         }
         try transferContent(stash, inode: snapshot.inode, to: [])
-        attach(entry, to: package, isRecovered: true)
+        writer.attach(entry, to: package, isRecovered: true)
     }
 
     /// Handles an item that has lost its name. It is marked as deleted if it has versions or will
     /// have some; otherwise its row is removed.
     func removeItem(_ item: Item, _ t: Transaction) throws {
         reloadIgnoreFile(item)
-        follow(item)
+        writer.follow(item)
         if item.kind == .directory {
             if state.locations[item.inode] == .directory(item.key) {
                 state.locations[item.inode] = nil
@@ -366,7 +361,7 @@ extension Recorder {
             guard prior.entry == nil else { return false }
             return try t.hasItem(inode: prior.inode, otherThan: item.key)
         }
-        if item.latest == 0, isEmpty, try !isParent(item, t), try !t.isKnownToHub(item) {
+        if item.latest == 0, isEmpty, try !t.isParent(item), try !t.isKnownToHub(item) {
             state.pending[item.key] = nil
             try t.removeRow(item.key)
             return
@@ -376,12 +371,6 @@ extension Recorder {
         item.inode = 0
         try t.update(item)
         if state.pending[item.key] != nil { touch(item.key) { $0.isWriting = false } }
-    }
-
-    func isParent(_ item: Item, _ t: Reader) throws -> Bool {
-        guard item.kind == .directory || item.kind == .package else { return false }
-        if try !t.deletedItems(in: item.key).isEmpty { return true }
-        return try !t.children(of: item.key).isEmpty
     }
 
     private func secured(_ inode: UInt64, stash: String, _ t: Transaction) throws {

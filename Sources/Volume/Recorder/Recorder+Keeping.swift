@@ -78,10 +78,10 @@ extension Recorder {
             guard let file = try? stash.open(entry.file), PlaceholderMark(of: file.raw) == nil
             else { continue }
             let source = FileContent(descriptor: file.raw)
-            let size = status(file.raw).size
+            let size = FileSnapshot(of: file.raw).size
             if stashedChunks[entry.file] == nil {
                 let chunks = try? cutContent(of: source, size: UInt64(size)) {
-                    (_, _) throws(VolumeError) in try checkTime()
+                    (_, _) throws(VolumeError) in try closing.check()
                 }
                 stashedChunks[entry.file] = Set(chunks?.map(\.id) ?? [])
             }
@@ -118,7 +118,7 @@ extension Recorder {
             guard let file = try? Volume.openTree(path, tree), PlaceholderMark(of: file.raw) == nil
             else { continue }
             let source = FileContent(descriptor: file.raw)
-            try store(lost, from: source, status(file.raw).size, &places)
+            try store(lost, from: source, FileSnapshot(of: file.raw).size, &places)
         }
         if recording.work.attempts < 4, try !missing(lost, places).isEmpty {
             throw VolumeError(.busy, "\(recording.item.name) waits for other documents.")
@@ -154,7 +154,7 @@ extension Recorder {
         for chunk in manifest.fileChunks where !wanted.isEmpty {
             defer { offset += Int64(chunk.length) }
             guard wanted.remove(chunk.id) != nil else { continue }
-            try checkTime()
+            try closing.check()
             let buffer = UnsafeMutableRawBufferPointer.allocate(
                 byteCount: Int(chunk.length), alignment: 4096)
             defer { buffer.deallocate() }
@@ -174,7 +174,7 @@ extension Recorder {
         var wanted = try missing(ids, places)
         guard !wanted.isEmpty else { return }
         _ = try cutContent(of: source, size: UInt64(size)) { (chunk, bytes) throws(VolumeError) in
-            try checkTime()
+            try closing.check()
             guard wanted.remove(chunk.id) != nil else { return }
             places[chunk.id] = ChunkPlace(try packs.append(chunk.id, bytes))
         }

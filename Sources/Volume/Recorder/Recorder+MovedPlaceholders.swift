@@ -22,7 +22,7 @@ extension Recorder {
     /// they have arrived, when a hub is connected, and now and then.
     func fetch(_ file: Int32, of item: Item) {
         let key = item.key
-        let snapshot = status(file)
+        let snapshot = FileSnapshot(of: file)
         moved.insert(key)
         let found: Hydration.Found
         do throws(Errno) {

@@ -11,7 +11,7 @@ extension Recorder {
     func recordDue() -> Bool {
         let now = cl_clock_monotonic_ns()
         for key in takeReady() { state.pending[key]?.due = now }
-        guard state.scan == nil, backlog.isEmpty, !isRecordingPaused, !isOverdue
+        guard state.scan == nil, backlog.isEmpty, !pauses.isRecordingPaused, !isOverdue
         else { return false }
         var due: [Int64] = []
         for (key, work) in state.pending.all where work.due <= now {
@@ -65,7 +65,7 @@ extension Recorder {
     /// Records some of the items that the scan found new or changed. Returns false if there are
     /// none.
     func recordPending() -> Bool {
-        guard let cursor = pendingCursor, state.scan == nil, !isRecordingPaused, !isOverdue
+        guard let cursor = pendingCursor, state.scan == nil, !pauses.isRecordingPaused, !isOverdue
         else { return false }
         guard
             let found = try? journal.read({

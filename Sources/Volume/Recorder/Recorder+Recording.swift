@@ -52,7 +52,7 @@ extension Recorder {
     /// wait.
     @discardableResult
     func record(_ keys: [Int64]) -> Int {
-        guard !isRecordingPaused else { return 0 }
+        guard !pauses.isRecordingPaused else { return 0 }
         var count = 0
         do {
             // When the volume is closing there is no time to sync everything that the disk has to
@@ -62,9 +62,8 @@ extension Recorder {
             var recordings: [Recording] = []
             var places: [Digest: ChunkPlace] = [:]
             let started = cl_clock_monotonic_ns()
-            try journal.read { reader in
-                snapshot = reader
-                defer { (snapshot, lastCut) = (nil, nil) }
+            try writer.readBatch { () throws(VolumeError) in
+                defer { lastCut = nil }
                 for key in keys where !isOverdue {
                     count += 1
                     let recording = try record(key, syncs: syncsEach, &places)
@@ -97,22 +96,9 @@ extension Recorder {
             // Nothing was removed; recording is tried again when there is space.
             packsHoldWaste = true
             tell("recording", "Versions cannot be recorded now: \(error) This will be tried again.")
-            pause(\.recordingPausedUntil, seconds: settings.retrySeconds)
+            pauses.pause(.recording, seconds: settings.retrySeconds)
         }
         return count
-    }
-
-    /// Reads the journal as it was when the batch began. One snapshot serves the whole batch,
-    /// because opening one costs more than the reading.
-    func look<T>(_ body: (Reader) throws -> T) throws(VolumeError) -> T {
-        guard let snapshot else { return try journal.read(body) }
-        do {
-            return try body(snapshot)
-        } catch let error as VolumeError {
-            throw error
-        } catch {
-            throw VolumeError(.system, "\(error)")
-        }
     }
 
     /// Syncs the whole tree, because contents must be on the disk before they are recorded.
@@ -164,7 +150,7 @@ extension Recorder {
         if !recording.apart.isEmpty { try ManualMergeVersions.add(recording.apart, t) }
         if item.deleted != nil, item.current == nil, recording.rest.isEmpty,
             recording.versions.isEmpty, try t.versions(of: item.key).isEmpty,
-            try !isParent(item, t), try mayRemoveRow(item, t)
+            try !t.isParent(item), try mayRemoveRow(item, t)
         {
             // There is nothing to keep.
             try t.removeRow(item.key)
@@ -188,7 +174,7 @@ extension Recorder {
         } else {
             state.pending[key]?.priorContents = recording.rest
             if !recording.isLiveDeferred { state.pending[key]?.save = nil }
-            postpone(key)
+            writer.postpone(key)
         }
     }
 
@@ -213,9 +199,9 @@ extension Recorder {
             + "was not mounted. Those contents are lost and were removed from its versions. "
             + "Changes through the mount are never lost that way."
         log.warning("\(message)")
-        signal.change {
+        reports.change {
             // The log has all of them.
-            if report.losses.count < 100 { report.losses["versions of \(item.key)"] = message }
+            if $0.losses.count < 100 { $0.losses["versions of \(item.key)"] = message }
         }
     }
 
@@ -240,7 +226,7 @@ extension Recorder {
         } catch {
             if error.code == .full { throw error }
             if error.code != .busy { tell("document \(key)", error.message) }
-            postpone(key)
+            writer.postpone(key)
             return nil
         }
     }
@@ -282,17 +268,18 @@ extension Recorder {
         }
         tell(item, of: log)
         guard fits(work, item.key) else {
-            postpone(item.key)
+            writer.postpone(item.key)
             return nil
         }
         guard let priorContents = try openPriorContents(&recording, live) else {
-            postpone(item.key)
+            writer.postpone(item.key)
             return nil
         }
         try addVersions(&recording, priorContents, live)
         try keepBytes(&recording, priorContents, live, &places)
-        if let live, live.isHeld, status(live.descriptor.raw).differs(from: live.snapshot) {
-            postpone(item.key)
+        if let live, live.isHeld, FileSnapshot(of: live.descriptor.raw).differs(from: live.snapshot)
+        {
+            writer.postpone(item.key)
             return nil
         }
         untell("document \(item.key)")
@@ -307,7 +294,7 @@ extension Recorder {
     ) -> Bool {
         let age = cl_clock_monotonic_ns() - work.since
         guard !work.priorContents.isEmpty, age > nanoseconds(settings.busySeconds) else {
-            postpone(item.key)
+            writer.postpone(item.key)
             return false
         }
         recording.isLiveDeferred = true
@@ -326,7 +313,7 @@ extension Recorder {
     /// The name shows something else: an event about that is still to come, or the tree was changed
     /// without the mount.
     private func notFound(_ item: Item, _ work: PendingDocument) -> Recording? {
-        postpone(item.key)
+        writer.postpone(item.key)
         if work.attempts > 4, state.scan == nil {
             // Its prior contents stay; the scan finds out what became of the document.
             startScan()
@@ -475,15 +462,6 @@ extension Recorder {
         }
         recording.versions.append((version, cut.manifest.encoded))
         return version
-    }
-
-    /// Records the document later: after a moment, then after twice that, at most after a minute.
-    func postpone(_ key: Int64) {
-        guard var work = state.pending[key] else { return }
-        work.attempts += 1
-        let seconds = min(60, settings.postponeSeconds * Double(1 << min(work.attempts - 1, 10)))
-        work.due = cl_clock_monotonic_ns() + nanoseconds(seconds)
-        state.pending[key] = work
     }
 
     private var nobody: Actor { Actor(process: 0, uid: 0, program: "") }

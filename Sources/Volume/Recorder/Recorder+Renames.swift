@@ -82,7 +82,7 @@ extension Recorder {
         {
             // The scan has seen the new name before this event was processed. What the name had
             // before becomes a prior content of the moved item.
-            transferContent(from: twin.key, to: source.key)
+            writer.transferContent(from: twin.key, to: source.key)
             try transferReplacedContent(source, move)
             try removeItem(twin, t)
             if twin.kind == .directory { state.directoriesToRescan.append(source.key) }

@@ -87,9 +87,9 @@ extension Recorder {
             guard !keys.isEmpty else { continue }
             // The daemon may have been killed after the bytes were moved aside and before that was
             // noted, so other documents may have prior contents in this inode.
-            transferContent(entry)
+            writer.transferContent(entry)
             for key in keys {
-                attach(entry, to: key, isRecovered: true)
+                writer.attach(entry, to: key, isRecovered: true)
                 guard var item = try t.item(key), item.changed != 0, item.deleted == nil else {
                     continue
                 }

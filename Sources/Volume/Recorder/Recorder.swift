@@ -37,9 +37,10 @@ final class Recorder: @unchecked Sendable {
     let kept: KeptContents
     let unrecorded: UnrecordedContents
     let powerLoss: PowerLoss?
-    let nameBarrier: NameBarrier
-    /// Whether the present transaction describes names that may not be on the disk yet.
-    var describesNames = false
+    let writer: JournalWriter
+    let reports: RecorderReports
+    let closing = ClosingTime()
+    let pauses: WorkPauses
     let reserve: Reserve
     let room: Room
     var letGo = RemovedForSpace()
@@ -57,7 +58,6 @@ final class Recorder: @unchecked Sendable {
     /// Called with the key of a document whose file has lost its contents or its end.
     let notShown = CallbackSlot<@Sendable (Int64) -> Void>()
 
-    var state = RecorderState()
     /// Events that are not processed yet, in their order.
     var backlog: [NotedEvent] = []
     /// The time of the event that is being processed, in nanoseconds since 1970.
@@ -79,22 +79,12 @@ final class Recorder: @unchecked Sendable {
     /// The hub's time and this machine's uptime at the same moment.
     let hubTime = Mutex<(time: Timestamp, uptime: Int64)?>(nil)
     var hasRemovedEmptyRows = false
-    /// The journal as it was when the current batch of recordings began.
-    var snapshot: Reader?
-    /// The file that was cut last in that batch.
+    /// The file that was cut last in the current batch of recordings.
     var lastCut: (snapshot: FileSnapshot, chunks: [ChunkReference])?
     /// The chunks in stash files that were searched, by the name of the file.
     var stashedChunks: [String: Set<Digest>] = [:]
     /// The key up to which changed items (`changed = 0`) were searched; nil at the end.
     var pendingCursor: Int64? = 0
-    /// Until when all work pauses, for example because the disk was full; monotonic nanoseconds.
-    var pausedUntil: Int64 = 0
-    /// Until when only recording pauses. Events are still processed, so that what they replace can
-    /// make room.
-    var recordingPausedUntil: Int64 = 0
-    /// How many immediate retries are left until a transaction succeeds.
-    var retriesLeft = Recorder.retriesMax
-    static let retriesMax = 3
 
     let debounce: Debounce
     let signal = Signal()
@@ -106,8 +96,6 @@ final class Recorder: @unchecked Sendable {
     // The following properties are guarded by `signal`.
     private var isStopping = false
     private var isEnding = false
-    /// When work must end, by the monotonic clock.
-    private let endTime = Atomic<Int64>(.max)
     private static let closingEventsMax = 1_000
     private var isAbandoned = false
     private var isStarted = false
@@ -120,7 +108,6 @@ final class Recorder: @unchecked Sendable {
     /// Documents that can be recorded now.
     private var ready: [Int64] = []
     var tasks: [(Recorder) -> Void] = []
-    var report = RecorderReport()
 
     init(
         tree: Int32, stash: Stash, journal: Journal, packs: PackStore, hydration: Hydration,
@@ -133,7 +120,6 @@ final class Recorder: @unchecked Sendable {
         self.room = room
         self.tree = tree
         self.stash = stash
-        nameBarrier = NameBarrier(stash: stash.directory)
         self.journal = journal
         self.packs = packs
         self.hydration = hydration
@@ -150,6 +136,21 @@ final class Recorder: @unchecked Sendable {
         self.leftovers = leftovers
         self.incoming = incoming
         self.displaced = displaced
+        writer = JournalWriter(
+            journal: journal, stash: stash, settings: settings, debounce: debounce)
+        reports = RecorderReports(log: log)
+        pauses = WorkPauses(takeRetry: journal.takeRetry)
+        writer.didCommit = { [unowned self] in committed() }
+    }
+
+    /// Called after each transaction.
+    private func committed() {
+        pauses.succeeded()
+        room.changed()
+        forgetAdopted()
+        removeMarks()
+        tellVersionNews()
+        if !isPerforming { debounce.committed() }
     }
 
     /// Starts the thread. `logged` are events that the last daemon may not have processed.
@@ -161,22 +162,8 @@ final class Recorder: @unchecked Sendable {
     /// The volume is about to close: callers do not wait any more, and work that takes longer than
     /// `closingSeconds` is given up. Such contents are safe and are recorded at the next start.
     func prepareToStop() {
-        let end = cl_clock_monotonic_ns() + nanoseconds(settings.closingSeconds)
-        _ = endTime.compareExchange(expected: .max, desired: end, ordering: .relaxed)
+        closing.begin(seconds: settings.closingSeconds)
         signal.change { isEnding = true }
-    }
-
-    /// Whether the time for the last work is over.
-    var isOverdue: Bool {
-        let end = endTime.load(ordering: .relaxed)
-        return end != .max && cl_clock_monotonic_ns() > end
-    }
-
-    /// To be called now and then in long work.
-    ///
-    /// - Throws: `.busy` when the time for the last work is over. The work is given up then.
-    func checkTime() throws(VolumeError) {
-        if isOverdue { throw VolumeError(.busy, "The volume is being unmounted.") }
     }
 
     /// Records what can be recorded within `closingSeconds`, and ends the thread.
@@ -322,39 +309,21 @@ final class Recorder: @unchecked Sendable {
         return state.scan == nil ? state.unresolved.isEmpty : events.waiting.count == 0
     }
 
-    var isPaused: Bool { cl_clock_monotonic_ns() < pausedUntil }
-
-    var isRecordingPaused: Bool {
-        cl_clock_monotonic_ns() < max(pausedUntil, recordingPausedUntil)
-    }
-
-    /// Pauses after a failure; not if the journal has found space, so that work is retried at once.
-    func pause(_ work: ReferenceWritableKeyPath<Recorder, Int64> = \.pausedUntil, seconds: Double) {
-        if journal.takeRetry(), retriesLeft > 0 {
-            retriesLeft -= 1
-            return
-        }
-        self[keyPath: work] = cl_clock_monotonic_ns() + nanoseconds(seconds)
-    }
-
-    /// Ends the pauses, because there is space again.
-    func endPauses() { (pausedUntil, recordingPausedUntil) = (0, 0) }
-
     /// Sleeps until an event, a request or the time of the next work.
     private func sleep() {
         let now = cl_clock_monotonic_ns()
         let nextWork = state.pending.all.values.lazy.map(\.due).min() ?? .max
-        var deadline = min(nextThinning, max(nextWork, recordingPausedUntil))
+        var deadline = min(nextThinning, max(nextWork, pauses.recordingEnd))
         let waiting = events.waiting
         if waiting.count > 0 {
             deadline = min(deadline, waiting.newest + nanoseconds(debounce.settleSeconds))
         }
         if let measuringDue { deadline = min(deadline, measuringDue) }
         if !backlog.isEmpty || state.scan != nil { deadline = now }
-        deadline = max(deadline, now + 2_000_000, pausedUntil)
+        deadline = max(deadline, now + 2_000_000, pauses.end)
         if state.scan == nil, let due = room.due { deadline = min(deadline, due) }
         if !reserve.isWhole {
-            deadline = min(deadline, max(pausedUntil, now + nanoseconds(settings.retrySeconds)))
+            deadline = min(deadline, max(pauses.end, now + nanoseconds(settings.retrySeconds)))
         }
         _ = signal.wait(until: min(deadline, now + 3_600_000_000_000)) {
             hasNews || isStopping || isAbandoned || ticketsGiven > ticketsDone || !tasks.isEmpty
@@ -379,29 +348,33 @@ final class Recorder: @unchecked Sendable {
     }
 
     private func publish() {
-        let report = (
-            state.pending.all.count + (pendingCursor == nil ? 0 : 1) + backlog.count,
-            state.scan != nil,
-            state.scan?.items ?? 0
-        )
-        signal.change {
-            self.report.pending = report.0
-            self.report.isScanning = report.1
-            self.report.scannedItems = report.2
+        reports.change {
+            $0.pending = state.pending.all.count + (pendingCursor == nil ? 0 : 1) + backlog.count
+            $0.isScanning = state.scan != nil
+            $0.scannedItems = state.scan?.items ?? 0
         }
-    }
-
-    /// Reports a problem to people. It is logged only if it is new.
-    func tell(_ subject: String, _ message: String) {
-        let isNew = signal.change {
-            report.problems.updateValue(message, forKey: subject) != message
-        }
-        if isNew { log.error("\(message)") }
-    }
-
-    func untell(_ subject: String) {
-        signal.change { _ = report.problems.removeValue(forKey: subject) }
     }
 
     func nanoseconds(_ seconds: Double) -> Int64 { Timestamp.span(seconds: seconds) }
+}
+
+extension Recorder {
+    var report: RecorderReport { reports.report }
+    var state: RecorderState {
+        _read { yield writer.state }
+        _modify { yield &writer.state }
+    }
+    var isPaused: Bool { pauses.isPaused }
+    var isOverdue: Bool { closing.isOverdue }
+
+    func tell(_ subject: String, _ message: String) { reports.tell(subject, message) }
+    func untell(_ subject: String) { reports.untell(subject) }
+    func transact(_ body: (Transaction) throws -> Void) throws(VolumeError) {
+        try writer.transact(body)
+    }
+    func look<T>(_ body: (Reader) throws -> T) throws(VolumeError) -> T { try writer.look(body) }
+    func touch(_ key: Int64, _ change: (inout PendingDocument) -> Void = { _ in }) {
+        writer.touch(key, change)
+    }
+    func removeUnneededStashFiles() { writer.removeUnneededStashFiles() }
 }

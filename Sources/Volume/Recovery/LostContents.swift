@@ -52,7 +52,7 @@ struct LostContents {
         }
         if try canShowLastVersion(recording.item) {
             recorder.notShown.current?(recording.item.key)
-            recorder.postpone(recording.item.key)
+            recorder.writer.postpone(recording.item.key)
             return false
         }
         recording.item.size = UInt64(snapshot.size)

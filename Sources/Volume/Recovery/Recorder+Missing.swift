@@ -16,7 +16,7 @@ extension Recorder {
         eventTime = cl_clock_realtime_ns()
         do {
             try transact { t in
-                try translateCopies(t)
+                try writer.translateCopies(t)
                 try resolveLeftovers(t)
                 try removeEmptyRows(t)
                 let missing = state.missing
@@ -25,7 +25,7 @@ extension Recorder {
             }
         } catch {
             tell("scan", "The search for missing documents failed: \(error)")
-            pause(seconds: settings.retrySeconds)
+            pauses.pause(seconds: settings.retrySeconds)
         }
         removeUnneededStashFiles()
         return true
@@ -37,7 +37,7 @@ extension Recorder {
         guard !hasRemovedEmptyRows else { return }
         hasRemovedEmptyRows = true
         for key in try t.deletedItemsWithoutVersions() where state.pending[key] == nil {
-            guard let item = try t.item(key), try !isParent(item, t),
+            guard let item = try t.item(key), try !t.isParent(item),
                 try RemovalCheck(item, [], t).mayRemoveRow
             else { continue }
             try t.removeRow(key)
@@ -185,7 +185,7 @@ extension Recorder {
     private func mergeNewItem(_ place: Item, to item: Item, _ t: Transaction) throws {
         // It is a document with versions of its own, which are kept.
         guard place.latest == 0 else { return try removeItem(place, t) }
-        transferContent(from: place.key, to: item.key)
+        writer.transferContent(from: place.key, to: item.key)
         if try t.isKnownToHub(place) { return try removeItem(place, t) }
         try t.removeRow(place.key)
     }

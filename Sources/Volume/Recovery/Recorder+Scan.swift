@@ -40,7 +40,7 @@ extension Recorder {
         eventTime = cl_clock_realtime_ns()
         do {
             try transact { t in
-                describesNames = true
+                writer.describesNames = true
                 while let key = state.scan?.waiting.popLast() {
                     try compare(key, t)
                     if cl_clock_monotonic_ns() - started > 100_000_000 { break }
@@ -49,7 +49,7 @@ extension Recorder {
             untell("scan")
         } catch {
             tell("scan", "The tree cannot be compared with the journal: \(error)")
-            pause(seconds: settings.retrySeconds)
+            pauses.pause(seconds: settings.retrySeconds)
             return false
         }
         removeUnneededStashFiles()
@@ -80,7 +80,7 @@ extension Recorder {
             return
         }
         if path.isEmpty { try noteRules(t) }
-        let snapshot = status(directory.raw)
+        let snapshot = FileSnapshot(of: directory.raw)
         try reclassify(&item, path, directory.raw, t)
         let before = item
         item.inode = snapshot.inode
@@ -131,7 +131,7 @@ extension Recorder {
             state.scan?.items += 1
             if snapshot.isFile {
                 state.packaged[snapshot.inode] = key
-                let spot = DirectoryEntry(directory: status(directory).inode, name: name)
+                let spot = DirectoryEntry(directory: FileSnapshot(of: directory).inode, name: name)
                 try? rememberUntrackedFile(snapshot, to: spot, t)
             }
             guard snapshot.isDirectory else { return }
@@ -280,7 +280,8 @@ extension Recorder {
             // A document may have been moved to that name, and its prior contents may exist only
             // there.
             try rememberUntrackedFile(
-                snapshot, to: DirectoryEntry(directory: self.status(directory).inode, name: name),
+                snapshot,
+                to: DirectoryEntry(directory: FileSnapshot(of: directory).inode, name: name),
                 t)
             return
         }
@@ -313,7 +314,7 @@ extension Recorder {
             try t.items(inode: snapshot.inode).isEmpty,
             let file = try? openBeneath(
                 [name], from: directory, flags: O_RDONLY | O_NOATIME | O_NONBLOCK),
-            status(file.raw).inode == snapshot.inode, cl_probe_users(file.raw) == 0
+            FileSnapshot(of: file.raw).inode == snapshot.inode, cl_probe_users(file.raw) == 0
         else { return false }
         return name.withCString { cl_unlinkat(directory, $0, 0) } == 0
     }

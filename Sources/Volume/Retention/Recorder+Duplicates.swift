@@ -89,6 +89,6 @@ extension Recorder {
         // The writers are looked for again, because one may have opened the file before the
         // contents were released.
         return kept.release(snapshot) && cl_probe_writers(file.raw) == 0
-            && !status(file.raw).differs(from: snapshot)
+            && !FileSnapshot(of: file.raw).differs(from: snapshot)
     }
 }

@@ -98,7 +98,7 @@ extension Recorder {
         if !wish.isRehearsal, report.bytes > 0 {
             // Recording that failed for want of space is tried again, and reported again.
             untell("recording")
-            endPauses()
+            pauses.endAll()
         }
         return report
     }

@@ -43,7 +43,7 @@ extension Recorder {
         }
         startLogAnew()
         // A pause that waits for space must not prevent making space.
-        pausedUntil = 0
+        pauses.endPauseOfAll()
         // Contents that were replaced or deleted a moment ago may be removed, too: their events are
         // processed first.
         processEvents(now: true)
@@ -63,7 +63,7 @@ extension Recorder {
         untell("room")
         report(letGo)
         // Work that waited for space goes on at once.
-        endPauses()
+        pauses.endAll()
         for key in awaitingRoom.keys { state.pending[key]?.due = cl_clock_monotonic_ns() }
         awaitingRoom = [:]
         return true
@@ -144,7 +144,7 @@ extension Recorder {
     private func report(_ letGo: RemovedForSpace) {
         guard letGo.versions + letGo.contents > 0 else { return }
         let text = letGo.text
-        signal.change { report.letGo = text }
+        reports.change { $0.letGo = text }
         let now = cl_clock_monotonic_ns()
         guard now >= nextRoomReport else { return }
         nextRoomReport = now + nanoseconds(60)
@@ -291,7 +291,7 @@ extension Recorder {
     {
         for version in versions { try t.remove(version: version.id) }
         if item.deleted != nil, !hasRest, try t.versions(of: item.key).isEmpty,
-            try !isParent(item, t), try RemovalCheck(item, [], t).mayRemoveRow
+            try !t.isParent(item), try RemovalCheck(item, [], t).mayRemoveRow
         {
             state.pending[item.key] = nil
             try t.removeRow(item.key)

@@ -54,6 +54,13 @@ extension Reader {
         if try mirror(item.id) != nil { return true }
         return try isInOutbox(item.id)
     }
+
+    /// Whether items, also deleted ones, are in this directory.
+    func isParent(_ item: Item) throws(VolumeError) -> Bool {
+        guard item.kind == .directory || item.kind == .package else { return false }
+        if try !deletedItems(in: item.key).isEmpty { return true }
+        return try !children(of: item.key).isEmpty
+    }
 }
 
 /// Finds what prevents the removal of versions of one document.

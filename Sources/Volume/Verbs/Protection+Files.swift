@@ -79,7 +79,7 @@ extension Recorder {
     func protection(of item: Item, _ t: Reader) throws -> Protection? {
         guard item.deleted == nil, let directory = try t.path(of: item.parent),
             let file = try? openBeneath(directory + [item.name], from: tree, flags: O_PATH),
-            status(file.raw).inode == item.inode
+            FileSnapshot(of: file.raw).inode == item.inode
         else { return nil }
         return Protection(of: file.raw)
     }

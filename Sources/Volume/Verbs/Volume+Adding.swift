@@ -70,10 +70,16 @@ extension Volume {
 extension Recorder {
     /// Stores the chunks that are not stored yet and notes their places.
     fileprivate func store(_ manifest: Manifest, from source: [Name], _ t: Transaction) throws {
-        // Lookups use this transaction.
-        snapshot = t
-        defer { snapshot = nil }
         var places: [Digest: ChunkPlace] = [:]
+        try writer.looking(at: t) { () throws(VolumeError) in
+            try store(manifest, from: source, &places)
+        }
+        for (digest, place) in places { try t.setPlace(digest, place) }
+    }
+
+    private func store(
+        _ manifest: Manifest, from source: [Name], _ places: inout [Digest: ChunkPlace]
+    ) throws(VolumeError) {
         for entry in manifest.entries where entry.kind == .file {
             let path = manifest.isPackage ? source + entry.names : source
             let file: Descriptor
@@ -89,6 +95,5 @@ extension Recorder {
             throw VolumeError(.busy, "\(source.shown) has changed while it was read.")
         }
         if !places.isEmpty { try packs.sync() }
-        for (digest, place) in places { try t.setPlace(digest, place) }
     }
 }

@@ -1,20 +1,8 @@
-import CLinux
 import Journal
 import Model
 
 // Decides which documents get contents that were moved aside.
 extension Recorder {
-    /// Creates or changes a pending document, and records it soon.
-    func touch(_ key: Int64, _ change: (inout PendingDocument) -> Void = { _ in }) {
-        let now = cl_clock_monotonic_ns()
-        var work = state.pending[key] ?? PendingDocument(now: now)
-        change(&work)
-        work.revision += 1
-        work.due = now + nanoseconds(debounce.settleSeconds)
-        work.attempts = 0
-        state.pending[key] = work
-    }
-
     /// Adds a content that was moved aside to the documents it belongs to: the one that had the
     /// name (unless the file was only a backup), those with a prior content in that inode, and the
     /// package it was in.
@@ -23,14 +11,14 @@ extension Recorder {
     {
         guard let stash, let entry = Stash.parse(stash) else { return }
         state.pending.leave(entry)
-        let isContent = transferContent(entry)
+        let isContent = writer.transferContent(entry)
         if entry.kind == .displaced { state.untrackedFiles[inode] = nil }
         for item in items
         where !isContent || item.latest > 0 || state.pending[item.key]?.save != nil {
-            attach(entry, to: item.key)
+            writer.attach(entry, to: item.key)
         }
         // After a crash it is unknown whether its replacement in the package is complete.
-        if let package { attach(entry, to: package, isRecovered: isReplaying) }
+        if let package { writer.attach(entry, to: package, isRecovered: isReplaying) }
     }
 
     /// As `transferContent`, for a directory or file that is not known. Before the first scan, it
@@ -42,170 +30,5 @@ extension Recorder {
             !state.pending.needs(entry)
         else { return }
         state.unresolved.append(entry)
-    }
-
-    /// Prior contents that were in another file of the tree are in the stash now. Returns whether
-    /// the stash file is a content of a document, and not only needed to read others.
-    @discardableResult
-    func transferContent(_ entry: Stash.Entry) -> Bool {
-        var isContent = false
-        for dependent in state.pending.dependents[entry.inode] ?? []
-        where transferContent(entry, dependent) {
-            isContent = true
-        }
-        return isContent
-    }
-
-    private func transferContent(_ entry: Stash.Entry, _ dependent: Int64) -> Bool {
-        guard let priorContents = state.pending[dependent]?.priorContents else { return false }
-        var changed: [PriorContent] = []
-        var isContent = false
-        for prior in priorContents {
-            guard case .elsewhere(let snapshot) = prior.place, snapshot.inode == entry.inode else {
-                changed.append(prior)
-                continue
-            }
-            var moved = prior
-            moved.place = .stash(entry)
-            // The file was written after it had ceased to be the document's.
-            if snapshot.size >= 0, snapshot.modified != entry.modified { moved.isBase = true }
-            changed.append(moved)
-            if !moved.isBase { isContent = true }
-            // A pre-image log is not complete: its other bytes are still in the file, and may be
-            // overwritten next.
-            if entry.kind == .preImages { changed.append(.base(entry.inode)) }
-        }
-        touch(dependent) { $0.priorContents = changed }
-        return isContent
-    }
-
-    /// Keeps the document's present file readable for its pre-image logs, because the document is
-    /// about to get another inode or none.
-    func follow(_ item: Item) {
-        guard item.inode != 0, let priorContents = state.pending[item.key]?.priorContents,
-            let preImages = priorContents.lastIndex(where: {
-                $0.inode == item.inode && $0.entry?.kind == .preImages
-            }),
-            !priorContents[preImages...].contains(where: {
-                $0.inode == item.inode && $0.entry?.kind != .preImages
-            })
-        else { return }
-        touch(item.key) { $0.priorContents.append(.base(item.inode)) }
-    }
-
-    /// Adds a stash file as the newest of a document's prior contents.
-    func attach(_ entry: Stash.Entry, to key: Int64, isRecovered: Bool = false) {
-        touch(key) { work in
-            guard !isRecovered else {
-                // It is older than anything that was moved aside since the volume was opened.
-                let newer = work.priorContents.firstIndex { prior in
-                    prior.entry.map { $0.sequence > entry.sequence } ?? true
-                }
-                work.priorContents.insert(
-                    PriorContent(place: .stash(entry), isRecovered: true),
-                    at: newer ?? work.priorContents.count)
-                return
-            }
-            work.priorContents.append(PriorContent(place: .stash(entry), save: work.save))
-            work.save = nil
-        }
-    }
-
-    /// Merges a pending document into another, because both are one document.
-    func transferContent(from twin: Int64, to key: Int64) {
-        guard let work = state.pending[twin] else { return }
-        touch(key) { known in
-            known.priorContents += work.priorContents
-            known.save = work.save ?? known.save
-        }
-        state.pending[twin] = nil
-    }
-}
-
-// Each transaction that changes prior contents also writes them to the journal.
-extension Recorder {
-    /// Runs one transaction of the journal. If it fails, the state in memory is reverted too.
-    func transact(_ body: (Transaction) throws -> Void) throws(VolumeError) {
-        state.mark()
-        describesNames = false
-        do throws(VolumeError) {
-            try journal.write { t in
-                try body(t)
-                try writePriorContents(t)
-                if describesNames, try t.belongsToHub() { try nameBarrier.pass() }
-            }
-        } catch {
-            state.revert()
-            throw error
-        }
-        retriesLeft = Recorder.retriesMax
-        state.removeMark()
-        room.changed()
-        forgetAdopted()
-        removeMarks()
-        tellVersionNews()
-        if !isPerforming { debounce.committed() }
-    }
-
-    /// Writes the changed prior contents to the journal. Stash files that no document needs are
-    /// removed after the transaction.
-    func writePriorContents(_ t: Transaction) throws {
-        for entry in state.pending.takeUnclaimed() {
-            // Documents that expect this inode in the tree find it in the stash now.
-            if entry.kind == .displaced { transferContent(entry) }
-            if !state.pending.needs(entry), !state.unresolved.contains(entry) {
-                state.filesToRemove.append(entry.file)
-            }
-        }
-        for key in state.pending.takeChanged() {
-            try writePriorContents(of: key, state.pending[key]?.priorContents ?? [], t)
-        }
-    }
-
-    private func writePriorContents(
-        of key: Int64, _ priorContents: [PriorContent], _ t: Transaction
-    ) throws {
-        if state.written[key] != nil { try t.removeStashed(prefix: PriorContent.rowPrefix(key)) }
-        state.written[key] = priorContents.isEmpty ? nil : priorContents.count
-        for (index, prior) in priorContents.enumerated() {
-            try t.insert(prior.row(of: key, index: index))
-        }
-    }
-
-    /// Reads the prior contents that the last daemon has left. A document may have thousands; it
-    /// gets all of them at once, because each change costs as much as there are.
-    func readPriorContents(_ t: Transaction) throws {
-        var known: [Int64: [PriorContent]] = [:]
-        for row in try t.stashed() {
-            guard let key = row.item, var prior = PriorContent(row), let item = try t.item(key)
-            else {
-                try t.removeStashed(row.name)
-                continue
-            }
-            // It is unknown now whether its replacement in the package is complete.
-            if item.kind == .package { prior.isRecovered = true }
-            known[key, default: []].append(prior)
-        }
-        for (key, priorContents) in known {
-            state.written[key, default: 0] += priorContents.count
-            touch(key) { $0.priorContents += priorContents }
-        }
-    }
-
-    /// In a copied store the inode numbers have changed: replaces the old number of a document's
-    /// file by the new one.
-    func translateCopies(_ t: Reader) throws {
-        guard !state.copies.isEmpty else { return }
-        for (key, work) in state.pending.all {
-            for (index, prior) in work.priorContents.enumerated() {
-                guard case .elsewhere(let snapshot) = prior.place,
-                    let item = try state.copies[snapshot.inode].flatMap({ try t.item($0) })
-                else { continue }
-                var moved = snapshot
-                moved.inode = item.inode
-                touch(key) { $0.priorContents[index].place = .elsewhere(moved) }
-            }
-        }
-        state.copies.removeAll()
     }
 }

@@ -67,7 +67,7 @@ extension Recorder {
             if error == .notFound { return .nothing }
             throw VolumeError(.system, "\(entry.file) in the stash cannot be read: \(error).")
         }
-        var snapshot = status(descriptor.raw)
+        var snapshot = FileSnapshot(of: descriptor.raw)
         if entry.kind == .displaced, cl_probe_writers(descriptor.raw) == -EAGAIN {
             return prior.isBase ? .notYet : .busy
         }
@@ -80,13 +80,13 @@ extension Recorder {
         if entry.kind == .displaced {
             let file = AnySource.file(FileContent(descriptor: descriptor.raw))
             return .found(
-                try CutPriorContent(prior, descriptor, snapshot, file, mayGoOn: checkTime))
+                try CutPriorContent(prior, descriptor, snapshot, file, mayGoOn: closing.check))
         }
         snapshot.modified = entry.modified
         if entry.kind == .copied {
             let file = AnySource.file(FileContent(descriptor: descriptor.raw))
             return .found(
-                try CutPriorContent(prior, descriptor, snapshot, file, mayGoOn: checkTime))
+                try CutPriorContent(prior, descriptor, snapshot, file, mayGoOn: closing.check))
         }
         return try openPreImages(prior, entry, descriptor, snapshot, recording, live, bases)
     }
@@ -108,11 +108,11 @@ extension Recorder {
             }
             if let file = try openInode(entry.inode) {
                 if cl_probe_writers(file.raw) == -EAGAIN { return .notYet }
-                let elsewhere = status(file.raw)
+                let elsewhere = FileSnapshot(of: file.raw)
                 let source = AnySource.file(FileContent(descriptor: file.raw))
                 let found = try CutPriorContent(
                     PriorContent(place: .elsewhere(elsewhere)), file, elsewhere, source,
-                    mayGoOn: checkTime)
+                    mayGoOn: closing.check)
                 base = LaterContent(source: source, chunks: found.cut.manifest.fileChunks)
                 lender = found
             } else if let live {
@@ -131,7 +131,7 @@ extension Recorder {
         do throws(VolumeError) {
             cut = try CutPriorContent(
                 prior, descriptor, snapshot, source, over: lender,
-                like: base?.chunks.map(overlay.like), mayGoOn: checkTime)
+                like: base?.chunks.map(overlay.like), mayGoOn: closing.check)
         } catch {
             // The bytes between the blocks no longer exist, so the content cannot be restored.
             if error.code == .busy, prior.isRecovered || base == nil { return .nothing }
@@ -161,14 +161,16 @@ extension Recorder {
         guard let file = try openInode(snapshot.inode) else {
             return work.attempts < 4 ? .notYet : .nothing
         }
-        if PlaceholderMark(of: file.raw, size: status(file.raw).size) != nil { return .nothing }
+        if PlaceholderMark(of: file.raw, size: FileSnapshot(of: file.raw).size) != nil {
+            return .nothing
+        }
         if cl_probe_writers(file.raw) == -EAGAIN {
             let isNeeded = work.priorContents.contains {
                 $0.inode == snapshot.inode && $0.entry?.kind == .preImages
             }
             return isNeeded || work.attempts < 4 ? .notYet : .nothing
         }
-        let now = status(file.raw)
+        let now = FileSnapshot(of: file.raw)
         guard now.size > 0 else { return .empty }
         guard now.size <= PackStore.Limits.contentBytes else { return .nothing }
         if powerLoss?.destroyed(file.raw, now) == true { return .nothing }
@@ -183,8 +185,9 @@ extension Recorder {
         }
         let source = AnySource.file(FileContent(descriptor: file.raw))
         let chunks = prior.isBase ? [] : try cutLinked(file.raw, now)
-        let cut = try CutPriorContent(prior, file, now, source, chunks: chunks, mayGoOn: checkTime)
-        guard !status(cut.descriptor.raw).differs(from: now) else { return .notYet }
+        let cut = try CutPriorContent(
+            prior, file, now, source, chunks: chunks, mayGoOn: closing.check)
+        guard !FileSnapshot(of: cut.descriptor.raw).differs(from: now) else { return .notYet }
         return .found(cut)
     }
 
@@ -219,7 +222,7 @@ extension Recorder {
     private func open(_ inode: UInt64, at path: [Name]) -> Descriptor? {
         guard
             let file = try? openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK),
-            case let found = status(file.raw), found.isFile, found.inode == inode
+            case let found = FileSnapshot(of: file.raw), found.isFile, found.inode == inode
         else { return nil }
         return file
     }

@@ -15,9 +15,9 @@ extension Recorder {
     func restore(_ logged: [NotedEvent]) {
         do {
             try journal.write { t in
-                try readPriorContents(t)
+                try writer.readPriorContents(t)
                 try detectCopy(t)
-                try writePriorContents(t)
+                try writer.writePriorContents(t)
                 // In a copied store the inode numbers of the log belong to other files.
                 let last = try t.value(Recorder.lastEvent).flatMap { UInt64($0) } ?? 0
                 if !state.isCopy { backlog = logged.filter { $0.sequence > last } }
@@ -30,7 +30,8 @@ extension Recorder {
     /// Finds out whether the store was copied: a copy has other inode numbers, so those in the
     /// journal mean nothing.
     private func detectCopy(_ t: Transaction) throws {
-        guard let root = try t.item(Item.root), root.inode != 0, root.inode != status(tree).inode
+        guard let root = try t.item(Item.root), root.inode != 0,
+            root.inode != FileSnapshot(of: tree).inode
         else { return }
         for work in state.pending.all.values {
             for prior in work.priorContents where prior.entry == nil {
