@@ -10,7 +10,7 @@ extension Recorder {
     func recordPackage(
         _ item: Item, _ work: PendingDocument, syncs: Bool, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) -> Recording? {
-        guard fits(work, item.key) else {
+        guard space.fits(work, item.key) else {
             writer.postpone(item.key)
             return nil
         }

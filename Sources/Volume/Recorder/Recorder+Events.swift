@@ -367,7 +367,7 @@ extension Recorder {
             return
         }
         var item = item
-        item.deleted = deletionTime(eventTime)
+        item.deleted = retentionTime.ofDeletion(at: eventTime)
         item.inode = 0
         try t.update(item)
         if state.pending[item.key] != nil { touch(item.key) { $0.isWriting = false } }

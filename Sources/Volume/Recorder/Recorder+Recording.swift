@@ -94,7 +94,7 @@ extension Recorder {
             untell("recording")
         } catch {
             // Nothing was removed; recording is tried again when there is space.
-            packsHoldWaste = true
+            space.packsMayHoldWaste()
             tell("recording", "Versions cannot be recorded now: \(error) This will be tried again.")
             pauses.pause(.recording, seconds: settings.retrySeconds)
         }
@@ -267,7 +267,7 @@ extension Recorder {
             }
         }
         tell(item, of: log)
-        guard fits(work, item.key) else {
+        guard space.fits(work, item.key) else {
             writer.postpone(item.key)
             return nil
         }

@@ -43,18 +43,13 @@ final class Recorder: @unchecked Sendable {
     let pauses: WorkPauses
     let reserve: Reserve
     let room: Room
-    var letGo = RemovedForSpace()
-    /// Documents whose prior contents do not fit into the packs now, with their sizes in bytes.
-    var awaitingRoom: [Int64: Int64] = [:]
-    /// Whether a search for space has found contents that stay only while a program has them open.
-    var isHeldBack = false
-    /// Whether the packs may hold chunks of failed transactions, which the journal does not know.
-    var packsHoldWaste = true
-    var nextRoomReport: Int64 = 0
-    /// When the journal's log may be written into the database again, in monotonic nanoseconds.
-    var nextLogStart: Int64 = 0
     let freeable = Freeable()
-    var nextMeasuring: Int64 = 0
+    let sweeper: PackSweeper
+    let retentionTime: RetentionTime
+    let thinning: VersionThinning
+    let stashRemoval: StashRemoval
+    let freeableSpace: FreeableSpace
+    let space: SpaceMaker
     /// Called with the key of a document whose file has lost its contents or its end.
     let notShown = CallbackSlot<@Sendable (Int64) -> Void>()
 
@@ -73,11 +68,6 @@ final class Recorder: @unchecked Sendable {
     var packageCuts: [Int64: [[UInt8]: PackageFile]] = [:]
     var people: [UInt32: String] = [:]
     var isPerforming = false
-    var nextThinning: Int64 = 0
-    /// Nil before the first thinning of a volume.
-    var retentionClock: RetentionClock?
-    /// The hub's time and this machine's uptime at the same moment.
-    let hubTime = Mutex<(time: Timestamp, uptime: Int64)?>(nil)
     var hasRemovedEmptyRows = false
     /// The file that was cut last in the current batch of recordings.
     var lastCut: (snapshot: FileSnapshot, chunks: [ChunkReference])?
@@ -140,6 +130,22 @@ final class Recorder: @unchecked Sendable {
             journal: journal, stash: stash, settings: settings, debounce: debounce)
         reports = RecorderReports(log: log)
         pauses = WorkPauses(takeRetry: journal.takeRetry)
+        sweeper = PackSweeper(journal: journal, packs: packs, tree: tree, closing: closing)
+        let versions = VersionRemoval(writer: writer, sweeper: sweeper)
+        let duplicates = DuplicateRemoval(
+            writer: writer, tree: tree, kept: kept, sweeper: sweeper)
+        stashRemoval = StashRemoval(writer: writer, stash: stash, versions: versions)
+        freeableSpace = FreeableSpace(
+            journal: journal, settings: settings, versions: versions, contents: stashRemoval,
+            duplicates: duplicates, freeable: freeable, log: log)
+        space = SpaceMaker(
+            writer: writer, room: room, reserve: reserve, pauses: pauses, reports: reports,
+            log: log, versions: versions, contents: stashRemoval, duplicates: duplicates,
+            freeable: freeableSpace)
+        retentionTime = RetentionTime(journal: journal, clocks: settings.clocks)
+        thinning = VersionThinning(
+            writer: writer, versions: versions, time: retentionTime, settings: settings,
+            closing: closing)
         writer.didCommit = { [unowned self] in committed() }
     }
 
@@ -228,7 +234,7 @@ final class Recorder: @unchecked Sendable {
     private func run(_ logged: [NotedEvent]) {
         cl_thread_background()
         isReplaying = !logged.isEmpty
-        restoreRetentionClock()
+        retentionTime.restore()
         restore(logged)
         while !backlog.isEmpty, state.scan == nil, !isPaused, !isOverdue { applyBacklog() }
         guard !isOverdue else { return signal.change { hasStopped = true } }
@@ -248,7 +254,7 @@ final class Recorder: @unchecked Sendable {
             if asked.stop, events.waiting.count > Recorder.closingEventsMax { break }
             processEvents(now: asked.stop || isAsked)
             if asked.stop { break }
-            if makeRoom() { publish() }
+            if space.makeRoom(processAllEvents) { publish() }
             if isAsked, areEventsProcessed {
                 // Only the tickets read above: events before later ones may not be processed yet.
                 runTasks(asked.tasks)
@@ -267,7 +273,7 @@ final class Recorder: @unchecked Sendable {
             publish()
             stashedChunks = [:]
             reserve.restore()
-            measureFreeable()
+            if state.scan == nil, backlog.isEmpty { freeableSpace.measure() }
             sleep()
         }
         part()
@@ -313,12 +319,12 @@ final class Recorder: @unchecked Sendable {
     private func sleep() {
         let now = cl_clock_monotonic_ns()
         let nextWork = state.pending.all.values.lazy.map(\.due).min() ?? .max
-        var deadline = min(nextThinning, max(nextWork, pauses.recordingEnd))
+        var deadline = min(thinning.due, max(nextWork, pauses.recordingEnd))
         let waiting = events.waiting
         if waiting.count > 0 {
             deadline = min(deadline, waiting.newest + nanoseconds(debounce.settleSeconds))
         }
-        if let measuringDue { deadline = min(deadline, measuringDue) }
+        if let measuringDue = freeableSpace.due { deadline = min(deadline, measuringDue) }
         if !backlog.isEmpty || state.scan != nil { deadline = now }
         deadline = max(deadline, now + 2_000_000, pauses.end)
         if state.scan == nil, let due = room.due { deadline = min(deadline, due) }
@@ -345,6 +351,23 @@ final class Recorder: @unchecked Sendable {
             backlog += events.takeAll()
         }
         applyBacklog()
+    }
+
+    /// Returns whether none is left.
+    private func processAllEvents() -> Bool {
+        processEvents(now: true)
+        return backlog.isEmpty
+    }
+
+    /// Thins old versions when there is nothing else to do. Returns false if it is not time yet.
+    private func thin() -> Bool {
+        guard state.scan == nil, backlog.isEmpty, !isPaused else { return false }
+        do {
+            return try thinning.thin(sweeps: takeSweep(), hourly: retryAttributes)
+        } catch {
+            tell("thinning", "Old versions cannot be thinned: \(error)")
+            return true
+        }
     }
 
     private func publish() {

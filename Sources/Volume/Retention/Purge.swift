@@ -1,4 +1,3 @@
-import Journal
 import Model
 
 /// What a person asks to remove for good.
@@ -59,47 +58,5 @@ package struct PurgeReport: Equatable, Sendable {
 
     mutating func keep(_ reason: Reason, _ count: Int = 1) {
         if count > 0 { kept[reason.kind, default: 0] += count }
-    }
-}
-
-extension Recorder {
-    /// Removes the past versions of these documents, and everything of deleted ones. Runs on the
-    /// recorder's thread after all events are processed.
-    func purge(_ subject: PurgeSubject, _ wish: Purge, _ report: PurgeReport)
-        throws(VolumeError) -> PurgeReport
-    {
-        var report = report
-        let choice = try chooseVersions(wish.bytes) { reader in
-            var found: [RemovableVersion] = []
-            for key in subject.documents {
-                guard let item = try reader.item(key) else { continue }
-                try self.forEachVersion(of: item, reader) { version, reason in
-                    guard wish.isMeant(version.time), !subject.hidden.contains(version.version)
-                    else { return }
-                    if let reason { report.keep(reason) } else { found.append(version) }
-                }
-            }
-            return found
-        }
-        report.versions = choice.versions.values.reduce(0) { $0 + $1.count }
-        report.bytes = choice.bytes
-        if !wish.isRehearsal {
-            let gone = try remove(choice)
-            (report.versions, report.bytes) = (gone.versions, gone.bytes)
-        }
-        if report.bytes < wish.bytes ?? .max {
-            let left = wish.bytes.map { $0 - report.bytes } ?? .max
-            let (gone, kept) = try removeContents(left, of: subject.open, wish)
-            report.versions += gone.versions
-            report.contents = gone.contents
-            report.bytes += gone.bytes
-            report.keep(.unrecorded, kept)
-        }
-        if !wish.isRehearsal, report.bytes > 0 {
-            // Recording that failed for want of space is tried again, and reported again.
-            untell("recording")
-            pauses.endAll()
-        }
-        return report
     }
 }

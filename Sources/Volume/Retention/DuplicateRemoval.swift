@@ -4,10 +4,16 @@ import Journal
 import Model
 import SystemCalls
 
-// Duplicates: bytes of current contents that the packs have as well as the tree. They are stored
-// for documents that programs keep open, or write in place again and again. Nothing is lost when
-// they are removed from the packs, so they give way before any version does.
-extension Recorder {
+/// Removes duplicates: bytes of current contents that the packs have as well as the tree. They are
+/// stored for documents that programs keep open, or write in place again and again. Nothing is lost
+/// when they are removed from the packs, so they give way before any version does. Only the
+/// recorder's thread uses it.
+struct DuplicateRemoval {
+    let writer: JournalWriter
+    let tree: Int32
+    let kept: KeptContents
+    let sweeper: PackSweeper
+
     /// The current contents of a document and those of its chunks that are in the packs.
     private struct Duplicate {
         var item: Item
@@ -17,8 +23,8 @@ extension Recorder {
     }
 
     /// Removes duplicates, the largest first, until `bytes` are free.
-    func letDuplicatesGo(_ bytes: Int64) throws(VolumeError) -> RemovedForSpace {
-        let found = try journal.read { try self.duplicates($0) }
+    func remove(_ bytes: Int64) throws(VolumeError) -> RemovedForSpace {
+        let found = try writer.journal.read { try self.duplicates($0) }
         var left = bytes
         var chosen: [Duplicate] = []
         for duplicate in found.sorted(by: { $0.bytes > $1.bytes }) where left > 0 {
@@ -27,8 +33,7 @@ extension Recorder {
             left -= duplicate.bytes
         }
         guard !chosen.isEmpty else { return RemovedForSpace() }
-        let packed = packs.bytes()
-        try journal.write { t in
+        try writer.journal.write { t in
             for duplicate in chosen {
                 guard try t.item(duplicate.item.key)?.current == duplicate.item.current else {
                     continue
@@ -36,13 +41,11 @@ extension Recorder {
                 try t.removeChunks(duplicate.chunks)
             }
         }
-        try sweep(isThorough: true)
-        return RemovedForSpace(
-            duplicateBytes: Int64(packed) - min(Int64(packed), Int64(packs.bytes())))
+        return RemovedForSpace(duplicateBytes: try sweeper.sweep(isThorough: true))
     }
 
-    /// The bytes that `letDuplicatesGo` could free.
-    func freeableDuplicates(_ reader: Reader) throws -> Int64 {
+    /// The bytes that `remove` could free.
+    func freeable(_ reader: Reader) throws -> Int64 {
         try duplicates(reader).reduce(0) { $0 + $1.bytes }
     }
 
@@ -62,7 +65,7 @@ extension Recorder {
             }
         }
         var found: [Duplicate] = []
-        for key in Set(users.values.compactMap { $0 }) where state.pending[key] == nil {
+        for key in Set(users.values.compactMap { $0 }) where writer.state.pending[key] == nil {
             guard let item = try reader.item(key), item.kind == .file, item.deleted == nil,
                 item.changed != 0, let current = item.current,
                 let manifest = try reader.manifest(of: current).flatMap(Manifest.init(encoded:)),

@@ -1,0 +1,171 @@
+import CLinux
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+/// Removes contents in the stash that are not recorded yet, for want of space or because a person
+/// asks for it. Only the recorder's thread uses it.
+final class StashRemoval {
+    private let writer: JournalWriter
+    private let stash: Stash
+    private let versions: VersionRemoval
+    /// Whether contents were found that stay only while a program has them open.
+    var isHeldBack = false
+
+    init(writer: JournalWriter, stash: Stash, versions: VersionRemoval) {
+        self.writer = writer
+        self.stash = stash
+        self.versions = versions
+    }
+
+    /// Removes contents that are not recorded yet, oldest first, and the versions that need their
+    /// bytes.
+    ///
+    /// - Parameters:
+    ///   - chosen: Limits this to contents of these documents.
+    ///   - wish: Limits this to contents that are meant.
+    /// - Returns: What was removed, and how many contents had to stay.
+    func remove(_ bytes: Int64, of chosen: Set<Int64>? = nil, _ wish: Purge = Purge())
+        throws(VolumeError) -> (gone: RemovedForSpace, kept: Int)
+    {
+        var users: [Stash.Entry: [Int64]] = [:]
+        for (key, work) in writer.state.pending.all {
+            for entry in work.priorContents.compactMap(\.entry) {
+                users[entry, default: []].append(key)
+            }
+        }
+        var gone = RemovedForSpace()
+        var kept: Set<UInt64> = []
+        var keptCount = 0
+        try writer.transact { t in
+            for (entry, keys) in users.sorted(by: { $0.key.sequence < $1.key.sequence })
+            where gone.bytes < bytes {
+                guard wish.isMeant(entry.saved), chosen?.isSuperset(of: keys) ?? true else {
+                    kept.insert(entry.inode)
+                    continue
+                }
+                // An older content of the same file that stays may be read through this one.
+                guard !kept.contains(entry.inode), let size = size(ofStashed: entry),
+                    try keys.allSatisfy({ try mayRemove(entry, from: $0, t) })
+                else {
+                    kept.insert(entry.inode)
+                    keptCount += 1
+                    continue
+                }
+                gone += RemovedForSpace(contents: 1, bytes: size)
+                guard !wish.isRehearsal else { continue }
+                for key in keys { gone.versions += try drop(entry, from: key, t) }
+            }
+        }
+        writer.removeUnneededStashFiles()
+        return (gone, keptCount)
+    }
+
+    /// The contents in the stash that may be removed, with their sizes.
+    func removable(_ t: Reader) throws -> [(entry: Stash.Entry, size: Int64)] {
+        var found: [Stash.Entry: Int64?] = [:]
+        for (key, work) in writer.state.pending.all {
+            for entry in work.priorContents.compactMap(\.entry) {
+                let size = found[entry] ?? size(ofStashed: entry)
+                found.updateValue(try mayRemove(entry, from: key, t) ? size : nil, forKey: entry)
+            }
+        }
+        return found.compactMap { entry, size in size.map { (entry, $0) } }
+    }
+
+    /// Returns nil while a program writes the file.
+    func size(ofStashed entry: Stash.Entry) -> Int64? {
+        guard let file = try? stash.open(entry.file), let status = try? file.status() else {
+            return 0
+        }
+        if entry.kind == .displaced, cl_probe_writers(file.raw) == -EAGAIN {
+            isHeldBack = true
+            return nil
+        }
+        return Int64(status.st_blocks) * 512
+    }
+
+    private func mayRemove(_ entry: Stash.Entry, from key: Int64, _ t: Reader) throws -> Bool {
+        guard let work = writer.state.pending[key] else { return true }
+        guard let item = try t.item(key), item.kind == .file || item.kind == .package else {
+            return false
+        }
+        // While a program writes the document, its last save exists only here.
+        if work.isWriting, entry == work.priorContents.last(where: { $0.entry != nil })?.entry {
+            isHeldBack = true
+            return false
+        }
+        // Contents that become conflict versions stay. A document's prior contents may be removed
+        // only while its present contents wait to be recorded; a package's, as long as it has any.
+        guard item.deleted != nil || item.changed == 0 || item.kind == .package,
+            item.deleted != nil
+                || !work.priorContents.contains(where: \.becomesConflict)
+        else { return false }
+        let versions = try t.versions(of: key)
+        let check = try RemovalCheck(item, versions, t)
+        guard item.deleted == nil || check.mayRemoveRow else { return false }
+        return try endangered(versions, t).allSatisfy { version in
+            guard version.label == nil else { return false }
+            return switch check.obstacle(to: version) {
+            case nil, .current: true
+            // The tree has newer contents, and those are what will be sent.
+            case .notSent: item.deleted == nil
+            default: false
+            }
+        }
+    }
+
+    /// The versions with bytes that are neither in the packs nor at the present hub.
+    private func endangered(_ versions: [Version], _ t: Reader) throws -> [Version] {
+        try versions.filter { version in
+            guard version.durability != .hub, let bytes = try t.manifest(of: version.id),
+                let manifest = Manifest(encoded: bytes)
+            else { return false }
+            return try manifest.chunkIDs.contains { try t.place(of: $0) == nil }
+        }
+    }
+
+    /// Removes a content of a document, and returns the number of versions that are removed with
+    /// it.
+    private func drop(_ entry: Stash.Entry, from key: Int64, _ t: Transaction) throws -> Int {
+        guard let item = try t.item(key) else { return 0 }
+        let due = writer.state.pending[key]?.due
+        writer.touch(key) { work in work.priorContents.removeAll { $0.entry == entry } }
+        // A package still waits until nothing changes it.
+        if item.kind == .package, let due { writer.state.pending[key]?.due = due }
+        // Versions that another hub had stay in the list: they may come back with that hub.
+        let versions = try endangered(t.versions(of: key), t).filter { !$0.wasAtHub }
+        let hasRest = writer.state.pending[key]?.priorContents.isEmpty == false
+        try self.versions.remove(versions, of: item, hasRest: hasRest, t)
+        return versions.count
+    }
+
+    /// Removes contents that no version needs before the removal is noted, for a journal that has
+    /// no space left. Code that looks for such a content later, also after a crash, finds that it
+    /// does not exist.
+    func removeUnlogged(_ bytes: Int64) throws(VolumeError) -> RemovedForSpace {
+        let chosen = try writer.journal.read { reader in
+            var uses: [UInt64: Int] = [:]
+            var needed: Set<UInt64> = []
+            for (key, work) in self.writer.state.pending.all {
+                let isNeeded = try !self.endangered(reader.versions(of: key), reader).isEmpty
+                for prior in work.priorContents {
+                    uses[prior.inode, default: 0] += 1
+                    if isNeeded { needed.insert(prior.inode) }
+                }
+            }
+            // No other content is read through these.
+            return try self.removable(reader).filter {
+                uses[$0.entry.inode] == 1 && !needed.contains($0.entry.inode)
+            }
+        }
+        var gone = RemovedForSpace()
+        for (entry, size) in chosen.sorted(by: { $0.entry.sequence < $1.entry.sequence })
+        where gone.bytes < bytes && size > 0 {
+            stash.remove(entry.file)
+            gone += RemovedForSpace(contents: 1, bytes: size)
+        }
+        return gone
+    }
+}
