@@ -4,12 +4,6 @@ import Journal
 import Model
 import SystemCalls
 
-/// A file in a package as it was last cut. It is not read again while its attributes are unchanged.
-struct PackageFile {
-    var snapshot: FileSnapshot
-    var chunks: [ChunkReference]
-}
-
 // A package is a directory that is shown as one document. Nothing in it is an item; it is cut as a
 // whole when no program has changed anything in it for a moment.
 extension Recorder {
@@ -33,10 +27,10 @@ extension Recorder {
     /// Handles a file or directory that was moved out of a package or an ignored directory, into a
     /// directory with the role `target`.
     func leave(_ place: Location, _ move: Move, to target: Location) {
-        let new = inside(target, move.to.name)
+        let new = target.inside(move.to.name)
         if move.snapshot.isDirectory {
-            forgetLocations(below: move.snapshot.inode)
-            updateMovedParts(below: inside(place, move.from.name), to: new)
+            roles.forgetLocations(below: move.snapshot.inode)
+            updateMovedParts(below: place.inside(move.from.name), to: new)
         }
         guard case .package(let key, let path) = place else { return }
         switch target {
@@ -68,15 +62,6 @@ extension Recorder {
         }
     }
 
-    /// The role of a subdirectory with this name.
-    func inside(_ place: Location, _ name: Name) -> Location {
-        switch place {
-        case .package(let key, let path): .package(key, path + [name])
-        case .ignored(let key, let path): .ignored(key, path + [name])
-        case .directory, .unknown: .unknown
-        }
-    }
-
     /// Handles an item that was moved into a package or an ignored directory and is no item any
     /// more. Its prior contents are read there.
     func absorbIntoPackage(
@@ -89,7 +74,7 @@ extension Recorder {
         case .package:
             for (inode, location) in state.locations.values {
                 guard case .package(item.key, let path) = location else { continue }
-                state.locations[inode] = path.reduce(place) { inside($0, $1) }
+                state.locations[inode] = path.reduce(place) { $0.inside($1) }
             }
             needPackage(item, at: place)
         case .file:
@@ -109,7 +94,7 @@ extension Recorder {
                 state.untrackedFiles[child.inode] = DirectoryEntry(
                     directory: directory, name: child.name)
             }
-            try absorbIntoPackage(child, nil, into: inside(place, child.name), t)
+            try absorbIntoPackage(child, nil, into: place.inside(child.name), t)
             if state.pending.dependents[child.inode] == nil {
                 state.untrackedFiles[child.inode] = nil
             }
@@ -120,23 +105,12 @@ extension Recorder {
     func reclassify(_ inode: UInt64, _ t: Transaction) throws {
         for var item in try t.items(inode: inode)
         where item.kind == .directory || item.kind == .package {
-            let kind = try kindNow(item, t)
+            let kind = try roles.kindNow(item, t)
             guard kind != item.kind else { continue }
             item.kind = kind
             try t.update(item)
             try convert(item, t)
         }
-    }
-
-    /// The kind of a directory by its present name and attribute.
-    func kindNow(_ item: Item, _ t: Reader) throws -> Item.Kind {
-        if let parent = try t.path(of: item.parent),
-            let directory = try? openBeneath(
-                parent + [item.name], from: tree, flags: O_PATH | O_DIRECTORY)
-        {
-            return packageKind(of: item.name, directory.raw)
-        }
-        return Volume.isPackage(name: item.name) ? .package : .directory
     }
 
     /// Converts what is below an item whose kind has just changed.
@@ -147,7 +121,7 @@ extension Recorder {
             rescan(item.key)
             touchPackage(item.key)
         } else {
-            forgetLocations(below: item.inode)
+            roles.forgetLocations(below: item.inode)
             packageCuts[item.key] = nil
             state.locations[item.inode] = .directory(item.key)
             // Its files are documents of their own from now on. The package's contents are stored
@@ -158,34 +132,43 @@ extension Recorder {
         }
     }
 
-    /// Forgets the roles of directories that were in a package or an ignored directory.
-    func forgetLocations(below inode: UInt64) {
-        guard let root = state.locations.removeValue(forKey: inode) else { return }
-        state.locations.removeAll { $1.path(from: root) != nil }
+    /// Adds all files of the package to its prior contents, because they are about to belong to
+    /// something else. They are read at `place`, or in the stash when they are moved there.
+    func needPackage(_ item: Item, at place: Location) {
+        state.movedParts[item.key] = [MovedPart(path: [], place: place)]
+        needFiles(of: item.key)
     }
 
-    /// The kind of a directory by its attribute `user.concord.package` (anything but `0` makes it a
-    /// package), or by its extension.
-    func packageKind(of name: Name, _ directory: Int32) -> Item.Kind {
-        var value = [UInt8](repeating: 0, count: 8)
-        let length = value.withUnsafeMutableBytes {
-            cl_getxattr_fd(directory, "user.concord.package", $0.baseAddress, $0.count)
+    /// Adds the files of a part of the package to its prior contents, because this part was moved
+    /// out of the package to `place`.
+    func need(part: [Name], of package: Int64, _ snapshot: FileSnapshot, at place: Location) {
+        state.movedParts[package, default: []].append(MovedPart(path: part, place: place))
+        if snapshot.isDirectory {
+            // It is not known which of the package's files are in it, so all of them are added.
+            needFiles(of: package)
+        } else if snapshot.isFile {
+            touch(package) { $0.priorContents.append(.present(in: snapshot.inode)) }
         }
-        if length > 0 { return value[0] == UInt8(ascii: "0") ? .directory : .package }
-        return Volume.isPackage(name: name) ? .package : .directory
     }
-}
 
-extension Location {
-    /// The path that leads from `root` to this directory; nil if this is neither `root` nor a
-    /// directory below it in the same package or ignored directory.
-    func path(from root: Location) -> [Name]? {
-        switch (self, root) {
-        case (.package(let a, let path), .package(let b, let start)),
-            (.ignored(let a, let path), .ignored(let b, let start)):
-            a == b && path.starts(with: start) ? Array(path.dropFirst(start.count)) : nil
-        case (.unknown, _): nil
-        default: self == root ? [] : nil
+    private func needFiles(of package: Int64) {
+        var priorContents: [PriorContent] = []
+        for (inode, owner) in state.packaged.values where owner == package {
+            guard state.pending.dependents[inode]?.contains(package) != true else { continue }
+            priorContents.append(.present(in: inode))
+        }
+        guard !priorContents.isEmpty else { return }
+        touch(package) { $0.priorContents += priorContents }
+    }
+
+    /// Updates the places of moved parts after a directory, which may contain some, was renamed.
+    func updateMovedParts(below old: Location, to new: Location) {
+        for (key, parts) in state.movedParts.values
+        where parts.contains(where: { $0.place.path(from: old) != nil }) {
+            state.movedParts[key] = parts.map { part in
+                guard let path = part.place.path(from: old) else { return part }
+                return MovedPart(path: part.path, place: path.reduce(new) { $0.inside($1) })
+            }
         }
     }
 }

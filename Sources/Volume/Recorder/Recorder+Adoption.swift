@@ -41,7 +41,7 @@ extension Recorder {
             return try returned(mark, move, t)
         }
         guard move.from.directory == incoming.inode, let mark = Incoming.mark(of: move.from.name),
-            case .directory(let parent) = try location(of: move.to.directory, t)
+            case .directory(let parent) = try roles.location(of: move.to.directory, t)
         else { return false }
         if let known = try t.item(id: mark.item), known.deleted == nil, known.parent == parent,
             known.name == move.to.name, known.inode == move.snapshot.inode
@@ -327,7 +327,7 @@ extension Recorder {
     /// the package's own until they are moved to the stash, one by one.
     func putAside(_ move: Move, _ t: Transaction) throws -> Bool {
         guard move.to.directory == incoming.inode, move.snapshot.isDirectory,
-            case .directory(let parent) = try location(of: move.from.directory, t),
+            case .directory(let parent) = try roles.location(of: move.from.directory, t),
             let item = try t.item(parent: parent, name: move.from.name), item.kind == .package
         else { return false }
         needPackage(item, at: .package(item.key, []))
@@ -338,7 +338,7 @@ extension Recorder {
 
     /// Handles a package that was put back because a program had written to it at the last moment.
     private func returned(_ mark: ArrivalTag, _ move: Move, _ t: Transaction) throws -> Bool {
-        guard case .directory(let parent) = try location(of: move.to.directory, t),
+        guard case .directory(let parent) = try roles.location(of: move.to.directory, t),
             var item = try t.item(id: mark.item), item.kind == .package, item.deleted != nil,
             try t.item(parent: parent, name: move.to.name) == nil
         else { return false }
@@ -356,7 +356,7 @@ extension Recorder {
         exchanging old: FileSnapshot, at spot: DirectoryEntry, with new: FileSnapshot,
         from name: Name, _ t: Transaction
     ) throws -> Bool {
-        guard case .directory(let parent) = try location(of: spot.directory, t),
+        guard case .directory(let parent) = try roles.location(of: spot.directory, t),
             let item = try t.item(parent: parent, name: spot.name), item.kind == .package
         else { return false }
         if let mark = Incoming.mark(ofReturning: name) {

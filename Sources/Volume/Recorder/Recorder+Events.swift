@@ -59,7 +59,7 @@ extension Recorder {
                 log.error(
                     "An event cannot be processed and is skipped: \(error) \(noted.event)")
                 state.locations.removeAll()
-                state.scan = wholeScan()
+                state.scan = .whole
             }
             backlog.removeFirst()
         }
@@ -120,41 +120,11 @@ extension Recorder {
         }
     }
 
-    /// The role of a directory.
-    func location(of inode: UInt64, _ t: Reader) throws -> Location {
-        if let known = state.locations[inode] { return known }
-        for item in try t.items(inode: inode) {
-            let found: Location
-            switch item.kind {
-            case .directory:
-                found = try isIgnored(item, t) ? .ignored(item.key, []) : .directory(item.key)
-            case .package: found = .package(item.key, [])
-            default: continue
-            }
-            state.locations[inode] = found
-            return found
-        }
-        return .unknown
-    }
-
-    func isIgnored(_ item: Item, _ t: Reader) throws -> Bool {
-        guard let path = try t.path(of: item.key), !path.isEmpty else { return false }
-        return ignoreFile.current.matches(path: path, isDirectory: true)
-    }
-
-    /// Whether a file with this name in this directory is local and no document.
-    func isLocal(_ name: Name, in parent: Int64, _ t: Reader) throws -> Bool {
-        let names = ignoreFile.current
-        if names.matches(name) { return true }
-        guard names.looksAtPaths, let path = try t.path(of: parent) else { return false }
-        return names.matches(path: path + [name], isDirectory: false)
-    }
-
     private func made(
         _ spot: DirectoryEntry, _ snapshot: FileSnapshot, isLink: Bool, by actor: Actor,
         _ t: Transaction
     ) throws {
-        switch try location(of: spot.directory, t) {
+        switch try roles.location(of: spot.directory, t) {
         case .unknown: break
         case .ignored(let key, let path):
             if snapshot.isDirectory {
@@ -163,7 +133,7 @@ extension Recorder {
         case .package(let key, let path):
             enter(package: key, path + [spot.name], snapshot)
         case .directory(let parent):
-            if !snapshot.isDirectory, try isLocal(spot.name, in: parent, t) {
+            if !snapshot.isDirectory, try roles.isLocal(spot.name, in: parent, t) {
                 break
             }
             let save = PendingDocument.Save(actor: actor, time: eventTime)
@@ -263,7 +233,8 @@ extension Recorder {
             try removeItem(old, t)
         }
         var item = Item(
-            parent: parent, name: name, kind: kind(of: snapshot, name: name), inode: snapshot.inode)
+            parent: parent, name: name, kind: Item.Kind(of: snapshot, name: name),
+            inode: snapshot.inode)
         if item.hasAttributes { item.mode = snapshot.permissions }
         try owners.note(&item, t)
         item.show(link: snapshot)
@@ -271,7 +242,7 @@ extension Recorder {
         switch item.kind {
         case .directory:
             state.locations[snapshot.inode] =
-                try isIgnored(item, t) ? .ignored(item.key, []) : .directory(item.key)
+                try roles.isIgnored(item, t) ? .ignored(item.key, []) : .directory(item.key)
         case .package:
             state.locations[snapshot.inode] = .package(item.key, [])
             touchPackage(item.key)
@@ -282,18 +253,11 @@ extension Recorder {
         return item.key
     }
 
-    func kind(of snapshot: FileSnapshot, name: Name) -> Item.Kind {
-        if snapshot.isFile { return .file }
-        if snapshot.isSymlink { return .symlink }
-        guard snapshot.isDirectory else { return .special }
-        return Volume.isPackage(name: name) ? .package : .directory
-    }
-
     private func removed(
         _ spot: DirectoryEntry, _ snapshot: FileSnapshot, stash: String?, by actor: Actor,
         _ t: Transaction
     ) throws {
-        let place = try location(of: spot.directory, t)
+        let place = try roles.location(of: spot.directory, t)
         if snapshot.isDirectory { state.locations[snapshot.inode] = nil }
         switch place {
         case .ignored: try transferContent(stash, inode: snapshot.inode, to: [])
@@ -330,7 +294,7 @@ extension Recorder {
         _ t: Transaction
     ) throws {
         guard isBeforeFirstLook, let entry = stash.flatMap(Stash.parse),
-            try !isLocal(spot.name, in: parent, t)
+            try !roles.isLocal(spot.name, in: parent, t)
         else { return try transferContent(stash, inode: snapshot.inode, to: []) }
         let package = state.movedParts.values.first { _, parts in
             parts.contains { $0.place == .directory(parent) }
@@ -457,7 +421,7 @@ extension Recorder {
         state.locations.removeAll()
         // A scan that is under way has compared some directories by the old rules.
         let missing = state.scan?.missing ?? []
-        state.scan = wholeScan()
+        state.scan = .whole
         state.scan?.missing = missing
     }
 

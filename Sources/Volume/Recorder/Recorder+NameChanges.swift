@@ -9,7 +9,7 @@ extension Recorder {
         try t.insert(
             NameChange(
                 item: item.key, time: eventTime, parent: item.parent, name: item.name,
-                person: person(actor.uid), program: actor.program, session: session))
+                person: versionMaker.person(actor.uid), program: actor.program, session: session))
     }
 
     /// Notes that an item is about to be moved. A session often writes a new file and renames it
@@ -23,6 +23,7 @@ extension Recorder {
             NameChange(
                 item: item.key, time: eventTime, parent: item.parent, name: item.name,
                 target: NameChange.Target(parent: parent, name: move.to.name),
-                person: person(move.actor.uid), program: move.actor.program, session: session))
+                person: versionMaker.person(move.actor.uid), program: move.actor.program,
+                session: session))
     }
 }

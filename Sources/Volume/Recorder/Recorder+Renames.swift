@@ -17,8 +17,8 @@ struct Move {
 extension Recorder {
     func renamed(_ move: Move, _ t: Transaction) throws {
         if try arrived(move, t) || putAside(move, t) { return }
-        let origin = try location(of: move.from.directory, t)
-        let target = try location(of: move.to.directory, t)
+        let origin = try roles.location(of: move.from.directory, t)
+        let target = try roles.location(of: move.to.directory, t)
         var source: Item?
         if case .directory(let from) = origin {
             source = try t.item(parent: from, name: move.from.name)
@@ -30,7 +30,7 @@ extension Recorder {
         } else {
             if let source {
                 addTombstone(source, at: move)
-                try absorbIntoPackage(source, move.snapshot, into: inside(target, move.to.name), t)
+                try absorbIntoPackage(source, move.snapshot, into: target.inside(move.to.name), t)
             }
             try arrive(target, move, t)
         }
@@ -44,7 +44,7 @@ extension Recorder {
     {
         guard snapshot.isFile else { return }
         // An item with this entry shows where the file is.
-        if case .directory(let parent) = try location(of: spot.directory, t),
+        if case .directory(let parent) = try roles.location(of: spot.directory, t),
             try t.item(parent: parent, name: spot.name)?.inode == snapshot.inode
         {
             return
@@ -58,7 +58,7 @@ extension Recorder {
     }
 
     private func arrived(_ source: Item?, _ move: Move, to: Int64, _ t: Transaction) throws {
-        guard !move.snapshot.isDirectory, try isLocal(move.to.name, in: to, t) else {
+        guard !move.snapshot.isDirectory, try roles.isLocal(move.to.name, in: to, t) else {
             try replacedBy(source, move, to: to, t)
             return
         }
@@ -127,14 +127,14 @@ extension Recorder {
         moved.name = name
         if parent != source.parent { try owners.note(&moved, t) }
         if moved.kind == .directory || moved.kind == .package {
-            moved.kind = try kindNow(moved, t)
+            moved.kind = try roles.kindNow(moved, t)
         }
         try t.update(moved)
         if moved.kind == .file { try refresh(moved, t) }
         if moved.kind != source.kind { try convert(moved, t) }
         guard moved.kind == .directory else { return }
         // Whether the ignore file names it may depend on its path.
-        let isIgnored = try isIgnored(moved, t)
+        let isIgnored = try roles.isIgnored(moved, t)
         if state.locations[moved.inode] == nil, !isIgnored {
             state.locations[moved.inode] = .directory(moved.key)
         }
@@ -163,7 +163,7 @@ extension Recorder {
         guard move.snapshot.isFile, source?.latest ?? 0 == 0,
             let tombstone = takeTombstone(move.to, move.actor), tombstone.item != source?.key,
             let item = try t.item(tombstone.item), item.kind == .file,
-            case .directory(let to) = try location(of: move.to.directory, t)
+            case .directory(let to) = try roles.location(of: move.to.directory, t)
         else { return false }
         let save = source.flatMap { state.pending[$0.key]?.save }
         try retire(source, t)
@@ -240,8 +240,8 @@ extension Recorder {
         {
             return
         }
-        let placeA = try location(of: a.directory, t)
-        let placeB = try location(of: b.directory, t)
+        let placeA = try roles.location(of: a.directory, t)
+        let placeB = try roles.location(of: b.directory, t)
         guard case .directory(let parentA) = placeA, case .directory(let parentB) = placeB,
             let itemA = try item(named: a.name, in: parentA, traceA, t),
             let itemB = try item(named: b.name, in: parentB, traceB, t)
@@ -280,8 +280,8 @@ extension Recorder {
 
     /// Handles an exchange of two items by a change from the hub.
     func swapped(_ a: DirectoryEntry, _ b: DirectoryEntry, _ t: Transaction) throws {
-        guard case .directory(let parentA) = try location(of: a.directory, t),
-            case .directory(let parentB) = try location(of: b.directory, t),
+        guard case .directory(let parentA) = try roles.location(of: a.directory, t),
+            case .directory(let parentB) = try roles.location(of: b.directory, t),
             let itemA = try t.item(parent: parentA, name: a.name),
             let itemB = try t.item(parent: parentB, name: b.name)
         else { return state.directoriesToRescan.append(Item.root) }
@@ -307,7 +307,7 @@ extension Recorder {
 
     /// Whether a package stays one with the directory that its name has now.
     private func staysPackage(_ item: Item, _ t: Reader) throws -> Bool {
-        try item.kind == .package && kindNow(item, t) == .package
+        try item.kind == .package && roles.kindNow(item, t) == .package
     }
 
     /// Assigns another directory to the package. `item` may have other changes, which are written
@@ -352,8 +352,8 @@ extension Recorder {
         ofPackage package: Item, _ old: FileSnapshot, nowAt place: Location, by new: FileSnapshot,
         _ actor: Actor, _ t: Transaction
     ) throws {
-        forgetLocations(below: old.inode)
-        forgetLocations(below: new.inode)
+        roles.forgetLocations(below: old.inode)
+        roles.forgetLocations(below: new.inode)
         needPackage(package, at: place)
         state.packaged.removeAll { $1 == package.key }
         try assignDirectory(new.inode, toPackage: package, by: actor, t)
@@ -370,8 +370,8 @@ extension Recorder {
         let back = Move(from: b, to: a, snapshot: traceB, stash: nil, actor: actor)
         leave(placeA, there, to: placeB)
         leave(placeB, back, to: placeA)
-        try settle(placeA, at: a, old: traceA, nowAt: inside(placeB, b.name), traceB, by: actor, t)
-        try settle(placeB, at: b, old: traceB, nowAt: inside(placeA, a.name), traceA, by: actor, t)
+        try settle(placeA, at: a, old: traceA, nowAt: placeB.inside(b.name), traceB, by: actor, t)
+        try settle(placeB, at: b, old: traceB, nowAt: placeA.inside(a.name), traceA, by: actor, t)
         try rememberUntrackedFile(traceA, to: b, t)
         try rememberUntrackedFile(traceB, to: a, t)
     }
@@ -398,7 +398,7 @@ extension Recorder {
             }
             try absorbIntoPackage(item, old, into: other, t)
         }
-        if snapshot.isFile, try isLocal(spot.name, in: parent, t) { return }
+        if snapshot.isFile, try roles.isLocal(spot.name, in: parent, t) { return }
         let key = try insert(parent, spot.name, snapshot, t)
         if snapshot.isDirectory { rescan(key) }
         if snapshot.isFile { touch(key) { $0.save = save } }

@@ -110,7 +110,7 @@ extension Recorder {
     /// The document that has, or had last, this name in this directory, or the package that
     /// contains it.
     private func owner(of spot: DirectoryEntry, _ t: Reader) throws -> Int64? {
-        switch try location(of: spot.directory, t) {
+        switch try roles.location(of: spot.directory, t) {
         case .directory(let parent):
             if let item = try t.item(parent: parent, name: spot.name) { return item.key }
             return try t.deletedItem(parent: parent, name: spot.name)?.key
@@ -122,7 +122,9 @@ extension Recorder {
     private func makeOrphan(_ entry: Stash.Entry, _ t: Transaction) throws -> Int64 {
         eventTime = entry.saved
         var parent = Item.root
-        if let spot = entry.spot, case .directory(let key) = try location(of: spot.directory, t) {
+        if let spot = entry.spot,
+            case .directory(let key) = try roles.location(of: spot.directory, t)
+        {
             parent = key
         }
         let name = entry.spot?.name ?? Name("recovered \(entry.sequence)")

@@ -22,11 +22,8 @@ final class Recorder: @unchecked Sendable {
     let journal: Journal
     let packs: PackStore
     let hydration: Hydration
-    let moved = MovedPlaceholders()
     let events: EventQueue
     let settings: Settings
-    /// The device named in new versions. It changes when a hub knows this device by another name.
-    var device: RecordingDevice
     let log: Logger
     let ignoreFile: IgnoreFile
     let incoming: Incoming
@@ -50,13 +47,18 @@ final class Recorder: @unchecked Sendable {
     let stashRemoval: StashRemoval
     let freeableSpace: FreeableSpace
     let space: SpaceMaker
+    let roles: DirectoryRoles
+    let chunks: ChunkKeeper
+    let contents: ContentReader
+    let placeholders: PlaceholderFetching
+    let versionMaker: VersionMaker
+    let versionRecorder: VersionRecorder
+    private let isReadySlot = CallbackSlot<@Sendable (Int64) -> Void>()
     /// Called with the key of a document whose file has lost its contents or its end.
     let notShown = CallbackSlot<@Sendable (Int64) -> Void>()
 
     /// Events that are not processed yet, in their order.
     var backlog: [NotedEvent] = []
-    /// The time of the event that is being processed, in nanoseconds since 1970.
-    var eventTime: Int64 = 0
     /// Whether the events being processed are from the log of a killed daemon.
     var isReplaying = false
     /// Whether the event being processed happened before the first scan of the tree had ended.
@@ -65,23 +67,13 @@ final class Recorder: @unchecked Sendable {
     var firstLookEnd: UInt64?
     /// When the volume was opened, in nanoseconds since 1970.
     let startTime = cl_clock_realtime_ns()
-    var packageCuts: [Int64: [[UInt8]: PackageFile]] = [:]
-    var people: [UInt32: String] = [:]
+    let packageCuts = PackageCuts()
     var isPerforming = false
     var hasRemovedEmptyRows = false
-    /// The file that was cut last in the current batch of recordings.
-    var lastCut: (snapshot: FileSnapshot, chunks: [ChunkReference])?
-    /// The chunks in stash files that were searched, by the name of the file.
-    var stashedChunks: [String: Set<Digest>] = [:]
-    /// The key up to which changed items (`changed = 0`) were searched; nil at the end.
-    var pendingCursor: Int64? = 0
 
     let debounce: Debounce
     let signal = Signal()
     let versionsHeard = CallbackSlot<@Sendable (VersionChange, [Identifier], [Name]) -> Void>()
-    let large: LargeFileCutter
-    /// The volume is being closed, so nothing is put off any more.
-    private(set) var isClosing = false
 
     // The following properties are guarded by `signal`.
     private var isStopping = false
@@ -116,8 +108,6 @@ final class Recorder: @unchecked Sendable {
         self.events = events
         self.settings = settings
         debounce = Debounce(settings)
-        large = LargeFileCutter(restFactor: settings.largeRest)
-        self.device = device
         self.kept = kept
         self.unrecorded = unrecorded
         self.powerLoss = powerLoss
@@ -146,6 +136,31 @@ final class Recorder: @unchecked Sendable {
         thinning = VersionThinning(
             writer: writer, versions: versions, time: retentionTime, settings: settings,
             closing: closing)
+        roles = DirectoryRoles(writer: writer, tree: tree, ignoreFile: ignoreFile)
+        versionMaker = VersionMaker(device: device)
+        placeholders = PlaceholderFetching(
+            hydration: hydration, reports: reports, isReady: isReadySlot)
+        chunks = ChunkKeeper(
+            writer: writer, packs: packs, stash: stash, tree: tree, room: room,
+            settings: settings, closing: closing)
+        let lost = LostContents(
+            writer: writer, powerLoss: powerLoss, chunks: chunks, notShown: notShown)
+        contents = ContentReader(
+            writer: writer, roles: roles, stash: stash, tree: tree, powerLoss: powerLoss,
+            closing: closing, cuts: packageCuts, settings: settings, lost: lost,
+            isReady: isReadySlot)
+        let packages = PackageRecorder(
+            writer: writer, tree: tree, roles: roles, contents: contents, chunks: chunks,
+            placeholders: placeholders, versions: versionMaker, space: space, cuts: packageCuts,
+            powerLoss: powerLoss, closing: closing)
+        versionRecorder = VersionRecorder(
+            writer: writer, settings: settings, packs: packs, room: room, space: space,
+            owners: TreeOwners(tree: tree), kept: kept, unrecorded: unrecorded,
+            contents: contents, chunks: chunks, packages: packages, lost: lost,
+            placeholders: placeholders, versions: versionMaker, pauses: pauses,
+            closing: closing, reports: reports, log: log, notShown: notShown,
+            versionsHeard: versionsHeard)
+        isReadySlot.set { [weak self] in self?.isReady($0) }
         writer.didCommit = { [unowned self] in committed() }
     }
 
@@ -243,7 +258,7 @@ final class Recorder: @unchecked Sendable {
         recoverStash(leftovers)
         leftovers = []
         recoverIncoming()
-        startScan()
+        writer.startScan()
         while !signal.look({ isAbandoned }) {
             let asked = signal.look {
                 (
@@ -271,7 +286,7 @@ final class Recorder: @unchecked Sendable {
                 continue
             }
             publish()
-            stashedChunks = [:]
+            chunks.forgetStash()
             reserve.restore()
             if state.scan == nil, backlog.isEmpty { freeableSpace.measure() }
             sleep()
@@ -284,7 +299,7 @@ final class Recorder: @unchecked Sendable {
     /// Does the remaining work while there is time. This includes the first scan, because a program
     /// may save and end the mount before that is over.
     private func part() {
-        isClosing = true
+        closing.beginLastWork()
         guard events.waiting.count <= Recorder.closingEventsMax else { return }
         while !isOverdue, !signal.look({ isAbandoned }) {
             processEvents(now: true)
@@ -353,6 +368,19 @@ final class Recorder: @unchecked Sendable {
         applyBacklog()
     }
 
+    /// Records documents. Returns how many of them, from the first on, were handled; 0 if it must
+    /// wait.
+    @discardableResult
+    func record(_ keys: [Int64]) -> Int { versionRecorder.record(keys, processNews: processNews) }
+
+    /// Processes events that came while contents were read. Returns false if recording must wait.
+    private func processNews() -> Bool {
+        guard events.waiting.count > 0 else { return true }
+        backlog += events.takeAll()
+        applyBacklog()
+        return !isPaused && state.scan == nil
+    }
+
     /// Returns whether none is left.
     private func processAllEvents() -> Bool {
         processEvents(now: true)
@@ -389,6 +417,20 @@ extension Recorder {
     }
     var isPaused: Bool { pauses.isPaused }
     var isOverdue: Bool { closing.isOverdue }
+
+    var device: RecordingDevice {
+        get { versionMaker.device }
+        set { versionMaker.device = newValue }
+    }
+    var eventTime: Int64 {
+        get { writer.eventTime }
+        set { writer.eventTime = newValue }
+    }
+    var pendingCursor: Int64? {
+        get { writer.pendingCursor }
+        set { writer.pendingCursor = newValue }
+    }
+    func rescan(_ key: Int64) { writer.rescan(key) }
 
     func tell(_ subject: String, _ message: String) { reports.tell(subject, message) }
     func untell(_ subject: String) { reports.untell(subject) }

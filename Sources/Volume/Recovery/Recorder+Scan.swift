@@ -13,26 +13,14 @@ struct Scan {
     var missing: [Int64] = []
     /// Whether it covers the whole tree.
     var isWhole: Bool
+
+    static var whole: Scan { Scan(waiting: [Item.root], isWhole: true) }
 }
 
 // The scan finds changes that caused no event: direct edits of the working tree while it was not
 // mounted, and changes of the last moments before the daemon was killed. The tree is always right,
 // and the journal is made to agree with it.
 extension Recorder {
-    func wholeScan() -> Scan { Scan(waiting: [Item.root], isWhole: true) }
-
-    func startScan() {
-        state.scan = wholeScan()
-        pendingCursor = 0
-    }
-
-    /// Scans one subtree again, before further events are processed.
-    func rescan(_ key: Int64) {
-        if state.scan == nil { state.scan = Scan(waiting: [], isWhole: false) }
-        state.scan?.waiting.append(key)
-        pendingCursor = 0
-    }
-
     /// Compares some directories. Returns false if there is nothing to scan.
     func scanStep() -> Bool {
         guard state.scan != nil, !isPaused else { return false }
@@ -113,7 +101,7 @@ extension Recorder {
         _ item: inout Item, _ path: [Name], _ directory: Int32, _ t: Transaction
     ) throws {
         guard let name = path.last else { return }
-        let kind = packageKind(of: name, directory)
+        let kind = roles.packageKind(of: name, directory)
         guard kind != item.kind else { return }
         item.kind = kind
         try t.update(item)
@@ -211,7 +199,7 @@ extension Recorder {
         throws
     {
         let snapshot = FileSnapshot(status)
-        let kind = kind(of: snapshot, name: item.name)
+        let kind = Item.Kind(of: snapshot, name: item.name)
         let isContainer = item.kind == .directory || item.kind == .package
         guard isContainer == snapshot.isDirectory, isContainer || kind == item.kind else {
             // The name has something of another kind now, which is another item.
@@ -275,7 +263,7 @@ extension Recorder {
         _ name: Name, _ status: stat, to parent: Int64, in directory: Int32, _ t: Transaction
     ) throws {
         let snapshot = FileSnapshot(status)
-        if !snapshot.isDirectory, try isLocal(name, in: parent, t) {
+        if !snapshot.isDirectory, try roles.isLocal(name, in: parent, t) {
             if try removeLeftPart(name, snapshot, in: directory, t) { return }
             // A document may have been moved to that name, and its prior contents may exist only
             // there.
@@ -286,7 +274,8 @@ extension Recorder {
             return
         }
         var item = Item(
-            parent: parent, name: name, kind: kind(of: snapshot, name: name), inode: snapshot.inode)
+            parent: parent, name: name, kind: Item.Kind(of: snapshot, name: name),
+            inode: snapshot.inode)
         item.show(link: snapshot)
         if item.hasAttributes, let file = try? openBeneath([name], from: directory, flags: O_PATH) {
             if try arrived(snapshot, named: name, in: parent, at: file.raw, t) {
@@ -295,7 +284,7 @@ extension Recorder {
                 }
                 return
             }
-            if snapshot.isDirectory { item.kind = packageKind(of: name, file.raw) }
+            if snapshot.isDirectory { item.kind = roles.packageKind(of: name, file.raw) }
             item.note(AttributeList(of: file.raw), snapshot)
             owners.note(status, in: directory, on: &item)
         }

@@ -7,6 +7,13 @@ final class ClosingTime: Sendable {
     /// By the monotonic clock.
     private let end = Atomic<Int64>(.max)
 
+    private let isLast = Atomic<Bool>(false)
+
+    /// Whether the last work has begun, of which nothing is put off any more.
+    var isLastWork: Bool { isLast.load(ordering: .relaxed) }
+
+    func beginLastWork() { isLast.store(true, ordering: .relaxed) }
+
     /// Work may go on for this long from the first call on.
     func begin(seconds: Double) {
         let end = cl_clock_monotonic_ns() + Timestamp.span(seconds: seconds)

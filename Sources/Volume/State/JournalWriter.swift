@@ -16,6 +16,10 @@ final class JournalWriter {
     var describesNames = false
     /// The journal as it was when the current batch of recordings began.
     private var snapshot: Reader?
+    /// The time of the event that is being processed, in nanoseconds since 1970.
+    var eventTime: Int64 = 0
+    /// The key up to which changed items (`changed = 0`) were searched; nil at the end.
+    var pendingCursor: Int64? = 0
     /// Called after each committed transaction.
     var didCommit: () -> Void = {}
 
@@ -68,6 +72,14 @@ final class JournalWriter {
         snapshot = reader
         defer { snapshot = nil }
         try body()
+    }
+
+    /// Reads one version without reading the whole history, which is long where a program saves
+    /// every second.
+    func version(_ id: Identifier?, of item: Item) throws(VolumeError) -> Version? {
+        guard let id, let found = try look({ try $0.version(id: id) }), found.item == item.key
+        else { return nil }
+        return found.version
     }
 
     /// Removes the stash files that committed transactions have made superfluous.
@@ -173,6 +185,21 @@ final class JournalWriter {
             known.save = work.save ?? known.save
         }
         state.pending[twin] = nil
+    }
+
+    // MARK: Scans
+
+    /// Compares the whole tree with the journal, before further events are processed.
+    func startScan() {
+        state.scan = .whole
+        pendingCursor = 0
+    }
+
+    /// Scans one subtree again, before further events are processed.
+    func rescan(_ key: Int64) {
+        if state.scan == nil { state.scan = Scan(waiting: [], isWhole: false) }
+        state.scan?.waiting.append(key)
+        pendingCursor = 0
     }
 
     // MARK: Prior contents in the journal

@@ -89,9 +89,9 @@ extension Recorder {
                 throw VolumeError(.busy, "\(path.shown) has changed in the meantime: \(error).")
             }
             let content = FileContent(descriptor: file.raw)
-            try store(Set(entry.chunks.map(\.id)), from: content, Int64(entry.size), &places)
+            try chunks.store(Set(entry.chunks.map(\.id)), from: content, Int64(entry.size), &places)
         }
-        guard try missing(manifest.chunkIDs, places).isEmpty else {
+        guard try chunks.missing(manifest.chunkIDs, places).isEmpty else {
             throw VolumeError(.busy, "\(source.shown) has changed while it was read.")
         }
         if !places.isEmpty { try packs.sync() }

@@ -29,7 +29,7 @@ extension Volume {
     package func setRemote(_ remote: (any RemoteContents)?) {
         hydration.setRemote(remote)
         guard remote != nil else { return }
-        askAgainForMovedPlaceholders()
+        recorder.placeholders.askAgain()
         pinned.poke()
     }
 

@@ -44,31 +44,54 @@ extension Recording {
     }
 }
 
-// Recording: contents in the stash and in the tree become versions, oldest first. Then the bytes of
-// older versions that exist nowhere else go to the chunk store, then one transaction commits the
-// versions, and then the stash files are removed.
-extension Recorder {
+/// Recording: contents in the stash and in the tree become versions, oldest first. Then the bytes of
+/// older versions that exist nowhere else go to the chunk store, then one transaction commits the
+/// versions, and then the stash files are removed.
+///
+/// Only the recorder's thread uses it.
+struct VersionRecorder {
+    let writer: JournalWriter
+    let settings: Settings
+    let packs: PackStore
+    let room: Room
+    let space: SpaceMaker
+    let owners: TreeOwners
+    let kept: KeptContents
+    let unrecorded: UnrecordedContents
+    let contents: ContentReader
+    let chunks: ChunkKeeper
+    let packages: PackageRecorder
+    let lost: LostContents
+    let placeholders: PlaceholderFetching
+    let versions: VersionMaker
+    let pauses: WorkPauses
+    let closing: ClosingTime
+    let reports: RecorderReports
+    let log: Logger
+    let notShown: CallbackSlot<@Sendable (Int64) -> Void>
+    let versionsHeard: CallbackSlot<@Sendable (VersionChange, [Identifier], [Name]) -> Void>
+
     /// Records documents. Returns how many of them, from the first on, were handled; 0 if it must
     /// wait.
     @discardableResult
-    func record(_ keys: [Int64]) -> Int {
+    func record(_ keys: [Int64], processNews: () -> Bool) -> Int {
         guard !pauses.isRecordingPaused else { return 0 }
         var count = 0
         do {
             // When the volume is closing there is no time to sync everything that the disk has to
             // write.
-            let syncsEach = keys.count <= 8 || isClosing
-            if !syncsEach { try syncTree() }
+            let syncsEach = keys.count <= 8 || closing.isLastWork
+            if !syncsEach { try contents.syncTree() }
             var recordings: [Recording] = []
             var places: [Digest: ChunkPlace] = [:]
             let started = cl_clock_monotonic_ns()
             try writer.readBatch { () throws(VolumeError) in
-                defer { lastCut = nil }
-                for key in keys where !isOverdue {
+                defer { contents.endBatch() }
+                for key in keys where !closing.isOverdue {
                     count += 1
                     let recording = try record(key, syncs: syncsEach, &places)
                     // A recording that was given up may look as if contents were missing.
-                    if let recording, !isOverdue { recordings.append(recording) }
+                    if let recording, !closing.isOverdue { recordings.append(recording) }
                     // The documents so far are committed before large ones follow; the remaining
                     // ones stay due.
                     if cl_clock_monotonic_ns() - started > 500_000_000 { break }
@@ -80,43 +103,29 @@ extension Recorder {
             unrecorded.beginEra()
             // Processes events that came while the contents were read, because the order of the
             // versions depends on them.
-            if events.waiting.count > 0 {
-                backlog += events.takeAll()
-                applyBacklog()
-                guard !isPaused, state.scan == nil else { return 0 }
-            }
+            guard processNews() else { return 0 }
             let current = recordings.filter {
-                state.pending[$0.item.key]?.revision == $0.work.revision
+                writer.state.pending[$0.item.key]?.revision == $0.work.revision
             }
             try commit(current, places)
             for recording in current { told(recording) }
-            removeUnneededStashFiles()
-            untell("recording")
+            writer.removeUnneededStashFiles()
+            reports.untell("recording")
         } catch {
             // Nothing was removed; recording is tried again when there is space.
             space.packsMayHoldWaste()
-            tell("recording", "Versions cannot be recorded now: \(error) This will be tried again.")
+            reports.tell(
+                "recording", "Versions cannot be recorded now: \(error) This will be tried again.")
             pauses.pause(.recording, seconds: settings.retrySeconds)
         }
         return count
-    }
-
-    /// Syncs the whole tree, because contents must be on the disk before they are recorded.
-    func syncTree() throws(VolumeError) {
-        do throws(Errno) {
-            // syncfs(2) does not accept an O_PATH descriptor such as `tree`.
-            let directory = try Descriptor(opening: ".", in: tree, flags: O_RDONLY | O_DIRECTORY)
-            try check(cl_syncfs(directory.raw))
-        } catch {
-            throw VolumeError(.system, "The working tree cannot be synced to the disk: \(error).")
-        }
     }
 
     private func commit(_ recordings: [Recording], _ places: [Digest: ChunkPlace])
         throws(VolumeError)
     {
         guard !recordings.isEmpty || !places.isEmpty else { return }
-        try transact { t in
+        try writer.transact { t in
             for (digest, place) in places { try t.setPlace(digest, place) }
             for recording in recordings {
                 try commit(recording, t)
@@ -169,11 +178,11 @@ extension Recorder {
     private func finish(_ recording: Recording) {
         let key = recording.item.key
         if recording.rest.isEmpty, !recording.isLiveDeferred {
-            state.pending[key] = nil
-            state.movedParts[key] = nil
+            writer.state.pending[key] = nil
+            writer.state.movedParts[key] = nil
         } else {
-            state.pending[key]?.priorContents = recording.rest
-            if !recording.isLiveDeferred { state.pending[key]?.save = nil }
+            writer.state.pending[key]?.priorContents = recording.rest
+            if !recording.isLiveDeferred { writer.state.pending[key]?.save = nil }
             writer.postpone(key)
         }
     }
@@ -182,17 +191,17 @@ extension Recorder {
     private func told(_ recording: Recording) {
         let key = recording.item.key
         if !recording.lost.isEmpty { tell(lost: recording.lost, of: recording.item) }
-        if let problem = recording.problem { tell("bytes of \(key)", problem) }
+        if let problem = recording.problem { reports.tell("bytes of \(key)", problem) }
         if let snapshot = recording.keptTrace { kept.set(snapshot) }
         let conflicts = recording.versions.filter { $0.version.kind == .conflict }
-        if !conflicts.isEmpty, let path = try? look({ try $0.path(of: key) }) {
-            heard(.gained, conflicts.map(\.version.id), path)
+        if !conflicts.isEmpty, let path = try? writer.look({ try $0.path(of: key) }) {
+            versionsHeard.current?(.gained, conflicts.map(\.version.id), path)
         }
     }
 
     /// Reports lost versions in the log, and in the status until the volume is opened again.
     private func tell(lost versions: [Version], of item: Item) {
-        let path = (try? look { try $0.path(of: item.key) }) ?? [item.name]
+        let path = (try? writer.look { try $0.path(of: item.key) }) ?? [item.name]
         let numbers = versions.map { String($0.number) }.joined(separator: ", ")
         let message =
             "Version \(numbers) of \(path.shown) was replaced in the store's tree while the volume "
@@ -209,23 +218,23 @@ extension Recorder {
     private func record(_ key: Int64, syncs: Bool, _ places: inout [Digest: ChunkPlace])
         throws(VolumeError) -> Recording?
     {
-        guard let work = state.pending[key] else { return nil }
-        guard let item = try look({ try $0.item(key) }) else {
-            state.pending[key] = nil
+        guard let work = writer.state.pending[key] else { return nil }
+        guard let item = try writer.look({ try $0.item(key) }) else {
+            writer.state.pending[key] = nil
             return nil
         }
         do throws(VolumeError) {
             switch item.kind {
-            case .package: return try recordPackage(item, work, syncs: syncs, &places)
+            case .package: return try packages.recordPackage(item, work, syncs: syncs, &places)
             case .file: return try recordFile(item, work, syncs: syncs, &places)
-            case .directory: return try recordPriorPackage(item, work, &places)
+            case .directory: return try packages.recordPriorPackage(item, work, &places)
             case .symlink, .special:
-                state.pending[key] = nil
+                writer.state.pending[key] = nil
                 return nil
             }
         } catch {
             if error.code == .full { throw error }
-            if error.code != .busy { tell("document \(key)", error.message) }
+            if error.code != .busy { reports.tell("document \(key)", error.message) }
             writer.postpone(key)
             return nil
         }
@@ -238,9 +247,9 @@ extension Recorder {
         var live: LiveFile?
         var log: Name?
         if item.deleted == nil {
-            switch try openLive(item, work, syncs: syncs) {
+            switch try contents.openLive(item, work, syncs: syncs) {
             case .found(let file):
-                endFetching(of: item.key)
+                placeholders.endFetching(of: item.key)
                 // What a program has open would be stored in the packs too, because it may change
                 // unseen. Nothing gives way for that.
                 if file.isHeld, room.shortage(for: file.snapshot.size) > 0 {
@@ -255,11 +264,11 @@ extension Recorder {
             case .gone: return notFound(item, work)
             case .absent(let found): try noteAbsent(found, in: &recording)
             case .destroyed(let snapshot):
-                guard try LostContents(recorder: self).noteDestroyed(snapshot, in: &recording)
+                guard try lost.noteDestroyed(snapshot, in: &recording)
                 else { return nil }
             case .lostEnd(let found):
                 guard
-                    try LostContents(recorder: self).noteLostEnd(
+                    try lost.noteLostEnd(
                         found.descriptor.raw, found.snapshot, in: &recording)
                 else { return nil }
             case .busy:
@@ -271,19 +280,19 @@ extension Recorder {
             writer.postpone(item.key)
             return nil
         }
-        guard let priorContents = try openPriorContents(&recording, live) else {
+        guard let priorContents = try contents.openPriorContents(&recording, live) else {
             writer.postpone(item.key)
             return nil
         }
         try addVersions(&recording, priorContents, live)
-        try keepBytes(&recording, priorContents, live, &places)
+        try chunks.keepBytes(&recording, priorContents, live, &places)
         if let live, live.isHeld, FileSnapshot(of: live.descriptor.raw).differs(from: live.snapshot)
         {
             writer.postpone(item.key)
             return nil
         }
-        untell("document \(item.key)")
-        if item.deleted != nil { endFetching(of: item.key) }
+        reports.untell("document \(item.key)")
+        if item.deleted != nil { placeholders.endFetching(of: item.key) }
         return recording
     }
 
@@ -293,7 +302,8 @@ extension Recorder {
         _ item: Item, _ work: PendingDocument, _ recording: inout Recording
     ) -> Bool {
         let age = cl_clock_monotonic_ns() - work.since
-        guard !work.priorContents.isEmpty, age > nanoseconds(settings.busySeconds) else {
+        guard !work.priorContents.isEmpty, age > Timestamp.span(seconds: settings.busySeconds)
+        else {
             writer.postpone(item.key)
             return false
         }
@@ -302,8 +312,8 @@ extension Recorder {
     }
 
     private func tell(_ item: Item, of log: Name?) {
-        guard let log else { return untell("log of \(item.key)") }
-        tell(
+        guard let log else { return reports.untell("log of \(item.key)") }
+        reports.tell(
             "log of \(item.key)",
             "\(item.name) is neither recorded nor replaced by other devices' changes, because its "
                 + "database log \(log) holds changes that are not in it. To end this, open and "
@@ -314,9 +324,9 @@ extension Recorder {
     /// without the mount.
     private func notFound(_ item: Item, _ work: PendingDocument) -> Recording? {
         writer.postpone(item.key)
-        if work.attempts > 4, state.scan == nil {
+        if work.attempts > 4, writer.state.scan == nil {
             // Its prior contents stay; the scan finds out what became of the document.
-            startScan()
+            writer.startScan()
         }
         return nil
     }
@@ -327,7 +337,7 @@ extension Recorder {
     ) throws(VolumeError) {
         let key = recording.item.key
         let isDeleted = recording.item.deleted != nil
-        var current = try version(recording.item.current, of: recording.item)
+        var current = try writer.version(recording.item.current, of: recording.item)
         for cut in priorContents where !cut.prior.isBase {
             let prior = cut.prior
             let digest = cut.cut.digest
@@ -342,18 +352,18 @@ extension Recorder {
                 continue
             }
             if prior.isRecovered || prior.isLate,
-                try look({ try $0.hasVersion(of: key, content: digest) })
+                try writer.look({ try $0.hasVersion(of: key, content: digest) })
             {
                 continue
             }
             let isConflict = (prior.isSuperseded || prior.isLate) && !isDeleted
-            let base = try version(prior.base, of: recording.item) ?? current
+            let base = try writer.version(prior.base, of: recording.item) ?? current
             let save =
                 prior.save ?? prior.entry.map {
                     PendingDocument.Save(actor: $0.actor, time: $0.saved)
                 }
                 ?? PendingDocument.Save(actor: nobody, time: cut.snapshot.modified)
-            let version = append(
+            let version = versions.append(
                 cut.cut, to: &recording, snapshot: cut.snapshot, protection, save: save,
                 kind: isConflict ? .conflict : .current, after: isConflict ? base : current)
             if !isConflict { current = version }
@@ -373,7 +383,7 @@ extension Recorder {
         _ cut: CutPriorContent, _ protection: Protection, _ current: Version?,
         _ recording: inout Recording
     ) throws(VolumeError) -> Bool {
-        var base = try version(cut.prior.base, of: recording.item)
+        var base = try writer.version(cut.prior.base, of: recording.item)
         guard cut.cut.digest != base?.content else { return false }
         guard let current, current.content == cut.cut.digest else {
             let save =
@@ -381,13 +391,13 @@ extension Recorder {
                     PendingDocument.Save(actor: $0.actor, time: $0.saved)
                 }
                 ?? PendingDocument.Save(actor: nobody, time: cut.snapshot.modified)
-            let version = append(
+            let version = versions.append(
                 cut.cut, to: &recording, snapshot: cut.snapshot, protection, save: save,
                 kind: .conflict, after: base ?? current)
             if cut.prior.mergesOnlyManually { recording.apart.append(version.id) }
             return true
         }
-        if base == nil { base = try version(current.parents.first, of: recording.item) }
+        if base == nil { base = try writer.version(current.parents.first, of: recording.item) }
         recording.item.latest += 1
         var copy = current
         (copy.id, copy.number) = (.random(), recording.item.latest)
@@ -399,14 +409,6 @@ extension Recorder {
         return true
     }
 
-    /// Reads one version without reading the whole history, which is long where a program saves
-    /// every second.
-    func version(_ id: Identifier?, of item: Item) throws(VolumeError) -> Version? {
-        guard let id, let found = try look({ try $0.version(id: id) }), found.item == item.key
-        else { return nil }
-        return found.version
-    }
-
     private func addVersions(
         _ recording: inout Recording, _ live: LiveFile, after current: Version?
     )
@@ -416,10 +418,10 @@ extension Recorder {
         recording.item.modified = live.snapshot.modified
         recording.item.changed = max(1, live.snapshot.changed)
         recording.item.note(AttributeList(of: live.descriptor.raw), live.snapshot)
-        if let path = try? look({ try $0.path(of: recording.item.key) }) {
+        if let path = try? writer.look({ try $0.path(of: recording.item.key) }) {
             owners.note(live.descriptor.raw, at: path, on: &recording.item)
         }
-        if recording.work.priorContents.contains(where: hasOverwritten) {
+        if recording.work.priorContents.contains(where: contents.hasOverwritten) {
             recording.item.inPlace += 1
         }
         let protection = Protection(of: live.descriptor.raw)
@@ -434,42 +436,48 @@ extension Recorder {
             ?? PendingDocument.Save(
                 actor: Actor(process: 0, uid: live.owner, program: ""), time: live.snapshot.modified
             )
-        return append(
+        return versions.append(
             live.cut, to: &recording, snapshot: live.snapshot, protection, save: save,
             kind: .current,
             after: current)
     }
 
-    func append(
-        _ cut: CutContent, to recording: inout Recording, snapshot: FileSnapshot,
-        _ protection: Protection,
-        save: PendingDocument.Save, kind: Version.Kind, after current: Version?
-    ) -> Version {
-        recording.item.latest += 1
-        let version = Version(
-            number: recording.item.latest, parents: current.map { [$0.id] } ?? [], kind: kind,
-            device: device.id, deviceName: device.name, person: person(save.actor.uid),
-            program: save.actor.program, session: save.actor.session,
-            name: recording.item.name, size: cut.manifest.size,
-            modified: snapshot.modified, saved: save.time, content: cut.digest,
-            protection: protection)
-        if kind == .current, let current {
-            if let index = recording.versions.firstIndex(where: { $0.version.id == current.id }) {
-                recording.versions[index].version.kind = .history
-            } else {
-                recording.outdated.append(current.id)
-            }
-        }
-        recording.versions.append((version, cut.manifest.encoded))
-        return version
-    }
-
     private var nobody: Actor { Actor(process: 0, uid: 0, program: "") }
 
-    func person(_ uid: UInt32) -> String {
-        if let known = people[uid] { return known }
-        let name = Volume.person(uid)
-        people[uid] = name
-        return name
+    // MARK: Placeholders. They are neither cut nor moved aside, and filling them is no change.
+
+    /// Notes that the document is a placeholder of its current version. If the mark names another
+    /// document, because the inode was linked or moved, this document has no version of its own
+    /// until the bytes have been fetched. If it names another version, a change from the hub was in
+    /// the tree before a crash and not in the journal: the document shows its last version again,
+    /// and the change arrives once more.
+    func noteAbsent(_ found: LivePlaceholder, in recording: inout Recording) throws(VolumeError) {
+        guard found.mark.item == recording.item.id, found.mark.version == recording.item.current
+        else {
+            recording.isLiveDeferred = true
+            if found.mark.item != recording.item.id {
+                placeholders.fetch(found.descriptor.raw, of: recording.item)
+            } else if recording.work.priorContents.isEmpty,
+                try lost.canShowLastVersion(recording.item)
+            {
+                notShown.current?(recording.item.key)
+            }
+            return
+        }
+        recording.absent = found
+        recording.item.size = UInt64(max(0, found.snapshot.size))
+        recording.item.modified = found.snapshot.modified
+        recording.item.changed = max(1, found.snapshot.changed)
+    }
+
+    func commitAbsence(_ recording: Recording, _ t: Transaction) throws {
+        let key = recording.item.key
+        if let absent = recording.absent {
+            // If the file becomes complete from here on, that is noted after this transaction.
+            guard absent.isStill else { return }
+            try t.setAbsent(key, version: absent.mark.version)
+        } else if !recording.isLiveDeferred {
+            try t.removeAbsent(key)
+        }
     }
 }

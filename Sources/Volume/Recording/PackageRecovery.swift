@@ -6,7 +6,7 @@ import Model
 // Files that were saved in a package and replaced before the package was cut normally become no
 // version. After a crash or a loss of power it is unknown whether their replacements are complete,
 // so they are kept, in versions that consist of the package with those files in it.
-extension Recorder {
+extension PackageRecorder {
     /// Adds these versions before the present contents (`live`). Returns the newest of them, or
     /// `current`.
     func keepRecovered(
@@ -22,7 +22,7 @@ extension Recorder {
         // on.
         var rounds: [[(path: [UInt8], content: CutPriorContent)]] = []
         var counts: [[UInt8]: Int] = [:]
-        for content in try openPriorContents(&stashed, nil) ?? [] {
+        for content in try contents.openPriorContents(&stashed, nil) ?? [] {
             guard let chunks = content.cut.manifest.fileChunks.nonEmpty,
                 known.insert(chunks).inserted
             else { continue }
@@ -37,7 +37,7 @@ extension Recorder {
         for files in rounds {
             var manifest = live ?? prior ?? Manifest(entries: [])
             for (path, content) in files {
-                try store(
+                try chunks.store(
                     content.cut.manifest.chunkIDs, from: content.source, content.snapshot.size,
                     &places)
                 manifest.put(content.cut.manifest, content.snapshot, at: path)
@@ -49,7 +49,7 @@ extension Recorder {
                 }
                 ?? PendingDocument.Save(
                     actor: Actor(process: 0, uid: 0, program: ""), time: last.snapshot.modified)
-            newest = append(
+            newest = versions.append(
                 CutContent(manifest), to: &recording, snapshot: last.snapshot,
                 Protection(of: last.descriptor.raw), save: save, kind: .current, after: newest)
             recording.item.current = newest?.id
@@ -58,14 +58,14 @@ extension Recorder {
     }
 
     private func manifest(of version: Identifier?) throws(VolumeError) -> Manifest? {
-        try look { reader in
+        try writer.look { reader in
             try version.flatMap { try reader.manifest(of: $0) }.flatMap(Manifest.init(encoded:))
         }
     }
 
     /// The files in the package's versions.
     private func knownFiles(_ item: Item) throws(VolumeError) -> Set<[ChunkReference]> {
-        try look { reader in
+        try writer.look { reader in
             try reader.versions(of: item.key).reduce(into: []) { known, version in
                 let bytes = try reader.manifest(of: version.id)
                 known.formUnion(bytes.flatMap(Manifest.init(encoded:))?.files ?? [])
@@ -78,14 +78,14 @@ extension Recorder {
     private func path(of content: CutPriorContent, in item: Item) throws(VolumeError) -> [UInt8] {
         let entry = content.prior.entry
         if let spot = entry?.spot,
-            case .package(item.key, let inner) = try look({ try location(of: spot.directory, $0) })
+            case .package(item.key, let inner) = try writer.look({
+                try roles.location(of: spot.directory, $0)
+            })
         {
             return Array((inner + [spot.name]).map(\.bytes).joined(separator: [UInt8(ascii: "/")]))
         }
         let inode = content.prior.inode
-        if let found = packageCuts[item.key]?.first(where: { $0.value.snapshot.inode == inode }) {
-            return found.key
-        }
+        if let found = cuts.path(of: inode, in: item.key) { return found }
         return Array("recovered \(entry?.sequence ?? inode)".utf8)
     }
 }

@@ -5,8 +5,35 @@ import Journal
 import Model
 import SystemCalls
 
-// Bytes are stored once: only chunks that the tree no longer has go to the chunk store.
-extension Recorder {
+/// Stores bytes once: only chunks that the tree no longer has go to the chunk store. Only the
+/// recorder's thread uses it.
+final class ChunkKeeper {
+    private let writer: JournalWriter
+    private let packs: PackStore
+    private let stash: Stash
+    private let tree: Int32
+    private let room: Room
+    private let settings: Settings
+    private let closing: ClosingTime
+    /// The chunks in stash files that were searched, by the name of the file.
+    private var stashedChunks: [String: Set<Digest>] = [:]
+
+    init(
+        writer: JournalWriter, packs: PackStore, stash: Stash, tree: Int32, room: Room,
+        settings: Settings, closing: ClosingTime
+    ) {
+        self.writer = writer
+        self.packs = packs
+        self.stash = stash
+        self.tree = tree
+        self.room = room
+        self.settings = settings
+        self.closing = closing
+    }
+
+    /// To be called when there is nothing to record.
+    func forgetStash() { stashedChunks = [:] }
+
     /// Stores the chunks that only prior contents have: contents in the stash, and the previous
     /// current version, wherever its bytes are now.
     func keepBytes(
@@ -39,7 +66,7 @@ extension Recorder {
         _ recording: inout Recording, _ excess: Set<Digest>, _ places: inout [Digest: ChunkPlace]
     ) throws(VolumeError) {
         let key = recording.item.key
-        let known = try look { reader in
+        let known = try writer.look { reader in
             try reader.item(key)?.current.flatMap { try reader.manifest(of: $0) }
         }
         guard let before = known.flatMap(Manifest.init(encoded:)) else { return }
@@ -54,7 +81,7 @@ extension Recorder {
     ) throws(VolumeError) {
         guard !lost.isEmpty else { return }
         try rescue(lost, &places)
-        if state.isCopy { try rescueMoved(lost, recording, &places) }
+        if writer.state.isCopy { try rescueMoved(lost, recording, &places) }
         let lost = try missing(lost, places).subtracting(try onHub(recording.item.key))
         guard !lost.isEmpty else { return }
         let versions = try versions(of: recording.item.key, with: lost)
@@ -92,7 +119,7 @@ extension Recorder {
 
     private func versions(of key: Int64, with chunks: Set<Digest>) throws(VolumeError) -> [Version]
     {
-        try look { reader in
+        try writer.look { reader in
             try reader.versions(of: key).filter { version in
                 let manifest = try reader.manifest(of: version.id).flatMap(Manifest.init(encoded:))
                 return manifest.map { !$0.chunkIDs.isDisjoint(with: chunks) } ?? false
@@ -110,7 +137,7 @@ extension Recorder {
         guard !lost.isEmpty else { return }
         let key = recording.item.key
         let old = try versions(of: key, with: lost)
-        let paths = try look { reader in
+        let paths = try writer.look { reader in
             try Set(old.flatMap { try reader.items(like: $0.id) }).subtracting([key])
                 .compactMap { try reader.path(of: $0) }
         }
@@ -133,12 +160,23 @@ extension Recorder {
         }
     }
 
+    /// The chunks of an item's versions that the present hub or an earlier one has had.
+    func onHub(_ key: Int64) throws(VolumeError) -> Set<Digest> {
+        try writer.look { reader in
+            var chunks: Set<Digest> = []
+            for version in try reader.versions(of: key) where version.wasAtHub {
+                let manifest = try reader.manifest(of: version.id).flatMap(Manifest.init(encoded:))
+                if let manifest { chunks.formUnion(manifest.chunkIDs) }
+            }
+            return chunks
+        }
+    }
     /// The chunks that are not in the chunk store.
     func missing(_ ids: Set<Digest>, _ places: [Digest: ChunkPlace]) throws(VolumeError) -> Set<
         Digest
     > {
         guard !ids.isEmpty else { return [] }
-        return try look { reader in
+        return try writer.look { reader in
             try ids.filter { try places[$0] == nil && reader.place(of: $0) == nil }
         }
     }

@@ -5,7 +5,11 @@ import Model
 /// Finds files that a loss of power or a crash left without their contents, and decides what
 /// becomes of their documents: such contents must not become versions.
 struct LostContents {
-    let recorder: Recorder
+    let writer: JournalWriter
+    let powerLoss: PowerLoss?
+    let chunks: ChunkKeeper
+    /// Called with the key of a document whose file has lost its contents or its end.
+    let notShown: CallbackSlot<@Sendable (Int64) -> Void>
 
     /// Handles contents that a loss of power destroyed. Prior contents are recorded first. Then the
     /// document shows its last version again, if all its chunks can be read; otherwise the document
@@ -32,7 +36,7 @@ struct LostContents {
                 + "not all of it reached the disk: its end holds zeros. It gets no new version "
                 + "until it is saved."
         ) { item throws(VolumeError) in
-            guard let current = try recorder.version(item.current, of: item),
+            guard let current = try writer.version(item.current, of: item),
                 let size = Int64(exactly: current.size), size < snapshot.size
             else { return false }
             let chunks = try cutFile(file, size: size)
@@ -51,8 +55,8 @@ struct LostContents {
             return true
         }
         if try canShowLastVersion(recording.item) {
-            recorder.notShown.current?(recording.item.key)
-            recorder.writer.postpone(recording.item.key)
+            notShown.current?(recording.item.key)
+            writer.postpone(recording.item.key)
             return false
         }
         recording.item.size = UInt64(snapshot.size)
@@ -67,19 +71,19 @@ struct LostContents {
     func hasLostEnd(
         _ item: Item, _ file: Int32, _ snapshot: FileSnapshot, _ work: PendingDocument
     ) throws(VolumeError) -> Bool {
-        guard let powerLoss = recorder.powerLoss, work.isFound, work.save == nil,
-            try recorder.version(item.current, of: item)?.size ?? 0 < UInt64(snapshot.size)
+        guard let powerLoss, work.isFound, work.save == nil,
+            try writer.version(item.current, of: item)?.size ?? 0 < UInt64(snapshot.size)
         else { return false }
         return powerLoss.mayHaveLostEnd(file, snapshot)
     }
 
     func canShowLastVersion(_ item: Item) throws(VolumeError) -> Bool {
         guard let current = item.current,
-            let bytes = try recorder.look({ try $0.manifest(of: current) }),
+            let bytes = try writer.look({ try $0.manifest(of: current) }),
             let manifest = Manifest(encoded: bytes)
         else { return false }
-        return try recorder.missing(manifest.chunkIDs, [:])
-            .isSubset(of: recorder.onHub(item.key))
+        return try chunks.missing(manifest.chunkIDs, [:])
+            .isSubset(of: chunks.onHub(item.key))
     }
 
     /// Whether a loss of power probably emptied a document: no program is known to have saved it,
@@ -89,8 +93,8 @@ struct LostContents {
     func wasEmptied(_ item: Item, _ snapshot: FileSnapshot, _ work: PendingDocument)
         throws(VolumeError) -> Bool
     {
-        guard recorder.powerLoss?.mayHaveEmptied(snapshot) == true, work.isFound, work.save == nil,
-            let current = try recorder.version(item.current, of: item), current.size > 0
+        guard powerLoss?.mayHaveEmptied(snapshot) == true, work.isFound, work.save == nil,
+            let current = try writer.version(item.current, of: item), current.size > 0
         else { return false }
         if !work.priorContents.isEmpty { return true }
         return try canShowLastVersion(item)

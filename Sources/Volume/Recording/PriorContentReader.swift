@@ -25,7 +25,7 @@ private enum Opening {
 }
 
 // Reading prior contents, from the stash or from another name in the tree.
-extension Recorder {
+extension ContentReader {
     /// Cuts the prior contents, oldest first. Those that a program is still writing are kept for
     /// later, in `recording.rest`. Returns nil if it must be tried again later.
     func openPriorContents(_ recording: inout Recording, _ live: LiveFile?) throws(VolumeError)
@@ -140,7 +140,7 @@ extension Recorder {
         guard isGuess else { return .found(cut) }
         let key = recording.item.key
         let digest = cut.cut.digest
-        let isKnown = try look { try $0.hasVersion(of: key, content: digest) }
+        let isKnown = try writer.look { try $0.hasVersion(of: key, content: digest) }
         return isKnown ? .found(cut) : .nothing
     }
 
@@ -194,11 +194,11 @@ extension Recorder {
     /// Opens a file of the tree by its inode, if a path to it is known.
     func openInode(_ inode: UInt64) throws(VolumeError) -> Descriptor? {
         var key: Int64 = 0
-        while case let links = try look({ try $0.items(inode: inode, after: key, limit: 8) }),
+        while case let links = try writer.look({ try $0.items(inode: inode, after: key, limit: 8) }),
             let last = links.last
         {
             for item in links {
-                if let path = try look({ try $0.path(of: item.key) }),
+                if let path = try writer.look({ try $0.path(of: item.key) }),
                     let file = open(inode, at: path)
                 {
                     return file
@@ -206,15 +206,14 @@ extension Recorder {
             }
             key = last.key
         }
-        if let stray = state.untrackedFiles[inode], let path = try path(of: stray),
+        if let stray = writer.state.untrackedFiles[inode], let path = try path(of: stray),
             let file = open(inode, at: path)
         {
             return file
         }
-        guard let package = state.packaged[inode],
-            let inner = packageCuts[package]?.first(where: { $0.value.snapshot.inode == inode })?
-                .key,
-            let path = try look({ try $0.path(of: package) })
+        guard let package = writer.state.packaged[inode],
+            let inner = cuts.path(of: inode, in: package),
+            let path = try writer.look({ try $0.path(of: package) })
         else { return nil }
         return open(inode, at: path + Manifest.Entry(path: inner).names)
     }
@@ -228,17 +227,8 @@ extension Recorder {
     }
 
     private func path(of spot: DirectoryEntry) throws(VolumeError) -> [Name]? {
-        try path(of: look { try location(of: spot.directory, $0) }).map { $0 + [spot.name] }
-    }
-
-    func path(of place: Location) throws(VolumeError) -> [Name]? {
-        try look { reader in
-            switch place {
-            case .directory(let key): try reader.path(of: key)
-            case .package(let key, let inner), .ignored(let key, let inner):
-                try reader.path(of: key).map { $0 + inner }
-            case .unknown: nil
-            }
+        try roles.path(of: writer.look { try roles.location(of: spot.directory, $0) }).map {
+            $0 + [spot.name]
         }
     }
 }

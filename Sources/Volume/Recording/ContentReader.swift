@@ -1,0 +1,149 @@
+import CLinux
+import ChunkStore
+import Glibc
+import Journal
+import Model
+import SystemCalls
+
+/// Reads and cuts the present and prior contents of documents. Only the recorder's thread uses it.
+final class ContentReader {
+    let writer: JournalWriter
+    let roles: DirectoryRoles
+    let stash: Stash
+    let tree: Int32
+    let powerLoss: PowerLoss?
+    let closing: ClosingTime
+    let cuts: PackageCuts
+    private let settings: Settings
+    private let large: LargeFileCutter
+    private let lost: LostContents
+    /// Called with the key of a document that can be recorded now.
+    private let isReady: CallbackSlot<@Sendable (Int64) -> Void>
+    /// The file that was cut last in the current batch of recordings.
+    private var lastCut: (snapshot: FileSnapshot, chunks: [ChunkReference])?
+
+    init(
+        writer: JournalWriter, roles: DirectoryRoles, stash: Stash, tree: Int32,
+        powerLoss: PowerLoss?, closing: ClosingTime, cuts: PackageCuts, settings: Settings,
+        lost: LostContents, isReady: CallbackSlot<@Sendable (Int64) -> Void>
+    ) {
+        self.writer = writer
+        self.roles = roles
+        self.stash = stash
+        self.tree = tree
+        self.powerLoss = powerLoss
+        self.closing = closing
+        self.cuts = cuts
+        self.settings = settings
+        large = LargeFileCutter(restFactor: settings.largeRest)
+        self.lost = lost
+        self.isReady = isReady
+    }
+
+    /// To be called after each batch of recordings.
+    func endBatch() { lastCut = nil }
+
+    /// Syncs the whole tree, because contents must be on the disk before they are recorded.
+    func syncTree() throws(VolumeError) {
+        do throws(Errno) {
+            // syncfs(2) does not accept an O_PATH descriptor such as `tree`.
+            let directory = try Descriptor(opening: ".", in: tree, flags: O_RDONLY | O_DIRECTORY)
+            try check(cl_syncfs(directory.raw))
+        } catch {
+            throw VolumeError(.system, "The working tree cannot be synced to the disk: \(error).")
+        }
+    }
+
+    private func hotLog(of file: Int32, at path: [Name]) -> Name? {
+        guard let name = path.last,
+            let directory = try? openBeneath(
+                Array(path.dropLast()), from: tree, flags: O_PATH | O_DIRECTORY)
+        else { return nil }
+        return DatabaseLog.hot(beside: name, in: directory.raw, main: file)
+    }
+
+    func openLive(_ item: Item, _ work: PendingDocument, syncs: Bool) throws(VolumeError) -> Live {
+        guard let path = try writer.look({ try $0.path(of: item.key) }) else { return .gone }
+        let descriptor: Descriptor
+        do throws(Errno) {
+            descriptor = try openBeneath(path, from: tree, flags: O_RDONLY | O_NOATIME | O_NONBLOCK)
+        } catch {
+            if error.isMissing || error.code == ENXIO { return .gone }
+            throw VolumeError(
+                .system, "\(path.shown) cannot be read, so it has no new version: \(error).")
+        }
+        var status = stat()
+        _ = cl_fstat(descriptor.raw, &status)
+        let snapshot = FileSnapshot(status)
+        guard snapshot.isFile, snapshot.inode == item.inode else { return .gone }
+        if let mark = PlaceholderMark(of: descriptor.raw, size: snapshot.size) {
+            if work.isWriting { return .busy }
+            return .absent(LivePlaceholder(descriptor, mark, snapshot))
+        }
+        guard snapshot.size <= PackStore.Limits.contentBytes else { throw tooLarge(path) }
+        // A writable mapping outlives close(2) unseen; a lease on the file shows whether there is
+        // one.
+        let isProbed = cl_probe_writers(descriptor.raw) == -EAGAIN
+        let isHeld = isProbed || work.isWriting
+        if isHeld, item.changed != 0 || !isUnchangedSinceOpen(snapshot, work) { return .busy }
+        if powerLoss?.destroyed(descriptor.raw, snapshot) == true { return .destroyed(snapshot) }
+        if try lost.wasEmptied(item, snapshot, work) { return .destroyed(snapshot) }
+        if try lost.hasLostEnd(item, descriptor.raw, snapshot, work) {
+            return .lostEnd(LostEnd(descriptor, snapshot))
+        }
+        if let log = hotLog(of: descriptor.raw, at: path) { return .logged(log) }
+        var cut: [ChunkReference]?
+        if snapshot.size > settings.largeBytes {
+            if closing.isLastWork { return .busy }
+            // A caller waits for the document, so it does not pause.
+            let isUrgent = work.since == 0
+            cut = try large.chunks(of: descriptor.raw, snapshot, isUrgent: isUrgent) {
+                [isReady, key = item.key] in isReady.current?(key)
+            }
+            guard cut != nil else { return .busy }
+        }
+        // Contents are synced before they are recorded. With clean pages, a later store through a
+        // mapping also changes the times.
+        if syncs || isHeld, cut == nil, cl_fsync(descriptor.raw, 0) < 0 {
+            throw VolumeError(.system, "\(path.shown) cannot be synced to the disk.")
+        }
+        let chunks: [ChunkReference]
+        if let cut { chunks = cut } else { chunks = try cutLinked(descriptor.raw, snapshot) }
+        guard !FileSnapshot(of: descriptor.raw).differs(from: snapshot) else { return .busy }
+        let manifest = Manifest(
+            chunks: chunks, mode: snapshot.permissions, modified: snapshot.modified)
+        return .found(
+            LiveFile(
+                descriptor, snapshot, owner: status.st_uid, CutContent(manifest), isHeld: isHeld))
+    }
+
+    /// Whether a program has opened the file for writing and has not changed it yet: office
+    /// programs reopen a document as soon as they have saved it. Unrecorded contents are a save
+    /// then.
+    private func isUnchangedSinceOpen(_ snapshot: FileSnapshot, _ work: PendingDocument) -> Bool {
+        guard snapshot.size <= settings.largeBytes, let last = work.priorContents.last,
+            let entry = last.entry, entry.kind != .displaced,
+            entry.inode == snapshot.inode, entry.modified == snapshot.modified
+        else { return false }
+        return !last.isBase && !last.becomesConflict && !last.isRecovered
+    }
+
+    private func tooLarge(_ path: [Name]) -> VolumeError {
+        VolumeError(
+            .invalid,
+            "\(path.shown) is larger than \(PackStore.Limits.contentBytes) bytes, so its present "
+                + "contents become no version and are not sent.")
+    }
+
+    /// Cuts a file; one with several names is cut once for all documents that are recorded
+    /// together.
+    func cutLinked(_ file: Int32, _ snapshot: FileSnapshot) throws(VolumeError) -> [ChunkReference]
+    {
+        if let last = lastCut, !last.snapshot.differs(from: snapshot) { return last.chunks }
+        let chunks = try cutFile(file, size: snapshot.size) { (_, _) throws(VolumeError) in
+            try closing.check()
+        }
+        lastCut = FileSnapshot(of: file).differs(from: snapshot) ? nil : (snapshot, chunks)
+        return chunks
+    }
+}
