@@ -91,7 +91,7 @@ import Testing
         let changed = item
         try tree.volume.perform { t in try t.update(changed) }
         let recorder = tree.volume.recorder
-        recorder.signal.change { recorder.tasks.append { try? $0.retryAttributes() } }
+        recorder.signal.change { recorder.tasks.append { try? $0.attributes.retry() } }
         try tree.volume.perform { _ in }
         let known = AttributeList(encoded: try #require(try tree.item("a")).attributes)
         #expect(known?.attributes == [.init(name: late.name, value: [9])])

@@ -155,7 +155,7 @@ private struct Installer {
             row.latest = 1
             row.key = try t.insert(row)
             (version.number, version.kind) = (1, .current)
-            version.protection = try recorder.protection(of: row, t)
+            version.protection = try recorder.roles.protection(of: row, t)
             try t.insert(version, of: row.key, manifest: arrival.manifest)
             if version.size > 0 { try t.setAbsent(row.key, version: version.id) }
         } else {

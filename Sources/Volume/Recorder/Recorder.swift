@@ -48,6 +48,13 @@ final class Recorder: @unchecked Sendable {
     let freeableSpace: FreeableSpace
     let space: SpaceMaker
     let roles: DirectoryRoles
+    let index: DocumentIndex
+    let adopter: ArrivalAdopter
+    let attributes: ItemAttributes
+    let processor: EventProcessor
+    let stashRecovery: StashRecovery
+    let scanner: Scanner
+    let queue: RecordingQueue
     let chunks: ChunkKeeper
     let contents: ContentReader
     let placeholders: PlaceholderFetching
@@ -57,19 +64,8 @@ final class Recorder: @unchecked Sendable {
     /// Called with the key of a document whose file has lost its contents or its end.
     let notShown = CallbackSlot<@Sendable (Int64) -> Void>()
 
-    /// Events that are not processed yet, in their order.
-    var backlog: [NotedEvent] = []
-    /// Whether the events being processed are from the log of a killed daemon.
-    var isReplaying = false
-    /// Whether the event being processed happened before the first scan of the tree had ended.
-    var isBeforeFirstLook = true
-    /// The number of the last event before the first scan of the tree ended.
-    var firstLookEnd: UInt64?
-    /// When the volume was opened, in nanoseconds since 1970.
-    let startTime = cl_clock_realtime_ns()
     let packageCuts = PackageCuts()
     var isPerforming = false
-    var hasRemovedEmptyRows = false
 
     let debounce: Debounce
     let signal = Signal()
@@ -87,8 +83,6 @@ final class Recorder: @unchecked Sendable {
     private var ticketsGiven: UInt64 = 0
     private var ticketsDone: UInt64 = 0
     private var focus: [RecorderFocus] = []
-    /// Documents that can be recorded now.
-    private var ready: [Int64] = []
     var tasks: [(Recorder) -> Void] = []
 
     init(
@@ -160,6 +154,31 @@ final class Recorder: @unchecked Sendable {
             placeholders: placeholders, versions: versionMaker, pauses: pauses,
             closing: closing, reports: reports, log: log, notShown: notShown,
             versionsHeard: versionsHeard)
+        let owners = TreeOwners(tree: tree)
+        index = DocumentIndex(
+            writer: writer, roles: roles, cuts: packageCuts, owners: owners,
+            retentionTime: retentionTime, settings: settings)
+        adopter = ArrivalAdopter(
+            writer: writer, index: index, roles: roles, tree: tree, stash: stash,
+            incoming: incoming, cuts: packageCuts, reports: reports, log: log)
+        attributes = ItemAttributes(writer: writer, tree: tree, owners: owners)
+        let nameChanges = NameChangeLog(writer: writer, versionMaker: versionMaker)
+        let renames = RenameProcessor(
+            writer: writer, index: index, roles: roles, adopter: adopter, attributes: attributes,
+            nameChanges: nameChanges, owners: owners, incoming: incoming)
+        processor = EventProcessor(
+            writer: writer, index: index, renames: renames, attributes: attributes,
+            nameChanges: nameChanges, events: events, settings: settings, debounce: debounce,
+            pauses: pauses,
+            closing: closing, reports: reports, log: log)
+        stashRecovery = StashRecovery(writer: writer, roles: roles, stash: stash, reports: reports)
+        scanner = Scanner(
+            writer: writer, index: index, tree: tree, stashRecovery: stashRecovery,
+            settings: settings, pauses: pauses, reports: reports, adopter: adopter,
+            owners: owners, events: events)
+        queue = RecordingQueue(
+            writer: writer, processor: processor, versionRecorder: versionRecorder,
+            pauses: pauses, closing: closing)
         isReadySlot.set { [weak self] in self?.isReady($0) }
         writer.didCommit = { [unowned self] in committed() }
     }
@@ -168,8 +187,8 @@ final class Recorder: @unchecked Sendable {
     private func committed() {
         pauses.succeeded()
         room.changed()
-        forgetAdopted()
-        removeMarks()
+        adopter.forgetAdopted()
+        adopter.removeMarks()
         tellVersionNews()
         if !isPerforming { debounce.committed() }
     }
@@ -205,17 +224,8 @@ final class Recorder: @unchecked Sendable {
 
     /// The document can be recorded now.
     func isReady(_ key: Int64) {
-        signal.change {
-            ready.append(key)
-            hasNews = true
-        }
-    }
-
-    func takeReady() -> [Int64] {
-        signal.change {
-            defer { ready = [] }
-            return ready
-        }
+        queue.isReady(key)
+        wake()
     }
 
     /// Whether a sweep was requested since the last call.
@@ -248,16 +258,18 @@ final class Recorder: @unchecked Sendable {
 
     private func run(_ logged: [NotedEvent]) {
         cl_thread_background()
-        isReplaying = !logged.isEmpty
+        index.isReplaying = !logged.isEmpty
         retentionTime.restore()
-        restore(logged)
-        while !backlog.isEmpty, state.scan == nil, !isPaused, !isOverdue { applyBacklog() }
+        processor.restore(logged)
+        while !backlog.isEmpty, state.scan == nil, !isPaused, !isOverdue {
+            processor.applyBacklog()
+        }
         guard !isOverdue else { return signal.change { hasStopped = true } }
         // The old daemon's handles are gone. A program that can still write is found by a lease.
         for key in state.pending.all.keys { state.pending[key]?.isWriting = false }
-        recoverStash(leftovers)
+        stashRecovery.recover(leftovers)
         leftovers = []
-        recoverIncoming()
+        adopter.recover(displaced)
         writer.startScan()
         while !signal.look({ isAbandoned }) {
             let asked = signal.look {
@@ -267,13 +279,13 @@ final class Recorder: @unchecked Sendable {
             }
             let isAsked = asked.tickets > ticketsDone || asked.tasks > 0
             if asked.stop, events.waiting.count > Recorder.closingEventsMax { break }
-            processEvents(now: asked.stop || isAsked)
+            processor.processEvents(now: asked.stop || isAsked)
             if asked.stop { break }
-            if space.makeRoom(processAllEvents) { publish() }
+            if space.makeRoom(processor.processAll) { publish() }
             if isAsked, areEventsProcessed {
                 // Only the tickets read above: events before later ones may not be processed yet.
                 runTasks(asked.tasks)
-                record(asked.focus)
+                queue.record(asked.focus)
                 publish()
                 signal.change {
                     ticketsDone = asked.tickets
@@ -281,7 +293,9 @@ final class Recorder: @unchecked Sendable {
                 }
                 continue
             }
-            if scanStep() || settleMissing() || recordDue() || recordPending() || thin() {
+            if scanner.step() || settleMissing() || queue.recordDue() || queue.recordPending()
+                || thin()
+            {
                 publish()
                 continue
             }
@@ -302,12 +316,14 @@ final class Recorder: @unchecked Sendable {
         closing.beginLastWork()
         guard events.waiting.count <= Recorder.closingEventsMax else { return }
         while !isOverdue, !signal.look({ isAbandoned }) {
-            processEvents(now: true)
+            processor.processEvents(now: true)
             if isPaused { return }
-            if scanStep() || settleMissing() || state.scan != nil || !backlog.isEmpty { continue }
+            if scanner.step() || settleMissing() || state.scan != nil || !backlog.isEmpty {
+                continue
+            }
             let before = state.pending.all.mapValues(\.revision)
-            recordAll()
-            while recordPending() {}
+            queue.recordAll()
+            while queue.recordPending() {}
             // A document that changed while it was read has not been recorded.
             let hasChanged = state.pending.all.contains { $0.value.revision != before[$0.key] }
             if !hasChanged, state.scan == nil { return }
@@ -352,46 +368,13 @@ final class Recorder: @unchecked Sendable {
         signal.look { hasNews = false }
     }
 
-    /// Takes the events when the volume has been quiet for a moment, or when they have waited for
-    /// long, and processes them. During a scan they wait, because directories may not be known yet.
-    func processEvents(now isUrgent: Bool) {
-        guard state.scan == nil, !isPaused else { return }
-        let waiting = events.waiting
-        let now = cl_clock_monotonic_ns()
-        if waiting.count > 0,
-            isUrgent || waiting.count > 50_000
-                || now - waiting.newest >= nanoseconds(debounce.settleSeconds)
-                || now - waiting.oldest >= nanoseconds(debounce.patienceSeconds)
-        {
-            backlog += events.takeAll()
-        }
-        applyBacklog()
-    }
-
-    /// Records documents. Returns how many of them, from the first on, were handled; 0 if it must
-    /// wait.
-    @discardableResult
-    func record(_ keys: [Int64]) -> Int { versionRecorder.record(keys, processNews: processNews) }
-
-    /// Processes events that came while contents were read. Returns false if recording must wait.
-    private func processNews() -> Bool {
-        guard events.waiting.count > 0 else { return true }
-        backlog += events.takeAll()
-        applyBacklog()
-        return !isPaused && state.scan == nil
-    }
-
-    /// Returns whether none is left.
-    private func processAllEvents() -> Bool {
-        processEvents(now: true)
-        return backlog.isEmpty
-    }
+    private func settleMissing() -> Bool { backlog.isEmpty && scanner.settleMissing() }
 
     /// Thins old versions when there is nothing else to do. Returns false if it is not time yet.
     private func thin() -> Bool {
         guard state.scan == nil, backlog.isEmpty, !isPaused else { return false }
         do {
-            return try thinning.thin(sweeps: takeSweep(), hourly: retryAttributes)
+            return try thinning.thin(sweeps: takeSweep(), hourly: attributes.retry)
         } catch {
             tell("thinning", "Old versions cannot be thinned: \(error)")
             return true
@@ -422,9 +405,9 @@ extension Recorder {
         get { versionMaker.device }
         set { versionMaker.device = newValue }
     }
-    var eventTime: Int64 {
-        get { writer.eventTime }
-        set { writer.eventTime = newValue }
+    var backlog: [NotedEvent] {
+        _read { yield processor.backlog }
+        _modify { yield &processor.backlog }
     }
     var pendingCursor: Int64? {
         get { writer.pendingCursor }

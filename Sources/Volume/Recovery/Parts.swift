@@ -104,7 +104,7 @@ struct Parts {
     /// Refuses a missing stash if it had contents that are not recorded yet.
     private mutating func checkStash() throws(VolumeError) {
         guard store.isStashNew else { return }
-        let known = try Recorder.lastSequence(journal, [])
+        let known = try EventProcessor.lastSequence(journal, [])
         let files = try journal.read { reader in
             Set(try reader.stashed().compactMap { PriorContent($0)?.entry?.file })
         }

@@ -74,7 +74,7 @@ extension DocumentHistory {
     }
 }
 
-extension Recorder {
+extension DirectoryRoles {
     /// The protection of an item's file; nil if the tree has another file by now.
     func protection(of item: Item, _ t: Reader) throws -> Protection? {
         guard item.deleted == nil, let directory = try t.path(of: item.parent),

@@ -138,7 +138,7 @@ extension Volume {
     package func noteFacts(_ arrival: Arrival) throws(VolumeError) {
         try recorder.perform { recorder, t in
             guard var item = try t.item(id: arrival.item) else { return }
-            try recorder.show(arrival, on: &item, t)
+            try recorder.adopter.show(arrival, on: &item, t)
             try t.update(item)
         }
     }
@@ -187,7 +187,7 @@ extension Recorder {
         case .directory: rescan(item.key)
         case .package:
             packageCuts[item.key] = nil
-            touchPackage(item.key)
+            index.touchPackage(item.key)
         case .file:
             guard let now = try? openBeneath(path, from: tree, flags: O_PATH).status() else {
                 return rescan(item.parent)

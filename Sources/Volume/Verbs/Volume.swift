@@ -120,7 +120,7 @@ package final class Volume: Sendable {
         let volume = Volume(
             store: store, identity: identity, settings: settings, journal: journal, packs: packs,
             leftovers: leftovers, logged: logged,
-            lastEvent: try Recorder.lastSequence(journal, logged),
+            lastEvent: try EventProcessor.lastSequence(journal, logged),
             powerLoss: try PowerLoss.last(journal, wasClosed: isClean, settings.clocks), log: log)
         if let problem { volume.recorder.tell("healed journal", problem) }
         if !rebuilt.isEmpty { volume.recorder.tell("parts", rebuilt.joined(separator: " ")) }

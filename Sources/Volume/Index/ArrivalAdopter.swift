@@ -1,10 +1,11 @@
 import CLinux
 import Glibc
 import Journal
+import Logging
 import Model
 import SystemCalls
 
-/// A change from the hub that is in the tree now and is about to be noted in the journal.
+/// A change from the hub that is in the tree now and is about to be noted in the writer.journal.
 struct Adoption {
     var mark: ArrivalTag
     var arrival: Arrival
@@ -29,9 +30,21 @@ struct TaggedFile {
     var snapshot: FileSnapshot
 }
 
-// Adoption: what a change from the hub has put into the tree gets the item and version that the hub
-// says it is. It is therefore no local change, and nothing is sent.
-extension Recorder {
+/// Adoption: what a change from the hub has put into the tree gets the item and version that the hub
+/// says it is. It is therefore no local change, and nothing is sent.
+///
+/// Only the recorder's thread uses it.
+struct ArrivalAdopter {
+    let writer: JournalWriter
+    let index: DocumentIndex
+    let roles: DirectoryRoles
+    let tree: Int32
+    let stash: Stash
+    let incoming: Incoming
+    let cuts: PackageCuts
+    let reports: RecorderReports
+    let log: Logger
+
     /// Handles a rename out of `incoming/`. Returns false if its purpose is unknown; it is then
     /// handled like any new file.
     func arrived(_ move: Move, _ t: Transaction) throws -> Bool {
@@ -47,7 +60,7 @@ extension Recorder {
             known.name == move.to.name, known.inode == move.snapshot.inode
         {
             // The scan has seen this before the event.
-            try transferContent(move.stash, inode: move.replaced?.inode ?? 0, to: [known])
+            try index.transferContent(move.stash, inode: move.replaced?.inode ?? 0, to: [known])
             return true
         }
         guard
@@ -90,7 +103,7 @@ extension Recorder {
             old.inode != snapshot.inode
         {
             let isDone = try adopt(adoption, displacing: FileSnapshot(old), to: nil, t)
-            if isDone { state.pending[old.key]?.isFound = true }
+            if isDone { writer.state.pending[old.key]?.isFound = true }
             return isDone
         }
         return try adopt(adoption, displacing: nil, to: nil, t)
@@ -141,10 +154,10 @@ extension Recorder {
         if let known, known.deleted == nil, known.key != target?.key { return false }
         if let target, target.key != known?.key {
             if target.inode != adoption.snapshot.inode || target.latest > 0 {
-                try transferContent(stash, inode: replaced?.inode ?? 0, to: [target])
+                try index.transferContent(stash, inode: replaced?.inode ?? 0, to: [target])
             }
             // Otherwise the scan has seen this before the event.
-            try removeItem(target, t)
+            try index.removeItem(target, t)
         } else if let target, target.kind == .file {
             try supersede(target, replaced, stash)
         }
@@ -164,10 +177,10 @@ extension Recorder {
         settle(item, adoption)
         try end(adoption.arrival.settles, of: item, before: before, t)
         try incoming.tell(adoption.mark, item.key, t)
-        state.adopted.append(adoption.mark)
+        writer.state.adopted.append(adoption.mark)
         if let path = adoption.marked {
             let snapshot = adoption.now ?? adoption.snapshot
-            state.marked.append(TaggedFile(key: item.key, path: path, snapshot: snapshot))
+            writer.state.marked.append(TaggedFile(key: item.key, path: path, snapshot: snapshot))
         }
         return true
     }
@@ -176,12 +189,12 @@ extension Recorder {
     /// based on the version that was current until now, and become conflict versions.
     func supersede(_ item: Item, _ replaced: FileSnapshot?, _ stash: String?) throws {
         if let stash {
-            try transferContent(stash, inode: replaced?.inode ?? item.inode, to: [item])
+            try index.transferContent(stash, inode: replaced?.inode ?? item.inode, to: [item])
         } else if let replaced, replaced.size != 0, replaced.isFile {
-            need(item, replaced)
+            index.need(item, replaced)
         }
-        guard state.pending[item.key] != nil else { return }
-        touch(item.key) { work in
+        guard writer.state.pending[item.key] != nil else { return }
+        writer.touch(item.key) { work in
             for index in work.priorContents.indices
             where !work.priorContents[index].isBase && !work.priorContents[index].isLate {
                 work.priorContents[index].base = item.current
@@ -223,7 +236,7 @@ extension Recorder {
             try t.setKind(old, .history)
         }
         // The owner and lists are those of the document here; the mode is the one that was sent.
-        version.protection = try protection(of: item, t)
+        version.protection = try roles.protection(of: item, t)
         if let (owner, known) = try t.version(id: version.id) {
             guard owner == item.key else { return }
             if let protection = version.protection {
@@ -257,41 +270,43 @@ extension Recorder {
         let ended = settled.filter(open.contains)
         try t.settle(
             ended, of: item.key, before: before, after: item.current, at: cl_clock_realtime_ns())
-        if let path = try t.path(of: item.key) { hear(.resolved, ended, path) }
+        if let path = try t.path(of: item.key) {
+            writer.state.versionNews.append((.resolved, ended, path))
+        }
     }
 
     private func settle(_ item: Item, _ adoption: Adoption) {
         switch item.kind {
         case .directory:
-            state.locations[item.inode] = .directory(item.key)
+            writer.state.locations[item.inode] = .directory(item.key)
         case .package:
-            state.locations[item.inode] = .package(item.key, [])
-            packageCuts[item.key] = nil
-            rescan(item.key)
-            touchPackage(item.key)
+            writer.state.locations[item.inode] = .package(item.key, [])
+            cuts[item.key] = nil
+            writer.rescan(item.key)
+            index.touchPackage(item.key)
         case .file:
-            if item.changed == 0, !adoption.isMarkedFile { touch(item.key) }
+            if item.changed == 0, !adoption.isMarkedFile { writer.touch(item.key) }
         case .symlink, .special: break
         }
-        reloadIgnoreFile(item)
+        index.reloadIgnoreFile(item)
     }
 
     // MARK: After the transaction
 
     func forgetAdopted() {
-        for mark in state.adopted { incoming.forget(mark) }
-        state.adopted = []
+        for mark in writer.state.adopted { incoming.forget(mark) }
+        writer.state.adopted = []
     }
 
     /// Removes the arrival tags of what the last transaction has adopted, and notes the resulting
     /// change times. This is done after the commit: a daemon that is killed before it must find the
     /// tags again, or the arrivals would become new items.
     func removeMarks() {
-        let marked = state.marked
+        let marked = writer.state.marked
         guard !marked.isEmpty else { return }
-        state.marked = []
+        writer.state.marked = []
         do throws(VolumeError) {
-            try transact { t in
+            try writer.transact { t in
                 for file in marked { try removeMark(of: file, t) }
             }
         } catch {
@@ -318,7 +333,7 @@ extension Recorder {
     }
 
     private func touchFile(_ marked: TaggedFile) {
-        if marked.snapshot.isFile { touch(marked.key) }
+        if marked.snapshot.isFile { writer.touch(marked.key) }
     }
 
     // MARK: Packages
@@ -330,9 +345,9 @@ extension Recorder {
             case .directory(let parent) = try roles.location(of: move.from.directory, t),
             let item = try t.item(parent: parent, name: move.from.name), item.kind == .package
         else { return false }
-        needPackage(item, at: .package(item.key, []))
-        touchPackage(item.key, by: move.actor)
-        try removeItem(item, t)
+        index.needPackage(item, at: .package(item.key, []))
+        index.touchPackage(item.key, by: move.actor)
+        try index.removeItem(item, t)
         return true
     }
 
@@ -345,8 +360,8 @@ extension Recorder {
         item.deleted = nil
         item.parent = parent
         item.name = move.to.name
-        state.movedParts[item.key] = nil
-        try assignDirectory(move.snapshot.inode, toPackage: item, t)
+        writer.state.movedParts[item.key] = nil
+        try index.assignDirectory(move.snapshot.inode, toPackage: item, t)
         return true
     }
 
@@ -366,7 +381,7 @@ extension Recorder {
             let adoption = try adoption(of: mark, new, named: spot.name, in: parent, t)
         else { return false }
         // Its files stay known as the package's until they are removed.
-        needPackage(item, at: .package(item.key, []))
+        index.needPackage(item, at: .package(item.key, []))
         return try adopt(adoption, displacing: nil, to: nil, t)
     }
 
@@ -386,28 +401,28 @@ extension Recorder {
             try t.remove(version: mark.version)
             if let before { try t.setKind(before.id, .current) }
         }
-        try assignDirectory(snapshot.inode, toPackage: item, t)
+        try index.assignDirectory(snapshot.inode, toPackage: item, t)
         return true
     }
 }
 
-extension Recorder {
+extension ArrivalAdopter {
     /// Moves the files of packages that were put aside when the last daemon was killed to the
     /// stash, as the applier would have done by removing them.
-    func recoverIncoming() {
+    func recover(_ displaced: [Name]) {
         for name in displaced {
             let found = Incoming.mark(of: name) ?? Incoming.mark(ofReturning: name)
             do {
-                try transact { t in
+                try writer.transact { t in
                     let key = try found.flatMap { try t.item(id: $0.item)?.key }
                     let root = try openBeneath(
                         [name], from: incoming.directory, flags: O_PATH | O_DIRECTORY)
                     if let key { try putAside(filesIn: root.raw, of: key) }
                 }
-                removeUnneededStashFiles()
+                writer.removeUnneededStashFiles()
                 incoming.remove(name)
             } catch {
-                tell(
+                reports.tell(
                     "incoming",
                     "A replaced package in incoming/\(name) cannot be recorded: \(error).")
             }
@@ -428,7 +443,7 @@ extension Recorder {
                 try name.withCString { (text) throws(Errno) in
                     _ = try check(cl_renameat2(directory, text, stash.directory, aside, 0))
                 }
-                try transferContent(aside, inode: snapshot.inode, to: [], package: package)
+                try index.transferContent(aside, inode: snapshot.inode, to: [], package: package)
             }
         }
     }

@@ -3,24 +3,30 @@ import Journal
 import Model
 import SystemCalls
 
-// Recovery of the stash: contents that a killed daemon had moved aside and not recorded.
-extension Recorder {
+/// Recovers the stash: contents that a killed daemon had moved aside and not recorded.
+/// Only the recorder's thread uses it.
+struct StashRecovery {
+    let writer: JournalWriter
+    let roles: DirectoryRoles
+    let stash: Stash
+    let reports: RecorderReports
+
     /// Assigns each stash file to its document by its inode, or else by the name that it had. Those
     /// whose document is unknown wait for the scan.
-    func recoverStash(_ entries: [Stash.Entry]) {
+    func recover(_ entries: [Stash.Entry]) {
         // Stash files that documents in the journal need are assigned already.
         let entries = entries.filter {
-            !state.pending.needs($0) && !state.unresolved.contains($0)
+            !writer.state.pending.needs($0) && !writer.state.unresolved.contains($0)
         }
         guard !entries.isEmpty else { return }
         do {
-            try transact { t in
+            try writer.transact { t in
                 var kept: [Stash.Entry] = []
                 for entry in entries {
                     // The daemon was killed between linking and replacing the file, so nothing was
                     // displaced.
                     if entry.kind == .displaced, stillHasName(entry) {
-                        state.filesToRemove.append(entry.file)
+                        writer.state.filesToRemove.append(entry.file)
                     } else {
                         kept.append(entry)
                     }
@@ -30,26 +36,26 @@ extension Recorder {
                     if !keys.isEmpty { return keys }
                     let spot = group.last { $0.spot != nil }?.spot
                     if let spot, let owner = try owner(of: spot, t) { return [owner] }
-                    state.unresolved += group
+                    writer.state.unresolved += group
                     return []
                 }
             }
-            removeUnneededStashFiles()
+            writer.removeUnneededStashFiles()
         } catch {
-            tell("stash", "The contents of the stash cannot be recovered: \(error).")
+            reports.tell("stash", "The contents of the stash cannot be recovered: \(error).")
         }
     }
 
     /// Assigns stash files whose document was unknown before the scan. One without a document
     /// becomes a deleted document, so that `fsctl versions --deleted` shows it.
     func resolveLeftovers(_ t: Transaction) throws {
-        let entries = state.unresolved
-        state.unresolved = []
+        let entries = writer.state.unresolved
+        writer.state.unresolved = []
         try give(entries, t) { group in
-            if !state.isCopy, let keys = try owners(of: group, t) { return keys }
+            if !writer.state.isCopy, let keys = try owners(of: group, t) { return keys }
             if group.allSatisfy({ $0.kind == .preImages }) {
                 // A pre-image log without its file cannot be read.
-                state.filesToRemove += group.map(\.file)
+                writer.state.filesToRemove += group.map(\.file)
                 return []
             }
             return [try makeOrphan(group[group.count - 1], t)]
@@ -60,7 +66,7 @@ extension Recorder {
         let inode = group[0].inode
         let found = try owners(of: inode, t)
         if !found.isEmpty { return found }
-        if let package = state.packaged[inode] { return [package] }
+        if let package = writer.state.packaged[inode] { return [package] }
         let spot = group.last { $0.spot != nil }?.spot
         return try spot.flatMap { try owner(of: $0, t) }.map { [$0] }
     }
@@ -69,7 +75,7 @@ extension Recorder {
     /// was before another one replaced it.
     private func owners(of inode: UInt64, _ t: Reader) throws -> [Int64] {
         let keys = try t.items(inode: inode).filter { $0.kind == .file }.map(\.key)
-        return keys.isEmpty ? state.pending.displaced[inode].map(Array.init) ?? [] : keys
+        return keys.isEmpty ? writer.state.pending.displaced[inode].map(Array.init) ?? [] : keys
     }
 
     /// Assigns stash files. All contents of one inode belong together, because pre-image logs are
@@ -83,7 +89,7 @@ extension Recorder {
         }
         for entry in entries {
             let keys = keys[entry.inode] ?? []
-            eventTime = entry.saved
+            writer.eventTime = entry.saved
             guard !keys.isEmpty else { continue }
             // The daemon may have been killed after the bytes were moved aside and before that was
             // noted, so other documents may have prior contents in this inode.
@@ -120,7 +126,7 @@ extension Recorder {
     }
 
     private func makeOrphan(_ entry: Stash.Entry, _ t: Transaction) throws -> Int64 {
-        eventTime = entry.saved
+        writer.eventTime = entry.saved
         var parent = Item.root
         if let spot = entry.spot,
             case .directory(let key) = try roles.location(of: spot.directory, t)

@@ -17,42 +17,77 @@ struct Scan {
     static var whole: Scan { Scan(waiting: [Item.root], isWhole: true) }
 }
 
-// The scan finds changes that caused no event: direct edits of the working tree while it was not
-// mounted, and changes of the last moments before the daemon was killed. The tree is always right,
-// and the journal is made to agree with it.
-extension Recorder {
+/// The scan finds changes that caused no event: direct edits of the working tree while it was not
+/// mounted, and changes of the last moments before the daemon was killed. The tree is always right,
+/// and the journal is made to agree with it.
+///
+/// Only the recorder's thread uses it.
+final class Scanner {
+    let writer: JournalWriter
+    let index: DocumentIndex
+    let roles: DirectoryRoles
+    let tree: Int32
+    let stashRecovery: StashRecovery
+    let settings: Settings
+    let pauses: WorkPauses
+    let reports: RecorderReports
+    private let adopter: ArrivalAdopter
+    private let owners: TreeOwners
+    private let events: EventQueue
+    /// When the volume was opened, in nanoseconds since 1970.
+    private let startTime = cl_clock_realtime_ns()
+    var hasRemovedEmptyRows = false
+
+    init(
+        writer: JournalWriter, index: DocumentIndex, tree: Int32, stashRecovery: StashRecovery,
+        settings: Settings, pauses: WorkPauses, reports: RecorderReports, adopter: ArrivalAdopter,
+        owners: TreeOwners, events: EventQueue
+    ) {
+        self.writer = writer
+        self.index = index
+        roles = index.roles
+        self.tree = tree
+        self.stashRecovery = stashRecovery
+        self.settings = settings
+        self.pauses = pauses
+        self.reports = reports
+        self.adopter = adopter
+        self.owners = owners
+        self.events = events
+    }
+
     /// Compares some directories. Returns false if there is nothing to scan.
-    func scanStep() -> Bool {
-        guard state.scan != nil, !isPaused else { return false }
+    func step() -> Bool {
+        guard writer.state.scan != nil, !pauses.isPaused else { return false }
         let started = cl_clock_monotonic_ns()
-        eventTime = cl_clock_realtime_ns()
+        writer.eventTime = cl_clock_realtime_ns()
         do {
-            try transact { t in
+            try writer.transact { t in
                 writer.describesNames = true
-                while let key = state.scan?.waiting.popLast() {
+                while let key = writer.state.scan?.waiting.popLast() {
                     try compare(key, t)
                     if cl_clock_monotonic_ns() - started > 100_000_000 { break }
                 }
             }
-            untell("scan")
+            reports.untell("scan")
         } catch {
-            tell("scan", "The tree cannot be compared with the journal: \(error)")
+            reports.tell("scan", "The tree cannot be compared with the journal: \(error)")
             pauses.pause(seconds: settings.retrySeconds)
             return false
         }
-        removeUnneededStashFiles()
-        if state.scan?.waiting.isEmpty == true { endScan() }
+        writer.removeUnneededStashFiles()
+        if writer.state.scan?.waiting.isEmpty == true { endScan() }
         return true
     }
 
     /// Ends the scan. Events of the meantime are processed before missing items count as deleted.
     private func endScan() {
-        guard let finished = state.scan else { return }
-        state.scan = nil
-        if finished.isWhole, firstLookEnd == nil { firstLookEnd = events.lastSequence }
-        state.missing += finished.missing
-        pendingCursor = 0
-        if !finished.isWhole { untell("scan") }
+        guard let finished = writer.state.scan else { return }
+        writer.state.scan = nil
+        if finished.isWhole, index.firstLookEnd == nil { index.firstLookEnd = events.lastSequence }
+        writer.state.missing += finished.missing
+        writer.pendingCursor = 0
+        if !finished.isWhole { reports.untell("scan") }
     }
 
     private func compare(_ key: Int64, _ t: Transaction) throws {
@@ -72,27 +107,27 @@ extension Recorder {
         try reclassify(&item, path, directory.raw, t)
         let before = item
         item.inode = snapshot.inode
-        if before.inode != snapshot.inode, state.locations[before.inode] == .directory(key) {
-            state.locations[before.inode] = nil
+        if before.inode != snapshot.inode, writer.state.locations[before.inode] == .directory(key) {
+            writer.state.locations[before.inode] = nil
         }
         item.note(AttributeList(of: directory.raw), snapshot)
         owners.note(directory.raw, at: path, on: &item)
         if item != before { try t.update(item) }
         if item.kind == .package {
-            state.locations[snapshot.inode] = .package(key, [])
+            writer.state.locations[snapshot.inode] = .package(key, [])
             do throws(Errno) {
                 try registerPackage(key, directory.raw, [], t)
             } catch {
                 notExamined(nil, in: path, error)
             }
-            touchPackage(key)
+            index.touchPackage(key)
             return
         }
-        if !path.isEmpty, ignoreFile.current.matches(path: path, isDirectory: true) {
-            state.locations[snapshot.inode] = .ignored(key, [])
+        if !path.isEmpty, roles.ignoreFile.current.matches(path: path, isDirectory: true) {
+            writer.state.locations[snapshot.inode] = .ignored(key, [])
             return
         }
-        state.locations[snapshot.inode] = .directory(key)
+        writer.state.locations[snapshot.inode] = .directory(key)
         try compareEntries(of: key, at: path, directory.raw, t)
     }
 
@@ -105,7 +140,7 @@ extension Recorder {
         guard kind != item.kind else { return }
         item.kind = kind
         try t.update(item)
-        try convert(item, t)
+        try index.convert(item, t)
         item = try t.item(item.key) ?? item
     }
 
@@ -116,14 +151,14 @@ extension Recorder {
         try forEachName(in: directory) { (name) throws(Errno) in
             guard let found = try? entryStatus(name, in: directory) else { return }
             let snapshot = FileSnapshot(found)
-            state.scan?.items += 1
+            writer.state.scan?.items += 1
             if snapshot.isFile {
-                state.packaged[snapshot.inode] = key
+                writer.state.packaged[snapshot.inode] = key
                 let spot = DirectoryEntry(directory: FileSnapshot(of: directory).inode, name: name)
-                try? rememberUntrackedFile(snapshot, to: spot, t)
+                try? index.rememberUntrackedFile(snapshot, to: spot, t)
             }
             guard snapshot.isDirectory else { return }
-            state.locations[snapshot.inode] = .package(key, path + [name])
+            writer.state.locations[snapshot.inode] = .package(key, path + [name])
             guard let inner = try? openBeneath([name], from: directory, flags: O_PATH | O_DIRECTORY)
             else { return }
             try? registerPackage(key, inner.raw, path + [name], t)
@@ -153,7 +188,7 @@ extension Recorder {
             } catch {
                 return notExamined(name, in: path, error)
             }
-            state.scan?.items += 1
+            writer.state.scan?.items += 1
             try add(name, status, to: key, in: directory, t)
         }
         try t.forEachChild(of: key) { item in
@@ -168,10 +203,10 @@ extension Recorder {
                 }
             }
             guard let found else {
-                state.scan?.missing.append(item.key)
+                writer.state.scan?.missing.append(item.key)
                 return
             }
-            state.scan?.items += 1
+            writer.state.scan?.items += 1
             try compare(item, found, in: directory, t)
         }
         while next < names.endIndex { try addNext() }
@@ -180,10 +215,10 @@ extension Recorder {
     /// If the ignore file has changed since the last scan, all items that no hub has become unsent,
     /// because it may not name some of them any more.
     private func noteRules(_ t: Transaction) throws {
-        let rules = ignoreFile.text
-        guard try t.value(Recorder.rules) ?? "" != rules else { return }
+        let rules = roles.ignoreFile.text
+        guard try t.value(Scanner.rules) ?? "" != rules else { return }
         try t.markUnknownUnsent()
-        try t.set(Recorder.rules, to: rules)
+        try t.set(Scanner.rules, to: rules)
     }
 
     /// The journal keeps the text that the ignore file had at the last scan under this key.
@@ -192,7 +227,7 @@ extension Recorder {
     /// Reports an item that cannot be examined. It does not count as deleted.
     private func notExamined(_ name: Name?, in directory: [Name], _ error: Errno) {
         let path = (directory + (name.map { [$0] } ?? [])).shown
-        tell("scan of \(path)", "\(path) cannot be examined: \(error). It is not compared.")
+        reports.tell("scan of \(path)", "\(path) cannot be examined: \(error). It is not compared.")
     }
 
     private func compare(_ item: Item, _ status: stat, in directory: Int32, _ t: Transaction)
@@ -208,22 +243,22 @@ extension Recorder {
             return
         }
         if isContainer {
-            state.scan?.waiting.append(item.key)
+            writer.state.scan?.waiting.append(item.key)
             return
         }
         if item.kind == .symlink { return try compare(link: item, status, in: directory, t) }
         guard item.kind == .file else { return }
         if item.inode != snapshot.inode || item.changed != snapshot.changed,
             let file = try? openBeneath([item.name], from: directory, flags: O_PATH),
-            try arrived(snapshot, named: item.name, in: item.parent, at: file.raw, t)
+            try adopter.arrived(snapshot, named: item.name, in: item.parent, at: file.raw, t)
         {
             return
         }
         if item.inode != snapshot.inode {
             // It was replaced while the volume was not mounted; the name keeps its document.
             if item.inode != 0 {
-                need(item, FileSnapshot(item))
-                state.pending[item.key]?.isFound = true
+                index.need(item, FileSnapshot(item))
+                writer.state.pending[item.key]?.isFound = true
             }
         } else if item.changed == snapshot.changed, item.size == UInt64(snapshot.size) {
             var now = item
@@ -267,7 +302,7 @@ extension Recorder {
             if try removeLeftPart(name, snapshot, in: directory, t) { return }
             // A document may have been moved to that name, and its prior contents may exist only
             // there.
-            try rememberUntrackedFile(
+            try index.rememberUntrackedFile(
                 snapshot,
                 to: DirectoryEntry(directory: FileSnapshot(of: directory).inode, name: name),
                 t)
@@ -278,9 +313,9 @@ extension Recorder {
             inode: snapshot.inode)
         item.show(link: snapshot)
         if item.hasAttributes, let file = try? openBeneath([name], from: directory, flags: O_PATH) {
-            if try arrived(snapshot, named: name, in: parent, at: file.raw, t) {
+            if try adopter.arrived(snapshot, named: name, in: parent, at: file.raw, t) {
                 if snapshot.isDirectory, let found = try t.item(parent: parent, name: name) {
-                    state.scan?.waiting.append(found.key)
+                    writer.state.scan?.waiting.append(found.key)
                 }
                 return
             }
@@ -289,7 +324,7 @@ extension Recorder {
             owners.note(status, in: directory, on: &item)
         }
         item.key = try t.insert(item)
-        if snapshot.isDirectory { state.scan?.waiting.append(item.key) }
+        if snapshot.isDirectory { writer.state.scan?.waiting.append(item.key) }
     }
 
     /// Removes the part file of an `fsctl restore` that was killed, or whose daemon was. It is from
@@ -298,8 +333,8 @@ extension Recorder {
     private func removeLeftPart(
         _ name: Name, _ snapshot: FileSnapshot, in directory: Int32, _ t: Reader
     ) throws -> Bool {
-        guard firstLookEnd == nil, snapshot.isFile, LocalNames.isRestorePart(name),
-            snapshot.changed < startTime, state.pending.dependents[snapshot.inode] == nil,
+        guard index.firstLookEnd == nil, snapshot.isFile, LocalNames.isRestorePart(name),
+            snapshot.changed < startTime, writer.state.pending.dependents[snapshot.inode] == nil,
             try t.items(inode: snapshot.inode).isEmpty,
             let file = try? openBeneath(
                 [name], from: directory, flags: O_RDONLY | O_NOATIME | O_NONBLOCK),

@@ -13,48 +13,39 @@ struct Move {
     var actor: Actor
 }
 
-// Renames are how most programs save: the name keeps its document, whatever inode it gets.
-extension Recorder {
+/// Processes renames, which are how most programs save: the name keeps its document, whatever inode
+/// it gets. Only the recorder's thread uses it.
+struct RenameProcessor {
+    let writer: JournalWriter
+    let index: DocumentIndex
+    let roles: DirectoryRoles
+    let adopter: ArrivalAdopter
+    let attributes: ItemAttributes
+    let nameChanges: NameChangeLog
+    let owners: TreeOwners
+    let incoming: Incoming
+
     func renamed(_ move: Move, _ t: Transaction) throws {
-        if try arrived(move, t) || putAside(move, t) { return }
+        if try adopter.arrived(move, t) || adopter.putAside(move, t) { return }
         let origin = try roles.location(of: move.from.directory, t)
         let target = try roles.location(of: move.to.directory, t)
         var source: Item?
         if case .directory(let from) = origin {
             source = try t.item(parent: from, name: move.from.name)
         } else {
-            leave(origin, move, to: target)
+            index.leave(origin, move, to: target)
         }
         if case .directory(let to) = target {
             try arrived(source, move, to: to, t)
         } else {
             if let source {
                 addTombstone(source, at: move)
-                try absorbIntoPackage(source, move.snapshot, into: target.inside(move.to.name), t)
+                try index.absorbIntoPackage(
+                    source, move.snapshot, into: target.inside(move.to.name), t)
             }
-            try arrive(target, move, t)
+            try index.arrive(target, move, t)
         }
-        try rememberUntrackedFile(move.snapshot, to: move.to, t)
-    }
-
-    /// Remembers where a file is that holds prior contents of documents, or is another hard link of
-    /// one, if it has no item of its own.
-    func rememberUntrackedFile(_ snapshot: FileSnapshot, to spot: DirectoryEntry, _ t: Reader)
-        throws
-    {
-        guard snapshot.isFile else { return }
-        // An item with this entry shows where the file is.
-        if case .directory(let parent) = try roles.location(of: spot.directory, t),
-            try t.item(parent: parent, name: spot.name)?.inode == snapshot.inode
-        {
-            return
-        }
-        let hasDependents = state.pending.dependents[snapshot.inode] != nil
-        guard
-            try hasDependents
-                || state.untrackedFiles.count < 10_000 && t.hasItem(inode: snapshot.inode)
-        else { return }
-        state.untrackedFiles[snapshot.inode] = spot
+        try index.rememberUntrackedFile(move.snapshot, to: move.to, t)
     }
 
     private func arrived(_ source: Item?, _ move: Move, to: Int64, _ t: Transaction) throws {
@@ -62,15 +53,15 @@ extension Recorder {
             try replacedBy(source, move, to: to, t)
             return
         }
-        try transferContent(move.stash, inode: move.replaced?.inode ?? 0, to: [])
+        try index.transferContent(move.stash, inode: move.replaced?.inode ?? 0, to: [])
         // A document becomes a temporary file. Its name is free, and its bytes stay in that file
         // for now.
         guard let source else { return }
-        if state.pending[source.key]?.save != nil || source.latest > 0 {
-            need(source, move.snapshot)
+        if writer.state.pending[source.key]?.save != nil || source.latest > 0 {
+            index.need(source, move.snapshot)
         }
         addTombstone(source, at: move)
-        try removeItem(source, t)
+        try index.removeItem(source, t)
     }
 
     /// If a document has the target name, it gets the moved inode as its new contents. Otherwise
@@ -84,8 +75,8 @@ extension Recorder {
             // before becomes a prior content of the moved item.
             writer.transferContent(from: twin.key, to: source.key)
             try transferReplacedContent(source, move)
-            try removeItem(twin, t)
-            if twin.kind == .directory { state.directoriesToRescan.append(source.key) }
+            try index.removeItem(twin, t)
+            if twin.kind == .directory { writer.state.directoriesToRescan.append(source.key) }
             target = nil
         }
         if let target, target.key != source?.key, target.kind == .file, move.snapshot.isFile {
@@ -93,33 +84,33 @@ extension Recorder {
             return
         }
         if let target, target.key != source?.key {
-            try transferContent(move.stash, inode: move.replaced?.inode ?? 0, to: [target])
-            try removeItem(target, t)
+            try index.transferContent(move.stash, inode: move.replaced?.inode ?? 0, to: [target])
+            try index.removeItem(target, t)
         }
         if target == nil, try takesVacatedName(source, move, t) { return }
         guard let source else {
-            let key = try insert(to, move.to.name, move.snapshot, t)
+            let key = try index.insert(to, move.to.name, move.snapshot, t)
             if move.snapshot.isFile, let item = try t.item(key) {
-                try noteSave(item, by: move.actor, t)
+                try index.noteSave(item, by: move.actor, t)
             } else if move.snapshot.isDirectory {
-                rescan(key)
+                writer.rescan(key)
             }
             return
         }
         addTombstone(source, at: move)
-        try noteMoved(source, to: to, move, t)
+        try nameChanges.noteMoved(source, to: to, move, t)
         try relocate(source, to: to, move.to.name, t)
         if source.kind == .directory, try t.item(source.key)?.kind == .package {
             // Its new name makes it a package, which counts as saved now.
-            touchPackage(source.key, by: move.actor)
+            index.touchPackage(source.key, by: move.actor)
         }
     }
 
     private func relocate(_ source: Item, to parent: Int64, _ name: Name, _ t: Transaction) throws {
-        guard try !contains(source.key, parent, t) else {
+        guard try !index.contains(source.key, parent, t) else {
             // The scan has seen one of the two where a later event puts it. When that event is
             // processed, the whole tree is compared again.
-            state.directoriesToRescan.append(Item.root)
+            writer.state.directoriesToRescan.append(Item.root)
             return
         }
         var moved = source
@@ -130,92 +121,69 @@ extension Recorder {
             moved.kind = try roles.kindNow(moved, t)
         }
         try t.update(moved)
-        if moved.kind == .file { try refresh(moved, t) }
-        if moved.kind != source.kind { try convert(moved, t) }
+        if moved.kind == .file { try attributes.refresh(moved, t, isReplaying: index.isReplaying) }
+        if moved.kind != source.kind { try index.convert(moved, t) }
         guard moved.kind == .directory else { return }
         // Whether the ignore file names it may depend on its path.
         let isIgnored = try roles.isIgnored(moved, t)
-        if state.locations[moved.inode] == nil, !isIgnored {
-            state.locations[moved.inode] = .directory(moved.key)
+        if writer.state.locations[moved.inode] == nil, !isIgnored {
+            writer.state.locations[moved.inode] = .directory(moved.key)
         }
-        if case .ignored? = state.locations[moved.inode] {
-            if !isIgnored { rescan(moved.key) }
+        if case .ignored? = writer.state.locations[moved.inode] {
+            if !isIgnored { writer.rescan(moved.key) }
         } else if isIgnored {
-            rescan(moved.key)
+            writer.rescan(moved.key)
         }
-    }
-
-    /// Whether `key` is `other` or a directory that contains it.
-    func contains(_ key: Int64, _ other: Int64, _ t: Reader) throws -> Bool {
-        var next: Int64? = other
-        // A path of at most 4,096 bytes has no more names. The bound also ends a cycle.
-        for _ in 0..<2048 {
-            guard let at = next, at != Item.root else { return false }
-            if at == key { return true }
-            next = try t.item(at)?.parent
-        }
-        return true
     }
 
     /// Handles a temporary file that takes the name of a document which the same program has just
     /// moved away. Returns false if it is something else.
     private func takesVacatedName(_ source: Item?, _ move: Move, _ t: Transaction) throws -> Bool {
         guard move.snapshot.isFile, source?.latest ?? 0 == 0,
-            let tombstone = takeTombstone(move.to, move.actor), tombstone.item != source?.key,
+            let tombstone = index.takeTombstone(move.to, move.actor), tombstone.item != source?.key,
             let item = try t.item(tombstone.item), item.kind == .file,
             case .directory(let to) = try roles.location(of: move.to.directory, t)
         else { return false }
-        let save = source.flatMap { state.pending[$0.key]?.save }
+        let save = source.flatMap { writer.state.pending[$0.key]?.save }
         try retire(source, t)
-        try continueDocument(
+        try index.continueDocument(
             item, to: to, move.to.name, move.snapshot, tombstone: tombstone,
-            save: save ?? PendingDocument.Save(actor: move.actor, time: eventTime), t)
+            save: save ?? PendingDocument.Save(actor: move.actor, time: writer.eventTime), t)
         return true
     }
 
     /// Adds what had the name until this rename to the document's prior contents.
     private func transferReplacedContent(_ item: Item, _ move: Move) throws {
         if let stash = move.stash {
-            try transferContent(stash, inode: move.replaced?.inode ?? item.inode, to: [item])
+            try index.transferContent(stash, inode: move.replaced?.inode ?? item.inode, to: [item])
         } else if let replaced = move.replaced, replaced.inode != move.snapshot.inode {
             // Another hard link has its bytes.
-            need(item, replaced)
+            index.need(item, replaced)
         }
     }
 
     private func adopt(_ target: Item, from source: Item?, _ move: Move, _ t: Transaction) throws {
         var target = target
         try transferReplacedContent(target, move)
-        if let base = move.unseen { try replaceUnseen(target, madeFrom: base, t) }
-        let save = source.flatMap { state.pending[$0.key]?.save }
-        let isSaved = source.map { $0.latest > 0 || state.pending[$0.key]?.save != nil } ?? false
+        if let base = move.unseen { try index.replaceUnseen(target, madeFrom: base, t) }
+        let save = source.flatMap { writer.state.pending[$0.key]?.save }
+        let isSaved =
+            source.map { $0.latest > 0 || writer.state.pending[$0.key]?.save != nil } ?? false
         if let source, source.latest > 0 || isSaved && move.to.name.isBackup(of: move.from.name) {
-            need(source, move.snapshot)
+            index.need(source, move.snapshot)
             addTombstone(source, at: move)
         }
         try retire(source, t)
-        try assignInode(
+        try index.assignInode(
             &target, move.snapshot,
-            save ?? PendingDocument.Save(actor: move.actor, time: eventTime), t)
-    }
-
-    /// Notes that the newest prior content of a document was not seen by the program that replaced
-    /// it.
-    func replaceUnseen(_ item: Item, madeFrom base: NamedBase, _ t: Reader) throws {
-        let known = try t.versions(of: item.key).last { base.isThat(of: $0) }
-        touch(item.key) { work in
-            guard let last = work.priorContents.indices.last else { return }
-            work.priorContents[last].isUnseen = true
-            work.priorContents[last].mergesOnlyManually = base.mergesOnlyManually
-            work.priorContents[last].base = known?.id
-        }
+            save ?? PendingDocument.Save(actor: move.actor, time: writer.eventTime), t)
     }
 
     /// Removes the item of a temporary file. If it has versions, it stays as a deleted document.
     private func retire(_ source: Item?, _ t: Transaction) throws {
         guard let source else { return }
-        state.pending[source.key]?.save = nil
-        try removeItem(source, t)
+        writer.state.pending[source.key]?.save = nil
+        try index.removeItem(source, t)
     }
 
     /// Adds a tombstone for the name that a document has lost, if the document was moved aside: to
@@ -225,10 +193,10 @@ extension Recorder {
     private func addTombstone(_ item: Item, at move: Move) {
         guard item.kind == .file,
             item.latest > 1 || move.to.name.isBackup(of: move.from.name)
-                || ignoreFile.current.matches(move.to.name)
+                || roles.ignoreFile.current.matches(move.to.name)
         else { return }
-        state.tombstones[move.from] = Tombstone(
-            item: item.key, actor: move.actor, time: eventTime, snapshot: move.snapshot)
+        writer.state.tombstones[move.from] = Tombstone(
+            item: item.key, actor: move.actor, time: writer.eventTime, snapshot: move.snapshot)
     }
 
     func exchanged(
@@ -236,7 +204,7 @@ extension Recorder {
         by actor: Actor, _ t: Transaction
     ) throws {
         if a.directory == incoming.inode,
-            try arrived(exchanging: traceB, at: b, with: traceA, from: a.name, t)
+            try adopter.arrived(exchanging: traceB, at: b, with: traceA, from: a.name, t)
         {
             return
         }
@@ -252,20 +220,22 @@ extension Recorder {
         // Two files or two packages are a save by exchange: both names keep their documents, and
         // their contents are exchanged.
         if itemA.kind == .file, itemB.kind == .file {
-            let saves = (state.pending[itemA.key]?.save, state.pending[itemB.key]?.save)
-            let now = PendingDocument.Save(actor: actor, time: eventTime)
-            need(itemA, traceA)
-            need(itemB, traceB)
+            let saves = (
+                writer.state.pending[itemA.key]?.save, writer.state.pending[itemB.key]?.save
+            )
+            let now = PendingDocument.Save(actor: actor, time: writer.eventTime)
+            index.need(itemA, traceA)
+            index.need(itemB, traceB)
             var (first, second) = (itemA, itemB)
-            try assignInode(&first, traceB, saves.1 ?? now, t)
-            try assignInode(&second, traceA, saves.0 ?? now, t)
+            try index.assignInode(&first, traceB, saves.1 ?? now, t)
+            try index.assignInode(&second, traceA, saves.0 ?? now, t)
             return
         }
         if itemA.kind == .package, itemB.kind == .package {
-            needPackage(itemA, at: .package(itemB.key, []))
-            needPackage(itemB, at: .package(itemA.key, []))
-            try assignDirectory(traceB.inode, toPackage: itemA, by: actor, t)
-            try assignDirectory(traceA.inode, toPackage: itemB, by: actor, t)
+            index.needPackage(itemA, at: .package(itemB.key, []))
+            index.needPackage(itemB, at: .package(itemA.key, []))
+            try index.assignDirectory(traceB.inode, toPackage: itemA, by: actor, t)
+            try index.assignDirectory(traceA.inode, toPackage: itemB, by: actor, t)
             return
         }
         if itemB.kind == .directory, try staysPackage(itemA, t) {
@@ -284,7 +254,7 @@ extension Recorder {
             case .directory(let parentB) = try roles.location(of: b.directory, t),
             let itemA = try t.item(parent: parentA, name: a.name),
             let itemB = try t.item(parent: parentB, name: b.name)
-        else { return state.directoriesToRescan.append(Item.root) }
+        else { return writer.state.directoriesToRescan.append(Item.root) }
         try changePlaces(itemA, itemB, t)
     }
 
@@ -302,27 +272,12 @@ extension Recorder {
         named name: Name, in parent: Int64, _ snapshot: FileSnapshot, _ t: Transaction
     ) throws -> Item? {
         if let item = try t.item(parent: parent, name: name) { return item }
-        return snapshot.isDirectory ? try t.item(insert(parent, name, snapshot, t)) : nil
+        return snapshot.isDirectory ? try t.item(index.insert(parent, name, snapshot, t)) : nil
     }
 
     /// Whether a package stays one with the directory that its name has now.
     private func staysPackage(_ item: Item, _ t: Reader) throws -> Bool {
         try item.kind == .package && roles.kindNow(item, t) == .package
-    }
-
-    /// Assigns another directory to the package. `item` may have other changes, which are written
-    /// with it.
-    func assignDirectory(
-        _ inode: UInt64, toPackage item: Item, by actor: Actor? = nil, _ t: Transaction
-    ) throws {
-        var item = item
-        item.inode = inode
-        item.changed = 0
-        try t.update(item)
-        state.locations[inode] = .package(item.key, [])
-        packageCuts[item.key] = nil
-        touchPackage(item.key, by: actor)
-        rescan(item.key)
     }
 
     /// Handles an exchange of a package with a directory that is no package, such as one in which a
@@ -333,17 +288,19 @@ extension Recorder {
         by actor: Actor, _ t: Transaction
     ) throws {
         var place = Location.directory(directory.key)
-        if case .ignored? = state.locations[new.inode] { place = .ignored(directory.key, []) }
+        if case .ignored? = writer.state.locations[new.inode] {
+            place = .ignored(directory.key, [])
+        }
         try replaceDirectory(ofPackage: package, old, nowAt: place, by: new, actor, t)
         if case .directory = place {
-            try absorbChildrenIntoPackage(
+            try index.absorbChildrenIntoPackage(
                 of: directory, in: new.inode, .package(package.key, []), t)
         }
         var directory = directory
         directory.inode = old.inode
         try t.update(directory)
-        state.locations[old.inode] = place
-        rescan(directory.key)
+        writer.state.locations[old.inode] = place
+        writer.rescan(directory.key)
     }
 
     /// Replaces the directory `old` of a package by the directory `new`. `old` is at `place` now,
@@ -354,9 +311,9 @@ extension Recorder {
     ) throws {
         roles.forgetLocations(below: old.inode)
         roles.forgetLocations(below: new.inode)
-        needPackage(package, at: place)
-        state.packaged.removeAll { $1 == package.key }
-        try assignDirectory(new.inode, toPackage: package, by: actor, t)
+        index.needPackage(package, at: place)
+        writer.state.packaged.removeAll { $1 == package.key }
+        try index.assignDirectory(new.inode, toPackage: package, by: actor, t)
     }
 
     /// Handles an exchange in which one of the two is no item, but a temporary file or something in
@@ -368,12 +325,12 @@ extension Recorder {
     ) throws {
         let there = Move(from: a, to: b, snapshot: traceA, stash: nil, actor: actor)
         let back = Move(from: b, to: a, snapshot: traceB, stash: nil, actor: actor)
-        leave(placeA, there, to: placeB)
-        leave(placeB, back, to: placeA)
+        index.leave(placeA, there, to: placeB)
+        index.leave(placeB, back, to: placeA)
         try settle(placeA, at: a, old: traceA, nowAt: placeB.inside(b.name), traceB, by: actor, t)
         try settle(placeB, at: b, old: traceB, nowAt: placeA.inside(a.name), traceA, by: actor, t)
-        try rememberUntrackedFile(traceA, to: b, t)
-        try rememberUntrackedFile(traceB, to: a, t)
+        try index.rememberUntrackedFile(traceA, to: b, t)
+        try index.rememberUntrackedFile(traceB, to: a, t)
     }
 
     private func settle(
@@ -382,25 +339,25 @@ extension Recorder {
     ) throws {
         guard case .directory(let parent) = place else {
             let move = Move(from: spot, to: spot, snapshot: snapshot, stash: nil, actor: actor)
-            try arrive(place, move, t)
+            try index.arrive(place, move, t)
             return
         }
-        let save = PendingDocument.Save(actor: actor, time: eventTime)
+        let save = PendingDocument.Save(actor: actor, time: writer.eventTime)
         if var item = try t.item(parent: parent, name: spot.name) {
             if item.kind == .file, snapshot.isFile {
-                need(item, old)
-                try assignInode(&item, snapshot, save, t)
+                index.need(item, old)
+                try index.assignInode(&item, snapshot, save, t)
                 return
             }
             if snapshot.isDirectory, try staysPackage(item, t) {
                 return try replaceDirectory(
                     ofPackage: item, old, nowAt: other, by: snapshot, actor, t)
             }
-            try absorbIntoPackage(item, old, into: other, t)
+            try index.absorbIntoPackage(item, old, into: other, t)
         }
         if snapshot.isFile, try roles.isLocal(spot.name, in: parent, t) { return }
-        let key = try insert(parent, spot.name, snapshot, t)
-        if snapshot.isDirectory { rescan(key) }
-        if snapshot.isFile { touch(key) { $0.save = save } }
+        let key = try index.insert(parent, spot.name, snapshot, t)
+        if snapshot.isDirectory { writer.rescan(key) }
+        if snapshot.isFile { writer.touch(key) { $0.save = save } }
     }
 }

@@ -4,10 +4,15 @@ import Journal
 import Model
 import SystemCalls
 
-// Permission bits and extended attributes, as the tree has them.
-extension Recorder {
+/// Notes permission bits and extended attributes, as the tree has them. Only the recorder's thread
+/// uses it.
+struct ItemAttributes {
+    let writer: JournalWriter
+    let tree: Int32
+    let owners: TreeOwners
+
     /// Handles a change of an inode's mode, attributes or times.
-    func attributesChanged(_ inode: UInt64, _ t: Transaction) throws {
+    func changed(_ inode: UInt64, _ t: Transaction) throws {
         for item in try t.items(inode: inode) where item.hasAttributes || item.kind == .symlink {
             guard let path = try t.path(of: item.key),
                 let file = try? openBeneath(path, from: tree, flags: O_PATH),
@@ -23,7 +28,7 @@ extension Recorder {
             owners.note(file.raw, at: path, on: &changed)
             try owners.noteContents(of: changed, before: item, at: path, t)
             try protectCurrent(of: item, file.raw, now, t)
-            if item.kind == .file, item.changed != 0, state.pending[item.key] == nil {
+            if item.kind == .file, item.changed != 0, writer.state.pending[item.key] == nil {
                 let isSame = item.size == UInt64(now.size) && item.modified == now.modified
                 // Either times were set or the file is being written; its contents will be
                 // compared.
@@ -31,7 +36,9 @@ extension Recorder {
             }
             if changed != item { try t.update(changed) }
             // A recording that is running has read the old attributes.
-            if changed.changed == 0 || state.pending[item.key] != nil { touch(item.key) }
+            if changed.changed == 0 || writer.state.pending[item.key] != nil {
+                writer.touch(item.key)
+            }
         }
     }
 
@@ -39,7 +46,7 @@ extension Recorder {
     private func protectCurrent(of item: Item, _ file: Int32, _ now: FileSnapshot, _ t: Transaction)
         throws
     {
-        guard item.changed != 0, state.pending[item.key] == nil, let current = item.current,
+        guard item.changed != 0, writer.state.pending[item.key] == nil, let current = item.current,
             item.kind == .package
                 || item.kind == .file && item.size == UInt64(now.size)
                     && item.modified == now.modified
@@ -52,8 +59,8 @@ extension Recorder {
 
     /// Notes the change time after a rename, which changes nothing else. After a restart the file
     /// may have been changed in the meantime, so nothing is assumed then.
-    func refresh(_ item: Item, _ t: Transaction) throws {
-        guard !isReplaying, item.changed != 0, state.pending[item.key] == nil,
+    func refresh(_ item: Item, _ t: Transaction, isReplaying: Bool) throws {
+        guard !isReplaying, item.changed != 0, writer.state.pending[item.key] == nil,
             let path = try t.path(of: item.key),
             let now = try? openBeneath(path, from: tree, flags: O_PATH).status(),
             case let snapshot = FileSnapshot(now), snapshot.inode == item.inode,
@@ -66,8 +73,8 @@ extension Recorder {
     }
 
     /// Tries again to set attributes that the file system did not accept.
-    func retryAttributes() throws {
-        let keys = try journal.read { reader in
+    func retry() throws {
+        let keys = try writer.journal.read { reader in
             var keys: [Int64] = []
             try reader.forEachItem { item in
                 guard item.deleted == nil, item.attributes != nil,
@@ -78,18 +85,18 @@ extension Recorder {
             return keys
         }
         guard !keys.isEmpty else { return }
-        try transact { t in
-            for key in keys { try retryAttributes(of: key, t) }
+        try writer.transact { t in
+            for key in keys { try retry(of: key, t) }
         }
     }
 
-    private func retryAttributes(of key: Int64, _ t: Transaction) throws {
+    private func retry(of key: Int64, _ t: Transaction) throws {
         guard let item = try t.item(key), item.deleted == nil,
             let list = AttributeList(encoded: item.attributes), let path = try t.path(of: key),
             let file = try? openBeneath(path, from: tree, flags: O_PATH),
             FileSnapshot(of: file.raw).inode == item.inode
         else { return }
-        if list.lacking.set(on: file.raw) { try attributesChanged(item.inode, t) }
+        if list.lacking.set(on: file.raw) { try changed(item.inode, t) }
     }
 }
 

@@ -6,28 +6,29 @@ import SystemCalls
 
 // Items that lost their names while the volume was not mounted: each was moved or deleted, or the
 // tree is not the right one and nothing is concluded.
-extension Recorder {
+extension Scanner {
     /// Settles missing items after the events of the meantime were processed. Returns false if
     /// there are none.
     func settleMissing() -> Bool {
-        guard state.scan == nil, backlog.isEmpty, !isPaused,
-            !state.missing.isEmpty || !state.unresolved.isEmpty || !hasRemovedEmptyRows
+        guard writer.state.scan == nil, !pauses.isPaused,
+            !writer.state.missing.isEmpty || !writer.state.unresolved.isEmpty
+                || !hasRemovedEmptyRows
         else { return false }
-        eventTime = cl_clock_realtime_ns()
+        writer.eventTime = cl_clock_realtime_ns()
         do {
-            try transact { t in
+            try writer.transact { t in
                 try writer.translateCopies(t)
-                try resolveLeftovers(t)
+                try stashRecovery.resolveLeftovers(t)
                 try removeEmptyRows(t)
-                let missing = state.missing
-                state.missing = []
+                let missing = writer.state.missing
+                writer.state.missing = []
                 try settle(missing, t)
             }
         } catch {
-            tell("scan", "The search for missing documents failed: \(error)")
+            reports.tell("scan", "The search for missing documents failed: \(error)")
             pauses.pause(seconds: settings.retrySeconds)
         }
-        removeUnneededStashFiles()
+        writer.removeUnneededStashFiles()
         return true
     }
 
@@ -36,7 +37,7 @@ extension Recorder {
     private func removeEmptyRows(_ t: Transaction) throws {
         guard !hasRemovedEmptyRows else { return }
         hasRemovedEmptyRows = true
-        for key in try t.deletedItemsWithoutVersions() where state.pending[key] == nil {
+        for key in try t.deletedItemsWithoutVersions() where writer.state.pending[key] == nil {
             guard let item = try t.item(key), try !t.isParent(item),
                 try RemovalCheck(item, [], t).mayRemoveRow
             else { continue }
@@ -52,7 +53,8 @@ extension Recorder {
             guard let item = try t.item(key), item.deleted == nil, try !isThere(item, t) else {
                 continue
             }
-            if let place = try newPlace(of: item, t), try !contains(item.key, place.parent, t) {
+            if let place = try newPlace(of: item, t), try !index.contains(item.key, place.parent, t)
+            {
                 try move(item, to: place, t)
             } else {
                 gone.append(item)
@@ -62,14 +64,14 @@ extension Recorder {
         let count = try gone.reduce(0) { try $0 + countDocuments(in: $1, t) }
         let all = try t.documentCount()
         if count > settings.missingMax, count > all / 2 {
-            tell(
+            reports.tell(
                 "brake",
                 "\(count) of \(all) documents are missing from the working tree. They are not "
                     + "treated as deleted. If they should be deleted, delete them through the "
                     + "mount; if not, put the tree back and mount again.")
             return
         }
-        untell("brake")
+        reports.untell("brake")
         for found in gone {
             // It may have been removed together with a directory above it.
             guard let item = try t.item(found.key), item.deleted == nil else { continue }
@@ -108,8 +110,8 @@ extension Recorder {
             let file = try? openBeneath(path, from: tree, flags: O_PATH)
         else { return false }
         var answer = cl_statx()
-        guard cl_statx(file.raw, Recorder.birthTime, &answer) >= 0,
-            answer.mask & Recorder.birthTime != 0
+        guard cl_statx(file.raw, Scanner.birthTime, &answer) >= 0,
+            answer.mask & Scanner.birthTime != 0
         else { return false }
         let birth = Timestamp(
             seconds: Int(answer.birth_seconds), nanoseconds: Int(answer.birth_nanoseconds))
@@ -171,7 +173,7 @@ extension Recorder {
     /// item was moved elsewhere, or if an item of another kind has the name.
     private func keepsName(_ known: Item, _ found: Item, _ t: Transaction) throws -> Bool {
         if known.inode != found.inode, let place = try newPlace(of: known, t),
-            try !contains(known.key, place.parent, t)
+            try !index.contains(known.key, place.parent, t)
         {
             try move(known, to: place, t)
             return false
@@ -184,9 +186,9 @@ extension Recorder {
     /// Merges the new item that the scan made into the known item.
     private func mergeNewItem(_ place: Item, to item: Item, _ t: Transaction) throws {
         // It is a document with versions of its own, which are kept.
-        guard place.latest == 0 else { return try removeItem(place, t) }
+        guard place.latest == 0 else { return try index.removeItem(place, t) }
         writer.transferContent(from: place.key, to: item.key)
-        if try t.isKnownToHub(place) { return try removeItem(place, t) }
+        if try t.isKnownToHub(place) { return try index.removeItem(place, t) }
         try t.removeRow(place.key)
     }
 
@@ -195,12 +197,12 @@ extension Recorder {
         if item.kind == .file || item.kind == .package { item.changed = 0 }
         try t.update(item)
         switch item.kind {
-        case .directory: state.locations[item.inode] = .directory(item.key)
-        case .package: state.locations[item.inode] = .package(item.key, [])
+        case .directory: writer.state.locations[item.inode] = .directory(item.key)
+        case .package: writer.state.locations[item.inode] = .package(item.key, [])
         default: break
         }
-        if item.kind == .directory || item.kind == .package { rescan(item.key) }
-        pendingCursor = 0
+        if item.kind == .directory || item.kind == .package { writer.rescan(item.key) }
+        writer.pendingCursor = 0
     }
 
     /// Handles an item that was deleted while the volume was not mounted.
@@ -210,9 +212,9 @@ extension Recorder {
         }
         if item.kind == .file || item.kind == .package, item.latest > 0 {
             // Its bytes may exist under another name; otherwise they are lost.
-            if item.kind == .file { need(item, FileSnapshot(item)) }
-            touch(item.key) { $0.isFound = true }
+            if item.kind == .file { index.need(item, FileSnapshot(item)) }
+            writer.touch(item.key) { $0.isFound = true }
         }
-        try removeItem(item, t)
+        try index.removeItem(item, t)
     }
 }

@@ -3,27 +3,27 @@ import Model
 
 // Restart: how far the journal has processed the event log, and what a new daemon takes over from a
 // killed one.
-extension Recorder {
+extension EventProcessor {
     private static let lastEvent = "events"
 
     /// Called in the transaction that processes the events.
     func noteEvents(upTo sequence: UInt64?, _ t: Transaction) throws {
-        if let sequence { try t.set(Recorder.lastEvent, to: String(sequence)) }
+        if let sequence { try t.set(EventProcessor.lastEvent, to: String(sequence)) }
     }
 
     /// Takes over the prior contents that were not recorded and the events that were not processed.
     func restore(_ logged: [NotedEvent]) {
         do {
-            try journal.write { t in
+            try writer.journal.write { t in
                 try writer.readPriorContents(t)
                 try detectCopy(t)
                 try writer.writePriorContents(t)
                 // In a copied store the inode numbers of the log belong to other files.
-                let last = try t.value(Recorder.lastEvent).flatMap { UInt64($0) } ?? 0
-                if !state.isCopy { backlog = logged.filter { $0.sequence > last } }
+                let last = try t.value(EventProcessor.lastEvent).flatMap { UInt64($0) } ?? 0
+                if !writer.state.isCopy { backlog = logged.filter { $0.sequence > last } }
             }
         } catch {
-            tell("journal", "The unfinished work cannot be read from the journal: \(error)")
+            reports.tell("journal", "The unfinished work cannot be read from the journal: \(error)")
         }
     }
 
@@ -31,15 +31,15 @@ extension Recorder {
     /// journal mean nothing.
     private func detectCopy(_ t: Transaction) throws {
         guard let root = try t.item(Item.root), root.inode != 0,
-            root.inode != FileSnapshot(of: tree).inode
+            root.inode != FileSnapshot(of: roles.tree).inode
         else { return }
-        for work in state.pending.all.values {
+        for work in writer.state.pending.all.values {
             for prior in work.priorContents where prior.entry == nil {
-                state.copies[prior.inode] = try t.items(inode: prior.inode).first?.key
+                writer.state.copies[prior.inode] = try t.items(inode: prior.inode).first?.key
             }
         }
-        state.locations.removeAll()
-        state.isCopy = true
+        writer.state.locations.removeAll()
+        writer.state.isCopy = true
         try t.forgetInodes()
     }
 
