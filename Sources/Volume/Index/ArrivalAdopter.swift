@@ -194,15 +194,7 @@ struct ArrivalAdopter {
             index.need(item, replaced)
         }
         guard writer.state.pending[item.key] != nil else { return }
-        writer.touch(item.key) { work in
-            for index in work.priorContents.indices
-            where !work.priorContents[index].isBase && !work.priorContents[index].isLate {
-                work.priorContents[index].base = item.current
-                work.priorContents[index].isLate = true
-            }
-            work.save = nil
-            work.isWriting = false
-        }
+        writer.touch(item.key) { $0.supersede(version: item.current) }
     }
 
     private func show(_ adoption: Adoption, on item: inout Item) {

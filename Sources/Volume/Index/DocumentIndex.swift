@@ -92,10 +92,7 @@ final class DocumentIndex {
         guard item.latest > 0 || item.changed == 0, snapshot.size != 0 else { return }
         let aside = writer.state.pending.entry(ofDisplaced: snapshot.inode)
         let place = aside.map { PriorContent.Place.stash($0) } ?? .elsewhere(snapshot)
-        writer.touch(item.key) { work in
-            work.priorContents.append(PriorContent(place: place, save: work.save))
-            work.save = nil
-        }
+        writer.touch(item.key) { $0.replace(by: place) }
     }
 
     @discardableResult
@@ -232,11 +229,8 @@ final class DocumentIndex {
     /// it.
     func replaceUnseen(_ item: Item, madeFrom base: NamedBase, _ t: Reader) throws {
         let known = try t.versions(of: item.key).last { base.isThat(of: $0) }
-        writer.touch(item.key) { work in
-            guard let last = work.priorContents.indices.last else { return }
-            work.priorContents[last].isUnseen = true
-            work.priorContents[last].mergesOnlyManually = base.mergesOnlyManually
-            work.priorContents[last].base = known?.id
+        writer.touch(item.key) {
+            $0.noteUnseen(base: known?.id, mergesOnlyManually: base.mergesOnlyManually)
         }
     }
 

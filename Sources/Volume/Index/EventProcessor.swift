@@ -287,15 +287,7 @@ final class EventProcessor {
     /// The file was opened for writing and closed without a change, so the copy made at open equals
     /// it.
     private func untouched(_ item: Item, _ inode: UInt64) {
-        writer.touch(item.key) { work in
-            work.isWriting = false
-            guard let last = work.priorContents.last, last.entry?.kind == .copied,
-                last.inode == inode,
-                !last.isBase, !last.becomesConflict, !last.isRecovered
-            else { return }
-            work.priorContents.removeLast()
-            work.save = last.save ?? work.save
-        }
+        writer.touch(item.key) { $0.takeBackCopy(of: inode) }
     }
 
     /// A program writes to a file that was just moved to the stash. The copy of its contents until
@@ -303,17 +295,7 @@ final class EventProcessor {
     private func securedAside(_ inode: UInt64, _ stash: String) {
         guard let entry = Stash.parse(stash) else { return }
         for owner in writer.state.pending.displaced[inode] ?? [] {
-            writer.touch(owner) { work in
-                guard
-                    let index = work.priorContents.firstIndex(where: {
-                        $0.entry?.kind == .displaced && $0.inode == inode
-                    })
-                else { return }
-                var before = work.priorContents[index]
-                before.place = .stash(entry)
-                work.priorContents[index].save = nil
-                work.priorContents.insert(before, at: index)
-            }
+            writer.touch(owner) { $0.insert(copy: entry, ofDisplaced: inode) }
         }
     }
 
@@ -326,15 +308,7 @@ final class EventProcessor {
         guard items.isEmpty, let owners = writer.state.pending.displaced[inode] else { return }
         let save = PendingDocument.Save(actor: actor, time: writer.eventTime)
         for owner in owners {
-            writer.touch(owner) { work in
-                for index in work.priorContents.indices
-                where work.priorContents[index].entry?.kind == .displaced
-                    && work.priorContents[index].inode == inode
-                {
-                    if isLate { work.priorContents[index].isSuperseded = true }
-                    work.priorContents[index].save = save
-                }
-            }
+            writer.touch(owner) { $0.note(save, ofDisplaced: inode, isLate: isLate) }
         }
     }
 

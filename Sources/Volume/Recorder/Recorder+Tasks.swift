@@ -37,7 +37,7 @@ extension Recorder {
                     return try body(recorder)
                 }
                 outcome.value.withLock { $0 = result }
-                recorder.removeUnneededStashFiles()
+                recorder.writer.removeUnneededStashFiles()
             }
             return true
         }

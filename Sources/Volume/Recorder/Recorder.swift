@@ -10,29 +10,22 @@ import SystemCalls
 /// priority, which processes all events and records all versions.
 ///
 /// It waits until the volume has been quiet for a moment, processes all events in the order in
-/// which they happened (`Recorder+Events`), commits that, and then records the documents that were
-/// saved (`Recorder+Recording`). In between it compares the tree with the journal (`Recorder+Scan`)
-/// and thins old versions (`Recorder+Thinning`).
+/// which they happened (`EventProcessor`), commits that, and then records the documents that were
+/// saved (`VersionRecorder`). In between it compares the tree with the journal (`Scanner`) and
+/// thins old versions (`VersionThinning`).
 final class Recorder: @unchecked Sendable {
     // The following properties are used by the recorder's thread alone, except `signal` and what it
     // guards.
     let tree: Int32
-    var owners: TreeOwners { TreeOwners(tree: tree) }
-    let stash: Stash
     let journal: Journal
     let packs: PackStore
-    let hydration: Hydration
     let events: EventQueue
     let settings: Settings
-    let log: Logger
-    let ignoreFile: IgnoreFile
     let incoming: Incoming
     /// The contents of the stash when the volume was opened.
     var leftovers: [Stash.Entry]
     /// Entries of `incoming/` with packages that the applier had put aside when it was killed.
     let displaced: [Name]
-    let kept: KeptContents
-    let unrecorded: UnrecordedContents
     let powerLoss: PowerLoss?
     let writer: JournalWriter
     let reports: RecorderReports
@@ -95,21 +88,16 @@ final class Recorder: @unchecked Sendable {
         self.reserve = reserve
         self.room = room
         self.tree = tree
-        self.stash = stash
         self.journal = journal
         self.packs = packs
-        self.hydration = hydration
         self.events = events
         self.settings = settings
         debounce = Debounce(settings)
-        self.kept = kept
-        self.unrecorded = unrecorded
         self.powerLoss = powerLoss
-        self.log = log
-        self.ignoreFile = ignoreFile
         self.leftovers = leftovers
         self.incoming = incoming
         self.displaced = displaced
+        let owners = TreeOwners(tree: tree)
         writer = JournalWriter(
             journal: journal, stash: stash, settings: settings, debounce: debounce)
         reports = RecorderReports(log: log)
@@ -149,12 +137,11 @@ final class Recorder: @unchecked Sendable {
             powerLoss: powerLoss, closing: closing)
         versionRecorder = VersionRecorder(
             writer: writer, settings: settings, packs: packs, room: room, space: space,
-            owners: TreeOwners(tree: tree), kept: kept, unrecorded: unrecorded,
+            owners: owners, kept: kept, unrecorded: unrecorded,
             contents: contents, chunks: chunks, packages: packages, lost: lost,
             placeholders: placeholders, versions: versionMaker, pauses: pauses,
             closing: closing, reports: reports, log: log, notShown: notShown,
             versionsHeard: versionsHeard)
-        let owners = TreeOwners(tree: tree)
         index = DocumentIndex(
             writer: writer, roles: roles, cuts: packageCuts, owners: owners,
             retentionTime: retentionTime, settings: settings)
@@ -353,14 +340,16 @@ final class Recorder: @unchecked Sendable {
         var deadline = min(thinning.due, max(nextWork, pauses.recordingEnd))
         let waiting = events.waiting
         if waiting.count > 0 {
-            deadline = min(deadline, waiting.newest + nanoseconds(debounce.settleSeconds))
+            deadline = min(
+                deadline, waiting.newest + Timestamp.span(seconds: debounce.settleSeconds))
         }
         if let measuringDue = freeableSpace.due { deadline = min(deadline, measuringDue) }
         if !backlog.isEmpty || state.scan != nil { deadline = now }
         deadline = max(deadline, now + 2_000_000, pauses.end)
         if state.scan == nil, let due = room.due { deadline = min(deadline, due) }
         if !reserve.isWhole {
-            deadline = min(deadline, max(pauses.end, now + nanoseconds(settings.retrySeconds)))
+            deadline = min(
+                deadline, max(pauses.end, now + Timestamp.span(seconds: settings.retrySeconds)))
         }
         _ = signal.wait(until: min(deadline, now + 3_600_000_000_000)) {
             hasNews || isStopping || isAbandoned || ticketsGiven > ticketsDone || !tasks.isEmpty
@@ -376,20 +365,19 @@ final class Recorder: @unchecked Sendable {
         do {
             return try thinning.thin(sweeps: takeSweep(), hourly: attributes.retry)
         } catch {
-            tell("thinning", "Old versions cannot be thinned: \(error)")
+            reports.tell("thinning", "Old versions cannot be thinned: \(error)")
             return true
         }
     }
 
     private func publish() {
         reports.change {
-            $0.pending = state.pending.all.count + (pendingCursor == nil ? 0 : 1) + backlog.count
+            $0.pending =
+                state.pending.all.count + (writer.pendingCursor == nil ? 0 : 1) + backlog.count
             $0.isScanning = state.scan != nil
             $0.scannedItems = state.scan?.items ?? 0
         }
     }
-
-    func nanoseconds(_ seconds: Double) -> Int64 { Timestamp.span(seconds: seconds) }
 }
 
 extension Recorder {
@@ -405,24 +393,10 @@ extension Recorder {
         get { versionMaker.device }
         set { versionMaker.device = newValue }
     }
-    var backlog: [NotedEvent] {
-        _read { yield processor.backlog }
-        _modify { yield &processor.backlog }
-    }
-    var pendingCursor: Int64? {
-        get { writer.pendingCursor }
-        set { writer.pendingCursor = newValue }
-    }
-    func rescan(_ key: Int64) { writer.rescan(key) }
+    var backlog: [NotedEvent] { processor.backlog }
 
     func tell(_ subject: String, _ message: String) { reports.tell(subject, message) }
-    func untell(_ subject: String) { reports.untell(subject) }
     func transact(_ body: (Transaction) throws -> Void) throws(VolumeError) {
         try writer.transact(body)
     }
-    func look<T>(_ body: (Reader) throws -> T) throws(VolumeError) -> T { try writer.look(body) }
-    func touch(_ key: Int64, _ change: (inout PendingDocument) -> Void = { _ in }) {
-        writer.touch(key, change)
-    }
-    func removeUnneededStashFiles() { writer.removeUnneededStashFiles() }
 }

@@ -123,58 +123,23 @@ final class JournalWriter {
     }
 
     private func transferContent(_ entry: Stash.Entry, _ dependent: Int64) -> Bool {
-        guard let priorContents = state.pending[dependent]?.priorContents else { return false }
-        var changed: [PriorContent] = []
+        guard state.pending[dependent] != nil else { return false }
         var isContent = false
-        for prior in priorContents {
-            guard case .elsewhere(let snapshot) = prior.place, snapshot.inode == entry.inode else {
-                changed.append(prior)
-                continue
-            }
-            var moved = prior
-            moved.place = .stash(entry)
-            // The file was written after it had ceased to be the document's.
-            if snapshot.size >= 0, snapshot.modified != entry.modified { moved.isBase = true }
-            changed.append(moved)
-            if !moved.isBase { isContent = true }
-            // A pre-image log is not complete: its other bytes are still in the file, and may be
-            // overwritten next.
-            if entry.kind == .preImages { changed.append(.base(entry.inode)) }
-        }
-        touch(dependent) { $0.priorContents = changed }
+        touch(dependent) { isContent = $0.moveToStash(entry) }
         return isContent
     }
 
     /// Keeps the document's present file readable for its pre-image logs, because the document is
     /// about to get another inode or none.
     func follow(_ item: Item) {
-        guard item.inode != 0, let priorContents = state.pending[item.key]?.priorContents,
-            let preImages = priorContents.lastIndex(where: {
-                $0.inode == item.inode && $0.entry?.kind == .preImages
-            }),
-            !priorContents[preImages...].contains(where: {
-                $0.inode == item.inode && $0.entry?.kind != .preImages
-            })
+        guard item.inode != 0, state.pending[item.key]?.readsThrough(item.inode) == true
         else { return }
         touch(item.key) { $0.priorContents.append(.base(item.inode)) }
     }
 
     /// Adds a stash file as the newest of a document's prior contents.
     func attach(_ entry: Stash.Entry, to key: Int64, isRecovered: Bool = false) {
-        touch(key) { work in
-            guard !isRecovered else {
-                // It is older than anything that was moved aside since the volume was opened.
-                let newer = work.priorContents.firstIndex { prior in
-                    prior.entry.map { $0.sequence > entry.sequence } ?? true
-                }
-                work.priorContents.insert(
-                    PriorContent(place: .stash(entry), isRecovered: true),
-                    at: newer ?? work.priorContents.count)
-                return
-            }
-            work.priorContents.append(PriorContent(place: .stash(entry), save: work.save))
-            work.save = nil
-        }
+        touch(key) { isRecovered ? $0.insert(recovered: entry) : $0.replace(by: .stash(entry)) }
     }
 
     /// Merges a pending document into another, because both are one document.

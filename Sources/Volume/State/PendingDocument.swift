@@ -29,3 +29,113 @@ struct PendingDocument {
 
     init(now: Int64) { (since, due) = (now, now) }
 }
+
+// What the events and changes from the hub make of a document's contents. A document's prior
+// contents are in the order in which the document had them, so that versions get that order.
+extension PendingDocument {
+    /// The present contents, which are about to be replaced, become the newest prior content.
+    mutating func replace(by place: PriorContent.Place) {
+        priorContents.append(PriorContent(place: place, save: save))
+        save = nil
+    }
+
+    /// Adds a content that a killed daemon had moved aside. It is older than anything that was
+    /// moved aside since the volume was opened.
+    mutating func insert(recovered entry: Stash.Entry) {
+        let newer = priorContents.firstIndex { prior in
+            prior.entry.map { $0.sequence > entry.sequence } ?? true
+        }
+        priorContents.insert(
+            PriorContent(place: .stash(entry), isRecovered: true),
+            at: newer ?? priorContents.count)
+    }
+
+    /// Prior contents that were in another file of the tree are in the stash now. Returns whether
+    /// the stash file is a content of the document, and not only needed to read others.
+    mutating func moveToStash(_ entry: Stash.Entry) -> Bool {
+        var changed: [PriorContent] = []
+        var isContent = false
+        for prior in priorContents {
+            guard case .elsewhere(let snapshot) = prior.place, snapshot.inode == entry.inode else {
+                changed.append(prior)
+                continue
+            }
+            var moved = prior
+            moved.place = .stash(entry)
+            // The file was written after it had ceased to be the document's.
+            if snapshot.size >= 0, snapshot.modified != entry.modified { moved.isBase = true }
+            changed.append(moved)
+            if !moved.isBase { isContent = true }
+            // A pre-image log is not complete: its other bytes are still in the file, and may be
+            // overwritten next.
+            if entry.kind == .preImages { changed.append(.base(entry.inode)) }
+        }
+        priorContents = changed
+        return isContent
+    }
+
+    /// Whether its newest pre-image log of an inode is read through the present contents of that
+    /// inode.
+    func readsThrough(_ inode: UInt64) -> Bool {
+        let last = priorContents.lastIndex { $0.inode == inode && $0.entry?.kind == .preImages }
+        guard let last else { return false }
+        return !priorContents[last...].contains {
+            $0.inode == inode && $0.entry?.kind != .preImages
+        }
+    }
+
+    /// A program that had opened the file for writing has closed it without a change, so the copy
+    /// that was made at open equals the present contents.
+    mutating func takeBackCopy(of inode: UInt64) {
+        isWriting = false
+        guard let last = priorContents.last, last.entry?.kind == .copied, last.inode == inode,
+            !last.isBase, !last.becomesConflict, !last.isRecovered
+        else { return }
+        priorContents.removeLast()
+        save = last.save ?? save
+    }
+
+    /// A program writes to a file that was just moved to the stash. The copy of its contents until
+    /// now comes before it.
+    mutating func insert(copy entry: Stash.Entry, ofDisplaced inode: UInt64) {
+        let index = priorContents.firstIndex {
+            $0.entry?.kind == .displaced && $0.inode == inode
+        }
+        guard let index else { return }
+        var before = priorContents[index]
+        before.place = .stash(entry)
+        priorContents[index].save = nil
+        priorContents.insert(before, at: index)
+    }
+
+    /// A program has saved a file that was moved to the stash. If it did so after the file was
+    /// replaced (`isLate`), that save becomes a conflict version.
+    mutating func note(_ save: Save, ofDisplaced inode: UInt64, isLate: Bool) {
+        for index in priorContents.indices
+        where priorContents[index].entry?.kind == .displaced && priorContents[index].inode == inode
+        {
+            if isLate { priorContents[index].isSuperseded = true }
+            priorContents[index].save = save
+        }
+    }
+
+    /// The newest prior content was not seen by the program that replaced it.
+    mutating func noteUnseen(base: Identifier?, mergesOnlyManually: Bool) {
+        guard let last = priorContents.indices.last else { return }
+        priorContents[last].isUnseen = true
+        priorContents[last].mergesOnlyManually = mergesOnlyManually
+        priorContents[last].base = base
+    }
+
+    /// A version from the hub has replaced the document's contents. What is not recorded was made
+    /// from the version that was current until then, and becomes conflict versions.
+    mutating func supersede(version: Identifier?) {
+        for index in priorContents.indices
+        where !priorContents[index].isBase && !priorContents[index].isLate {
+            priorContents[index].base = version
+            priorContents[index].isLate = true
+        }
+        save = nil
+        isWriting = false
+    }
+}

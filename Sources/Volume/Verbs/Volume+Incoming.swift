@@ -184,19 +184,19 @@ extension Recorder {
             item = next
         }
         switch item.kind {
-        case .directory: rescan(item.key)
+        case .directory: writer.rescan(item.key)
         case .package:
             packageCuts[item.key] = nil
             index.touchPackage(item.key)
         case .file:
             guard let now = try? openBeneath(path, from: tree, flags: O_PATH).status() else {
-                return rescan(item.parent)
+                return writer.rescan(item.parent)
             }
-            guard UInt64(now.st_ino) == item.inode else { return rescan(item.parent) }
+            guard UInt64(now.st_ino) == item.inode else { return writer.rescan(item.parent) }
             guard FileSnapshot(item).differs(from: FileSnapshot(now)) else { return }
             item.changed = 0
             try t.update(item)
-            touch(item.key)
+            writer.touch(item.key)
         case .symlink, .special: break
         }
     }
