@@ -264,7 +264,7 @@ import Testing
         let recorder = tree.volume.recorder
         recorder.signal.change {
             recorder.tasks.append { recorder in
-                #expect(throws: Never.self) { try recorder.sweeper.sweep() }
+                #expect(throws: Never.self) { try recorder.retention.sweeper.sweep() }
             }
         }
         #expect(recorder.catchUp(with: nil, timeoutSeconds: 20))

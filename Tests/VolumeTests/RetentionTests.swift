@@ -244,7 +244,8 @@ extension ProgramTree {
         let outcome = Outcome()
         recorder.signal.change {
             recorder.tasks.append { recorder in
-                let result = Result { () throws(VolumeError) in try recorder.thinning.thinVersions()
+                let result = Result { () throws(VolumeError) in
+                    try recorder.retention.thinning.thinVersions()
                 }
                 outcome.result.withLock { $0 = result }
             }

@@ -142,7 +142,9 @@ import Testing
         let recorder = tree.volume.recorder
         recorder.signal.change {
             recorder.tasks.append { recorder in
-                let found = try? recorder.journal.read { try recorder.stashRemoval.removable($0) }
+                let found = try? recorder.journal.read {
+                    try recorder.retention.contents.removable($0)
+                }
                 removable.withLock { $0 = found?.count }
             }
         }

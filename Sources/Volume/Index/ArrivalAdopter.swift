@@ -30,8 +30,8 @@ struct TaggedFile {
     var snapshot: FileSnapshot
 }
 
-/// Adoption: what a change from the hub has put into the tree gets the item and version that the hub
-/// says it is. It is therefore no local change, and nothing is sent.
+/// Adoption: what a change from the hub has put into the tree gets the item and version that the
+/// hub says it is. It is therefore no local change, and nothing is sent.
 ///
 /// Only the recorder's thread uses it.
 struct ArrivalAdopter {

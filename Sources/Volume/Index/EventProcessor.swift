@@ -24,17 +24,20 @@ final class EventProcessor {
     var backlog: [NotedEvent] = []
 
     init(
-        writer: JournalWriter, index: DocumentIndex, renames: RenameProcessor,
-        attributes: ItemAttributes, nameChanges: NameChangeLog, events: EventQueue,
-        settings: Settings, debounce: Debounce, pauses: WorkPauses, closing: ClosingTime,
-        reports: RecorderReports, log: Logger
+        writer: JournalWriter, index: DocumentIndex, adopter: ArrivalAdopter,
+        attributes: ItemAttributes, versionMaker: VersionMaker, owners: TreeOwners,
+        events: EventQueue, settings: Settings, debounce: Debounce, pauses: WorkPauses,
+        closing: ClosingTime, reports: RecorderReports, log: Logger
     ) {
         self.writer = writer
         self.index = index
         roles = index.roles
-        self.renames = renames
         self.attributes = attributes
-        self.nameChanges = nameChanges
+        nameChanges = NameChangeLog(writer: writer, versionMaker: versionMaker)
+        renames = RenameProcessor(
+            writer: writer, index: index, roles: index.roles, adopter: adopter,
+            attributes: attributes, nameChanges: nameChanges, owners: owners,
+            incoming: adopter.incoming)
         self.events = events
         self.settings = settings
         self.debounce = debounce

@@ -17,11 +17,11 @@ final class Recorder: @unchecked Sendable {
     // The following properties are used by the recorder's thread alone, except `signal` and what it
     // guards.
     let tree: Int32
-    let journal: Journal
+    var journal: Journal { writer.journal }
     let packs: PackStore
     let events: EventQueue
     let settings: Settings
-    let incoming: Incoming
+    var incoming: Incoming { adopter.incoming }
     /// The contents of the stash when the volume was opened.
     var leftovers: [Stash.Entry]
     /// Entries of `incoming/` with packages that the applier had put aside when it was killed.
@@ -34,18 +34,12 @@ final class Recorder: @unchecked Sendable {
     let reserve: Reserve
     let room: Room
     let freeable = Freeable()
-    let sweeper: PackSweeper
-    let retentionTime: RetentionTime
-    let thinning: VersionThinning
-    let stashRemoval: StashRemoval
-    let freeableSpace: FreeableSpace
-    let space: SpaceMaker
+    let retention: RetentionParts
     let roles: DirectoryRoles
     let index: DocumentIndex
     let adopter: ArrivalAdopter
     let attributes: ItemAttributes
     let processor: EventProcessor
-    let stashRecovery: StashRecovery
     let scanner: Scanner
     let queue: RecordingQueue
     let chunks: ChunkKeeper
@@ -88,36 +82,22 @@ final class Recorder: @unchecked Sendable {
         self.reserve = reserve
         self.room = room
         self.tree = tree
-        self.journal = journal
         self.packs = packs
         self.events = events
         self.settings = settings
         debounce = Debounce(settings)
         self.powerLoss = powerLoss
         self.leftovers = leftovers
-        self.incoming = incoming
         self.displaced = displaced
         let owners = TreeOwners(tree: tree)
         writer = JournalWriter(
             journal: journal, stash: stash, settings: settings, debounce: debounce)
         reports = RecorderReports(log: log)
         pauses = WorkPauses(takeRetry: journal.takeRetry)
-        sweeper = PackSweeper(journal: journal, packs: packs, tree: tree, closing: closing)
-        let versions = VersionRemoval(writer: writer, sweeper: sweeper)
-        let duplicates = DuplicateRemoval(
-            writer: writer, tree: tree, kept: kept, sweeper: sweeper)
-        stashRemoval = StashRemoval(writer: writer, stash: stash, versions: versions)
-        freeableSpace = FreeableSpace(
-            journal: journal, settings: settings, versions: versions, contents: stashRemoval,
-            duplicates: duplicates, freeable: freeable, log: log)
-        space = SpaceMaker(
-            writer: writer, room: room, reserve: reserve, pauses: pauses, reports: reports,
-            log: log, versions: versions, contents: stashRemoval, duplicates: duplicates,
-            freeable: freeableSpace)
-        retentionTime = RetentionTime(journal: journal, clocks: settings.clocks)
-        thinning = VersionThinning(
-            writer: writer, versions: versions, time: retentionTime, settings: settings,
-            closing: closing)
+        retention = RetentionParts(
+            writer: writer, packs: packs, tree: tree, stash: stash, kept: kept, room: room,
+            reserve: reserve, settings: settings, measured: freeable, pauses: pauses,
+            closing: closing, reports: reports, log: log)
         roles = DirectoryRoles(writer: writer, tree: tree, ignoreFile: ignoreFile)
         versionMaker = VersionMaker(device: device)
         placeholders = PlaceholderFetching(
@@ -125,44 +105,36 @@ final class Recorder: @unchecked Sendable {
         chunks = ChunkKeeper(
             writer: writer, packs: packs, stash: stash, tree: tree, room: room,
             settings: settings, closing: closing)
-        let lost = LostContents(
-            writer: writer, powerLoss: powerLoss, chunks: chunks, notShown: notShown)
         contents = ContentReader(
             writer: writer, roles: roles, stash: stash, tree: tree, powerLoss: powerLoss,
-            closing: closing, cuts: packageCuts, settings: settings, lost: lost,
-            isReady: isReadySlot)
+            closing: closing, cuts: packageCuts, settings: settings, chunks: chunks,
+            notShown: notShown, isReady: isReadySlot)
         let packages = PackageRecorder(
             writer: writer, tree: tree, roles: roles, contents: contents, chunks: chunks,
-            placeholders: placeholders, versions: versionMaker, space: space, cuts: packageCuts,
+            placeholders: placeholders, versions: versionMaker, space: retention.space,
+            cuts: packageCuts,
             powerLoss: powerLoss, closing: closing)
         versionRecorder = VersionRecorder(
-            writer: writer, settings: settings, packs: packs, room: room, space: space,
+            writer: writer, settings: settings, packs: packs, room: room, space: retention.space,
             owners: owners, kept: kept, unrecorded: unrecorded,
-            contents: contents, chunks: chunks, packages: packages, lost: lost,
+            contents: contents, chunks: chunks, packages: packages, lost: contents.lost,
             placeholders: placeholders, versions: versionMaker, pauses: pauses,
             closing: closing, reports: reports, log: log, notShown: notShown,
             versionsHeard: versionsHeard)
         index = DocumentIndex(
             writer: writer, roles: roles, cuts: packageCuts, owners: owners,
-            retentionTime: retentionTime, settings: settings)
+            retentionTime: retention.time, settings: settings)
         adopter = ArrivalAdopter(
             writer: writer, index: index, roles: roles, tree: tree, stash: stash,
             incoming: incoming, cuts: packageCuts, reports: reports, log: log)
         attributes = ItemAttributes(writer: writer, tree: tree, owners: owners)
-        let nameChanges = NameChangeLog(writer: writer, versionMaker: versionMaker)
-        let renames = RenameProcessor(
-            writer: writer, index: index, roles: roles, adopter: adopter, attributes: attributes,
-            nameChanges: nameChanges, owners: owners, incoming: incoming)
         processor = EventProcessor(
-            writer: writer, index: index, renames: renames, attributes: attributes,
-            nameChanges: nameChanges, events: events, settings: settings, debounce: debounce,
-            pauses: pauses,
-            closing: closing, reports: reports, log: log)
-        stashRecovery = StashRecovery(writer: writer, roles: roles, stash: stash, reports: reports)
+            writer: writer, index: index, adopter: adopter, attributes: attributes,
+            versionMaker: versionMaker, owners: owners, events: events, settings: settings,
+            debounce: debounce, pauses: pauses, closing: closing, reports: reports, log: log)
         scanner = Scanner(
-            writer: writer, index: index, tree: tree, stashRecovery: stashRecovery,
-            settings: settings, pauses: pauses, reports: reports, adopter: adopter,
-            owners: owners, events: events)
+            writer: writer, index: index, tree: tree, stash: stash, settings: settings,
+            pauses: pauses, reports: reports, adopter: adopter, owners: owners, events: events)
         queue = RecordingQueue(
             writer: writer, processor: processor, versionRecorder: versionRecorder,
             pauses: pauses, closing: closing)
@@ -246,7 +218,7 @@ final class Recorder: @unchecked Sendable {
     private func run(_ logged: [NotedEvent]) {
         cl_thread_background()
         index.isReplaying = !logged.isEmpty
-        retentionTime.restore()
+        retention.time.restore()
         processor.restore(logged)
         while !backlog.isEmpty, state.scan == nil, !isPaused, !isOverdue {
             processor.applyBacklog()
@@ -254,7 +226,7 @@ final class Recorder: @unchecked Sendable {
         guard !isOverdue else { return signal.change { hasStopped = true } }
         // The old daemon's handles are gone. A program that can still write is found by a lease.
         for key in state.pending.all.keys { state.pending[key]?.isWriting = false }
-        stashRecovery.recover(leftovers)
+        scanner.stashRecovery.recover(leftovers)
         leftovers = []
         adopter.recover(displaced)
         writer.startScan()
@@ -268,7 +240,7 @@ final class Recorder: @unchecked Sendable {
             if asked.stop, events.waiting.count > Recorder.closingEventsMax { break }
             processor.processEvents(now: asked.stop || isAsked)
             if asked.stop { break }
-            if space.makeRoom(processor.processAll) { publish() }
+            if retention.space.makeRoom(processor.processAll) { publish() }
             if isAsked, areEventsProcessed {
                 // Only the tickets read above: events before later ones may not be processed yet.
                 runTasks(asked.tasks)
@@ -289,7 +261,7 @@ final class Recorder: @unchecked Sendable {
             publish()
             chunks.forgetStash()
             reserve.restore()
-            if state.scan == nil, backlog.isEmpty { freeableSpace.measure() }
+            if state.scan == nil, backlog.isEmpty { retention.freeable.measure() }
             sleep()
         }
         part()
@@ -337,13 +309,13 @@ final class Recorder: @unchecked Sendable {
     private func sleep() {
         let now = cl_clock_monotonic_ns()
         let nextWork = state.pending.all.values.lazy.map(\.due).min() ?? .max
-        var deadline = min(thinning.due, max(nextWork, pauses.recordingEnd))
+        var deadline = min(retention.thinning.due, max(nextWork, pauses.recordingEnd))
         let waiting = events.waiting
         if waiting.count > 0 {
             deadline = min(
                 deadline, waiting.newest + Timestamp.span(seconds: debounce.settleSeconds))
         }
-        if let measuringDue = freeableSpace.due { deadline = min(deadline, measuringDue) }
+        if let measuringDue = retention.freeable.due { deadline = min(deadline, measuringDue) }
         if !backlog.isEmpty || state.scan != nil { deadline = now }
         deadline = max(deadline, now + 2_000_000, pauses.end)
         if state.scan == nil, let due = room.due { deadline = min(deadline, due) }
@@ -363,7 +335,7 @@ final class Recorder: @unchecked Sendable {
     private func thin() -> Bool {
         guard state.scan == nil, backlog.isEmpty, !isPaused else { return false }
         do {
-            return try thinning.thin(sweeps: takeSweep(), hourly: attributes.retry)
+            return try retention.thinning.thin(sweeps: takeSweep(), hourly: attributes.retry)
         } catch {
             reports.tell("thinning", "Old versions cannot be thinned: \(error)")
             return true

@@ -16,7 +16,7 @@ final class ContentReader {
     let cuts: PackageCuts
     private let settings: Settings
     private let large: LargeFileCutter
-    private let lost: LostContents
+    let lost: LostContents
     /// Called with the key of a document that can be recorded now.
     private let isReady: CallbackSlot<@Sendable (Int64) -> Void>
     /// The file that was cut last in the current batch of recordings.
@@ -25,7 +25,8 @@ final class ContentReader {
     init(
         writer: JournalWriter, roles: DirectoryRoles, stash: Stash, tree: Int32,
         powerLoss: PowerLoss?, closing: ClosingTime, cuts: PackageCuts, settings: Settings,
-        lost: LostContents, isReady: CallbackSlot<@Sendable (Int64) -> Void>
+        chunks: ChunkKeeper, notShown: CallbackSlot<@Sendable (Int64) -> Void>,
+        isReady: CallbackSlot<@Sendable (Int64) -> Void>
     ) {
         self.writer = writer
         self.roles = roles
@@ -36,7 +37,8 @@ final class ContentReader {
         self.cuts = cuts
         self.settings = settings
         large = LargeFileCutter(restFactor: settings.largeRest)
-        self.lost = lost
+        lost = LostContents(
+            writer: writer, powerLoss: powerLoss, chunks: chunks, notShown: notShown)
         self.isReady = isReady
     }
 

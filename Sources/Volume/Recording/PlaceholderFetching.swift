@@ -5,8 +5,8 @@ import SystemCalls
 
 /// Placeholders that became another document's contents or a part of a package without a program
 /// having waited for their bytes, because the tree was changed while it was not mounted or a
-/// directory became a package. The bytes are fetched as soon as possible. Until then the document is
-/// neither recorded nor sent, because the zeros in the file are not its contents.
+/// directory became a package. The bytes are fetched as soon as possible. Until then the document
+/// is neither recorded nor sent, because the zeros in the file are not its contents.
 final class PlaceholderFetching: Sendable {
     private let hydration: Hydration
     private let reports: RecorderReports

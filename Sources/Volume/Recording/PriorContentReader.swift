@@ -194,7 +194,9 @@ extension ContentReader {
     /// Opens a file of the tree by its inode, if a path to it is known.
     func openInode(_ inode: UInt64) throws(VolumeError) -> Descriptor? {
         var key: Int64 = 0
-        while case let links = try writer.look({ try $0.items(inode: inode, after: key, limit: 8) }),
+        while case let links = try writer.look({
+            try $0.items(inode: inode, after: key, limit: 8)
+        }),
             let last = links.last
         {
             for item in links {

@@ -44,9 +44,9 @@ extension Recording {
     }
 }
 
-/// Recording: contents in the stash and in the tree become versions, oldest first. Then the bytes of
-/// older versions that exist nowhere else go to the chunk store, then one transaction commits the
-/// versions, and then the stash files are removed.
+/// Recording: contents in the stash and in the tree become versions, oldest first. Then the bytes
+/// of older versions that exist nowhere else go to the chunk store, then one transaction commits
+/// the versions, and then the stash files are removed.
 ///
 /// Only the recorder's thread uses it.
 struct VersionRecorder {

@@ -39,7 +39,7 @@ final class Scanner {
     var hasRemovedEmptyRows = false
 
     init(
-        writer: JournalWriter, index: DocumentIndex, tree: Int32, stashRecovery: StashRecovery,
+        writer: JournalWriter, index: DocumentIndex, tree: Int32, stash: Stash,
         settings: Settings, pauses: WorkPauses, reports: RecorderReports, adopter: ArrivalAdopter,
         owners: TreeOwners, events: EventQueue
     ) {
@@ -47,7 +47,8 @@ final class Scanner {
         self.index = index
         roles = index.roles
         self.tree = tree
-        self.stashRecovery = stashRecovery
+        stashRecovery = StashRecovery(
+            writer: writer, roles: roles, stash: stash, reports: reports)
         self.settings = settings
         self.pauses = pauses
         self.reports = reports

@@ -48,8 +48,8 @@ final class FreeableSpace {
         self.log = log
     }
 
-    /// Measures if the journal has changed and the last measurement is long enough ago for the costs
-    /// to be small.
+    /// Measures if the journal has changed and the last measurement is long enough ago for the
+    /// costs to be small.
     func measure() {
         let count = journal.transactionCount
         let start = cl_clock_monotonic_ns()

@@ -47,7 +47,7 @@ extension Volume {
         }
         let (chosen, start) = (subject, report)
         return try recorder.carryOut { (recorder) throws(VolumeError) in
-            try recorder.space.purge(chosen, wish, start)
+            try recorder.retention.space.purge(chosen, wish, start)
         }
     }
 

@@ -62,7 +62,7 @@ extension Volume {
     /// Sets the present time of the hub's clock (nanoseconds since 1970), by which versions age.
     package func hear(hubTime time: Int64) {
         let uptime = settings.clocks.uptime()
-        recorder.retentionTime.hubTime.withLock { $0 = (Timestamp(nanoseconds: time), uptime) }
+        recorder.retention.time.hubTime.withLock { $0 = (Timestamp(nanoseconds: time), uptime) }
     }
 
     package func status() throws(VolumeError) -> VolumeStatus {
