@@ -35,8 +35,8 @@ extension Recorder {
             recording.item.changed = max(1, live.snapshot.changed)
             recording.problem =
                 "\(item.name) has no new version: \(destroyed) in it was saved shortly before the "
-                + "machine stopped, and the save did not reach the disk. It holds only zeros; "
-                + "save or remove it to end this."
+                + "machine stopped, and not all of the save reached the disk. Save or remove it to "
+                + "end this."
             try keepShown(recording, live.manifest, prior, &places)
         } else if let live {
             let cut = CutContent(live.manifest)
@@ -214,11 +214,12 @@ extension Recorder {
         var manifest: Manifest
         var snapshot: FileSnapshot
         var protection: Protection
-        /// A file of which a loss of power left only the size.
+        /// A file of which a loss of power destroyed the contents or the end.
         var destroyed: Name?
     }
 
-    /// Returns nil while a program changes the package.
+    /// Returns nil while a program changes the package, and if the last version of files that a
+    /// loss of power has damaged is shown soon.
     private func cutPackage(_ item: Item, _ prior: Manifest?, syncs: Bool) throws(VolumeError)
         -> LivePackage?
     {
@@ -229,10 +230,14 @@ extension Recorder {
             guard status(root.raw).inode == item.inode else { return nil }
             var builder = PackageBuilder(
                 known: packageCuts[item.key] ?? [:], prior, unchangedSince: item.changed,
-                powerLoss, mayGoOn: checkTime)
+                powerLoss.map { LostPackageFiles($0, prior) }, mayGoOn: checkTime)
             builder.newest = status(root.raw).changed
             try builder.add(directory: root.raw, path: [])
             guard !builder.isBusy else { return nil }
+            if builder.hasExcess {
+                notShown.current?(item.key)
+                return nil
+            }
             for inner in builder.absent {
                 let file = try openBeneath(inner, from: root.raw, flags: O_PATH)
                 fetch(file.raw, of: item)
@@ -313,16 +318,18 @@ private struct PackageBuilder {
     var isBusy = false
     /// Placeholders, which must be downloaded before the package can become a version.
     var absent: [[Name]] = []
-    private let powerLoss: PowerLoss?
-    /// A file of which a loss of power left only the size.
+    private let lostFiles: LostPackageFiles?
+    /// A file of which a loss of power destroyed the contents or the end.
     var destroyed: [UInt8]?
+    /// Whether a file is the last version's, followed by an end that a loss of power destroyed.
+    var hasExcess = false
 
     init(
         known: [[UInt8]: PackageFile], _ manifest: Manifest?, unchangedSince: Int64,
-        _ powerLoss: PowerLoss? = nil, mayGoOn: @escaping () throws(VolumeError) -> Void = {}
+        _ lostFiles: LostPackageFiles? = nil, mayGoOn: @escaping () throws(VolumeError) -> Void = {}
     ) {
         self.known = known
-        self.powerLoss = powerLoss
+        self.lostFiles = lostFiles
         self.mayGoOn = mayGoOn
         since = unchangedSince
         guard since > 0, known.isEmpty, let manifest else { return }
@@ -406,7 +413,7 @@ private struct PackageBuilder {
             return nil
         }
         if PlaceholderMark(of: file.raw, size: snapshot.size) != nil { return nil }
-        if powerLoss?.destroyed(file.raw, snapshot) == true {
+        if lostFiles?.powerLoss.destroyed(file.raw, snapshot) == true {
             destroyed = key
             return nil
         }
@@ -420,6 +427,12 @@ private struct PackageBuilder {
             files[key] = PackageFile(snapshot: snapshot, chunks: entry.chunks)
             return entry.chunks
         }
+        switch lostFiles?.loss(in: file.raw, snapshot, at: key) {
+        case nil: break
+        case .excess: (hasExcess, destroyed) = (true, key)
+        case .contents: destroyed = key
+        }
+        guard destroyed != key else { return nil }
         guard snapshot.size <= PackStore.Limits.contentBytes else { throw Errno(EFBIG) }
         let cut = try? cutFile(file.raw, size: snapshot.size) { (_, _) throws(VolumeError) in
             try mayGoOn()

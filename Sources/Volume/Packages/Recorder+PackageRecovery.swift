@@ -64,7 +64,7 @@ extension Recorder {
     }
 
     /// The files in the package's versions.
-    private func knownFiles(_ item: Item) throws(VolumeError) -> Set<[ChunkReference]> {
+    func knownFiles(_ item: Item) throws(VolumeError) -> Set<[ChunkReference]> {
         try look { reader in
             try reader.versions(of: item.key).reduce(into: []) { known, version in
                 let bytes = try reader.manifest(of: version.id)
