@@ -43,6 +43,9 @@ extension Recorder {
             case .found(let cut):
                 let chunks = cut.prior.isBase ? nil : cut.cut.manifest.fileChunks
                 bases[prior.inode] = LaterContent(source: cut.source, chunks: chunks)
+                if let logged = try StashedDatabase(recorder: self).content(cut, recording.item) {
+                    found.append(logged)
+                }
                 found.append(cut)
             case .empty: bases[prior.inode] = LaterContent(source: .nothing)
             case .nothing: break
