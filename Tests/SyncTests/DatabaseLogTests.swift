@@ -119,4 +119,71 @@ import Testing
             #expect(said == "200|20100\nok\n")
         }
     }
+
+    /// A database of 5,000 rows; a program is in the middle of negating them when it is killed, or
+    /// has just committed that to the log.
+    private func halfNegated(_ volume: MountedVolume, _ mode: Mode, padding: Int) throws {
+        _ = try sqlite(
+            volume,
+            "PRAGMA journal_mode=\(mode.rawValue); CREATE TABLE p (b);"
+                + "INSERT INTO p VALUES (zeroblob(\(padding))); CREATE TABLE t (n INTEGER);"
+                + "INSERT INTO t SELECT value FROM generate_series(1, 5000);")
+        try volume.waitForDisk()
+        let script =
+            "PRAGMA wal_autocheckpoint=0; PRAGMA cache_size=2; PRAGMA cache_spill=1; BEGIN;"
+            + "UPDATE t SET n = -n;" + (mode == .wal ? "COMMIT;" : "")
+        try Command(
+            "sh", "-c",
+            "{ echo \"$2\"; echo '.shell kill -9 $PPID'; } | sqlite3 \"$1\"; exit 0", "-",
+            "\(volume.path)/data.db", script
+        ).succeed()
+        let ending = mode == .wal ? "wal" : "journal"
+        #expect(FileManager.default.fileExists(atPath: "\(volume.path)/data.db-\(ending)"))
+    }
+
+    private func state(of database: String) throws -> String {
+        let copy = try TemporaryDirectory("database")
+        let file = "\(copy.path)/x.db"
+        try FileManager.default.copyItem(atPath: database, toPath: file)
+        return try Command(
+            "sqlite3", file, "SELECT sum(n) FROM t; PRAGMA integrity_check;"
+        ).succeed()
+    }
+
+    @Test(
+        "a database that is deleted with its log has in its last version what SQLite would show",
+        arguments: Mode.allCases, [0, 2_000_000])
+    func deleted(mode: Mode, padding: Int) throws {
+        try MountedVolume.with { volume in
+            try halfNegated(volume, mode, padding: padding)
+            let path = "\(volume.path)/data.db"
+            try Command("sh", "-c", "rm -f \"$1\"*", "-", path).succeed()
+            try volume.waitForDisk()
+            try Programs.fsctl("undelete", path).succeed()
+            let sum = mode == .wal ? -12_502_500 : 12_502_500
+            #expect(try sqlite(volume, "SELECT sum(n) FROM t;") == "\(sum)\n")
+            #expect(try sqlite(volume, "PRAGMA integrity_check;") == "ok\n")
+            let stash = try FileManager.default.contentsOfDirectory(atPath: volume.store + "/stash")
+            #expect(!stash.contains { $0.hasPrefix("log.") })
+        }
+    }
+
+    @Test(
+        "a state that SQLite rolls back is no version", arguments: Mode.allCases, [0, 2_000_000])
+    func rolledBack(mode: Mode, padding: Int) throws {
+        try MountedVolume.with { volume in
+            try halfNegated(volume, mode, padding: padding)
+            let path = "\(volume.path)/data.db"
+            // The next program applies the log, or rolls it back, and saves something itself.
+            _ = try sqlite(volume, "INSERT INTO t VALUES (7);")
+            try volume.waitForDisk()
+            let versions = "\(volume.path)/.versions/data.db"
+            let states = try FileManager.default.contentsOfDirectory(atPath: versions).sorted()
+                .map { try state(of: "\(versions)/\($0)") }
+            let sum = mode == .wal ? -12_502_500 : 12_502_500
+            let whole = [12_502_500, sum, sum + 7].map { "\($0)\nok\n" }
+            #expect(Set(states).isSubset(of: whole) && states.last == whole[2], "\(states)")
+            #expect(try state(of: path) == whole[2])
+        }
+    }
 }

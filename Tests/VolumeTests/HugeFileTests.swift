@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Model
 import Testing
 
@@ -33,6 +34,25 @@ import Testing
         #expect(recorder.catchUp(with: .path(names("huge")), timeoutSeconds: 20))
         try tree.unlink("huge", by: program)
         try tree.checkInvariants()
+        tree.stop()
+    }
+
+    /// XFS allows files of 2^63 - 1 bytes.
+    @Test("the attributes of a file that is as long as the kernel allows are shown")
+    func longestFile() throws {
+        let tree = try ProgramTree()
+        var status = stat()
+        status.st_mode = S_IFREG
+        for size in [Int.max, .max - 511, 513, 512] {
+            (status.st_size, status.st_blocks) = (size, 1)
+            var looks = 0
+            tree.volume.present(&status) {
+                looks += 1
+                return nil
+            }
+            // A file with fewer blocks than its size needs may be a placeholder.
+            #expect(looks == (size > 512 ? 1 : 0), "\(size)")
+        }
         tree.stop()
     }
 }

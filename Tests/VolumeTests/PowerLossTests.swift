@@ -181,10 +181,13 @@ struct PowerLossTests {
                 absent: file, PlaceholderMark(item: item.id, version: .random()), size: 7_000,
                 modified: 1_000_000_000, mode: 0o644)
         }
+        // Nothing is pending before the scan has begun.
+        try wait(seconds: 30, for: "a to show its last version") {
+            var status = stat()
+            return lstat(tree.real("a"), &status) == 0 && status.st_size == 3 ? true : nil
+        }
         #expect(tree.quiet())
         #expect(try sizes(of: "a", tree) == [3])
-        var status = stat()
-        #expect(lstat(tree.real("a"), &status) == 0 && status.st_size == 3)
         let file = try Descriptor(opening: tree.real("a"), flags: O_RDONLY)
         #expect(PlaceholderMark(of: file.raw)?.version == item.current)
         tree.stop()

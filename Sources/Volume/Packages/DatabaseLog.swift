@@ -119,6 +119,39 @@ package enum DatabaseLog {
         package var state: State?
     }
 
+    /// What is appended to a database's name for its logs.
+    static let endings = ["-journal", "-wal"]
+
+    /// Whether a file may be a SQLite database: its size is a multiple of the smallest page.
+    static func maybeDatabase(_ snapshot: FileSnapshot) -> Bool {
+        snapshot.isFile && snapshot.size > 0 && snapshot.size % 512 == 0
+    }
+
+    /// Opens the log of an open file if it is not empty.
+    static func openLog(of file: Int32) -> Descriptor? {
+        var buffer = [UInt8](repeating: 0, count: Int(PATH_MAX))
+        let length = buffer.withUnsafeMutableBytes {
+            cl_readlinkat(
+                AT_FDCWD, "/proc/self/fd/\(file)",
+                $0.baseAddress!.assumingMemoryBound(to: CChar.self), $0.count)
+        }
+        guard length > 0 else { return nil }
+        let path = Array(buffer[..<length])
+        for ending in endings {
+            let name = Name(bytes: path + Array(ending.utf8))
+            let found = name.withCString {
+                cl_openat(
+                    AT_FDCWD, $0, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOATIME, 0)
+            }
+            guard found >= 0 else { continue }
+            let log = Descriptor(owning: found)
+            if let status = try? log.status(), FileSnapshot(status).isFile, status.st_size > 0 {
+                return log
+            }
+        }
+        return nil
+    }
+
     private struct Kind: Sendable {
         /// What is appended to the database's name.
         let ending: String
@@ -141,7 +174,7 @@ package enum DatabaseLog {
         -> Contents
     {
         let magic: [UInt8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]
-        return try read(magic.count, from: log, at: 0) == magic ? .hot : .nothing
+        return try DatabasePages.read(magic.count, from: log, at: 0) == magic ? .hot : .nothing
     }
 
     /// A write-ahead log is hot if committed pages in it differ from the database. Some programs
@@ -149,49 +182,17 @@ package enum DatabaseLog {
     @Sendable private static func contentsOfWAL(_ log: Int32, _ main: Int32) throws(Errno)
         -> Contents
     {
-        let header = try read(32, from: log, at: 0)
-        guard header.count == 32, header.word(at: 0) & ~1 == 0x377f_0682 else { return .nothing }
-        let pageSize = Int64(header.word(at: 8))
-        guard pageSize >= 512, pageSize <= 65536 else { return .nothing }
-        var (committed, open): ([UInt32: Int64], [UInt32: Int64]) = ([:], [:])
-        var count: Int64 = 0
-        var offset: Int64 = 32
-        while true {
-            let frame = try read(24, from: log, at: offset)
-            // Frames that an earlier use of the log has left have another salt.
-            guard frame.count == 24, frame[8..<16] == header[16..<24] else { break }
-            open[frame.word(at: 0)] = offset + 24
-            if frame.word(at: 4) != 0 {
-                count = Int64(frame.word(at: 4))
-                committed.merge(open) { $1 }
-                open = [:]
-            }
-            offset += 24 + pageSize
-        }
-        guard !committed.isEmpty else { return .nothing }
+        guard let found = try DatabasePages(log: log) else { return .nothing }
         var status = stat()
-        guard main >= 0, cl_fstat(main, &status) == 0, Int64(status.st_size) == count * pageSize
+        guard main >= 0, cl_fstat(main, &status) == 0, Int64(status.st_size) == found.size
         else { return .hot }
-        for (page, place) in committed where Int64(page) <= count {
-            let logged = try read(Int(pageSize), from: log, at: place)
-            if try read(Int(pageSize), from: main, at: Int64(page - 1) * pageSize) != logged {
-                return .hot
-            }
+        let size = Int(found.pageSize)
+        for (page, place) in found.places {
+            let logged = try DatabasePages.read(size, from: log, at: place)
+            let present = try DatabasePages.read(
+                size, from: main, at: Int64(page - 1) * found.pageSize)
+            if present != logged { return .hot }
         }
         return .copied
-    }
-
-    private static func read(_ count: Int, from file: Int32, at offset: Int64) throws(Errno)
-        -> [UInt8]
-    {
-        let bytes = UnsafeMutableRawBufferPointer.allocate(byteCount: count, alignment: 16)
-        defer { bytes.deallocate() }
-        return Array(bytes[..<(try readFully(file, into: bytes, at: offset))])
-    }
-}
-
-extension [UInt8] {
-    fileprivate func word(at offset: Int) -> UInt32 {
-        self[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) }
     }
 }

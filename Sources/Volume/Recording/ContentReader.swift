@@ -56,6 +56,17 @@ final class ContentReader {
         }
     }
 
+    /// Whether a version of the document, or a file in one if it is a package, has the contents of
+    /// this file. Contents that end in blocks that were never written may be a program's own.
+    func isRecorded(_ file: Int32, _ snapshot: FileSnapshot, of item: Item)
+        throws(VolumeError) -> Bool
+    {
+        let chunks = try cutLinked(file, snapshot)
+        if item.kind == .package { return try writer.files(inVersionsOf: item).contains(chunks) }
+        let content = CutContent(Manifest(chunks: chunks)).digest
+        return try writer.look { try $0.hasVersion(of: item.key, content: content) }
+    }
+
     private func hotLog(of file: Int32, at path: [Name]) -> Name? {
         guard let name = path.last,
             let directory = try? openBeneath(

@@ -30,7 +30,7 @@ final class LiveFile {
 
 /// A prior content of a document, cut into chunks.
 final class CutPriorContent {
-    let prior: PriorContent
+    private(set) var prior: PriorContent
     let descriptor: Descriptor
     let snapshot: FileSnapshot
     let cut: CutContent
@@ -66,6 +66,9 @@ final class CutPriorContent {
     }
 
     var size: Int64 { snapshot.size }
+
+    /// From now on it is no content of the document.
+    func becomeBase() { prior.isBase = true }
 }
 
 /// A whole file, or pre-images over one.
@@ -74,6 +77,7 @@ indirect enum AnySource: ContentSource {
     case nothing
     case file(FileContent)
     case overlay(OverlayContent)
+    case database(LoggedDatabase)
 
     func read(into buffer: UnsafeMutableRawBufferPointer, at offset: Int64) throws(VolumeError)
         -> Int
@@ -82,13 +86,14 @@ indirect enum AnySource: ContentSource {
         case .nothing: 0
         case .file(let file): try file.read(into: buffer, at: offset)
         case .overlay(let overlay): try overlay.read(into: buffer, at: offset)
+        case .database(let database): try database.read(into: buffer, at: offset)
         }
     }
 
     func extent(at offset: Int64) -> ContentExtent {
         switch self {
         case .file(let file): file.extent(at: offset)
-        case .overlay, .nothing: .data(until: .max)
+        case .overlay, .database, .nothing: .data(until: .max)
         }
     }
 }

@@ -100,3 +100,41 @@ struct LostContents {
         return try canShowLastVersion(item)
     }
 }
+
+/// Finds files in a package that a loss of power emptied, or of which it destroyed the end.
+struct LostPackageFiles {
+    enum Loss {
+        /// The file became empty, or lost the end of new contents.
+        case contents
+        /// The file is that of the last version, with an end that was never written.
+        case excess
+    }
+
+    let powerLoss: PowerLoss
+    /// The files of the package's last version by path.
+    private let last: [[UInt8]: Manifest.Entry]
+
+    init(_ powerLoss: PowerLoss, _ last: Manifest?) {
+        self.powerLoss = powerLoss
+        let files = (last?.entries ?? []).filter { $0.kind == .file }
+        self.last = Dictionary(files.map { ($0.path, $0) }) { $1 }
+    }
+
+    /// Examines a file that is not as in the last version; nil if it has lost nothing. A program
+    /// that has emptied a file, or allocated its end, just before the machine stopped looks the
+    /// same.
+    func loss(in file: Int32, _ snapshot: FileSnapshot, at path: [UInt8]) -> Loss? {
+        let before = last[path]
+        if let before, before.size > 0, powerLoss.mayHaveEmptied(snapshot) { return .contents }
+        guard before?.size ?? 0 < UInt64(snapshot.size),
+            powerLoss.mayHaveLostEnd(file, snapshot)
+        else { return nil }
+        return before.map { LostPackageFiles.begins(file, with: $0) } == true ? .excess : .contents
+    }
+
+    /// Whether a file that is longer than one of a version begins with its contents.
+    static func begins(_ file: Int32, with entry: Manifest.Entry) -> Bool {
+        guard let size = Int64(exactly: entry.size) else { return false }
+        return (try? cutFile(file, size: size)) == entry.chunks
+    }
+}

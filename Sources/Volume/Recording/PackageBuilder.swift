@@ -43,16 +43,18 @@ struct PackageBuilder {
     var isBusy = false
     /// Placeholders, which must be downloaded before the package can become a version.
     var absent: [[Name]] = []
-    private let powerLoss: PowerLoss?
-    /// A file of which a loss of power left only the size.
+    private let lostFiles: LostPackageFiles?
+    /// A file of which a loss of power destroyed the contents or the end.
     var destroyed: [UInt8]?
+    /// Whether a file is the last version's, followed by an end that a loss of power destroyed.
+    var hasExcess = false
 
     init(
         known: [[UInt8]: PackageFile], _ manifest: Manifest?, unchangedSince: Int64,
-        _ powerLoss: PowerLoss? = nil, mayGoOn: @escaping () throws(VolumeError) -> Void = {}
+        _ lostFiles: LostPackageFiles? = nil, mayGoOn: @escaping () throws(VolumeError) -> Void = {}
     ) {
         self.known = known
-        self.powerLoss = powerLoss
+        self.lostFiles = lostFiles
         self.mayGoOn = mayGoOn
         since = unchangedSince
         guard since > 0, known.isEmpty, let manifest else { return }
@@ -136,7 +138,7 @@ struct PackageBuilder {
             return nil
         }
         if PlaceholderMark(of: file.raw, size: snapshot.size) != nil { return nil }
-        if powerLoss?.destroyed(file.raw, snapshot) == true {
+        if lostFiles?.powerLoss.destroyed(file.raw, snapshot) == true {
             destroyed = key
             return nil
         }
@@ -150,6 +152,12 @@ struct PackageBuilder {
             files[key] = PackageFile(snapshot: snapshot, chunks: entry.chunks)
             return entry.chunks
         }
+        switch lostFiles?.loss(in: file.raw, snapshot, at: key) {
+        case nil: break
+        case .excess: (hasExcess, destroyed) = (true, key)
+        case .contents: destroyed = key
+        }
+        guard destroyed != key else { return nil }
         guard snapshot.size <= PackStore.Limits.contentBytes else { throw Errno(EFBIG) }
         let cut = try? cutFile(file.raw, size: snapshot.size) { (_, _) throws(VolumeError) in
             try mayGoOn()

@@ -48,8 +48,8 @@ struct PackageRecorder {
             recording.item.changed = max(1, live.snapshot.changed)
             recording.problem =
                 "\(item.name) has no new version: \(destroyed) in it was saved shortly before the "
-                + "machine stopped, and the save did not reach the disk. It holds only zeros; "
-                + "save or remove it to end this."
+                + "machine stopped, and not all of the save reached the disk. Save or remove it to "
+                + "end this."
             try keepShown(recording, live.manifest, prior, &places)
         } else if let live {
             let cut = CutContent(live.manifest)
@@ -187,11 +187,12 @@ struct PackageRecorder {
         var manifest: Manifest
         var snapshot: FileSnapshot
         var protection: Protection
-        /// A file of which a loss of power left only the size.
+        /// A file of which a loss of power destroyed the contents or the end.
         var destroyed: Name?
     }
 
-    /// Returns nil while a program changes the package.
+    /// Returns nil while a program changes the package, and if the last version of files that a
+    /// loss of power has damaged is shown soon.
     private func cutPackage(_ item: Item, _ prior: Manifest?, syncs: Bool) throws(VolumeError)
         -> LivePackage?
     {
@@ -202,10 +203,14 @@ struct PackageRecorder {
             guard FileSnapshot(of: root.raw).inode == item.inode else { return nil }
             var builder = PackageBuilder(
                 known: cuts[item.key] ?? [:], prior, unchangedSince: item.changed,
-                powerLoss, mayGoOn: closing.check)
+                powerLoss.map { LostPackageFiles($0, prior) }, mayGoOn: closing.check)
             builder.newest = FileSnapshot(of: root.raw).changed
             try builder.add(directory: root.raw, path: [])
             guard !builder.isBusy else { return nil }
+            if builder.hasExcess {
+                contents.lost.notShown.current?(item.key)
+                return nil
+            }
             for inner in builder.absent {
                 let file = try openBeneath(inner, from: root.raw, flags: O_PATH)
                 placeholders.fetch(file.raw, of: item)

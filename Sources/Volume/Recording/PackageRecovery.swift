@@ -16,7 +16,7 @@ extension PackageRecorder {
         var stashed = recording
         stashed.work.priorContents.removeAll { !$0.isRecovered || $0.isBase || $0.entry == nil }
         guard !stashed.work.priorContents.isEmpty else { return current }
-        var known = try knownFiles(recording.item)
+        var known = try writer.files(inVersionsOf: recording.item)
         known.formUnion(live?.files ?? [])
         // The first version has the oldest content of each file, the second the next ones, and so
         // on.
@@ -63,16 +63,6 @@ extension PackageRecorder {
         }
     }
 
-    /// The files in the package's versions.
-    private func knownFiles(_ item: Item) throws(VolumeError) -> Set<[ChunkReference]> {
-        try writer.look { reader in
-            try reader.versions(of: item.key).reduce(into: []) { known, version in
-                let bytes = try reader.manifest(of: version.id)
-                known.formUnion(bytes.flatMap(Manifest.init(encoded:))?.files ?? [])
-            }
-        }
-    }
-
     /// The path that a content had in the package, by the name that it lost or by the file that it
     /// was copied from.
     private func path(of content: CutPriorContent, in item: Item) throws(VolumeError) -> [UInt8] {
@@ -115,4 +105,16 @@ extension Manifest {
 
 extension Array {
     fileprivate var nonEmpty: Self? { isEmpty ? nil : self }
+}
+
+extension JournalWriter {
+    /// The files in a package's versions.
+    func files(inVersionsOf item: Item) throws(VolumeError) -> Set<[ChunkReference]> {
+        try look { reader in
+            try reader.versions(of: item.key).reduce(into: []) { known, version in
+                let bytes = try reader.manifest(of: version.id)
+                known.formUnion(bytes.flatMap(Manifest.init(encoded:))?.files ?? [])
+            }
+        }
+    }
 }

@@ -17,7 +17,7 @@ private enum Opening {
     case found(CutPriorContent)
     /// It was recorded before, is destroyed, or never was a content of its own.
     case nothing
-    /// An empty file.
+    /// An empty file, or destroyed pre-images: nothing older can be read through it.
     case empty
     /// A program has it open for writing.
     case busy
@@ -43,6 +43,9 @@ extension ContentReader {
             case .found(let cut):
                 let chunks = cut.prior.isBase ? nil : cut.cut.manifest.fileChunks
                 bases[prior.inode] = LaterContent(source: cut.source, chunks: chunks)
+                if let logged = try StashedDatabase(contents: self).content(cut, recording.item) {
+                    found.append(logged)
+                }
                 found.append(cut)
             case .empty: bases[prior.inode] = LaterContent(source: .nothing)
             case .nothing: break
@@ -58,7 +61,7 @@ extension ContentReader {
         _ bases: inout [UInt64: LaterContent]
     ) throws(VolumeError) -> Opening {
         guard case .stash(let entry) = prior.place else {
-            return try openElsewhere(prior, recording.work)
+            return try openElsewhere(prior, recording)
         }
         let descriptor: Descriptor
         do throws(Errno) {
@@ -76,9 +79,17 @@ extension ContentReader {
         guard snapshot.size <= PackStore.Limits.contentBytes else { return .nothing }
         // A placeholder holds zeros here; its version is at the hub.
         if PlaceholderMark(of: descriptor.raw) != nil { return .nothing }
-        if let powerLoss, powerLoss.destroyed(entry, descriptor.raw, snapshot) { return .nothing }
+        if let powerLoss, powerLoss.destroyed(entry, descriptor.raw, snapshot) {
+            return entry.kind == .preImages ? .empty : .nothing
+        }
         if entry.kind == .displaced {
             let file = AnySource.file(FileContent(descriptor: descriptor.raw))
+            var prior = prior
+            if prior.save == nil, let powerLoss,
+                powerLoss.mayHaveLostEnd(entry, descriptor.raw, snapshot)
+            {
+                prior.isBase = try !isRecorded(descriptor.raw, snapshot, of: recording.item)
+            }
             return .found(
                 try CutPriorContent(prior, descriptor, snapshot, file, mayGoOn: closing.check))
         }
@@ -154,9 +165,10 @@ extension ContentReader {
         return holdsBlocks(preImages.raw)
     }
 
-    private func openElsewhere(_ prior: PriorContent, _ work: PendingDocument) throws(VolumeError)
+    private func openElsewhere(_ prior: PriorContent, _ recording: Recording) throws(VolumeError)
         -> Opening
     {
+        let work = recording.work
         guard case .elsewhere(let snapshot) = prior.place else { return .nothing }
         guard let file = try openInode(snapshot.inode) else {
             return work.attempts < 4 ? .notYet : .nothing
@@ -180,6 +192,9 @@ extension ContentReader {
         let isSame =
             snapshot.size < 0 || now.size == snapshot.size && now.modified == snapshot.modified
         if !isSame { prior.isBase = true }
+        if !prior.isBase, prior.save == nil, powerLoss?.mayHaveLostEnd(file.raw, now) == true {
+            prior.isBase = try !isRecorded(file.raw, now, of: recording.item)
+        }
         if !prior.isBase, cl_fsync(file.raw, 0) < 0 {
             throw VolumeError(.system, "A prior content cannot be synced to the disk.")
         }

@@ -4,7 +4,8 @@ import Journal
 import Model
 import SystemCalls
 
-/// Shows the last version of a document whose file holds none of its contents, or has lost its end.
+/// Shows the last version of a document whose file holds none of its contents, or has lost its end,
+/// and of files in a package that have lost their end.
 struct LastVersionDisplay {
     let volume: Volume
 
@@ -13,7 +14,8 @@ struct LastVersionDisplay {
     func show(_ key: Int64) {
         do {
             let found = try volume.journal.read { reader -> (Item, Version, [Name])? in
-                guard let item = try reader.item(key), item.kind == .file, item.deleted == nil,
+                guard let item = try reader.item(key), item.deleted == nil,
+                    item.kind == .file || item.kind == .package,
                     let current = item.current,
                     let version = try reader.version(id: current)?.version,
                     let path = try reader.path(of: key)
@@ -21,6 +23,7 @@ struct LastVersionDisplay {
                 return (item, version, path)
             }
             guard let (item, version, path) = found else { return }
+            if item.kind == .package { return try removeExcess(of: item, version, at: path) }
             let file = try openBeneath(
                 path, from: volume.root, flags: O_RDWR | O_NOATIME | O_NONBLOCK)
             let mark = PlaceholderMark(item: item.id, version: version.id)
@@ -37,13 +40,64 @@ struct LastVersionDisplay {
         } catch { volume.log.info("\(error) This will be tried again.") }
     }
 
+    /// Removes the end, which a loss of power destroyed, of files in a package that otherwise are
+    /// those of its last version.
+    private func removeExcess(of item: Item, _ version: Version, at path: [Name]) throws {
+        let bytes = try volume.journal.read { try $0.manifest(of: version.id) }
+        guard let loss = volume.recorder.powerLoss, let bytes,
+            let manifest = Manifest(encoded: bytes)
+        else { return }
+        for entry in manifest.entries where entry.kind == .file {
+            guard
+                let file = try? openBeneath(
+                    path + entry.names, from: volume.root, flags: O_RDWR | O_NOATIME | O_NONBLOCK)
+            else { continue }
+            let inode = volume.snapshot(file.raw).inode
+            let isAlone = try volume.hydration.evicting(inode) { () throws(VolumeError) in
+                let now = volume.snapshot(file.raw)
+                guard UInt64(now.size) > entry.size, loss.mayHaveLostEnd(file.raw, now),
+                    LostPackageFiles.begins(file.raw, with: entry)
+                else { return }
+                try checkUnused(file.raw, now, item)
+                do throws(Errno) {
+                    try cut(file.raw, to: entry.size, modified: entry.modified)
+                } catch { throw failure(item, error) }
+                volume.log.warning(
+                    """
+                    What was appended to \((path + entry.names).shown) shortly before the end of \
+                    the last run did not reach the disk. The file is as it was before.
+                    """)
+            }
+            guard isAlone else { return }
+        }
+        volume.recorder.isReady(item.key)
+    }
+
+    private func checkUnused(_ file: Int32, _ snapshot: FileSnapshot, _ item: Item)
+        throws(VolumeError)
+    {
+        guard volume.openFiles.current?(snapshot.inode) != true, cl_probe_users(file) != -EAGAIN
+        else { throw VolumeError(.busy, "\(item.name) is in use.") }
+    }
+
+    private func cut(_ file: Int32, to size: UInt64, modified: Int64) throws(Errno) {
+        try check(cl_ftruncate(file, Int64(size)))
+        try PlaceholderMark.restore(modified, of: file)
+        try check(cl_fsync(file, 0))
+    }
+
+    private func failure(_ item: Item, _ error: Errno) -> VolumeError {
+        VolumeError(.system, "\(item.name) cannot show its last version: \(error).")
+    }
+
     private func replace(
         _ file: Int32, of item: Item, by version: Version, _ mark: PlaceholderMark
     ) throws(VolumeError) {
         let now = volume.snapshot(file)
-        guard now.inode == item.inode, volume.openFiles.current?(item.inode) != true,
-            cl_probe_users(file) != -EAGAIN
-        else { throw VolumeError(.busy, "\(item.name) is in use.") }
+        guard now.inode == item.inode else {
+            throw VolumeError(.busy, "\(item.name) is in use.")
+        }
+        try checkUnused(file, now, item)
         do throws(Errno) {
             if hasLostContents(file, now, of: item, version) {
                 if now.size > 0 {
@@ -55,14 +109,13 @@ struct LastVersionDisplay {
             } else if let loss = volume.recorder.powerLoss, PlaceholderMark(of: file) == nil,
                 loss.mayHaveLostEnd(file, now), version.size < UInt64(now.size)
             {
-                try check(cl_ftruncate(file, Int64(version.size)))
-                try PlaceholderMark.restore(version.modified, of: file)
+                try cut(file, to: version.size, modified: version.modified)
             } else {
                 throw Errno(EBUSY)
             }
             try check(cl_fsync(file, 0))
         } catch {
-            throw VolumeError(.system, "\(item.name) cannot show its last version: \(error).")
+            throw failure(item, error)
         }
     }
 

@@ -76,16 +76,25 @@ struct PowerLoss: Sendable {
     }
 
     /// Whether a loss of power destroyed a content in the stash. An intact copy has the length that
-    /// was stored with it, and no block that was allocated and never written.
+    /// was stored with it. Neither a copy nor a pre-image log has a block that was allocated and
+    /// never written.
     func destroyed(_ entry: Stash.Entry, _ file: Int32, _ snapshot: FileSnapshot) -> Bool {
-        switch entry.kind {
-        case .displaced: return destroyed(file, snapshot)
-        case .preImages: return false
-        case .copied:
-            guard entry.saved < time else { return false }
-            return Stash.intendedSize(of: file).map { $0 != snapshot.size } ?? false
-                || Extents.first(of: file).contains { $0.flags & Extents.unwritten != 0 }
+        if entry.kind == .displaced { return destroyed(file, snapshot) }
+        guard entry.saved < time else { return false }
+        if entry.kind == .copied, let size = Stash.intendedSize(of: file), size != snapshot.size {
+            return true
         }
+        func hasUnwritten() -> Bool {
+            Extents.first(of: file).contains { $0.flags & Extents.unwritten != 0 }
+        }
+        // Blocks that are on their way to the disk look the same until they have arrived.
+        return hasUnwritten() && cl_fsync(file, 1) == 0 && hasUnwritten()
+    }
+
+    /// Whether the end of a content in the stash may be destroyed, as in `mayHaveLostEnd`. A file
+    /// that was moved aside after the loss of power had been in the tree until then.
+    func mayHaveLostEnd(_ entry: Stash.Entry, _ file: Int32, _ snapshot: FileSnapshot) -> Bool {
+        entry.kind == .displaced && entry.saved < time && mayHaveLostEnd(file, snapshot)
     }
 
     /// A file's extents by FIEMAP (linux/fiemap.h); empty if the file system does not support it.

@@ -210,7 +210,8 @@ extension Volume {
             status.st_blocks = max(status.st_blocks, Volume.absentBlocks)
             return
         }
-        guard status.st_blocks < (status.st_size + 511) / 512, let file = file(),
+        // A file can be so long that rounding its size up would overflow.
+        guard status.st_blocks <= (status.st_size - 1) / 512, let file = file(),
             PlaceholderMark(of: file) != nil
         else { return }
         status.st_blocks = max(status.st_blocks, Volume.absentBlocks)

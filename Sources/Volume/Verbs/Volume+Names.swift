@@ -29,6 +29,7 @@ extension Volume {
         // One rename removes the name and keeps the bytes: they have exactly one name at any
         // moment.
         let aside = stash.newName(.displaced, snapshot, spot: spot, actor: actor)
+        if DatabaseLog.maybeDatabase(snapshot) { stash.linkLog(beside: place, of: aside) }
         try usingReserve { () throws(Errno) in
             try check(cl_renameat2(place.descriptor, place.name, stash.directory, aside, 0))
         }
