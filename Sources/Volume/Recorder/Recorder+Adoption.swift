@@ -161,6 +161,7 @@ extension Recorder {
         let before = item.current
         try show(adoption.arrival, on: &item, t)
         try t.update(item)
+        if item.kind == .directory { try noteProtection(of: item, since: eventTime, t) }
         settle(item, adoption)
         try end(adoption.arrival.settles, of: item, before: before, t)
         try incoming.tell(adoption.mark, item.key, t)

@@ -7,8 +7,16 @@ import SystemCalls
 // Permission bits and extended attributes, as the tree has them.
 extension Recorder {
     /// Handles a change of an inode's mode, attributes or times.
-    func attributesChanged(_ inode: UInt64, _ t: Transaction) throws {
+    ///
+    /// - Parameter protection: How a directory is protected since the event.
+    func attributesChanged(_ inode: UInt64, _ protection: Protection?, _ t: Transaction)
+        throws
+    {
         for item in try t.items(inode: inode) where item.hasAttributes || item.kind == .symlink {
+            if let protection, item.kind == .directory {
+                try t.setProtection(
+                    ofDirectory: item.key, protection, since: eventTime, former: item.mode)
+            }
             guard let path = try t.path(of: item.key),
                 let file = try? openBeneath(path, from: tree, flags: O_PATH),
                 case let now = status(file.raw), now.inode == inode
@@ -89,7 +97,7 @@ extension Recorder {
             let file = try? openBeneath(path, from: tree, flags: O_PATH),
             status(file.raw).inode == item.inode
         else { return }
-        if list.lacking.set(on: file.raw) { try attributesChanged(item.inode, t) }
+        if list.lacking.set(on: file.raw) { try attributesChanged(item.inode, nil, t) }
     }
 }
 

@@ -114,8 +114,8 @@ extension Recorder {
             }
         case .packaged(let inode):
             try reclassify(inode, t)
-        case .attributes(let inode):
-            try attributesChanged(inode, t)
+        case .attributes(let inode, let protection):
+            try attributesChanged(inode, protection, t)
         case .swapped(let a, let b):
             try swapped(a, b, t)
         case .unseen(let inode, let base):
@@ -275,6 +275,7 @@ extension Recorder {
         item.key = try t.insert(item)
         switch item.kind {
         case .directory:
+            try noteProtection(of: item, mode: snapshot.permissions, since: eventTime, t)
             state.locations[snapshot.inode] =
                 try isIgnored(item, t) ? .ignored(item.key, []) : .directory(item.key)
         case .package:

@@ -90,6 +90,11 @@ extension Recorder {
         item.note(AttributeList(of: directory.raw), snapshot)
         owners.note(directory.raw, at: path, on: &item)
         if item != before { try t.update(item) }
+        if item.kind == .directory {
+            try t.setProtection(
+                ofDirectory: key, Protection(of: directory.raw), since: snapshot.changed,
+                former: before.mode)
+        }
         if item.kind == .package {
             state.locations[snapshot.inode] = .package(key, [])
             do throws(Errno) {
