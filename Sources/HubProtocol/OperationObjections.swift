@@ -6,7 +6,9 @@ import Reconcile
 // of its request.
 
 extension OperationEntry {
-    package var objection: String? {
+    /// - Parameter keyed: Returns a chunk's id in the volume (`VolumeAnswer.chunkKey`) from the
+    ///   digest of its bytes.
+    package func objection(keyed: (Digest) -> Digest) -> String? {
         if item == .root { return "The volume's root cannot be changed." }
         if let objection = base.objectionToSequence { return objection }
         if let objection = change.objection(of: item) { return objection }
@@ -18,7 +20,7 @@ extension OperationEntry {
             if let objection = revision.objection { return objection }
             var kind: ItemKind?
             if case .create(let creation) = change { kind = creation.kind }
-            return content.objection(of: revision, kind)
+            return content.objection(of: revision, kind) ?? content.objectionToChunks(keyed)
         }
     }
 }
@@ -77,5 +79,13 @@ extension RevisionContent {
             return "The manifest is one of another kind of document."
         }
         return nil
+    }
+
+    /// The hub keeps the chunks in the list as long as it keeps the version, and devices need the
+    /// chunks in the manifest.
+    fileprivate func objectionToChunks(_ keyed: (Digest) -> Digest) -> String? {
+        let named = Manifest.chunkIDs(encoded: manifest.bytes) ?? []
+        return Set(named.map(keyed)) == Set(chunks.ids)
+            ? nil : "The version's list of chunks names other chunks than its manifest."
     }
 }

@@ -46,6 +46,16 @@ extension Manifest {
         return out
     }
 
+    /// Returns the ids of the chunks that an encoded manifest names; nil when the bytes are not a
+    /// complete manifest. Runs are not expanded.
+    package static func chunkIDs(encoded bytes: [UInt8]) -> Set<Digest>? {
+        var ids: Set<Digest> = []
+        let lists = Reader.entries(of: bytes, ()) { _, chunk, times in
+            if times > 0 { ids.insert(chunk.id) }
+        }
+        return lists == nil ? nil : ids
+    }
+
     /// Returns nil when the bytes are not a complete manifest.
     package init?(encoded bytes: [UInt8]) {
         let lists = Reader.entries(of: bytes, [ChunkReference]()) { chunks, chunk, times in

@@ -34,14 +34,21 @@ package struct Protection: Hashable, Sendable {
             && (group == other.group || readers == 0)
     }
 
-    /// Whether the kernel would allow that user to read a file with this protection.
-    package func allowsReading(by user: Requester) -> Bool {
+    /// Whether the kernel would allow that user to read a file, or list a directory, with this
+    /// protection.
+    package func allowsReading(by user: Requester) -> Bool { allows(4, user) }
+
+    /// Whether the kernel would allow that user to open what is in a directory with this
+    /// protection.
+    package func allowsSearching(by user: Requester) -> Bool { allows(1, user) }
+
+    private func allows(_ permission: UInt16, _ user: Requester) -> Bool {
         if user.isRoot { return true }
-        if user.uid == owner { return mode & 0o400 != 0 }
+        if user.uid == owner { return mode & permission << 6 != 0 }
         guard accessList.isEmpty else {
-            return AccessList(accessList)?.allowsReading(by: user, group: group) ?? false
+            return AccessList(accessList)?.allows(permission, user, group: group) ?? false
         }
-        return mode & (user.belongs(to: group) ? 0o040 : 0o004) != 0
+        return mode & (user.belongs(to: group) ? permission << 3 : permission) != 0
     }
 }
 
@@ -68,21 +75,49 @@ extension Version {
     /// Whether a user may know of this version and read it: every view of the past and of conflicts
     /// asks here. The version's own protection has to allow it. A user who is not the version's
     /// owner must also be allowed to read the document as it is now, so that making a document
-    /// private makes its past private, too. A version whose owner was not recorded is visible to
-    /// the document's owner alone.
+    /// private makes its past private, too, and must have been able to reach the version then, so
+    /// that opening a directory opens only what is in it now. A version whose owner was not
+    /// recorded is visible to the document's owner alone.
     ///
-    /// - Parameter document: How the document is protected now; of a deleted one, how its directory
-    ///   is, for the directory's owner alone.
-    package func isVisible(to user: Requester, of document: Protection) -> Bool {
+    /// - Parameter span: When the version was the current one, in nanoseconds since 1970.
+    package func isVisible(
+        to user: Requester, of document: DocumentProtection, during span: ClosedRange<Int64>
+    ) -> Bool {
         if user.isRoot { return true }
-        guard let protection else { return user.uid == document.owner }
-        return protection.allowsReading(by: user)
-            && (user.uid == protection.owner || document.allowsReading(by: user))
+        guard let protection else { return user.uid == document.now.owner }
+        guard protection.allowsReading(by: user) else { return false }
+        return user.uid == protection.owner
+            || document.now.allowsReading(by: user)
+                && document.directories.admitted(user, during: span)
+    }
+
+    /// The same for a version of which only the time of its save is known.
+    package func isVisible(to user: Requester, of document: DocumentProtection) -> Bool {
+        isVisible(to: user, of: document, during: saved...saved)
     }
 
     /// The protection with which the version is shown in a directory of old versions.
     package func shownProtection(of document: Protection) -> Protection {
         protection ?? document.ownerOnly
+    }
+}
+
+extension [Version] {
+    /// The indices of the versions that a user may see. These are all versions of a document, the
+    /// oldest first.
+    package func visible(to user: Requester, of document: DocumentProtection) -> [Int] {
+        if user.isRoot { return indices.map(\.self) }
+        var visible: [Int] = []
+        // A version is current until the next one is saved, and a conflict version stays.
+        var end = Int64.max
+        for index in indices.reversed() {
+            let version = self[index]
+            let isConflict = version.kind == .conflict
+            let span = version.saved...Swift.max(version.saved, isConflict ? .max : end)
+            if version.isVisible(to: user, of: document, during: span) { visible.append(index) }
+            if !isConflict { end = version.saved }
+        }
+        return visible.reversed()
     }
 }
 
@@ -114,16 +149,18 @@ private struct AccessList {
     }
 
     /// Decides for a user who is not the owner, by the rules of acl(5).
-    func allowsReading(by user: Requester, group: UInt32) -> Bool {
+    func allows(_ permission: UInt16, _ user: Requester, group: UInt32) -> Bool {
         let mask = entries.first { $0.tag == .mask }?.permissions ?? 7
         if let entry = entries.first(where: { $0.tag == .user && $0.id == user.uid }) {
-            return entry.permissions & mask & 4 != 0
+            return entry.permissions & mask & permission != 0
         }
         let groups = entries.filter {
             $0.tag == .owningGroup && user.belongs(to: group)
                 || $0.tag == .group && user.belongs(to: $0.id)
         }
-        guard groups.isEmpty else { return groups.contains { $0.permissions & mask & 4 != 0 } }
-        return entries.contains { $0.tag == .others && $0.permissions & 4 != 0 }
+        guard groups.isEmpty else {
+            return groups.contains { $0.permissions & mask & permission != 0 }
+        }
+        return entries.contains { $0.tag == .others && $0.permissions & permission != 0 }
     }
 }

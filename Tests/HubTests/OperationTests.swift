@@ -62,6 +62,14 @@ struct OperationTests {
                 }
             ),
             ("another kind", { creation, _ in creation.kind = .package }),
+            ("other chunks", { _, content in content.chunks = PackedIDs([]) }),
+            ("other chunks", { _, content in content.chunks.ids.append(.sha256([1])) }),
+            (
+                "other chunks",
+                { _, content in
+                    content.manifest.bytes = TestDevice.manifest(of: bytes("y"))
+                }
+            ),
             ("not zero", { creation, _ in creation.revision?.parents = [.root] }),
             ("note", { creation, _ in creation.revision?.note.name = "../x" }),
             ("note", { creation, _ in creation.revision?.note.name = ".." }),

@@ -45,30 +45,65 @@ import Testing
         #expect(damaged.allowsReading(by: Requester(uid: 1, gid: 1)))
     }
 
-    private func version(_ protection: Protection?) -> Version {
+    private func version(_ protection: Protection?, saved: Int64 = 0) -> Version {
         Version(
             number: 1, device: .random(), deviceName: "", person: "", program: "", name: Name("a"),
-            size: 0, modified: 0, saved: 0,
+            size: 0, modified: 0, saved: saved,
             content: Digest(.sha256, words: (0, 0, 0, 0)),
             protection: protection)
     }
 
     @Test func aVersionIsVisibleToItsOwnReaders() {
+        func document(_ protection: Protection) -> DocumentProtection {
+            DocumentProtection(now: protection, directories: .unknown)
+        }
         let mine = Protection(owner: 1, group: 1, mode: 0o644)
         let theirs = Protection(owner: 2, group: 2, mode: 0o644)
         let (one, two) = (Requester(uid: 1, gid: 1), Requester(uid: 2, gid: 2))
         // A user whose document has replaced a private one of another user does not see the
         // versions of that one.
-        #expect(!version(mine.ownerOnly).isVisible(to: two, of: theirs))
-        #expect(version(mine.ownerOnly).isVisible(to: one, of: theirs))
-        #expect(version(mine).isVisible(to: stranger, of: theirs))
+        #expect(!version(mine.ownerOnly).isVisible(to: two, of: document(theirs)))
+        #expect(version(mine.ownerOnly).isVisible(to: one, of: document(theirs)))
+        #expect(version(mine).isVisible(to: stranger, of: document(theirs)))
         // If a document was made private, its old versions are hidden, too, but not from their
         // owner.
-        #expect(!version(mine).isVisible(to: stranger, of: mine.ownerOnly))
-        #expect(version(mine).isVisible(to: one, of: theirs.ownerOnly))
+        #expect(!version(mine).isVisible(to: stranger, of: document(mine.ownerOnly)))
+        #expect(version(mine).isVisible(to: one, of: document(theirs.ownerOnly)))
         // The owner of this version was not recorded.
-        #expect(version(nil).isVisible(to: one, of: mine))
-        #expect(!version(nil).isVisible(to: stranger, of: mine))
-        #expect(version(nil).isVisible(to: .root, of: mine))
+        #expect(version(nil).isVisible(to: one, of: document(mine)))
+        #expect(!version(nil).isVisible(to: stranger, of: document(mine)))
+        #expect(version(nil).isVisible(to: .root, of: document(mine)))
+    }
+
+    @Test func aVersionIsVisibleToWhomItsDirectoriesAdmitted() {
+        let open = Protection(owner: 1, group: 1, mode: 0o644)
+        func directory(_ mode: UInt16, since: Int64) -> DirectoryProtections.Period {
+            .init(since: since, protection: Protection(owner: 1, group: 1, mode: mode))
+        }
+        let above = [directory(0o755, since: 0)]
+        let periods = [
+            directory(0o700, since: 10), directory(0o711, since: 20), directory(0o700, since: 30),
+            directory(0o755, since: 40),
+        ]
+        let document = DocumentProtection(
+            now: open, directories: DirectoryProtections([periods, above, []]))
+        let versions = [5, 12, 15, 25, 32, 35, 45].map { version(open, saved: $0) }
+        // The versions of 15 and 35 were still current when the directory was opened.
+        #expect(versions.visible(to: stranger, of: document) == [2, 3, 5, 6])
+        #expect(versions.visible(to: .root, of: document) == Array(versions.indices))
+        #expect(
+            versions.visible(to: Requester(uid: 1, gid: 1), of: document)
+                == Array(versions.indices))
+        for (time, admits, lists) in [
+            (0, false, false), (10, false, false), (19, false, false), (20, true, false),
+            (30, false, false), (40, true, true), (99, true, true),
+        ] {
+            let time = Int64(time)
+            #expect(document.directories.admitted(stranger, during: time...time) == admits)
+            #expect(document.directories.allowedListing(by: stranger, at: time) == lists)
+        }
+        let closed = DocumentProtection(
+            now: open, directories: DirectoryProtections([periods, [directory(0o700, since: 0)]]))
+        #expect(versions.visible(to: stranger, of: closed) == [])
     }
 }

@@ -127,6 +127,61 @@ struct OwnedVersionTests {
         }
     }
 
+    @Test("opening a directory opens only what is in it then, not what it had while private")
+    func opened() throws {
+        try MountedVolume.with { volume in
+            let said = try script(
+                volume,
+                """
+                chmod 777 .; umask 022; mkdir -m 700 d; mkdir d/sub theirs; chown 1001 theirs
+                setfacl -m u:1001:--- theirs; chmod 700 theirs
+                for f in d/a d/gone d/sub/b theirs/c; do echo secret > $f; done; saved
+                sleep 1; then=$(date '+%Y-%m-%dT%H:%M:%S'); sleep 1
+                echo between > d/sub/b; rm d/gone; saved
+                for f in d/a d/sub/b theirs/c; do echo public > $f; done; saved
+                chmod 755 d; setfacl -b theirs; chmod 755 theirs; chown 1002 theirs; saved
+                sleep 1; later=$(date '+%Y-%m-%dT%H:%M:%S'); sleep 1
+                for f in d/a d/sub/b theirs/c; do echo new > $f; done; saved
+                show() {
+                    echo "$(as $1 ls "$2/.versions/@$then" | xargs)," \\
+                        "$(past $1 "$2/.versions/@$then" | xargs)," \\
+                        "$(past $1 "$2/.versions/@$later" | xargs)," \\
+                        "$(past $1 $2/.versions/$3 | xargs)"
+                }
+                for user in 1001 0; do
+                    echo "$user"
+                    show $user d a; show $user d/sub b; show $user theirs c
+                    echo "$(as $user cat ".versions/@$then/d/sub/b" 2>/dev/null || echo -)"
+                    for place in d theirs; do
+                        as $user fsctl rewind $place --to "$then" --dry-run --json \
+                            | grep -o '"path":"[^"]*"' | sort | xargs
+                    done
+                    as $user fsctl versions d/sub/b --json | grep -o '"number":[0-9]*' | xargs
+                done
+                """)
+            #expect(
+                said == """
+                    1001
+                    , , public, public new
+                    , , public, public new
+                    c, secret, public, secret public new
+                    -
+
+                    path:theirs/c
+                    number:3 number:4
+                    0
+                    a gone sub, secret secret, public, secret public new
+                    b, secret, public, secret between public new
+                    c, secret, public, secret public new
+                    secret
+                    path:d/a path:d/gone path:d/sub/b
+                    path:theirs/c
+                    number:1 number:2 number:3 number:4
+
+                    """, "\(said)")
+        }
+    }
+
     @Test("a document that is made private has a private history, whoever owns it later")
     func madePrivate() throws {
         try MountedVolume.with { volume in

@@ -63,6 +63,24 @@ import Testing
         #expect(asked == 3)
     }
 
+    @Test("a compressed chunk expands only to the length that its manifest says, if that is valid")
+    func expansion() throws {
+        func plain(_ count: Int, says length: Int) -> Int? {
+            let zeros = [UInt8](repeating: 0, count: count)
+            let packed = Compression.compress(zeros) ?? []
+            let frame = ChunkFrame(id: .sha256(zeros), codec: .zstd, bytes: packed)
+            return frame.plain(length: length)?.count
+        }
+        #expect(plain(1000, says: 1000) == 1000)
+        #expect(plain(2000, says: 1000) == nil)
+        let tooLong = HubLimits.chunkBytes + 1
+        #expect(plain(tooLong, says: tooLong) == nil)
+        // The frame says that it has 4 GiB.
+        var frame = ChunkFrame(id: .sha256([]), codec: .zstd, bytes: [0x28, 0xB5, 0x2F, 0xFD])
+        frame.bytes += [0xE0, 0, 0, 0, 0, 1, 0, 0, 0, 1, 0, 0]
+        #expect(frame.plain(length: 1 << 32) == nil)
+    }
+
     @Test("a chunk that the hub does not have is requested once") func absent() {
         var asked = 0
         #expect(throws: VolumeError.self) {

@@ -134,6 +134,43 @@ import Testing
         }
     }
 
+    @Test("a refused item is named after a new start, and arrives when the hub tells the truth")
+    func withheld() throws {
+        try Fleet.with(1) { fleet in
+            let liar = try LyingHub(before: fleet.hub)
+            defer { liar.stop() }
+            let device = try MountedVolume(options: ["name=team"])
+            defer { device.cleanUp() }
+            try Programs.fsctl(
+                "signin", liar.address, "--code", try fleet.hub.invite(), "--at", device.path
+            ).succeed()
+            func waitForProblem() throws {
+                try wait(seconds: 60, for: "the refused item's name") {
+                    let problems = try fleet.report(device).hub?.problems.values ?? [:].values
+                    return problems.contains { $0.contains("invalid") } ? true : nil
+                }
+            }
+            let lie = Self.itemLies[0]
+            liar.lie { path, body in path.contains(lie.path) ? lie.tell(body) : nil }
+            try fleet.put(0, "withheld", "first")
+            try waitForProblem()
+            // The hub cannot be reached, so only the journal can tell.
+            liar.refuse(LyingHub.Refusal(path: "/", status: 503, isDone: false))
+            try device.remount()
+            try waitForProblem()
+            liar.refuse(nil)
+            liar.lie(nil)
+            try device.remount()
+            // Nobody changes the item.
+            try wait(seconds: 60, for: "the item; \(device.said)") {
+                let path = "\(device.path)/withheld"
+                return (try? String(contentsOfFile: path, encoding: .utf8)) == "first" ? true : nil
+            }
+            #expect(try fleet.report(device).hub?.problems.isEmpty == true)
+            try device.unmount()
+        }
+    }
+
     /// The item is refused, and what comes after it arrives. The status names the item until the
     /// hub sends a valid state of it.
     private func refuseItem(

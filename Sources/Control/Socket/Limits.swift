@@ -32,6 +32,11 @@ package struct Limits: Sendable {
     package static let claimedNamesMax = 200_000
     /// The same for a user who does not own the volume.
     package static let claimedNamesOfOthersMax = 20_000
+    /// The same for all connections together of all users who do not own the volume. One user gets
+    /// at most half of it, and the next ones half of what is left. A name costs up to half a
+    /// kilobyte, and a claim or presenter as much as four names.
+    package static let claimedNamesTogetherMax = 100_000
+    package static let claimCost = 4
     /// The maximum bytes in the answer to `extract`.
     package static let pieceBytesMax = 512 << 10
     /// The maximum number of entries in the answer to `contents`.

@@ -8,7 +8,7 @@ import Reconcile
 struct Commit: Sendable {
     /// Operations that an earlier transaction has completed are removed from it.
     var request: CommitRequest
-    /// Why operations are refused, by their numbers (`OperationEntry.objection`).
+    /// Why operations are refused, by their numbers (`OperationEntry.objection(keyed:)`).
     let objections: [UInt64: String]
     let caller: Caller
     let volume: Identifier
@@ -370,9 +370,13 @@ extension Hub {
             try await check(
                 cursor, run: request.run, in: volume, epoch: request.volumeEpoch, for: caller)
         }
+        let hasContents = request.operations.contains { $0.content != nil }
+        let key = hasContents ? try await self.volume(volume, for: caller).chunkKey : []
         // A manifest may be long, so this is done before the transaction, for which others wait.
         let objections = await perAccountLock.alone(caller.account) {
-            request.operations.reduce(into: [:]) { $0[$1.number] = $1.objection }
+            request.operations.reduce(into: [:]) { objections, entry in
+                objections[entry.number] = entry.objection { .keyed(by: key, $0.bytes) }
+            }
         }
         let commit = Commit(
             request: request, objections: objections, caller: caller, volume: volume,

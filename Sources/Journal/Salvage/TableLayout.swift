@@ -124,11 +124,20 @@ extension TableLayout {
             .number(0...0o7777), .bytes(0...Int(UInt16.max)),
         ], hasKey: false)
 
+    static let directoryOwners = TableLayout(
+        name: "directory_owners",
+        shapes: [
+            .reference, .integer, .number(0...Int64(UInt32.max)), .number(0...Int64(UInt32.max)),
+            .number(0...0o7777), .bytes(0...Int(UInt16.max)),
+        ], hasKey: false)
+
     static let sessions = TableLayout(
         name: "sessions", shapes: [.identifier, .text], hasKey: false)
 
     /// Tables that are referred to come before those that refer to them.
-    static let all = [meta, items, manifests, versions, owners, sessions, chunks, stash]
+    static let all = [
+        meta, items, manifests, versions, owners, directoryOwners, sessions, chunks, stash,
+    ]
 
     static let schema = TableLayout(
         name: "sqlite_schema", shapes: [.text, .text, .text, .integer, .optionalText], hasKey: true)

@@ -5,7 +5,7 @@ enum Schema {
 
     /// Step 0 turns an empty database into version 1. A step that was released is never changed.
     static let steps: [String] = [
-        first, second, third, fourth, fifth, sixth, seventh, eighth, ninth,
+        first, second, third, fourth, fifth, sixth, seventh, eighth, ninth, tenth,
     ]
 
     static var version: Int32 { Int32(steps.count) }
@@ -262,5 +262,18 @@ enum Schema {
         ) STRICT;
         CREATE INDEX name_changes_session ON name_changes (session);
         CREATE INDEX name_changes_item ON name_changes (item);
+        """
+
+    // Who could reach a version when it was the current one.
+    private static let tenth = """
+        CREATE TABLE directory_owners (
+            item INTEGER NOT NULL,
+            since INTEGER NOT NULL,
+            owner INTEGER NOT NULL,
+            owner_group INTEGER NOT NULL,
+            permissions INTEGER NOT NULL,
+            access_list BLOB NOT NULL,
+            PRIMARY KEY (item, since)
+        ) STRICT, WITHOUT ROWID;
         """
 }

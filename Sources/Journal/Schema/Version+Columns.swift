@@ -59,8 +59,9 @@ extension Version {
 }
 
 extension Protection {
-    /// Reads the last columns of `selection`. Nil when a version has no row in `owners`.
-    fileprivate init?(columns: Columns, from index: Int32) {
+    /// Reads an owner, a group, permissions and an access list. Nil when a version has no row in
+    /// `owners`.
+    init?(columns: Columns, from index: Int32) {
         guard !columns.isNull(index) else { return nil }
         self.init(
             owner: UInt32(truncatingIfNeeded: columns.integer(index)),

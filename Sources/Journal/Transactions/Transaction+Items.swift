@@ -61,6 +61,7 @@ extension Transaction {
                 .invalid, "Item \(key) of the journal \(path) has versions: remove them first.")
         }
         try run("DELETE FROM name_changes WHERE item = ?", [row])
+        try run("DELETE FROM directory_owners WHERE item = ?", [row])
         try run("DELETE FROM items WHERE key = ?", [.integer(key)])
         try expectChange("item \(key)")
     }

@@ -91,8 +91,12 @@ extension Driver {
             try check(cl_utimens_fd(file.raw, times))
         }
         let noted = FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID | FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_MTIME
-        if which & noted != 0 { volume.attributesChanged(inode: node.inode) }
         var status = try file.status()
+        if which & (noted & ~FUSE_SET_ATTR_MTIME) != 0, status.st_mode & S_IFMT == S_IFDIR {
+            volume.protectionChanged(ofDirectory: node.inode, file: file.raw)
+        } else if which & noted != 0 {
+            volume.attributesChanged(inode: node.inode)
+        }
         if let known { seen.retimed(known, as: status) }
         volume.attributesSet(
             on: file.raw, status: status,

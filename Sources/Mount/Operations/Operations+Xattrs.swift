@@ -60,7 +60,7 @@ extension Driver {
                 Int64(cl_setxattr_fd(file.raw, name, value.baseAddress, value.count, flags))
             }
             if isACL { _ = try change(for: request.caller, set) } else { try check(set()) }
-            noteAttribute(name, of: node)
+            try noteAttribute(name, of: node, file)
             request.done()
         }
     }
@@ -72,7 +72,7 @@ extension Driver {
             let file = try descriptor(node)
             if applierGuard.isApplier(request.caller.process) { try admitChange(of: node) }
             try check(cl_removexattr_fd(file.raw, name))
-            noteAttribute(name, of: node)
+            try noteAttribute(name, of: node, file)
             request.done()
         }
     }
@@ -86,7 +86,7 @@ extension Driver {
             request.answer { () throws(Errno) in
                 try check(
                     cl_setxattr_fd(file.raw, Self.packageAttribute, value, value.count, flags))
-                noteAttribute(Self.packageAttribute, of: node)
+                try noteAttribute(Self.packageAttribute, of: node, file)
                 request.done()
             }
         }
@@ -100,9 +100,13 @@ extension Driver {
 
     private static var packageAttribute: String { "user.concord.package" }
 
-    private func noteAttribute(_ name: UnsafePointer<CChar>, of node: Node) {
+    private func noteAttribute(
+        _ name: UnsafePointer<CChar>, of node: Node, _ file: SharedDescriptor
+    ) throws(Errno) {
         if strcmp(name, "user.concord.package") == 0 {
             volume.packageAttributeChanged(inode: node.inode)
+        } else if strcmp(name, Protection.accessListName) == 0, try isDirectory(file) {
+            volume.protectionChanged(ofDirectory: node.inode, file: file.raw)
         } else {
             volume.attributesChanged(inode: node.inode)
         }

@@ -15,7 +15,7 @@ extension Driver {
         request.answer { () throws(Errno) in
             guard VersionNodes.isVirtual(parent) else {
                 let directory = try node(parent)
-                let state = VersionNode.State(status: readOnly(try status(of: directory).status))
+                let state = VersionNode.State(status: try status(of: directory).status.readOnly())
                 let side = VersionNodes.side(name) ?? .all
                 return answerVersion(
                     request, versions.enter(side, .directory(directory.id), of: directory, state))
@@ -81,12 +81,12 @@ extension Driver {
         guard let history = try history(at: path + [name])?.shown(in: node.side),
             !history.visible(to: user).versions.isEmpty
         else { throw .notFound }
-        var shown = history.protection
+        var shown = history.protection.now
         shown.mode = shown.mode & 0o222 | 0o444
         var status = shown.status(like: try self.directory(directory).status())
         status.st_mtim = Timestamp(nanoseconds: history.versions.last?.saved ?? 0).timespec
         return VersionNode.State(
-            status: readOnly(status, isDirectory: true), facts: VersionNode.Facts(history: history))
+            status: status.readOnly(), facts: VersionNode.Facts(history: history))
     }
 
     /// `.versions/@TIME`: the directory as it was at that time.
@@ -105,9 +105,9 @@ extension Driver {
     private func past(
         _ name: Name, at time: Int64, in parent: VersionNode, for user: Requester, locally: Bool
     ) throws(Errno) -> VersionNode {
-        guard let entry = parent.facts?.past.first(where: { $0.name == name }) else {
-            throw .notFound
-        }
+        guard let facts = parent.facts, let entry = facts.past.first(where: { $0.name == name }),
+            facts.directories.admitted(user, during: time...time)
+        else { throw .notFound }
         guard let version = entry.version else {
             do throws(VolumeError) {
                 return try pastDirectory(entry, at: time, in: parent)
@@ -116,15 +116,18 @@ extension Driver {
             }
         }
         let protection = volume.protection(of: entry.item)
-        guard version.isVisible(to: user, of: protection) else { throw .notFound }
+        guard version.isVisible(to: user, of: protection, during: time...time) else {
+            throw .notFound
+        }
         return try enter(
             version, isPackage: entry.item.kind == .package, in: parent,
-            version.shownProtection(of: protection), locally: locally)
+            version.shownProtection(of: protection.now), locally: locally)
     }
 
     /// A past directory has the owner, the mode and the access control list of its present
     /// directory in the tree: who may not read or search that one does not come further here. If
-    /// it does not exist any more, only the owner of its parent is admitted.
+    /// it does not exist any more, only the owner of its parent is admitted. Who could not read or
+    /// search it at that time finds nothing in it.
     private func pastDirectory(
         _ entry: PastEntry, at time: Int64, in parent: VersionNode
     ) throws(VolumeError) -> VersionNode {
@@ -135,10 +138,13 @@ extension Driver {
         if let found = volume.status(of: entry.item), found.status.st_mode & S_IFMT == S_IFDIR {
             (original, accessList) = found
         }
-        var status = readOnly(original)
+        var status = original.readOnly()
         status.st_mode = S_IFDIR | original.st_mode & 0o777
         let state = VersionNode.State(
-            status: status, facts: VersionNode.Facts(past: try volume.past(key, at: time)),
+            status: status,
+            facts: VersionNode.Facts(
+                past: try volume.past(key, at: time),
+                directories: try volume.pastProtections(of: key)),
             accessList: accessList)
         return versions.enter(parent.side, .past(key, time), of: parent.directory, state)
     }
@@ -154,11 +160,11 @@ extension Driver {
         }
         guard let history, let index = history.fileNames.firstIndex(of: name),
             case let version = history.versions[index],
-            version.isVisible(to: user, of: history.protection)
+            history.visible(to: user).versions.contains(where: { $0.id == version.id })
         else { throw .notFound }
         return try enter(
             version, isPackage: history.isPackage, in: parent,
-            version.shownProtection(of: history.protection), locally: locally)
+            version.shownProtection(of: history.protection.now), locally: locally)
     }
 
     private func enter(
@@ -167,7 +173,7 @@ extension Driver {
     ) throws(Errno) -> VersionNode {
         let original = protection.status(like: parent.status)
         var state = VersionNode.State(
-            status: readOnly(original, isDirectory: isPackage), accessList: protection.accessList)
+            status: original.readOnly(isDirectory: isPackage), accessList: protection.accessList)
         state.status.setSize(version.size)
         state.status.st_mtim = Timestamp(nanoseconds: version.modified).timespec
         state.status.st_ctim = Timestamp(nanoseconds: version.saved).timespec
@@ -189,7 +195,7 @@ extension Driver {
         // An entry that is private in the package is private in its versions.
         var original = parent.status
         original.st_mode &= S_IFMT | 0o222 | mode_t(entry.mode)
-        var status = readOnly(original, isDirectory: entry.kind == .directory)
+        var status = original.readOnly(isDirectory: entry.kind == .directory)
         status.st_mode |= mode_t(entry.mode) & 0o111 & status.st_mode >> 2
         if entry.kind == .symlink { status.st_mode = S_IFLNK | 0o777 }
         status.setSize(entry.size)
@@ -205,21 +211,6 @@ extension Driver {
         do throws(VolumeError) { return try volume.content(of: version, locally: locally) } catch {
             throw Errno(error)
         }
-    }
-
-    /// The attributes of a read-only item that can be read by whoever may read the original.
-    /// Directories keep their write bits, so that the kernel passes writers on to us, who answer
-    /// EROFS, and so that copies of them can be filled.
-    private func readOnly(_ original: stat, isDirectory: Bool = true) -> stat {
-        var status = original
-        let readable = original.st_mode & 0o444
-        status.st_mode = S_IFREG | readable
-        status.st_nlink = isDirectory ? 2 : 1
-        if isDirectory {
-            status.st_mode = S_IFDIR | original.st_mode & 0o222 | readable | readable >> 2
-            (status.st_size, status.st_blocks) = (0, 0)
-        }
-        return status
     }
 
     // MARK: Listing
@@ -267,12 +258,12 @@ extension Driver {
     private func names(in node: VersionNode, for user: Requester) -> [Name] {
         switch node.place {
         case .directory: conflicted(in: node, for: user)
-        case .past: (node.facts?.past ?? []).filter { isVisible($0, to: user) }.map(\.name)
+        case .past(_, let time): past(in: node, at: time, for: user)
         // These are read from the journal each time the directory is opened.
         case .document: []
-        case .version: children(of: [], in: node)
+        case .version: node.children(of: [])
         case .entry(_, let index):
-            children(of: node.content?.manifest.entries[index].path ?? [], in: node)
+            node.children(of: node.content?.manifest.entries[index].path ?? [])
         }
     }
 
@@ -282,21 +273,15 @@ extension Driver {
         return (try? volume.conflictedNames(in: path, visibleTo: user)) ?? []
     }
 
-    private func isVisible(_ entry: PastEntry, to user: Requester) -> Bool {
-        guard !user.isRoot, let version = entry.version else { return true }
-        return version.isVisible(to: user, of: volume.protection(of: entry.item))
-    }
-
-    private func children(of path: [UInt8], in node: VersionNode) -> [Name] {
-        let slash = UInt8(ascii: "/")
-        let prefix = path.isEmpty ? [] : path + [slash]
-        return (node.content?.manifest.entries ?? []).compactMap { entry in
-            guard entry.path.count > prefix.count, entry.path.starts(with: prefix) else {
-                return nil
-            }
-            let rest = entry.path.dropFirst(prefix.count)
-            return rest.contains(slash) ? nil : Name(bytes: Array(rest))
+    private func past(in node: VersionNode, at time: Int64, for user: Requester) -> [Name] {
+        guard let facts = node.facts, facts.directories.allowedListing(by: user, at: time) else {
+            return []
         }
+        return facts.past.filter { entry in
+            guard !user.isRoot, let version = entry.version else { return true }
+            return version.isVisible(
+                to: user, of: volume.protection(of: entry.item), during: time...time)
+        }.map(\.name)
     }
 
     // MARK: Reading
@@ -370,6 +355,21 @@ extension Protection {
 }
 
 extension stat {
+    /// The attributes of a read-only item that can be read by whoever may read the original.
+    /// Directories keep their write bits, so that the kernel passes writers on to us, who answer
+    /// EROFS, and so that copies of them can be filled.
+    fileprivate func readOnly(isDirectory: Bool = true) -> stat {
+        var status = self
+        let readable = st_mode & 0o444
+        status.st_mode = S_IFREG | readable
+        status.st_nlink = isDirectory ? 2 : 1
+        if isDirectory {
+            status.st_mode = S_IFDIR | st_mode & 0o222 | readable | readable >> 2
+            (status.st_size, status.st_blocks) = (0, 0)
+        }
+        return status
+    }
+
     /// Sets the size of contents without holes.
     fileprivate mutating func setSize(_ size: UInt64) {
         st_size = off_t(clamping: size)

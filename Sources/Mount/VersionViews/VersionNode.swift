@@ -41,16 +41,20 @@ final class VersionNode: @unchecked Sendable {
         let content: VersionContent?
         /// The entries of a past directory.
         let past: [PastEntry]
+        /// How a past directory and those above it were protected.
+        let directories: DirectoryProtections
         /// Reads of one version run one after the other, so that the next finds the chunk that one
         /// has unpacked.
         let line = SerialQueue()
 
         init(
-            history: DocumentHistory? = nil, content: VersionContent? = nil, past: [PastEntry] = []
+            history: DocumentHistory? = nil, content: VersionContent? = nil, past: [PastEntry] = [],
+            directories: DirectoryProtections = .unknown
         ) {
             self.history = history
             self.content = content
             self.past = past
+            self.directories = directories
         }
     }
 
@@ -142,6 +146,19 @@ final class VersionNode: @unchecked Sendable {
             shown[index] = isDirectory ? shown[index] & 2 | reads | reads >> 2 : reads
         }
         return shown
+    }
+
+    /// The names in a directory of a package's version.
+    func children(of path: [UInt8]) -> [Name] {
+        let slash = UInt8(ascii: "/")
+        let prefix = path.isEmpty ? [] : path + [slash]
+        return (content?.manifest.entries ?? []).compactMap { entry in
+            guard entry.path.count > prefix.count, entry.path.starts(with: prefix) else {
+                return nil
+            }
+            let rest = entry.path.dropFirst(prefix.count)
+            return rest.contains(slash) ? nil : Name(bytes: Array(rest))
+        }
     }
 
     /// The index of this entry in the manifest.

@@ -23,32 +23,6 @@ extension SyncEngine {
         }
     }
 
-    /// The number of items with invalid states that the status names.
-    private static let namedItems = 1000
-
-    /// Whether the hub's state of an item is invalid. The state is left out then, and the item
-    /// stays as it is on this device; the status says so until a valid state arrives.
-    func isRefused(_ state: ItemState) throws(VolumeError) -> Bool {
-        let objection = state.objection
-        if let path = refusedStates.removeValue(forKey: state.id) {
-            self.state.withLock { $0.problems[path] = nil }
-        }
-        guard let objection else { return false }
-        guard refusedStates.count < SyncEngine.namedItems else { return true }
-        log.error("the hub's state of item \(state.id) is invalid: \(objection)")
-        let path = try volume.journal.read { reader in
-            try reader.key(of: state.id).flatMap { try reader.path(of: $0)?.shown }
-        }
-        let subject = path ?? "\(state.id)"
-        refusedStates[state.id] = subject
-        self.state.withLock {
-            $0.problems[subject] =
-                "The hub's state of this item is invalid and was left out. \(objection) Rename or "
-                + "save the item on the device that has it."
-        }
-        return true
-    }
-
     /// Repairs the reason of a failure after which nothing was applied, so that the operations can
     /// be sent again.
     func again(_ failure: Failure, _ entries: [OperationEntry]) throws {

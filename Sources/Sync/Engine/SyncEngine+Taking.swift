@@ -37,36 +37,45 @@ extension SyncEngine {
             volume.hear(hubTime: answer.time)
             guard answer.deviceEpoch == session.epoch else { throw copied }
             count += answer.changes.count
-            let due = try take(answer)
+            let due = try take(answer, after: session.cursor)
             if session.isFresh { try install(due: due) }
             isMore = answer.next < answer.head
         }
         signal.change { state.withLock { $0.connection = .up } }
         nextPoll = cl_clock_monotonic_ns() + Timestamp.span(seconds: settings.pollSeconds)
         if try self.session().isFresh { try join() }
-        return count > 0
+        return try !self.session().isFresh && takeRefusedStates() || count > 0
     }
 
-    private func take(_ answer: ChangesAnswer) throws -> [Identifier] {
+    private func take(_ answer: ChangesAnswer, after: UInt64) throws -> [Identifier] {
+        let place = RefusedStates.Place(after: after, next: answer.next)
         let page = Page(
             entries: try answer.changes.compactMap { change in
                 switch change {
                 case .item(let state):
-                    try isRefused(state) ? nil : .item(state.withSharedAttributes)
+                    try refusedStates.refuses(state, in: place, volume.journal)
+                        ? nil : .item(state.withSharedAttributes)
                 case .alias(let id, let target): .alias(id, of: target)
                 }
             }, next: answer.next, run: answer.run, head: answer.head,
             acknowledged: answer.acknowledged)
-        let sent = lastSent
-        let due = try perform { [planner] table in
-            try planner.take(page, answered: sent, in: &table)
-        }
-        guard let due else { throw copied }
-        if !due.isEmpty { dueCursor = nil }
+        guard let due = try take(page) else { throw copied }
         state.withLock {
             $0.head = max($0.head, answer.head)
             $0.cursor = answer.next
         }
+        return due
+    }
+
+    /// Takes a page, and stores with it which states were refused. Returns the items that are due.
+    func take(_ page: Page) throws(VolumeError) -> [Identifier]? {
+        let (sent, refused) = (lastSent, refusedStates.news)
+        let due = try perform { [planner] table in
+            if let refused { try RefusedStates.store(refused, table.journal) }
+            return try planner.take(page, answered: sent, in: &table)
+        }
+        refusedStates.stored()
+        if due?.isEmpty == false { dueCursor = nil }
         return due
     }
 
@@ -118,6 +127,7 @@ extension SyncEngine {
                 try table.journal.forgetRebuilding()
             }
             lastSent = 0
+            refusedStates.forgetAll()
             isReconfirmed = false
             ready = []
             dueCursor = nil

@@ -52,8 +52,7 @@ package final class SyncEngine: @unchecked Sendable {
     var postponed: [Identifier: Postponement] = [:]
     /// Recently refused changes, by the item's key in the journal.
     var refusals: [Int64: Refusal] = [:]
-    /// Items whose last state from the hub was invalid, and how the status calls them.
-    var refusedStates: [Identifier: String] = [:]
+    let refusedStates: RefusedStates
     /// Revisions whose chunks are all at the hub.
     var ready: Set<Identifier> = []
     /// Versions whose contents cannot be read here completely; they are tried again later.
@@ -130,6 +129,7 @@ package final class SyncEngine: @unchecked Sendable {
         client = try HubClient(account.address, token: account.token)
         let state = Shared(State(isOffline: account.isOffline))
         self.state = state
+        refusedStates = RefusedStates(state, log: log, seconds: settings.refusedSeconds)
         transfers = TransferQueue()
         upThrottle = Throttle(settings.uploadRate)
         hub = HubContents(
@@ -190,6 +190,7 @@ package final class SyncEngine: @unchecked Sendable {
                     try volume.record(asDevice: account.device, named: account.deviceName)
                     try perform { table in try table.notePlaces() }
                     try recover()
+                    try refusedStates.remember(volume.journal)
                 }
                 guard try !restartAfterRebuild() else { continue }
                 var isBusy = try pull()
@@ -389,6 +390,8 @@ package struct SyncSettings: Sendable {
     package var largeBytes = 8 << 20
     /// Seconds without hints after which the hub is asked.
     package var pollSeconds = 60.0
+    /// Seconds after which the hub is asked again for states that were invalid.
+    package var refusedSeconds = 600.0
     /// Seconds for which a change waits for related changes.
     package var deletionSeconds = 1.0
     /// Seconds for which a deletion waits at most while further deletions follow.

@@ -33,7 +33,7 @@ extension Account {
     private static let names = [
         "hub.address", "hub.certificate", "hub.certificate.known", "hub.token", "hub.user",
         "hub.account", "hub.device", "hub.device.name", "hub.volume", "hub.volume.name",
-        "hub.keys", "hub.offline", "hub.session",
+        "hub.keys", "hub.offline", "hub.session", RefusedStates.key,
     ]
 
     /// Reads the account from the journal. Returns nil if the device is signed out.

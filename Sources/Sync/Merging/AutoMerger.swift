@@ -177,7 +177,7 @@ package final class AutoMerger: @unchecked Sendable {
             if apart.contains(version.id) { continue }
             // An automatic merge must not make a private version's contents readable by others.
             if !isAsked, let own = version.protection,
-                !own.isAtLeastAsOpen(as: document.history.protection)
+                !own.isAtLeastAsOpen(as: document.history.protection.now)
             {
                 continue
             }

@@ -162,6 +162,8 @@ private struct Installer {
             row.key = try t.insert(row)
         }
         if let file {
+            try t.setProtection(
+                ofDirectory: row.key, Protection(of: file.raw), since: snapshot.changed)
             recorder.state.locations[snapshot.inode] = .directory(row.key)
             directories[arrival.item] = try Directory(row.key, file)
         }

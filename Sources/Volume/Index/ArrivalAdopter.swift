@@ -174,6 +174,9 @@ struct ArrivalAdopter {
         let before = item.current
         try show(adoption.arrival, on: &item, t)
         try t.update(item)
+        if item.kind == .directory {
+            try roles.noteProtection(of: item, since: writer.eventTime, t)
+        }
         settle(item, adoption)
         try end(adoption.arrival.settles, of: item, before: before, t)
         try incoming.tell(adoption.mark, item.key, t)

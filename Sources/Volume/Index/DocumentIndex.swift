@@ -117,6 +117,8 @@ final class DocumentIndex {
         item.key = try t.insert(item)
         switch item.kind {
         case .directory:
+            try roles.noteProtection(
+                of: item, mode: snapshot.permissions, since: writer.eventTime, t)
             writer.state.locations[snapshot.inode] =
                 try roles.isIgnored(item, t) ? .ignored(item.key, []) : .directory(item.key)
         case .package:

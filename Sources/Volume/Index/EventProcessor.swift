@@ -180,8 +180,8 @@ final class EventProcessor {
             }
         case .packaged(let inode):
             try index.reclassify(inode, t)
-        case .attributes(let inode):
-            try attributes.changed(inode, t)
+        case .attributes(let inode, let protection):
+            try attributes.changed(inode, protection, t)
         case .swapped(let a, let b):
             try renames.swapped(a, b, t)
         case .unseen(let inode, let base):

@@ -12,8 +12,15 @@ struct ItemAttributes {
     let owners: TreeOwners
 
     /// Handles a change of an inode's mode, attributes or times.
-    func changed(_ inode: UInt64, _ t: Transaction) throws {
+    ///
+    /// - Parameter protection: How a directory is protected since the event.
+    func changed(_ inode: UInt64, _ protection: Protection?, _ t: Transaction) throws {
         for item in try t.items(inode: inode) where item.hasAttributes || item.kind == .symlink {
+            if let protection, item.kind == .directory {
+                try t.setProtection(
+                    ofDirectory: item.key, protection, since: writer.eventTime,
+                    former: item.mode)
+            }
             guard let path = try t.path(of: item.key),
                 let file = try? openBeneath(path, from: tree, flags: O_PATH),
                 case let now = FileSnapshot(of: file.raw), now.inode == inode
@@ -96,7 +103,7 @@ struct ItemAttributes {
             let file = try? openBeneath(path, from: tree, flags: O_PATH),
             FileSnapshot(of: file.raw).inode == item.inode
         else { return }
-        if list.lacking.set(on: file.raw) { try changed(item.inode, t) }
+        if list.lacking.set(on: file.raw) { try changed(item.inode, nil, t) }
     }
 }
 

@@ -114,6 +114,11 @@ final class Scanner {
         item.note(AttributeList(of: directory.raw), snapshot)
         owners.note(directory.raw, at: path, on: &item)
         if item != before { try t.update(item) }
+        if item.kind == .directory {
+            try t.setProtection(
+                ofDirectory: key, Protection(of: directory.raw), since: snapshot.changed,
+                former: before.mode)
+        }
         if item.kind == .package {
             writer.state.locations[snapshot.inode] = .package(key, [])
             do throws(Errno) {

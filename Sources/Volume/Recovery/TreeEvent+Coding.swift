@@ -105,9 +105,10 @@ extension TreeEvent {
         case .gone(let inode):
             out.append(10)
             out.append(fixed: inode)
-        case .attributes(let inode):
-            out.append(11)
+        case .attributes(let inode, let protection):
+            out.append(protection == nil ? 11 : 18)
             out.append(fixed: inode)
+            if let protection { out.append(protection) }
         case .swapped(let a, let b):
             out.append(12)
             out.append(a)
@@ -171,6 +172,11 @@ extension TreeEvent {
                 let base = reader.base(mergesOnlyManually: mergesOnlyManually)
             else { return nil }
             self = .unseen(inode: inode, base)
+        case 18:
+            guard let inode: UInt64 = reader.fixed(), let protection = reader.protection() else {
+                return nil
+            }
+            self = .attributes(inode: inode, protection)
         default: return nil
         }
     }
@@ -204,6 +210,14 @@ extension [UInt8] {
         append(fixed: snapshot.size)
         append(fixed: snapshot.modified)
         append(fixed: snapshot.changed)
+    }
+
+    fileprivate mutating func append(_ protection: Protection) {
+        append(fixed: protection.owner)
+        append(fixed: protection.group)
+        append(fixed: protection.mode)
+        append(fixed: UInt16(protection.accessList.count))
+        append(contentsOf: protection.accessList)
     }
 
     fileprivate mutating func append(_ actor: Actor) {
@@ -254,6 +268,13 @@ private struct EventReader {
         else { return nil }
         return FileSnapshot(
             inode: inode, mode: mode, size: size, modified: modified, changed: changed)
+    }
+
+    mutating func protection() -> Protection? {
+        guard let owner: UInt32 = fixed(), let group: UInt32 = fixed(), let mode: UInt16 = fixed(),
+            let count: UInt16 = fixed(), let list = take(Int(count))
+        else { return nil }
+        return Protection(owner: owner, group: group, mode: mode, accessList: Array(list))
     }
 
     mutating func actor() -> Actor? {

@@ -33,8 +33,9 @@ package enum TreeEvent: Sendable {
     case gone(inode: UInt64)
     /// A directory became a package, or ceased to be one, by its attribute.
     case packaged(inode: UInt64)
-    /// Permission bits, extended attributes or times were changed.
-    case attributes(inode: UInt64)
+    /// Permission bits, extended attributes or times were changed. If a directory's owner, mode or
+    /// access control list were, it is protected like this now.
+    case attributes(inode: UInt64, Protection? = nil)
     /// The items of two names were exchanged, not their contents as with `exchanged`.
     case swapped(DirectoryEntry, DirectoryEntry)
 

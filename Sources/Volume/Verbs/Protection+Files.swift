@@ -41,9 +41,15 @@ extension Protection {
 }
 
 extension Volume {
-    /// The protection of a document. For a deleted document it is that of its directory, for the
-    /// directory's owner alone.
-    func protection(of item: Item, _ reader: Reader) throws -> Protection {
+    /// The protection of a document, and the former ones of the directories above it.
+    func protection(of item: Item, _ reader: Reader) throws -> DocumentProtection {
+        DocumentProtection(
+            now: try presentProtection(of: item, reader),
+            directories: try reader.protections(ofDirectory: item.parent))
+    }
+
+    /// For a deleted document it is that of its directory, for the directory's owner alone.
+    private func presentProtection(of item: Item, _ reader: Reader) throws -> Protection {
         guard item.parent != 0, let directory = try reader.path(of: item.parent),
             let above = try? openBeneath(directory, from: root, flags: O_PATH | O_DIRECTORY)
         else { return .unknown }
@@ -62,7 +68,7 @@ extension DocumentHistory {
     /// The versions that a user may see.
     package func visible(to user: Requester) -> DocumentHistory {
         if user.isRoot { return self }
-        return with(versions.indices.filter { versions[$0].isVisible(to: user, of: protection) })
+        return with(versions.visible(to: user, of: protection))
     }
 
     /// The history with only these versions.
@@ -82,5 +88,17 @@ extension DirectoryRoles {
             FileSnapshot(of: file.raw).inode == item.inode
         else { return nil }
         return Protection(of: file.raw)
+    }
+
+    /// Notes how a directory is protected from some time on.
+    ///
+    /// - Parameter mode: Its mode at that time, if it may have been changed since, which another
+    ///   event says then.
+    func noteProtection(
+        of item: Item, mode: UInt16? = nil, since time: Int64, _ t: Transaction
+    ) throws {
+        guard item.kind == .directory, var protection = try protection(of: item, t) else { return }
+        if let mode { protection.mode = mode }
+        try t.setProtection(ofDirectory: item.key, protection, since: time)
     }
 }

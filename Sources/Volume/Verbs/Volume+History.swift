@@ -14,8 +14,7 @@ package struct DocumentHistory: Sendable {
     package var fileNames: [Name]
     /// How many devices have the current version, if the hub has told.
     package var devices: Int?
-    /// The document's present protection.
-    package var protection: Protection
+    package var protection: DocumentProtection
 
     package enum State: String, Sendable {
         case current

@@ -30,8 +30,7 @@ package struct RewindStep: Sendable {
     package var id: Identifier
     /// Its version at that moment; nil for `.newer`.
     package var version: Version?
-    /// The document's present protection.
-    package var protection: Protection
+    package var protection: DocumentProtection
 }
 
 // Directories as they were, as far as this device has recorded them. Documents appear where they
@@ -72,12 +71,17 @@ extension Volume {
     }
 
     /// The present protection of a past document. Waits as `status(of:)` does.
-    package func protection(of item: Item) -> Protection {
+    package func protection(of item: Item) -> DocumentProtection {
         _ = status(of: item)
         let found = try? journal.read { reader in
             try self.protection(of: try reader.item(item.key) ?? item, reader)
         }
         return found ?? .unknown
+    }
+
+    /// How a past directory and those above it were protected.
+    package func pastProtections(of directory: Int64) throws(VolumeError) -> DirectoryProtections {
+        try journal.read { try $0.protections(ofDirectory: directory) }
     }
 
     private func statusInTree(_ key: Int64) throws -> (status: stat, accessList: [UInt8])? {

@@ -31,8 +31,10 @@ extension Volume {
                     var isOpen = true
                     if !user.isRoot {
                         let protection = try self.protection(of: document, reader)
-                        hidden = versions.filter { !$0.isVisible(to: user, of: protection) }
-                        isOpen = hidden.isEmpty && protection.allowsReading(by: user)
+                        let visible = Set(versions.visible(to: user, of: protection))
+                        hidden = versions.indices.filter { !visible.contains($0) }
+                            .map { versions[$0] }
+                        isOpen = hidden.isEmpty && protection.now.allowsReading(by: user)
                     }
                     guard mayWrite(place) else {
                         let count = versions.count - hidden.count

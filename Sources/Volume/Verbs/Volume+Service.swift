@@ -165,9 +165,8 @@ extension Volume {
             }
             return try reader.deletedItems(in: directory.key).compactMap { item in
                 let protection = try self.protection(of: item, reader)
-                let versions = try reader.versions(of: item.key).filter {
-                    $0.isVisible(to: user, of: protection)
-                }
+                let all = try reader.versions(of: item.key)
+                let versions = all.visible(to: user, of: protection).map { all[$0] }
                 guard !versions.isEmpty, isMeant(item, versions) else { return nil }
                 return DeletedDocument(
                     id: item.id, name: item.name, deletedAt: item.deleted ?? 0,

@@ -15,7 +15,7 @@ package struct SessionAct: Sendable {
     package var version: Version?
     package var person: String
     package var program: String
-    package var protection: Protection
+    package var protection: DocumentProtection
 }
 
 // Lists the edits of one session, and plans how to undo them.
@@ -240,7 +240,7 @@ extension Volume {
                 device: recorder.device.id, deviceName: recorder.device.name,
                 person: Volume.person(actor.uid), program: actor.program, session: actor.session,
                 name: item.name, size: manifest.size, modified: now, saved: now, content: digest,
-                protection: try self.protection(of: item, t))
+                protection: try self.protection(of: item, t).now)
             try t.insert(opposed, of: item.key, manifest: manifest.encoded)
             try t.update(item)
             try ManualMergeVersions.add([opposed.id], t)

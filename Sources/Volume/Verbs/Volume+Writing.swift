@@ -198,6 +198,13 @@ extension Volume {
     /// Called when mode, attributes or times of a file or directory were changed.
     package func attributesChanged(inode: UInt64) { events.append(.attributes(inode: inode)) }
 
+    /// The same after a change of a directory's owner, mode or access control list.
+    ///
+    /// - Parameter file: Any descriptor of the directory.
+    package func protectionChanged(ofDirectory inode: UInt64, file: Int32) {
+        events.append(.attributes(inode: inode, Protection(of: file)))
+    }
+
     /// Puts the present contents, the last save, into the stash. Returns false if that would take
     /// long and `mayBlock` is false.
     private func secure(

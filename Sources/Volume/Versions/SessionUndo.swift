@@ -29,8 +29,7 @@ package struct SessionStep: Sendable {
     /// The item's path before the session moved it.
     package var origin: [Name]?
     package var reason: String?
-    /// The document's present owner, mode and ACL.
-    package var protection: Protection
+    package var protection: DocumentProtection
     /// A caller who may not see these versions may not hear of this step.
     package var witnesses: [Version] = []
 }

@@ -27,14 +27,22 @@ final class ClaimService: Sendable {
         /// The path that it watches, with all below it.
         var watched: Path?
         /// The names in the paths of all claims and presenters, and of each one.
-        private var nameCount = 0
+        fileprivate private(set) var nameCount = 0
+        /// The user, if that is not the owner of the volume.
+        fileprivate let otherUser: UInt32?
         private let namesMax: Int
         private var claimNames: [Int: Int] = [:]
         private var presenterNames: [Int: Int] = [:]
 
-        init(clientSession: ClientSession, isOwner: Bool) {
+        init(clientSession: ClientSession, _ peer: Peer) {
             self.clientSession = clientSession
-            namesMax = isOwner ? Limits.claimedNamesMax : Limits.claimedNamesOfOthersMax
+            otherUser = peer.isOwner ? nil : peer.uid
+            namesMax = peer.isOwner ? Limits.claimedNamesMax : Limits.claimedNamesOfOthersMax
+        }
+
+        /// What its claims and presenters cost, in names.
+        fileprivate var cost: Int {
+            nameCount + Limits.claimCost * (claims.count + presenters.count)
         }
 
         /// Returns false if the number is taken or there are too many claims.
@@ -117,7 +125,7 @@ final class ClaimService: Sendable {
         }
         let clientSession = arbiter.join(process: client.peer.process)
         clients.withLock {
-            $0[client.number] = Client(clientSession: clientSession, isOwner: client.peer.isOwner)
+            $0[client.number] = Client(clientSession: clientSession, client.peer)
         }
         return clientSession
     }
@@ -145,11 +153,12 @@ final class ClaimService: Sendable {
             presenters: try presenters(request, client), clientSession: clientSession,
             isTry: request.try ?? false)
         let id = arbiter.reserve()
-        let isTaken = clients.withLock { [targets] clients -> Bool in
+        let names = targets.reduce(0) { $0 + $1.path.steps.count }
+        try admit(names, of: client)
+        let isTaken = clients.withLock { clients -> Bool in
             // The client is changed in place, because copying a table of thousands of claims is
             // slow.
-            clients[client.number]?.add(
-                claim: number, id, names: targets.reduce(0) { $0 + $1.path.steps.count }) ?? false
+            clients[client.number]?.add(claim: number, id, names: names) ?? false
         }
         guard isTaken else {
             throw VolumeError(
@@ -174,6 +183,17 @@ final class ClaimService: Sendable {
             }
         }
         if targets.contains(where: \.access.isWriting) { session.stopWaitingForYielding(id) }
+    }
+
+    /// Refuses what would cost the daemon too much together with the claims and presenters of all
+    /// connections of all other users.
+    private func admit(_ names: Int, of client: Connection) throws(VolumeError) {
+        let most = clients.withLock { $0.exceededShare(names, of: client.number) }
+        guard let most else { return }
+        throw VolumeError(
+            .busy,
+            "the claims and presenters of user \(client.peer.uid) on this volume are too many: all "
+                + "their paths have \(most) names at most now; release some, or try again later")
     }
 
     func grant(_ paths: [Path], _ request: Control.Request, _ client: Connection) {
@@ -310,6 +330,7 @@ final class ClaimService: Sendable {
                 .invalid,
                 "this connection already has a presenter \(number), or too many: retire one first")
         }
+        try admit(names.count, of: client)
         var hears: Presenter.Capabilities = []
         for word in request.hears ?? [] {
             guard let kind = PresenterMessage.Kind(rawValue: word) else {
@@ -361,4 +382,23 @@ extension Connection {
     }
 
     func push(_ event: WatchEvent) { push(json(Push(event: event)) + [UInt8(ascii: "\n")]) }
+}
+
+extension [UInt64: ClaimService.Client] {
+    /// Returns the share of a connection's user if one more claim or presenter exceeds it. The
+    /// owner of the volume has no share.
+    fileprivate func exceededShare(_ names: Int, of number: UInt64) -> Int? {
+        guard let user = self[number]?.otherUser else { return nil }
+        var (own, others) = (names + Limits.claimCost, 0)
+        for client in values {
+            if client.otherUser == user {
+                own += client.cost
+            } else if client.otherUser != nil {
+                others += client.cost
+            }
+        }
+        // So there is always something left for the next user.
+        let share = (Limits.claimedNamesTogetherMax - others) / 2
+        return own <= share ? nil : share
+    }
 }

@@ -97,7 +97,8 @@ extension Service {
         guard let time = request.time else { throw request.missing("time") }
         let steps = try volume.rewinding(request.components(), to: time).filter {
             volume.mayKnow(peer, of: $0.path)
-                && $0.version?.isVisible(to: peer.onlooker, of: $0.protection) ?? true
+                && $0.version?.isVisible(
+                    to: peer.onlooker, of: $0.protection, during: time...time) ?? true
         }
         return RewindReport(
             steps: steps.map { step in
