@@ -64,6 +64,9 @@ package struct Request: Codable, Hashable, Sendable {
     package var document: String?
     /// The path of the contents of a new version.
     package var from: RawText?
+    /// For `add`: the size, seconds and nanoseconds of the contents that the document's present
+    /// contents were made from, by a program that had not seen those at `from`.
+    package var base: String?
     /// The number of a version.
     package var number: Int?
     package var label: String?

@@ -142,9 +142,19 @@ struct Service: ControlService {
 
     private func add(_ request: Request, for peer: Peer) throws(VolumeError) -> AdditionReport {
         guard let from = request.from else { throw request.missing("from") }
+        var base: NamedBase?
+        if let text = request.base {
+            base = NamedBase(text.utf8)
+            guard base != nil else {
+                throw VolumeError(
+                    .invalid,
+                    "\(text) is not the size and the time of contents: give the size in bytes, and "
+                        + "the seconds and nanoseconds of the modification time")
+            }
+        }
         let id = try volume.addVersion(
             from: request.components(of: from), at: request.components(),
-            isDeleted: request.deleted ?? false, by: actor(of: request, peer))
+            isDeleted: request.deleted ?? false, unseenBy: base, by: actor(of: request, peer))
         return AdditionReport(id: id.description)
     }
 
