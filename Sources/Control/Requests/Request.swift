@@ -82,6 +82,10 @@ package struct Request: Codable, Hashable, Sendable {
     /// For `versions`: requests for each version whether all of its contents are on this device.
     /// For `status`: answers without asking the hub.
     package var local: Bool?
+    /// For `status`: requests the states of what is in the directory.
+    package var entries: Bool?
+    /// For `watch`: also requests events of kind `contents`.
+    package var contents: Bool?
     /// Nanoseconds since 1970.
     package var time: Int64?
     /// The number of bytes to free.

@@ -33,6 +33,7 @@ struct Service: ControlService {
                 return .document(report)
             }
             if request.path == nil { return .volume(try report(for: peer)) }
+            if request.entries == true { return .entries(try EntriesReport(volume, request)) }
             return .document(
                 try document(at: request.components(), asksHub: request.local != true))
         case .versions where request.deleted == true:
@@ -142,19 +143,10 @@ struct Service: ControlService {
 
     private func add(_ request: Request, for peer: Peer) throws(VolumeError) -> AdditionReport {
         guard let from = request.from else { throw request.missing("from") }
-        var base: NamedBase?
-        if let text = request.base {
-            base = NamedBase(text.utf8)
-            guard base != nil else {
-                throw VolumeError(
-                    .invalid,
-                    "\(text) is not the size and the time of contents: give the size in bytes, and "
-                        + "the seconds and nanoseconds of the modification time")
-            }
-        }
         let id = try volume.addVersion(
             from: request.components(of: from), at: request.components(),
-            isDeleted: request.deleted ?? false, unseenBy: base, by: actor(of: request, peer))
+            isDeleted: request.deleted ?? false, unseenBy: NamedBase(request),
+            by: actor(of: request, peer))
         return AdditionReport(id: id.description)
     }
 
