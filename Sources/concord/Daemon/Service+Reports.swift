@@ -65,9 +65,12 @@ extension NamedBase {
 }
 
 extension EntriesReport {
-    init(_ volume: Volume, _ request: Control.Request) throws(VolumeError) {
+    /// The entries that this user could ask about one by one.
+    init(_ volume: Volume, _ request: Control.Request, _ peer: Peer) throws(VolumeError) {
+        let path = try request.components()
         var groups: [Group: [RawText]] = [:]
-        for entry in try volume.statuses(in: request.components()) {
+        for entry in try volume.statuses(in: path)
+        where volume.covers(peer, path + [entry.name], write: false) {
             let group = Group(
                 kind: "\(entry.kind)", state: entry.state.rawValue,
                 durability: "\(entry.durability)", conflicts: entry.isConflicted)

@@ -33,7 +33,7 @@ struct Service: ControlService {
                 return .document(report)
             }
             if request.path == nil { return .volume(try report(for: peer)) }
-            if request.entries == true { return .entries(try EntriesReport(volume, request)) }
+            if request.entries == true { return .entries(try EntriesReport(volume, request, peer)) }
             return .document(
                 try document(at: request.components(), asksHub: request.local != true))
         case .versions where request.deleted == true:
