@@ -31,7 +31,7 @@ BUILT ?=
 built = $(if $(BUILT),,build)
 VERSION ?=
 
-.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-million soak chaos fuzz check advisories format install uninstall deb test-deb test-pages clean
+.PHONY: help run demo deps test-deps build programs test bench bench-hostile bench-million soak chaos fuzz check advisories format install uninstall deb test-deb test-pages test-agents clean
 
 help: ## print this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 22
@@ -69,6 +69,12 @@ test-pages: build ## use the hub's pages in Chromium: accessibility, policy, key
 	.build/pages/bin/pip install -q selenium==4.51.0
 	.build/pages/bin/pip install -q --no-deps axe-playwright-python==0.1.8
 	.build/pages/bin/python Tests/Pages/pages.py $(BIN) --axe '.build/pages/lib/**/axe.min.js' $(if $(SHOTS),--shots $(SHOTS))
+
+test-agents: build ## use fsctl mcp with the reference client of the Model Context Protocol, from PyPI
+	@Packaging/install-missing python3-venv
+	test -d .build/agents || python3 -m venv .build/agents
+	.build/agents/bin/pip install -q mcp==2.3.0
+	.build/agents/bin/python Tests/Agents/reference.py $(BIN)
 
 bench-hostile: build test-deps ## measure what 1,000 idle and 40 hostile connections cost a hub and its other accounts
 	Tests/Bench/hostile.py $(BIN)/concord

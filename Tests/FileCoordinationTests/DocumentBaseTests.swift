@@ -85,6 +85,110 @@ import Testing
         }
     }
 
+    /// As `meanwhile`, for a package in which nobody has saved for so long that it is a version.
+    private func meanwhileInPackage(
+        _ mine: String, _ script: String, isRecorded: Bool = false,
+        before: (String) throws -> Void = { _ in }, then: (Note, String) throws -> Void
+    ) throws {
+        try withTurns([]) { root in
+            let path = "\(root)/a.rtfd"
+            let note = try Note.created(path, "old")
+            try note.shut()
+            try Data("old".utf8).write(to: URL(filePath: "\(path)/page.txt"))
+            _ = try versions(of: path)
+            let again = try Note.opened(path)
+            again.isStubborn.withLock { $0 = true }
+            try again.type(mine)
+            try before(path)
+            let search = "PATH='\(Programs.directory)':$PATH"
+            try stranger("\(search); \(script.replacing("DOC", with: path))")
+            if isRecorded { _ = try versions(of: path) }
+            again.isStubborn.withLock { $0 = false }
+            try onMain { try await again.autosave() }
+            try then(again, path)
+            try again.shut()
+        }
+    }
+
+    private func conflicts(of path: String, part: String) throws -> [String] {
+        let root = URL(filePath: path).deletingLastPathComponent().path
+        return try versions(of: path).versions.filter { $0.kind == "conflict" }.map { version in
+            try text("\(root)/.conflicts/a.rtfd/\(version.fileName.text)/\(part)")
+        }
+    }
+
+    @Test(
+        "a package: changes of others in other files are merged with unsaved ones",
+        arguments: [
+            "printf theirs > DOC/page.txt", "sed -i s/old/theirs/ DOC/page.txt",
+            "fsctl coordinate write --merging DOC -- sed -i s/old/theirs/ DOC/page.txt",
+        ], [false, true])
+    func mergedPackage(_ script: String, isRecorded: Bool) throws {
+        try meanwhileInPackage("mine", script, isRecorded: isRecorded) { note, path in
+            try wait(for: "both") { try text("\(path)/page.txt") == "theirs" ? true : nil }
+            #expect(try text("\(path)/index.txt") == "mine")
+            try wait(for: "no conflict") {
+                try conflicts(of: path, part: "page.txt").isEmpty ? true : nil
+            }
+            try note.wait(for: "their page") {
+                $0.pages?.fileWrappers?["page.txt"]?.regularFileContents == Data("theirs".utf8)
+                    && $0.text == "mine"
+            }
+            try note.wait(for: "a green light") { $0.documentState == .normal }
+        }
+    }
+
+    @Test(
+        "a package: what cannot be merged is in conflict, and is what the others have saved",
+        arguments: ["printf theirs > DOC/index.txt", "sed -i s/old/theirs/ DOC/index.txt"],
+        [false, true])
+    func packageInConflict(_ script: String, isRecorded: Bool) throws {
+        let other = try Program()
+        try meanwhileInPackage("mine", script, isRecorded: isRecorded) { path in
+            try other.present("p", "\(path) hears=versions,change")
+        } then: { note, path in
+            try other.wait("message", "p", "versionGained")
+            try note.wait(for: "a yellow light") { $0.documentState == .inConflict }
+            #expect(try conflicts(of: path, part: "index.txt") == ["theirs"])
+            #expect(try text("\(path)/index.txt") == "mine" && note.shown() == "mine")
+            let all = try versions(of: path).versions
+            let conflict = try #require(all.first { $0.kind == "conflict" })
+            #expect(conflict.program == (script.hasPrefix("sed") ? "sed" : "sh"))
+            // A second save does not conflict with the document's own first one.
+            try note.type("mine again")
+            try onMain { try await note.autosave() }
+            #expect(try conflicts(of: path, part: "index.txt") == ["theirs"])
+        }
+    }
+
+    @Test(
+        "a package: equal changes, times and what a program still writes",
+        arguments: ["printf mine > DOC/index.txt", "touch DOC/index.txt", "touch DOC"])
+    func samePackage(_ script: String) throws {
+        try meanwhileInPackage("mine", script) { note, path in
+            #expect(try text("\(path)/index.txt") == "mine")
+            #expect(try conflicts(of: path, part: "index.txt") == [])
+            let errors = try onMain { note.errors.count }
+            #expect(errors == 0)
+        }
+    }
+
+    @Test("a package: what a program has written to a file that it still has open is kept, too")
+    func busyPackage() throws {
+        var held: FileHandle?
+        try meanwhileInPackage("mine", "true") { path in
+            held = try FileHandle(forWritingTo: URL(filePath: "\(path)/page.txt"))
+            try held?.write(contentsOf: Data("theirs".utf8))
+        } then: { note, path in
+            try wait(for: "both") { try text("\(path)/page.txt") == "theirs" ? true : nil }
+            #expect(try text("\(path)/index.txt") == "mine")
+            try held?.close()
+            try note.wait(for: "a green light") { $0.documentState == .normal }
+            let errors = try onMain { note.errors.count }
+            #expect(errors == 0)
+        }
+    }
+
     @Test("equal changes are no conflict, and neither is a changed time alone")
     func equal() throws {
         try meanwhile("old", "same") { path in

@@ -20,13 +20,20 @@ import Testing
                     report.token = "token"
                     return .identity(report)
                 case ("status", nil): return .volume(InquiryTests.volume)
-                case ("status", let path?):
+                case ("status", let path?) where request.entries == true:
+                    let names = path.text == "d" ? (0..<50).map { RawText("\($0).txt") } : []
                     // Uploading items: the volume is asked for the progress.
+                    return .entries(
+                        EntriesReport(groups: [
+                            EntriesReport.Group(
+                                kind: "file", state: "uploading", durability: "disk",
+                                conflicts: false, names: names)
+                        ]))
+                case ("status", let path?):
                     return .document(
                         DocumentReport(
-                            id: path.text, kind: path.text.hasSuffix("txt") ? "file" : "directory",
-                            state: "uploading", durability: "disk", versions: 1, size: 4,
-                            current: 1))
+                            id: path.text, kind: "directory", state: "uploading",
+                            durability: "disk", versions: 1, size: 4, current: 1))
                 default: return nil
                 }
             }
@@ -39,7 +46,8 @@ import Testing
         }
         let asked = mount.desk.state.withLock { $0.looked }
         #expect(asked.count { $0.verb == "identity" } == 1)
-        #expect(asked.count { $0.verb == "status" && $0.path != nil } == 52)
+        // The root and the directory in it, themselves and all that they contain.
+        #expect(asked.count { $0.verb == "status" && $0.path != nil } == 4)
         #expect(asked.allSatisfy { $0.path == nil || $0.local == true }, "the hub is not asked")
         // One request precedes the look, to find what has changed.
         #expect(asked.count { $0.verb == "status" && $0.path == nil } == 2)

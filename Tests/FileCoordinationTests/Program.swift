@@ -41,9 +41,9 @@ final class Program {
     private let output = Pipe()
     private let heard = Heard()
 
-    init() throws {
+    init(_ arguments: String...) throws {
         child = try ChildProcess(
-            Programs.path("turns-program"), [],
+            Programs.path("turns-program"), arguments,
             input: input.fileHandleForReading.fileDescriptor,
             output: output.fileHandleForWriting.fileDescriptor, errors: 2)
         let heard = heard

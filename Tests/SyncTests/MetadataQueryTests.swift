@@ -98,6 +98,32 @@ import Testing
         }
     }
 
+    @Test("while nothing happens its thread does not run, and what this process saves is reported")
+    func resting() throws {
+        try Fleet.with(2) { fleet in
+            try fleet.shell(0, "mkdir d; touch d/a.txt")
+            try fleet.settle()
+            let query = Listener(fleet) { !$0.isDirectory }
+            try query.wait("the first") { !$0.results.isEmpty }
+            let path = "\(fleet.devices[1].path)/d/b.txt"
+            try Data("mine".utf8).write(to: URL(filePath: path))
+            try query.wait("its own file") { query.names($0.added).contains("d/b.txt") }
+            try query.wait("that the hub has it") {
+                $0.results.contains { $0.size == 4 && $0.ubiquity?.isUploaded == true }
+            }
+            try fleet.settle()
+            // A thread that rests is not switched.
+            let thread = try #require(try QueryThread(of: getpid()))
+            try wait(seconds: 30, for: "the query to rest") {
+                let count = try thread.switches
+                usleep(700_000)
+                return try thread.switches == count ? true : nil
+            }
+            try fleet.shell(0, "touch d/c.txt")
+            try query.wait("the next") { query.names($0.added).contains("d/c.txt") }
+        }
+    }
+
     @Test("a document being read is downloading, in queries and in the daemon's status")
     func reading() throws {
         try Fleet.with(2) { fleet in

@@ -56,6 +56,30 @@ struct OnlookerTests {
         }
     }
 
+    @Test("the states in a directory are those that a user could have asked for one by one")
+    func entries() throws {
+        try Fleet.with(1) { fleet in
+            let said = try script(
+                fleet,
+                """
+                cat > ../ask.py <<'END'
+                import json, os, socket
+                daemon = socket.socket(socket.AF_UNIX)
+                daemon.connect(os.getxattr(".", "user.concord.socket").decode())
+                daemon.sendall(b'{"id":1,"verb":"status","path":"d","entries":true}\\n')
+                groups = json.loads(daemon.makefile().readline())["result"]["groups"]
+                print(*sorted(name for group in groups for name in group["names"]))
+                END
+                mkdir -m 755 d; echo x > d/public; echo y > d/private; chmod 600 d/private
+                fsctl wait --durable disk .
+                python3 ../ask.py
+                as python3 ../ask.py
+                """)
+            #expect(said == "private public\npublic\n")
+            try fleet.settle()
+        }
+    }
+
     @Test("an eviction of a directory evicts and names only what the user may write")
     func eviction() throws {
         try Fleet.with(1) { fleet in

@@ -23,10 +23,13 @@ import Foundation
 //
 // turns-program home DIRECTORY: see Homecoming.
 // turns-program unsaved PATH: see Unsaved.
+// turns-program documents: see Drafts.
 if CommandLine.arguments.count == 3, CommandLine.arguments[1] == "home" {
     try await Homecoming(CommandLine.arguments[2]).check()
 } else if CommandLine.arguments.count == 3, CommandLine.arguments[1] == "unsaved" {
     try await Unsaved.open(CommandLine.arguments[2])
+} else if CommandLine.arguments.dropFirst() == ["documents"] {
+    await Drafts().obey()
 } else {
     let desk = Desk()
     while let line = readLine() {

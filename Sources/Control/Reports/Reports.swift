@@ -95,6 +95,31 @@ package struct DocumentReport: Codable, Hashable, Sendable {
     }
 }
 
+/// The result of `status` with `entries`: the states of the documents and links in a directory. The
+/// directories in it and local files are left out.
+package struct EntriesReport: Codable, Hashable, Sendable {
+    /// Entries with equal states.
+    package struct Group: Codable, Hashable, Sendable {
+        /// `kind`, `state` and `durability` as in `DocumentReport`.
+        package var kind: String
+        package var state: String
+        package var durability: String
+        /// Whether they have conflict versions.
+        package var conflicts: Bool
+        package var names: [RawText]
+
+        package init(
+            kind: String, state: String, durability: String, conflicts: Bool, names: [RawText] = []
+        ) {
+            (self.kind, self.state, self.durability) = (kind, state, durability)
+            (self.conflicts, self.names) = (conflicts, names)
+        }
+    }
+
+    package var groups: [Group]
+    package init(groups: [Group]) { self.groups = groups }
+}
+
 /// The result of `versions`: a document and its versions, oldest first.
 package struct HistoryReport: Codable, Hashable, Sendable {
     package var id: String

@@ -64,6 +64,9 @@ package struct Request: Codable, Hashable, Sendable {
     package var document: String?
     /// The path of the contents of a new version.
     package var from: RawText?
+    /// For `add`: the size, seconds and nanoseconds of the contents that the document's present
+    /// contents were made from, by a program that had not seen those at `from`.
+    package var base: String?
     /// The number of a version.
     package var number: Int?
     package var label: String?
@@ -79,6 +82,10 @@ package struct Request: Codable, Hashable, Sendable {
     /// For `versions`: requests for each version whether all of its contents are on this device.
     /// For `status`: answers without asking the hub.
     package var local: Bool?
+    /// For `status`: requests the states of what is in the directory.
+    package var entries: Bool?
+    /// For `watch`: also requests events of kind `contents`.
+    package var contents: Bool?
     /// Nanoseconds since 1970.
     package var time: Int64?
     /// The number of bytes to free.

@@ -94,6 +94,9 @@ package struct WatchEvent: Codable, Hashable, Sendable {
         case conflict
         /// The volume was signed in to a hub or out of it. `token` is its present identity.
         case identity
+        /// Where the document's contents are has changed, or a transfer has begun or ended. The
+        /// path of the root stands for any documents.
+        case contents
     }
 
     package var kind: Kind

@@ -29,6 +29,7 @@ package enum Answer: Sendable {
     case done
     case volume(VolumeReport)
     case document(DocumentReport)
+    case entries(EntriesReport)
     case history(HistoryReport)
     case deleted(DeletedReport)
     case contents(ContentsReport)
@@ -58,6 +59,7 @@ package enum Answer: Sendable {
         case .done: line(Nothing())
         case .volume(let report): line(report)
         case .document(let report): line(report)
+        case .entries(let report): line(report)
         case .history(let report): line(report)
         case .deleted(let report): line(report)
         case .contents(let report): line(report)

@@ -117,6 +117,45 @@ extension FilePath {
         remove()
     }
 
+    /// As `install(at:)`, for a draft that was made from the contents with this stamp. A package of
+    /// a volume that has other contents by now becomes a conflict version before it is removed; if
+    /// that fails, it is back in its place. For a file the volume does this (`name(base:)`).
+    func install(at target: FilePath, madeFrom base: FileStamp) throws {
+        guard let named = base.packageBase, kind == .directory, let place = try target.place()
+        else { return try install(at: target) }
+        errno = exchange(with: target)
+        guard errno == 0 else { throw target.failure(.fileWriteUnknown) }
+        do {
+            if kind == .directory, FileStamp(self) != base {
+                try keepUnseen(as: place, unseenBy: named)
+            }
+        } catch {
+            _ = exchange(with: target)
+            throw error
+        }
+        remove()
+    }
+
+    /// Makes this replaced package a conflict version of the one that has its place now.
+    private func keepUnseen(as item: MountedPath, unseenBy base: String) throws {
+        func add(_ contents: FilePath) throws(VolumeError) {
+            var request = Request(.add, path: item.components)
+            request.from = RawText(path: item.components.dropLast() + [contents.name])
+            request.base = base
+            request.program = ProcessInfo.processInfo.processName
+            let client = try ControlClient(socket: item.socket)
+            _ = try client.ask(request, as: AdditionReport.self)
+        }
+        do throws(VolumeError) { try add(self) } catch {
+            guard error.code == .busy else { throw FileCoordinationError(error) }
+            // A program is still writing there. What it has written until now is kept.
+            let copy = draft
+            defer { copy.remove() }
+            try FileManager.default.copyItem(at: URL(self), to: URL(copy))
+            do throws(VolumeError) { try add(copy) } catch { throw FileCoordinationError(error) }
+        }
+    }
+
     func move(to target: FilePath) throws(CocoaError) {
         let result = withCString { from in target.withCString { rename(from, $0) } }
         if result != 0 { throw failure(.fileWriteUnknown) }
@@ -138,5 +177,14 @@ extension FilePath {
         let tag = Array(String(UInt32.random(in: .min ... .max), radix: 36).utf8)
         let end = name.fileExtension.isEmpty ? [] : [UInt8(ascii: ".")] + name.fileExtension
         return parent.appending(Name(bytes: Array(".#".utf8) + tag + end))
+    }
+}
+
+extension MountedPath {
+    /// Asks the volume to record what is in the item now. A failure is ignored, because nothing is
+    /// lost without it.
+    func recordVersions() {
+        guard let client = try? ControlClient(socket: socket) else { return }
+        _ = try? client.ask(Request(.versions, path: components), as: HistoryReport.self)
     }
 }

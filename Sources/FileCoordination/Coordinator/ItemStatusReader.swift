@@ -18,18 +18,42 @@ final class ItemStatusReader {
     /// calls than all the rest.
     private var places: [FilePath: MountedPath?] = [:]
 
+    /// What a volume has reported of all entries of a directory, by the directory and their names.
+    private var entries: [FilePath: [Name: EntriesReport.Group]] = [:]
+
+    /// Asks once for all entries of a directory. If that fails, they are asked about one by one.
+    func prepare(directory: FilePath) {
+        guard let place = (try? directory.place()) ?? nil else { return }
+        var request = Request(.status, path: place.components)
+        (request.local, request.entries) = (true, true)
+        guard let volume = try? volume(place.socket),
+            let report = try? volume.client.ask(request, as: EntriesReport.self)
+        else { return }
+        volumes[place.socket] = volume
+        var found: [Name: EntriesReport.Group] = [:]
+        for group in report.groups {
+            var common = group
+            common.names = []
+            for name in group.names { found[Name(bytes: name.bytes)] = common }
+        }
+        places[directory] = .some(place)
+        entries[directory] = found
+    }
+
     /// The values of `UbiquityContainer.resourceValues`, and the kind of the item.
     func report(ofItemAt path: FilePath, isDirectory: Bool = true) throws(FileCoordinationError)
         -> (kind: String, values: UbiquityResourceValues)?
     {
-        let found = isDirectory ? try path.place() : try place(ofFile: path)
+        // A directory whose parent has reported it, a package, is on that volume, too.
+        let isKnown = !isDirectory || entries[path.parent]?[path.name] != nil
+        let found = isKnown ? try place(ofFile: path) : try path.place()
         guard let place = found else { return nil }
         do throws(VolumeError) {
             var volume = try volume(place.socket)
             defer { volumes[place.socket] = volume }
-            var request = Request(.status, path: place.components)
-            request.local = true
-            let report = try volume.client.ask(request, as: DocumentReport.self)
+            guard let report = try state(path, place, isDirectory: isDirectory, volume) else {
+                return nil
+            }
             var values = UbiquityResourceValues(report, isUbiquitous: volume.isUbiquitous)
             if values.isUbiquitous, !values.isUploaded || values.downloadingStatus != .current {
                 if volume.hub == nil {
@@ -48,6 +72,24 @@ final class ItemStatusReader {
             volumes[place.socket] = nil
             throw FileCoordinationError(error)
         }
+    }
+
+    /// The state of an item, without asking the daemon if that has reported it with its directory;
+    /// nil for a local file.
+    private func state(
+        _ path: FilePath, _ place: MountedPath, isDirectory: Bool, _ volume: Volume
+    ) throws(VolumeError) -> EntriesReport.Group? {
+        if let known = entries[path.parent] {
+            if let entry = known[path.name] { return entry }
+            // Only directories are left out.
+            if !isDirectory { return nil }
+        }
+        var request = Request(.status, path: place.components)
+        request.local = true
+        let report = try volume.client.ask(request, as: DocumentReport.self)
+        return EntriesReport.Group(
+            kind: report.kind, state: report.state, durability: report.durability,
+            conflicts: (report.conflicts ?? 0) > 0)
     }
 
     /// A file is on the volume of its directory. A directory may be the root of another volume.

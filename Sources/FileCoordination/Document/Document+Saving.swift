@@ -123,7 +123,12 @@ extension Document {
             // Only the file's modification time has changed.
             return place.withLock { $0.stamp = stamp }
         }
-        guard try path.place() == nil else { return }
+        if let place = try path.place() {
+            // The unseen contents of a package become a version with the name of their program
+            // before they are replaced.
+            if stamp.packageBase != nil { place.recordVersions() }
+            return
+        }
         throw DocumentError(
             .changedElsewhere,
             "another program has changed \(path) since it was read: revert the document, or save "
@@ -221,8 +226,12 @@ extension Document {
             if isThere, draft.kind == target.kind { draft.takeAttributes(of: target) }
             try draft.set(attributes)
             let (base, stamp) = (place.withLock(\.stamp), FileStamp(draft))
-            if operation == .overwriting, let base { draft.name(base: base) }
-            try draft.install(at: target)
+            if operation == .overwriting, let base {
+                draft.name(base: base)
+                try draft.install(at: target, madeFrom: base)
+            } else {
+                try draft.install(at: target)
+            }
             place.withLock { $0.written = stamp }
         } catch {
             draft.remove()

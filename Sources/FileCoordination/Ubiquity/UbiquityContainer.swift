@@ -118,8 +118,8 @@ public struct UbiquityContainer: Hashable, Sendable {
     /// the item.
     ///
     /// - Throws: ``FileCoordinationError``: `.refused`, with the reason, when something must stay
-    ///   because it is not at the hub yet, in use or pinned. Other contents may have been evicted
-    ///   then.
+    ///   because it is not at the hub yet, in use, presented or pinned. Other contents may have
+    ///   been evicted then.
     public static func evictItem(at url: URL) throws(FileCoordinationError) {
         let place = try place(of: url)
         let report: EvictedReport
@@ -164,16 +164,21 @@ public struct UbiquityContainer: Hashable, Sendable {
         var underWay: [FilePath: Double] = [:]
         private(set) var failed: [FilePath: String] = [:]
 
+        /// Called when a download begins or ends.
+        var listeners: [Int: @Sendable () -> Void] = [:]
+
         fileprivate mutating func begin(_ path: FilePath) -> Bool {
             failed[path] = nil
             if underWay[path] != nil { return false }
             underWay[path] = 0
+            for listener in listeners.values { listener() }
             return true
         }
 
         fileprivate mutating func end(_ path: FilePath, _ failure: String?) {
             underWay[path] = nil
             failed[path] = failure
+            for listener in listeners.values { listener() }
         }
     }
     static let downloads = Mutex(Downloads())

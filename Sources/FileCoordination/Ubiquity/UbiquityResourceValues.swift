@@ -37,7 +37,7 @@ public struct UbiquityResourceValues: Hashable, Sendable {
     /// Why the hub does not have the contents, as a sentence.
     public var uploadingError: String?
 
-    init(_ report: DocumentReport, isUbiquitous: Bool) {
+    init(_ report: EntriesReport.Group, isUbiquitous: Bool) {
         self.isUbiquitous = isUbiquitous
         downloadingStatus =
             switch report.state {
@@ -48,7 +48,7 @@ public struct UbiquityResourceValues: Hashable, Sendable {
         isDownloading = report.state == "downloading"
         isUploaded = report.durability == "hub"
         isUploading = isUbiquitous && !isUploaded && downloadingStatus == .current
-        hasUnresolvedConflicts = (report.conflicts ?? 0) > 0
+        hasUnresolvedConflicts = report.conflicts
     }
 
     /// Adds what is known about this process's own downloads.

@@ -17,6 +17,8 @@ struct FileStamp: Hashable, Sendable {
     private var entries: [Entry] = []
     /// The newest modification time.
     private(set) var modified = Date.distantPast
+    /// The newest modification time of anything in a directory, without its own.
+    private var newest = timespec()
 
     /// Nil when there is nothing at `path`.
     init?(_ path: FilePath) {
@@ -42,12 +44,21 @@ struct FileStamp: Hashable, Sendable {
                 seconds: isDirectory ? 0 : status.st_mtim.tv_sec,
                 nanoseconds: isDirectory ? 0 : status.st_mtim.tv_nsec))
         modified = max(modified, Date(status.st_mtim))
+        if !name.isEmpty, newest < status.st_mtim { newest = status.st_mtim }
         guard isDirectory else { return }
         for child in (try? path.children()) ?? [] {
             let path = path.appending(child)
             guard let status = try? path.status() else { continue }
             add(name + [0x2F] + child.bytes, path, status)
         }
+    }
+
+    /// The stamp of a package in the form in which a save names its base: the size of all files and
+    /// the newest time of anything in it. Nil for a file.
+    var packageBase: String? {
+        guard entries.first?.mode == S_IFDIR else { return nil }
+        let size = entries.reduce(0) { $1.mode == S_IFREG ? $0 + $1.size : $0 }
+        return "\(size) \(newest.tv_sec) \(newest.tv_nsec)"
     }
 
     /// The stamp in the form in which a save names its base (``FilePath/name(base:)``); nil for a
@@ -73,6 +84,12 @@ extension Data {
         var hasher = Hasher()
         for region in regions { region.withUnsafeBytes { hasher.combine(bytes: $0) } }
         return hasher.finalize()
+    }
+}
+
+extension timespec {
+    fileprivate static func < (one: timespec, other: timespec) -> Bool {
+        (one.tv_sec, one.tv_nsec) < (other.tv_sec, other.tv_nsec)
     }
 }
 

@@ -29,6 +29,9 @@ package final class SyncEngine: @unchecked Sendable {
     var unsafe: (@Sendable (Bool) -> Void)?
     /// Called on the engine's thread whenever everything is synchronised. It is set before `start`.
     var connected: (@Sendable () -> Void)?
+    /// Called when transfers or what is known about them may have changed, on any thread of the
+    /// engine. It is set before `start`.
+    var moved: (@Sendable () -> Void)?
     /// Called, possibly more than once, when another process is this device. It is set before
     /// `start`.
     var cloned: (@Sendable () -> Void)?
@@ -182,6 +185,7 @@ package final class SyncEngine: @unchecked Sendable {
             guard !state.withLock({ $0.isOffline }) else {
                 state.withLock { $0.connection = .offline }
                 unsafe?(false)
+                moved?()
                 rest(until: .max)
                 continue
             }
@@ -202,6 +206,7 @@ package final class SyncEngine: @unchecked Sendable {
                 if !isBusy, !isReconfirmed { try reconfirm() }
                 if !isBusy { connected?() }
                 backoff = 0
+                moved?()
                 if !isBusy { rest(until: nextTime) }
             } catch {
                 failed(error)
@@ -262,6 +267,7 @@ package final class SyncEngine: @unchecked Sendable {
             state.withLock { $0.connection = .down("\(error)") }
             log.error("The volume cannot be synchronised with its hub now: \(error)")
         }
+        moved?()
         lastSent = 0
         backoff = min(20, max(0.25, backoff * 2))
         // A random factor keeps all devices from connecting at the same moment when a hub is back.

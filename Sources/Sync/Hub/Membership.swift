@@ -17,6 +17,7 @@ package final class Membership: @unchecked Sendable {
     private let secrets: CredentialFile
     private let changed: @Sendable ([DirectoryEntry]) -> Void
     private let unsafe = CallbackSlot<@Sendable (Bool) -> Void>()
+    private let moved = CallbackSlot<@Sendable (SyncEngine) -> Void>()
     /// Held while the engine is replaced or stopped.
     private let turn = Mutex<Void>(())
     /// Held while a sign-in or sign-out runs, so that a second one sees the result of the first.
@@ -46,6 +47,10 @@ package final class Membership: @unchecked Sendable {
     package func onUnsafe(_ body: @escaping @Sendable (Bool) -> Void) {
         unsafe.set(body)
     }
+
+    /// Calls `body` when transfers, or what is known about them, may have changed. It must be
+    /// called before `start`.
+    package func onTransfers(_ body: @escaping @Sendable (SyncEngine) -> Void) { moved.set(body) }
 
     // MARK: Starting and stopping
 
@@ -79,6 +84,9 @@ package final class Membership: @unchecked Sendable {
             volume: volume, account: account, tree: tree, settings: settings, log: log,
             changed: changed)
         engine.unsafe = unsafe.current
+        engine.moved = { [weak self, weak engine] in
+            if let self, let engine { self.moved.current?(engine) }
+        }
         engine.connected = { [weak self, weak engine] in
             if let self, let engine { self.renewToken(engine) }
         }

@@ -214,6 +214,7 @@ final class Progress: Sendable {
             $0.activity.lines[item] = Activity.Line(
                 path: path, direction: direction, done: 0, total: total)
         }
+        engine.moved?()
     }
 
     func add(_ bytes: Int) {

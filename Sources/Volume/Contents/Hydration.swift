@@ -51,6 +51,8 @@ final class Hydration: Sendable {
     private let log: Logger
     /// Called when a placeholder has become an ordinary file.
     let noted = CallbackSlot<@Sendable () -> Void>()
+    /// See `Volume.onContents`.
+    let moved = CallbackSlot<@Sendable ([[Name]]) -> Void>()
     private let zeros = Mutex<[UInt32: Digest]>([:])
 
     init(journal: Journal, packs: PackStore, log: Logger) {
@@ -195,8 +197,10 @@ final class Hydration: Sendable {
         _ need: PlaceholderFile.Need, of file: PlaceholderFile,
         _ done: @escaping @Sendable (VolumeError?) -> Void
     ) -> UInt64? {
+        let isFirst = !file.isWaitedFor
         let number = file.wait(need, done)
         schedule(file)
+        if isFirst { moved.current?([]) }
         return number
     }
 
@@ -380,15 +384,19 @@ final class Hydration: Sendable {
     /// is lost, the document is cut once more and found to be unchanged.
     private func note(whole file: PlaceholderFile, _ snapshot: FileSnapshot) {
         do {
-            try journal.write { t in
+            let paths = try journal.write { t in
+                var paths: [[Name]] = []
                 for var item in try t.items(inode: file.inode) where item.kind == .file {
                     try t.removeAbsent(item.key)
+                    if let path = try t.path(of: item.key) { paths.append(path) }
                     guard item.current == file.mark.version, item.changed != 0 else { continue }
                     (item.changed, item.modified) = (snapshot.changed, snapshot.modified)
                     try t.update(item)
                 }
+                return paths
             }
             noted.current?()
+            moved.current?(paths)
         } catch {
             log.error("A finished download could not be noted in the journal: \(error)")
         }

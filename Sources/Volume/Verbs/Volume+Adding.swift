@@ -11,12 +11,19 @@ extension Volume {
     /// present contents and `source` stay as they are. The version exists on this device only,
     /// because only current versions are sent to the hub.
     ///
-    /// - Parameter isDeleted: Adds it to the document that was deleted last at this path.
-    /// - Returns: The id of the version.
+    /// - Parameters:
+    ///   - isDeleted: Adds it to the document that was deleted last at this path.
+    ///   - base: The contents that the document's present contents were made from, by a program
+    ///     that has replaced `source` without having seen it. The version is then in conflict, as
+    ///     that of a replaced file would be, and is sent to the hub.
+    /// - Returns: The id of the version; with `base`, of one with these contents that the program
+    ///   had seen, or that is in conflict already.
     /// - Throws: `.notFound`; `.invalid` if the two are not of the same kind; `.busy` while a
     ///   program writes to `source`; `.full`.
     package func addVersion(
-        from source: [Name], at path: [Name], isDeleted: Bool = false, by actor: Actor
+        from source: [Name], at path: [Name], isDeleted: Bool = false,
+        unseenBy base: NamedBase? = nil,
+        by actor: Actor
     ) throws(VolumeError) -> Identifier {
         if isDeleted {
             try catchUp(withFocus: .deleted(from: Array(path.dropLast())), timeoutSeconds: 5)
@@ -24,7 +31,7 @@ extension Volume {
             try catchUp(with: path, timeoutSeconds: 5)
         }
         let (manifest, snapshot, protection) = try Volume.cutAside(source, in: root)
-        return try recorder.perform { recorder, t in
+        return try recorder.perform(isNews: base != nil) { recorder, t in
             var item = isDeleted ? try self.deleted(path, t) : try self.existing(path, t)
             guard item.kind == .file || item.kind == .package,
                 (item.kind == .package) == manifest.isPackage
@@ -33,15 +40,23 @@ extension Volume {
                     .invalid,
                     "\(source.shown) is not the kind of document that \(path.shown) is.")
             }
-            try recorder.store(manifest, from: source, t)
-            item.latest += 1
-            let version = Version(
-                number: item.latest, parents: item.current.map { [$0] } ?? [], kind: .history,
+            var version = Version(
+                number: item.latest + 1, parents: item.current.map { [$0] } ?? [], kind: .history,
                 device: recorder.device.id, deviceName: recorder.device.name,
                 person: Volume.person(actor.uid), program: actor.program,
                 session: actor.session, name: item.name, size: manifest.size,
                 modified: snapshot.modified, saved: cl_clock_realtime_ns(),
                 content: CutContent(manifest).digest, protection: protection)
+            if let base {
+                let known = try t.versions(of: item.key)
+                if let seen = known.seen(version.content, current: item.current, base) {
+                    return seen.id
+                }
+                version.becomeConflict(madeBeside: base, known)
+                recorder.hear(.gained, [version.id], path)
+            }
+            try recorder.store(manifest, from: source, t)
+            item.latest += 1
             try t.insert(version, of: item.key, manifest: manifest.encoded)
             try t.update(item)
             return version.id
@@ -64,6 +79,39 @@ extension Volume {
                 .notFound, "No document was deleted at \(path.shown).")
         }
         return found
+    }
+}
+
+extension [Version] {
+    /// The version with these contents, if they need not become a conflict version: a program that
+    /// saved from `base` knew them or has saved the same, or they are in conflict already.
+    fileprivate func seen(_ content: Digest, current: Identifier?, _ base: NamedBase) -> Version? {
+        last { version in
+            version.content == content
+                && (version.id == current || version.kind == .conflict
+                    || base.isThat(of: version))
+        }
+    }
+}
+
+extension Version {
+    /// Makes this a conflict version beside a save that was made from `base`. If no version is
+    /// that, an older one is named: what both sides have in common then counts as an equal change
+    /// of both, while a newer one would make a merge undo changes.
+    fileprivate mutating func becomeConflict(madeBeside base: NamedBase, _ known: [Version]) {
+        let parent =
+            known.last { base.isThat(of: $0) }
+            ?? known.last { $0.kind != .conflict && $0.modified <= base.modified }
+            ?? known.first
+        kind = .conflict
+        parents = parent.map { [$0.id] } ?? []
+        if let recorded = known.last(where: { $0.content == content }) {
+            (device, deviceName) = (recorded.device, recorded.deviceName)
+            (person, program) = (recorded.person, recorded.program)
+            (session, saved) = (recorded.session, recorded.saved)
+        } else {
+            (person, program, session) = ("", "", nil)
+        }
     }
 }
 

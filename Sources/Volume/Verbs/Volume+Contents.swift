@@ -59,6 +59,12 @@ extension Volume {
         }
     }
 
+    /// Sets a callback for contents that were downloaded or evicted, with the paths of their
+    /// documents, and for downloads that begin, without a path. It is called on any thread.
+    package func onContents(_ body: @escaping @Sendable ([[Name]]) -> Void) {
+        hydration.moved.set(body)
+    }
+
     // MARK: Pins
 
     /// Pins a document, or everything below a directory, to this device. This does not download

@@ -109,6 +109,7 @@ extension Volume {
             freed = try giveUp(file.raw, item, version, shown)
         }
         guard isAlone else { throw VolumeError(.busy, "\(shown) is in use.") }
+        if freed > 0 { hydration.moved.current?([path]) }
         return freed
     }
 

@@ -4,7 +4,8 @@ import Model
 import SystemCalls
 
 /// The contents that a save was made from, as the saving program states them: those with this size
-/// and modification time. A draft has it in an attribute until it takes the document's name. If the
+/// and modification time, of a package the size of all its files and the newest time of anything in
+/// it. A draft has it in an attribute until it takes the document's name. If the
 /// document has other contents by then, the program has not seen them, and they become a conflict
 /// version (Design.md, promise 4).
 package struct NamedBase: Hashable, Sendable {
@@ -28,8 +29,13 @@ package struct NamedBase: Hashable, Sendable {
             let value = try? extendedAttribute(NamedBase.attribute, of: file.raw)
         else { return nil }
         _ = cl_removexattr_fd(file.raw, NamedBase.attribute)
-        // The value is the size, then the time in seconds and nanoseconds, separated by spaces.
-        let numbers = value.split(separator: UInt8(ascii: " ")).compactMap {
+        self.init(value)
+    }
+
+    /// Reads the value of the attribute: the size, then the time in seconds and nanoseconds,
+    /// separated by spaces. Returns nil for anything else.
+    package init?(_ value: some Sequence<UInt8>) {
+        let numbers = Array(value).split(separator: UInt8(ascii: " ")).compactMap {
             Int(String(decoding: $0, as: UTF8.self))
         }
         guard numbers.count == 3 else { return nil }

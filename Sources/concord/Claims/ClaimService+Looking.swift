@@ -49,6 +49,7 @@ extension ClaimService {
         clients.withLock {
             $0[client.number]?.watcher = client
             $0[client.number]?.watched = top
+            $0[client.number]?.watchesContents = request.contents == true
         }
         arbiter.observe(clientSession) { [session, arbiter, volume] note in
             for event in ClaimService.events(note, session) {
@@ -75,18 +76,36 @@ extension ClaimService {
 
     /// Tells all watchers of a document that one of its versions is in conflict.
     func tell(conflictOf names: [Name]) {
+        tell(.conflict, of: names) { _ in true }
+    }
+
+    /// Whether a client watches where contents are.
+    var areContentsWatched: Bool {
+        clients.withLock { $0.values.contains { $0.watchesContents } }
+    }
+
+    /// Tells those who watch where contents are that it has changed for a document, or for any
+    /// documents if the path is that of the root.
+    func tell(contentsOf names: [Name]) {
+        tell(.contents, of: names) { $0.watchesContents }
+    }
+
+    private func tell(
+        _ kind: WatchEvent.Kind, of names: [Name], to isMeant: (Client) -> Bool
+    ) {
         let path = session.path(names)
         let event = WatchEvent(
-            .conflict, path: RawText(path: names), time: cl_clock_realtime_ns(), process: 0,
+            kind, path: RawText(path: names), time: cl_clock_realtime_ns(), process: 0,
             program: "")
         let watchers = clients.withLock {
-            $0.values.compactMap { clientSession in
+            $0.values.filter(isMeant).compactMap { clientSession in
                 clientSession.watcher.flatMap { watcher in
                     clientSession.watched.map { (watcher, $0) }
                 }
             }
         }
-        for (watcher, top) in watchers where path.names == top.names || path.isBelow(top) {
+        for (watcher, top) in watchers
+        where names.isEmpty || path.names == top.names || path.isBelow(top) {
             if let known = event.known(to: watcher.peer, of: volume) { watcher.push(known) }
         }
     }

@@ -26,6 +26,8 @@ final class ClaimService: Sendable {
         var watcher: Connection?
         /// The path that it watches, with all below it.
         var watched: Path?
+        /// Whether it wants events of kind `contents`.
+        var watchesContents = false
         /// The names in the paths of all claims and presenters, and of each one.
         fileprivate private(set) var nameCount = 0
         /// The user, if that is not the owner of the volume.

@@ -130,6 +130,7 @@ struct Daemon {
         membership.onUnsafe { [weak inhibitor] isUnsafe in inhibitor?.set(isUnsafe) }
         session.beforeEnd { membership.stop() }
         let desk = ClaimService(arbiter: arbiter, session: session, volume: volume)
+        TransferWatch.start(desk, volume, membership)
         let server: ControlServer
         do throws(VolumeError) {
             server = try ControlServer(
@@ -147,15 +148,7 @@ struct Daemon {
         }
         let notice = ConflictNotification(
             volume: volume, mountPoint: point.text, log: file.logger("notice"))
-        volume.onVersions { [weak session, weak desk, autoMerger, notice] change, versions, names in
-            autoMerger.poke()
-            notice.poke()
-            if change == .gained { desk?.tell(conflictOf: names) }
-            guard let session, !arbiter.isQuiet else { return }
-            for version in versions {
-                arbiter.step(.version(session.path(names), change, id: version.description))
-            }
-        }
+        reportVersions(of: volume, session, desk, autoMerger, notice)
         volume.start()
         server.start()
         autoMerger.start()
@@ -177,6 +170,22 @@ struct Daemon {
         applier.stop()
         server.stop()
         return wasTakenAway
+    }
+
+    private func reportVersions(
+        of volume: Volume, _ session: MountSession, _ desk: ClaimService, _ autoMerger: AutoMerger,
+        _ notice: ConflictNotification
+    ) {
+        let arbiter = desk.arbiter
+        volume.onVersions { [weak session, weak desk, autoMerger, notice] change, versions, names in
+            autoMerger.poke()
+            notice.poke()
+            if change == .gained { desk?.tell(conflictOf: names) }
+            guard let session, !arbiter.isQuiet else { return }
+            for version in versions {
+                arbiter.step(.version(session.path(names), change, id: version.description))
+            }
+        }
     }
 
     private func endOnSignals(_ session: MountSession, _ log: Logger) {

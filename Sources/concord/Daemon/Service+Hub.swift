@@ -184,16 +184,8 @@ extension Service {
             try download(path, for: peer, progress)
         case .unpin: try volume.unpin(at: path)
         default:
-            let report = try volume.evict(
-                at: path, forced: request.force ?? false,
-                isMeant: { volume.covers(peer, $0, write: true) })
-            return .evicted(
-                EvictedReport(
-                    items: report.items, bytes: report.bytes,
-                    kept: report.kept.map {
-                        EvictedReport.Kept(
-                            path: RawText(path: $0.path), reason: $0.reason.message)
-                    }))
+            let eviction = RequestedEviction(volume: volume, desk: desk, peer: peer)
+            return .evicted(try eviction.run(at: path, isForced: request.force ?? false))
         }
         return .done
     }

@@ -50,6 +50,41 @@ extension DocumentReport {
     }
 }
 
+extension NamedBase {
+    /// The base that a request names; nil if it names none.
+    init?(_ request: Control.Request) throws(VolumeError) {
+        guard let text = request.base else { return nil }
+        guard let base = NamedBase(text.utf8) else {
+            throw VolumeError(
+                .invalid,
+                "\(text) is not the size and the time of contents: give the size in bytes, and the "
+                    + "seconds and nanoseconds of the modification time")
+        }
+        self = base
+    }
+}
+
+extension EntriesReport {
+    /// The entries that this user could ask about one by one.
+    init(_ volume: Volume, _ request: Control.Request, _ peer: Peer) throws(VolumeError) {
+        let path = try request.components()
+        var groups: [Group: [RawText]] = [:]
+        for entry in try volume.statuses(in: path)
+        where volume.covers(peer, path + [entry.name], write: false) {
+            let group = Group(
+                kind: "\(entry.kind)", state: entry.state.rawValue,
+                durability: "\(entry.durability)", conflicts: entry.isConflicted)
+            groups[group, default: []].append(RawText(entry.name))
+        }
+        self.init(
+            groups: groups.map { group, names in
+                var group = group
+                group.names = names
+                return group
+            })
+    }
+}
+
 extension HistoryReport {
     init(_ history: DocumentHistory) {
         self.init(

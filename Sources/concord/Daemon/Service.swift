@@ -33,6 +33,7 @@ struct Service: ControlService {
                 return .document(report)
             }
             if request.path == nil { return .volume(try report(for: peer)) }
+            if request.entries == true { return .entries(try EntriesReport(volume, request, peer)) }
             return .document(
                 try document(at: request.components(), asksHub: request.local != true))
         case .versions where request.deleted == true:
@@ -144,7 +145,8 @@ struct Service: ControlService {
         guard let from = request.from else { throw request.missing("from") }
         let id = try volume.addVersion(
             from: request.components(of: from), at: request.components(),
-            isDeleted: request.deleted ?? false, by: actor(of: request, peer))
+            isDeleted: request.deleted ?? false, unseenBy: NamedBase(request),
+            by: actor(of: request, peer))
         return AdditionReport(id: id.description)
     }
 

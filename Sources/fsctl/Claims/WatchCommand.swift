@@ -48,6 +48,7 @@ struct WatchCommand: ParsableCommand {
             case .presented: "presents"
             case .retired: "no longer presents"
             case .conflict: "left a version in conflict with the current one of"
+            case .contents: "transfers or evicted contents of"
             case .identity: event.token == nil ? "signed out of the hub" : "signed in to a hub"
             }
         let root = event.kind == .identity ? "" : "/"
