@@ -489,6 +489,7 @@ extension Recorder {
     private var nobody: Actor { Actor(process: 0, uid: 0, program: "") }
 
     func person(_ uid: UInt32) -> String {
+        if let account = device.account { return account }
         if let known = people[uid] { return known }
         let name = Volume.person(uid)
         people[uid] = name

@@ -38,7 +38,7 @@ extension Volume {
             let version = Version(
                 number: item.latest, parents: item.current.map { [$0] } ?? [], kind: .history,
                 device: recorder.device.id, deviceName: recorder.device.name,
-                person: Volume.person(actor.uid), program: actor.program,
+                person: recorder.device.person(actor.uid), program: actor.program,
                 session: actor.session, name: item.name, size: manifest.size,
                 modified: snapshot.modified, saved: cl_clock_realtime_ns(),
                 content: CutContent(manifest).digest, protection: protection)
