@@ -8,11 +8,18 @@ package struct EnrolRequest: Codable, Hashable, Sendable {
     package var deviceName: String
     /// The device's id, which the device has chosen at random and keeps.
     package var device: Identifier
+    /// The volume that the device will open, if it belongs to another account. If this account may
+    /// not open it, the request fails and the code is not used up. Nil for the account's own
+    /// volumes.
+    package var volume: VolumeRequest?
 
-    package init(code: String, deviceName: String, device: Identifier) {
+    package init(
+        code: String, deviceName: String, device: Identifier, volume: VolumeRequest? = nil
+    ) {
         self.code = code
         self.deviceName = deviceName
         self.device = device
+        self.volume = volume
     }
 }
 
@@ -42,13 +49,20 @@ package struct EnrolAnswer: Codable, Hashable, Sendable {
     }
 }
 
+/// A volume that the account may open.
 package struct VolumeName: Codable, Hashable, Sendable {
     package var id: Identifier
     package var name: String
+    /// The account's role in the volume. Nil, as from an older hub, means that it is the owner.
+    package var role: Role?
+    /// The name of the account that owns the volume; nil if it is the account itself.
+    package var owner: String?
 
-    package init(id: Identifier, name: String) {
+    package init(id: Identifier, name: String, role: Role? = nil, owner: String? = nil) {
         self.id = id
         self.name = name
+        self.role = role
+        self.owner = owner
     }
 }
 
@@ -111,8 +125,14 @@ package struct DeviceEntry: Codable, Hashable, Sendable {
 /// The body of `POST /v1/volumes`, which opens the account's volume of this name, or creates it.
 package struct VolumeRequest: Codable, Hashable, Sendable {
     package var name: String
+    /// The name of the account that owns the volume, if that is another one. Then nothing is
+    /// created.
+    package var owner: String?
 
-    package init(name: String) { self.name = name }
+    package init(name: String, owner: String? = nil) {
+        self.name = name
+        self.owner = owner
+    }
 }
 
 package struct VolumeAnswer: Codable, Hashable, Sendable {
@@ -126,10 +146,14 @@ package struct VolumeAnswer: Codable, Hashable, Sendable {
     package var head: UInt64
     /// Whether this request created the volume.
     package var created: Bool
+    /// The account's role in the volume. Nil, as from an older hub, means that it is the owner.
+    package var role: Role?
+    /// The name of the account that owns the volume; nil if it is the account itself.
+    package var owner: String?
 
     package init(
         id: Identifier, name: String, epoch: Identifier, chunkKey: Base64, nameKey: Base64,
-        head: UInt64, created: Bool
+        head: UInt64, created: Bool, role: Role? = nil, owner: String? = nil
     ) {
         self.id = id
         self.name = name
@@ -138,6 +162,8 @@ package struct VolumeAnswer: Codable, Hashable, Sendable {
         self.nameKey = nameKey
         self.head = head
         self.created = created
+        self.role = role
+        self.owner = owner
     }
 }
 

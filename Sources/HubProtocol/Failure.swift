@@ -10,7 +10,10 @@ package struct Failure: Error, Codable, Hashable, Sendable {
         case unauthenticated
         /// 403: the enrolment code is wrong, used or expired.
         case code
-        /// 404: the thing does not exist, or it belongs to another account.
+        /// 403: the account's role in the volume does not allow this. Nothing was applied; sending
+        /// it again does not help.
+        case forbidden
+        /// 404: the thing does not exist, or the account is not a member of it.
         case notFound
         /// 405: this path does not support the request's method.
         case method
@@ -75,7 +78,7 @@ package struct Failure: Error, Codable, Hashable, Sendable {
         switch code {
         case .malformed: 400
         case .unauthenticated: 401
-        case .code: 403
+        case .code, .forbidden: 403
         case .notFound: 404
         case .method: 405
         case .taken, .missing, .gap, .collection: 409

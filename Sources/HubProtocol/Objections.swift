@@ -180,7 +180,35 @@ extension DeviceList {
 
 extension VolumeList {
     package var objection: String? {
-        volumes.lazy.compactMap(\.name.objectionToDisplay).first
+        volumes.lazy.flatMap { [$0.name, $0.owner].compactMap(\.self) }
+            .compactMap(\.objectionToDisplay).first
+    }
+}
+
+extension MemberList {
+    package var objection: String? {
+        guard members.count <= HubLimits.members else {
+            return "A volume has at most \(HubLimits.members) members."
+        }
+        for member in members {
+            if let objection = member.user.objectionToDisplay ?? member.since.objectionToTime {
+                return objection
+            }
+        }
+        return nil
+    }
+}
+
+extension MemberRequest {
+    /// The role of the owner cannot be given: the volume's bytes count to the owner's quota.
+    package var objection: String? {
+        if let objection = user.objectionToDisplay { return objection }
+        switch (change, role) {
+        case (.remove, nil), (.add, .reader), (.add, .editor), (.role, .reader), (.role, .editor):
+            return nil
+        case (.remove, _): return "A member who is removed has no role."
+        default: return "The role of a member is editor or reader."
+        }
     }
 }
 
@@ -189,7 +217,7 @@ extension TokenAnswer {
 }
 
 extension String {
-    /// Names of devices and volumes are shown in terminals.
+    /// Names of devices, volumes and accounts are shown in terminals.
     fileprivate var objectionToDisplay: String? {
         utf8.count <= HubLimits.nameBytes
             && !unicodeScalars.contains { $0.value < 32 || (127..<160).contains($0.value) }
@@ -212,6 +240,7 @@ extension VolumeAnswer {
         guard (1...HubLimits.nameBytes).contains(name.utf8.count) else {
             return "The name of a volume has 1 to \(HubLimits.nameBytes) bytes."
         }
+        if let objection = owner?.objectionToDisplay { return objection }
         return head.objectionToSequence
     }
 }

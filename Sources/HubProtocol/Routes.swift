@@ -22,7 +22,7 @@ package enum Routes {
 
 /// The endpoints of one volume: the last component of their paths.
 package enum VolumeCall: String, Sendable, CaseIterable {
-    case have, chunks, read, commit, changes, manifests, feed, holding, durability, wanted
+    case have, chunks, read, commit, changes, manifests, feed, holding, durability, wanted, members
 }
 
 /// The HTTP headers that Concord defines.
@@ -39,6 +39,10 @@ package enum HubHeader {
     /// The process that a hint named. A process that sends this header proves that it is alive and
     /// is the original device.
     package static let otherProcess = "Concord-Other-Process"
+    /// The role of the device's account in the volume, in the answers of `changes`: a `Role`.
+    package static let role = "Concord-Role"
+    /// The number of the volume's members, in the answers of `changes`.
+    package static let members = "Concord-Members"
     /// The collection in which the answer of `have` is valid. The device sends it with the commit.
     package static let collection = "Concord-Collection"
 }
@@ -110,5 +114,7 @@ package enum HubLimits {
     /// The volumes of an account, and the devices that it may have before one of them can be split.
     package static let volumes = 1000
     package static let devices = 1000
+    /// The members of a volume, and the volumes of others of which an account is a member.
+    package static let members = 1000
     package static let parents = 16
 }

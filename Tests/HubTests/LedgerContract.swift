@@ -279,6 +279,53 @@ struct LedgerContract {
         }
     }
 
+    @Test(arguments: LedgerKind.all) func volumesHaveMembers(_ kind: LedgerKind) async throws {
+        try await withLedger(kind) { ledger, _ in
+            let (volume, bert) = (VolumeRow.example(.random()), Identifier.random())
+            let anna = volume.account
+            let (before, after, last) = try await ledger.write { transaction in
+                try transaction.addAccount(anna, name: "anna", quota: nil, at: 1)
+                try transaction.addAccount(bert, name: "bert", quota: nil, at: 1)
+                try transaction.addVolume(volume, at: 2)
+                let before = try transaction.membership.members(of: volume.id)
+                try transaction.membership.setMember(bert, of: volume.id, .editor, at: 3)
+                try transaction.membership.setMember(bert, of: volume.id, .reader, at: 4)
+                let after = (
+                    try transaction.membership.members(of: volume.id),
+                    try transaction.membership.accessible(to: bert),
+                    try transaction.membership.standing(of: bert, in: volume.id)
+                )
+                try transaction.membership.removeMember(bert, of: volume.id)
+                return (before, after, try transaction.membership.role(of: bert, in: volume.id))
+            }
+            #expect(before == [Member(user: "anna", role: .owner, since: 2)])
+            #expect(after.0 == before + [Member(user: "bert", role: .reader, since: 3)])
+            #expect(after.1 == [VolumeAccess(volume: volume, role: .reader, owner: "anna")])
+            #expect(after.2 == MemberStanding(role: .reader, members: 2))
+            #expect(last == nil)
+        }
+    }
+
+    /// The volumes of an older ledger get their accounts as owners.
+    @Test(arguments: LedgerKind.all) func olderVolumesHaveOwners(_ kind: LedgerKind) async throws {
+        let scratch = try TemporaryDirectory("ledger")
+        let volume = VolumeRow.example(.random())
+        let isSQLite = kind.testDescription.hasPrefix("SQLite")
+        let ledger = try kind.open(scratch.path)
+        try await ledger.write { transaction in
+            try transaction.addAccount(volume.account, name: "anna", quota: nil, at: 1)
+            try transaction.addVolume(volume, at: 2)
+            try transaction.execute("DROP TABLE members", [])
+            try transaction.execute(
+                isSQLite ? "PRAGMA user_version = 5" : "UPDATE ledger SET version = 5", [])
+        }
+        try ledger.close()
+        let migrated = try kind.open(scratch.path)
+        let members = try await migrated.read { try $0.membership.members(of: volume.id) }
+        #expect(members == [Member(user: "anna", role: .owner, since: 2)])
+        try migrated.close()
+    }
+
     private func item(_ name: String, sequence: UInt64) -> ItemState {
         let placement = Placement(
             parent: .root, name: name, key: NameKey(Array(name.utf8)), spare: name,

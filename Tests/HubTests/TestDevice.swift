@@ -193,6 +193,17 @@ enum Wire {
         try await send(url, method: "GET", nil, token: token).decoded()
     }
 
+    /// Sends a GET request whose answer may not end, and returns its status and its first piece.
+    static func open(_ url: String, token: String?) async throws -> (status: Int, first: [UInt8]) {
+        var request = HTTPClientRequest(url: url)
+        if let token { request.headers.add(name: "Authorization", value: "Bearer \(token)") }
+        let response = try await HTTPClient.shared.execute(request, timeout: .seconds(60))
+        for try await piece in response.body {
+            return (Int(response.status.code), Array(piece.readableBytesView))
+        }
+        return (Int(response.status.code), [])
+    }
+
     static func send(
         _ url: String, method: String = "POST", _ body: [UInt8]?, token: String?,
         type: String = ContentType.binary, headers: [String: String] = [:]

@@ -34,17 +34,17 @@ package final class Fleet {
         }
     }
 
-    /// Adds a device with a new or an existing store.
+    /// Adds a device with a new or an existing store. Users other than ann join her volume.
     @discardableResult
     package func join(
-        store: String? = nil, environment: [String: String] = [:],
+        store: String? = nil, environment: [String: String] = [:], as user: String = "ann",
         after work: (MountedVolume) throws -> Void = { _ in }
     ) throws -> MountedVolume {
         let device = try MountedVolume(
             store: store, options: ["name=team"], environment: environment)
         devices.append(device)
         try work(device)
-        try signIn(device)
+        try signIn(device, as: user)
         return device
     }
 
@@ -56,12 +56,14 @@ package final class Fleet {
         return device
     }
 
-    package func signIn(_ device: MountedVolume) throws {
+    package func signIn(_ device: MountedVolume, as user: String = "ann") throws {
         let number = devices.firstIndex { $0 === device } ?? 0
-        try Programs.fsctl(
-            "signin", hub.address, "--code", try hub.invite(), "--device", "dev\(number)",
-            "--at", device.path
-        ).succeed()
+        let words = [
+            "signin", hub.address, "--code", try hub.invite(user), "--device", "dev\(number)",
+            "--at", device.path,
+        ]
+        let owner = user == "ann" ? [] : ["--owner", "ann"]
+        try Command(Programs.fsctl, arguments: words + owner).succeed()
     }
 
     package func offline(_ index: Int) throws {
@@ -110,7 +112,8 @@ package final class Fleet {
                 }
                 cursors.insert(hub.cursor)
             }
-            guard last.isEmpty, cursors.count == 1 else {
+            if cursors.count != 1 { last += "the cursors are \(cursors)" }
+            guard last.isEmpty else {
                 still = 0
                 return nil
             }

@@ -48,6 +48,8 @@ package final class HubProcess {
     /// Runs `concord hub …`, which may fail.
     package func attempt(_ words: String...) throws -> Command.Result { try command(words).run() }
 
+    package func attempt(_ words: [String]) throws -> Command.Result { try command(words).run() }
+
     private func command(_ words: [String]) -> Command {
         Command(Programs.concord, arguments: ["hub"] + words + place)
     }
@@ -55,8 +57,8 @@ package final class HubProcess {
     /// Throws unless all data of the hub is sound. After a soak there are millions of rows.
     package func check() throws { try run("check", seconds: 900) }
 
-    package func invite() throws -> String {
-        let lines = try run("invite", "ann").split(separator: "\n")
+    package func invite(_ user: String = "ann") throws -> String {
+        let lines = try run("invite", user).split(separator: "\n")
         guard let code = lines.last else { throw SupportError("concord hub invite said nothing") }
         return String(code)
     }

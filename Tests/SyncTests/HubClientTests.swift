@@ -16,7 +16,7 @@ import Testing
         let enrolled = try client.enrol(
             EnrolRequest(code: try hub.invite(), deviceName: "d", device: .random()))
         client.setToken(enrolled.token)
-        let volume = try client.volume(named: "v")
+        let volume = try client.volume(VolumeRequest(name: "v"))
         do throws(HubFault) {
             try client.feed(volume.id, epoch: .random()) { _ in false }
             Issue.record("it was not refused")

@@ -89,7 +89,7 @@ import Testing
     private static let calls: [@Sendable (HubClient) throws -> Void] = [
         { client in _ = try client.renewToken() },
         { client in _ = try client.newEpoch() },
-        { client in _ = try client.volume(named: "v") },
+        { client in _ = try client.volume(VolumeRequest(name: "v")) },
         { client in _ = try client.wanted(volume) },
         { client in _ = try client.have(volume, []) },
         { client in _ = try client.durability(volume, []) },

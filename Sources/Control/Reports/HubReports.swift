@@ -41,12 +41,59 @@ package struct DevicesReport: Codable, Hashable, Sendable {
     package init(devices: [Device]) { self.devices = devices }
 }
 
+/// The result of `members` and `member`. It is empty if this account has left the volume.
+package struct MembersReport: Codable, Hashable, Sendable {
+    package struct Member: Codable, Hashable, Sendable {
+        package var user: String
+        /// One of: owner, editor, reader.
+        package var role: String
+        package var since: Int64
+        /// Whether this is the account of the device that was asked.
+        package var here: Bool
+
+        package init(user: String, role: String, since: Int64, here: Bool) {
+            (self.user, self.role, self.since, self.here) = (user, role, since, here)
+        }
+    }
+
+    package var members: [Member]
+
+    package init(members: [Member]) { self.members = members }
+}
+
+/// The result of `volumes`: the volumes that this account may use.
+package struct VolumesReport: Codable, Hashable, Sendable {
+    package struct Volume: Codable, Hashable, Sendable {
+        package var name: String
+        /// The user who owns it, if it is another one.
+        package var owner: String?
+        /// One of: owner, editor, reader.
+        package var role: String
+        /// Whether this is the volume that was asked.
+        package var here: Bool
+
+        package init(name: String, owner: String?, role: String, here: Bool) {
+            (self.name, self.owner, self.role, self.here) = (name, owner, role, here)
+        }
+    }
+
+    package var volumes: [Volume]
+
+    package init(volumes: [Volume]) { self.volumes = volumes }
+}
+
 /// The part of `status` about the hub, if the volume belongs to one.
 package struct HubReport: Codable, Hashable, Sendable {
     package var address: String
     package var user: String
     package var volume: String
-    /// One of: connecting, up, offline, down, signed out.
+    /// The user who owns the volume, if it is another one.
+    package var owner: String?
+    /// What this account may do: owner, editor or reader.
+    package var role: String?
+    /// The number of the volume's members.
+    package var members: Int?
+    /// One of: connecting, up, offline, down, signed out, removed.
     package var state: String
     /// What is wrong and what to do; empty if nothing is wrong.
     package var reason: String

@@ -6,6 +6,7 @@ package enum Verb: String, Sendable, CaseIterable {
     case wait, doctor, statistics, stop
     // MARK: The hub
     case signin, signout, identity, devices, revoke, offline, online, brake, activity, limit
+    case members, member, volumes
     // MARK: Conflicts
     case conflicts, resolve, merge, past, revert, sessions
     // MARK: Contents
@@ -39,7 +40,8 @@ package enum Verb: String, Sendable, CaseIterable {
         case .name, .forget, .purge, .add, .resolve, .evict, .pin, .unpin: .writer
         case .identity: .everyone
         case .download: .reader
-        case .signin, .signout, .devices, .revoke, .offline, .online, .brake, .activity, .limit:
+        case .signin, .signout, .devices, .revoke, .offline, .online, .brake, .activity, .limit,
+            .members, .member, .volumes:
             .owner
         case .extract, .doctor, .statistics, .stop: .owner
         // Each access of a claim is checked separately; the other verbs name claims and presenters
@@ -116,6 +118,8 @@ package struct Request: Codable, Hashable, Sendable {
     package var code: String?
     package var deviceName: String?
     package var volumeName: String?
+    /// The user who owns the volume, if that is not the user of the code.
+    package var owner: String?
     /// The path of a file with trusted certificates.
     package var certificate: String?
     /// The fingerprint that the hub's certificate must have.
@@ -123,6 +127,12 @@ package struct Request: Codable, Hashable, Sendable {
     /// Allows an unencrypted connection over a network.
     package var insecure: Bool?
     package var device: String?
+    /// The user who is, or will be, a member.
+    package var user: String?
+    /// What is done with the member: add, role or remove.
+    package var change: String?
+    /// editor or reader; left out to remove the member.
+    package var role: String?
     /// Proceeds although something exists only on this device, or although the document is pinned.
     package var force: Bool?
     /// Confirms a mass deletion that is held back.

@@ -120,6 +120,7 @@ private struct VolumeCheck {
 
     func run() throws -> CheckReport {
         var check = self
+        try check.checkMembers()
         try check.checkItems()
         try check.checkRevisions()
         return check.report
@@ -127,6 +128,14 @@ private struct VolumeCheck {
 
     private mutating func add(_ fault: String) {
         report.faults.append("Volume \(volume): \(fault)")
+    }
+
+    private mutating func checkMembers() throws {
+        guard let account = try transaction.volume(volume)?.account else { return }
+        let owners = try transaction.membership.members(of: volume).count { $0.role == .owner }
+        let role = try transaction.membership.role(of: account, in: volume)
+        guard owners != 1 || role != .owner else { return }
+        add("its account is not its only owner.")
     }
 
     private mutating func checkItems() throws {

@@ -69,15 +69,20 @@ extension PeriodicMaintenance {
     private func handleExternalChanges() async throws {
         for line in hub.feeds.all() {
             let time = hub.clock()
-            let (caller, volume) = try await hub.ledger.read {
-                (try $0.caller(line.token, at: time), try $0.volume(line.volume))
+            let (caller, volume, standing) = try await hub.ledger.read {
+                (
+                    try $0.caller(line.token, at: time), try $0.volume(line.volume),
+                    try $0.membership.standing(of: line.caller.account, in: line.volume)
+                )
             }
             guard caller != nil, let volume else {
                 let failure = Failure(.unauthenticated, "The device was signed out.")
                 hub.feeds.end(failure) { $0 === line }
                 continue
             }
-            if volume.epoch != line.epoch {
+            if standing != line.standing {
+                hub.feeds.end(Failure.membersChanged) { $0 === line }
+            } else if volume.epoch != line.epoch {
                 let failure = Failure.volumeEpoch(volume.epoch)
                 hub.feeds.end(failure) { $0 === line }
             }

@@ -16,6 +16,8 @@ struct Commit: Sendable {
     let received: Int64
     /// Whether the device has the contents of the versions that it commits. A browser has not.
     var keepsContents = true
+    /// `.commit`, or `.pageForm` for a browser.
+    var operation: VolumeOperation { keepsContents ? .commit : .pageForm }
     let clock: @Sendable () -> Int64
 
     /// The number of answers that are kept for each device, to recognize a copied device.
@@ -33,7 +35,7 @@ struct Commit: Sendable {
     ///   remaining operations get no result and must run in another transaction.
     /// - Throws: `Failure`; the transaction must then be rolled back.
     func run(in transaction: any LedgerTransaction, work: inout Int) throws -> CommitAnswer {
-        var volume = try transaction.volume(volume, of: caller)
+        var volume = try transaction.membership.volume(volume, of: caller, for: operation)
         try checkEpochs(volume, transaction)
         let last = try transaction.lastNumber(
             of: caller.device, epoch: request.epoch, in: volume.id)
@@ -133,6 +135,7 @@ struct Commit: Sendable {
     ) throws -> [OperationResult] {
         guard !entries.isEmpty else { return [] }
         var table = LedgerTable(transaction, volume: volume.id, time: received)
+        if try transaction.membership.memberCount(of: volume.id) > 1 { table.sender = caller.user }
         let workBefore = work
         var results: [OperationResult] = []
         let encoder = JSONEncoder()
@@ -212,7 +215,7 @@ struct Commit: Sendable {
         if refusals.allSatisfy({ $0 == nil }), try isOverQuota(entries, transaction) {
             refusals = entries.map {
                 $0.change.addsBytes
-                    ? .init(.quota, "The account's quota is used up.") : nil
+                    ? .init(.quota, "The quota of the volume's owner is used up.") : nil
             }
         }
         if refusals.contains(where: { $0 != nil }) {
@@ -227,8 +230,8 @@ struct Commit: Sendable {
         throws -> Bool
     {
         let growing = entries.filter(\.change.addsBytes)
-        guard !growing.isEmpty, let account = try transaction.account(caller.account),
-            let quota = account.quota
+        guard !growing.isEmpty, let owner = try transaction.volume(volume)?.account,
+            let account = try transaction.account(owner), let quota = account.quota
         else { return false }
         // An operation is about as long as what it adds to the states of items and versions.
         var size = growing.reduce(UInt64(0)) {
@@ -253,7 +256,7 @@ struct Commit: Sendable {
     ) throws -> OperationResult {
         var operation = entry.operation(device: caller.device, epoch: request.epoch)
         operation.moment.time = min(operation.moment.time, received)
-        operation.change = operation.change.with { $0 = own($0) }
+        operation.change = operation.change.with { [sender = table.sender] in $0 = own($0, sender) }
         volume.head += 1
         table.sequence = volume.head
         table.content = entry.content
@@ -274,13 +277,14 @@ struct Commit: Sendable {
     }
 
     /// Replaces the fields of a revision that only the hub may set.
-    private func own(_ revision: Revision) -> Revision {
+    private func own(_ revision: Revision, _ sender: String?) -> Revision {
         var revision = revision
         revision.sequence = 0
         revision.recordedBy = nil
         revision.equals = []
         revision.moment = Moment(
             time: min(revision.moment.time, received), device: caller.device)
+        if let sender { revision.note.person = sender }
         revision.note.saved = min(revision.note.saved, received)
         return revision
     }
@@ -368,7 +372,8 @@ extension Hub {
         }
         if let cursor = request.cursor {
             try await check(
-                cursor, run: request.run, in: volume, epoch: request.volumeEpoch, for: caller)
+                cursor, run: request.run, in: volume, epoch: request.volumeEpoch, for: caller,
+                .commit)
         }
         let hasContents = request.operations.contains { $0.content != nil }
         let key = hasContents ? try await self.volume(volume, for: caller).chunkKey : []

@@ -12,10 +12,13 @@ package final class Feeds: Sendable {
     var volumes: [Identifier] { lines.withLock { Array($0.keys) } }
 
     package func open(
-        _ volume: Identifier, caller: Caller, token: Digest, epoch: Identifier, process: Identifier?
+        _ volume: Identifier, caller: Caller, standing: MemberStanding, token: Digest,
+        epoch: Identifier,
+        process: Identifier?
     ) -> FeedLine {
         let line = FeedLine(
-            volume: volume, caller: caller, token: token, epoch: epoch, process: process)
+            volume: volume, caller: caller, standing: standing, token: token, epoch: epoch,
+            process: process)
         lines.withLock { $0[volume, default: [:]][line.id] = line }
         return line
     }
@@ -59,6 +62,8 @@ package final class FeedLine: Sendable {
     let id = Identifier.random()
     let volume: Identifier
     let caller: Caller
+    /// The caller's standing when the feed was opened.
+    let standing: MemberStanding
     let token: Digest
     let epoch: Identifier
     /// The process of the device; nil if the device did not send it.
@@ -76,10 +81,13 @@ package final class FeedLine: Sendable {
     }
 
     init(
-        volume: Identifier, caller: Caller, token: Digest, epoch: Identifier, process: Identifier?
+        volume: Identifier, caller: Caller, standing: MemberStanding, token: Digest,
+        epoch: Identifier,
+        process: Identifier?
     ) {
         self.volume = volume
         self.caller = caller
+        self.standing = standing
         self.token = token
         self.epoch = epoch
         self.process = process

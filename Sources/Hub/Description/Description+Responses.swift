@@ -17,8 +17,13 @@ extension Description {
             "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Failure"}}}
           },
+          "Forbidden": {
+            "description": "The account's role in the volume does not allow this.",
+            "content": {"application/json": {"schema": {"$ref": \#
+        "#/components/schemas/Failure"}}}
+          },
           "NotFound": {
-            "description": "The thing does not exist, or it belongs to another account.",
+            "description": "The thing does not exist, or the account is not a member of it.",
             "content": {"application/json": {"schema": {"$ref": \#
         "#/components/schemas/Failure"}}}
           },

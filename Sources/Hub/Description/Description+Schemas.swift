@@ -42,8 +42,8 @@ extension Description {
               "code": {
                 "type": "string",
                 "enum": [
-                  "malformed", "unauthenticated", "code", "notFound", "method", "taken",
-                  "missing", "gap", "collection", "volumeEpoch", "deviceEpoch", "copied",
+                  "malformed", "unauthenticated", "code", "forbidden", "notFound", "method",
+                  "taken", "missing", "gap", "collection", "volumeEpoch", "deviceEpoch", "copied",
                   "cloned", "tooLarge", "contentType", "tooMany", "failed", "busy", "quota",
                   "full"
                 ]
@@ -77,7 +77,8 @@ extension Description {
                 "maxLength": 255,
                 "description": "The name that people see: 1 to 255 bytes, no control characters."
               },
-              "device": {"$ref": "#/components/schemas/Id"}
+              "device": {"$ref": "#/components/schemas/Id"},
+              "volume": {"$ref": "#/components/schemas/VolumeRequest"}
             },
             "required": ["code", "deviceName", "device"]
           },
@@ -96,8 +97,15 @@ extension Description {
           },
           "VolumeName": {
             "type": "object",
-            "properties": {"id": {"$ref": "#/components/schemas/Id"}, "name": {"type": \#
-        "string"}},
+            "properties": {
+              "id": {"$ref": "#/components/schemas/Id"},
+              "name": {"type": "string"},
+              "role": {"$ref": "#/components/schemas/Role"},
+              "owner": {
+                "type": "string",
+                "description": "The name of the account that owns it, if it is another one."
+              }
+            },
             "required": ["id", "name"]
           },
           "SplitRequest": {
@@ -147,6 +155,11 @@ extension Description {
                 "minLength": 1,
                 "maxLength": 255,
                 "description": "1 to 255 bytes, no control characters."
+              },
+              "owner": {
+                "type": "string",
+                "description": "The name of the account that owns the volume, if it is another \#
+        one. Then nothing is created."
               }
             },
             "required": ["name"]
@@ -160,7 +173,9 @@ extension Description {
               "chunkKey": {"$ref": "#/components/schemas/Base64"},
               "nameKey": {"$ref": "#/components/schemas/Base64"},
               "head": {"$ref": "#/components/schemas/Count"},
-              "created": {"type": "boolean"}
+              "created": {"type": "boolean"},
+              "role": {"$ref": "#/components/schemas/Role"},
+              "owner": {"type": "string"}
             },
             "required": ["id", "name", "epoch", "chunkKey", "nameKey", "head", "created"]
           },

@@ -11,7 +11,8 @@ enum Description {
         their operations."
           },
           "security": [{"token": []}],
-          "paths": {\(members(paths)), \(members(volumePaths))},
+          "paths": {\(members(paths)), \(members(volumePaths)),
+            \(members(MemberDescription.paths))},
           "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
             "parameters": {
@@ -21,7 +22,8 @@ enum Description {
               }
             },
             "responses": \(responses),
-            "schemas": {\(members(schemas)), \(members(itemSchemas))}
+            "schemas": {\(members(schemas)), \(members(itemSchemas)),
+              \(members(MemberDescription.schemas))}
           }
         }
         """

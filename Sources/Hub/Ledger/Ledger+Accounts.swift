@@ -60,14 +60,16 @@ extension LedgerTransaction {
             for table in ["items", "aliases", "revisions", "chunks", "numbers", "answers"] {
                 try execute("DELETE FROM \(table) WHERE volume = $1", [.id(volume.id)])
             }
-            try execute("DELETE FROM holdings WHERE volume = $1", [.id(volume.id)])
+            for table in ["holdings", "members"] {
+                try execute("DELETE FROM \(table) WHERE volume = $1", [.id(volume.id)])
+            }
             try execute("DELETE FROM volumes WHERE id = $1", [.id(volume.id)])
         }
         for device in try devices(of: account) {
             try execute("DELETE FROM tokens WHERE device = $1", [.id(device.id)])
             try execute("DELETE FROM splits WHERE device = $1", [.id(device.id)])
         }
-        for table in ["devices", "invites"] {
+        for table in ["devices", "invites", "members"] {
             try execute("DELETE FROM \(table) WHERE account = $1", [.id(account)])
         }
         try execute("DELETE FROM accounts WHERE id = $1", [.id(account)])
@@ -185,7 +187,7 @@ extension LedgerTransaction {
         try execute("UPDATE devices SET epoch = epoch + 1 WHERE id = $1", [.id(device)])
         let epoch = try epoch(of: device)
         guard let account = try owner(of: device) else { return epoch }
-        for volume in try volumes(of: account) {
+        for volume in try membership.accessible(to: account).map(\.volume) {
             for table in ["numbers", "answers"] {
                 try execute(
                     "DELETE FROM \(table) WHERE volume = $1 AND device = $2 AND epoch < $3",

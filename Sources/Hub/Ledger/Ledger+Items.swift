@@ -218,11 +218,14 @@ extension LedgerTransaction {
             [.id(volume), .id(revision), .id(device)])
     }
 
-    /// Returns the number of devices that have the version and are not revoked.
+    /// Returns the number of devices that have the version, are not revoked, and whose account is
+    /// a member of the volume.
     package func holders(of revision: Identifier, in volume: Identifier) throws -> Int {
         let found = try row(
             """
             SELECT count(*) FROM holdings JOIN devices ON devices.id = holdings.device
+            JOIN members
+            ON members.volume = holdings.volume AND members.account = devices.account
             WHERE holdings.volume = $1 AND holdings.revision = $2 AND devices.revoked IS NULL
             """, [.id(volume), .id(revision)])
         return Int(try found?.integer(0) ?? 0)

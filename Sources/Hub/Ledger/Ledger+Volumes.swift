@@ -28,6 +28,7 @@ extension LedgerTransaction {
         try rows("SELECT \(Self.columns) FROM volumes ORDER BY id", []).map(volume)
     }
 
+    /// The volumes that the account owns.
     package func volumes(of account: Identifier) throws -> [VolumeRow] {
         try rows(
             "SELECT \(Self.columns) FROM volumes WHERE account = $1 ORDER BY name", [.id(account)]
@@ -38,15 +39,7 @@ extension LedgerTransaction {
         try row("SELECT \(Self.columns) FROM volumes WHERE id = $1", [.id(id)]).map(volume)
     }
 
-    /// A volume of another account is treated like one that does not exist.
-    package func volume(_ id: Identifier, of caller: Caller) throws -> VolumeRow {
-        guard let volume = try volume(id), volume.account == caller.account else {
-            throw Failure(
-                .notFound, "There is no volume \(id) in this account: list its volumes first.")
-        }
-        return volume
-    }
-
+    /// Adds a volume whose account is its owner.
     package func addVolume(_ volume: VolumeRow, at time: Int64) throws {
         try execute(
             """
@@ -59,6 +52,7 @@ extension LedgerTransaction {
                 .bytes(volume.chunkKey), .bytes(volume.nameKey), .count(volume.head),
                 .count(volume.collection), .integer(time),
             ])
+        try membership.setMember(volume.account, of: volume.id, .owner, at: time)
     }
 
     package func setHead(of volume: Identifier, _ head: UInt64) throws {

@@ -178,6 +178,20 @@ package enum LedgerSchema {
         -- Null for a token of an older hub until it is used again.
         ALTER TABLE tokens ADD COLUMN expires BIGINT
         """,
+        """
+        -- What accounts may do in volumes. The owner's row repeats `volumes.account`.
+        CREATE TABLE members (
+            volume BYTEA NOT NULL,
+            account BYTEA NOT NULL,
+            -- A `Role`.
+            role TEXT NOT NULL,
+            since BIGINT NOT NULL,
+            PRIMARY KEY (volume, account)
+        );
+        CREATE INDEX members_account ON members (account);
+        INSERT INTO members (volume, account, role, since)
+        SELECT id, account, 'owner', created FROM volumes
+        """,
     ]
 
     /// Converts a step to SQLite's dialect: strict tables that are clustered by their primary key.

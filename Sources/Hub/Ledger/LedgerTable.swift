@@ -13,6 +13,9 @@ struct LedgerTable: ItemTable {
     /// The contents of the operation's revision.
     var content: RevisionContent?
     let time: Int64
+    /// The account that sends the operations, in a volume of several accounts: versions show it
+    /// instead of what the device calls the person. Nil in a volume of one account.
+    var sender: String?
     /// Whether the operation may make an item's state larger. Then a state that is too large is
     /// refused.
     var isBounded = false
@@ -36,6 +39,7 @@ struct LedgerTable: ItemTable {
     init(_ other: LedgerTable) {
         self.init(other.transaction, volume: other.volume, time: other.time)
         work = other.work
+        sender = other.sender
     }
 
     /// Returns the growth since the last call.

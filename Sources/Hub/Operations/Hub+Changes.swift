@@ -14,12 +14,14 @@ extension Hub {
         in id: Identifier, for caller: Caller, after: UInt64, run: Identifier? = nil, limit: Int,
         epoch: Identifier?, withoutTrashUpTo gone: UInt64?
     ) async throws -> ChangesAnswer {
-        if let epoch { try await check(after, run: run, in: id, epoch: epoch, for: caller) }
+        if let epoch {
+            try await check(after, run: run, in: id, epoch: epoch, for: caller, .changes)
+        }
         let time = clock()
         @Sendable func answer(
             _ transaction: any LedgerTransaction, mayBeLarge: Bool
         ) throws -> ChangesAnswer? {
-            let volume = try transaction.volume(id, of: caller)
+            let volume = try transaction.membership.volume(id, of: caller, for: .changes)
             if let epoch, epoch != volume.epoch { throw Failure.volumeEpoch(volume.epoch) }
             let deviceEpoch = try transaction.epoch(of: caller.device)
             let page = try transaction.changes(
@@ -57,10 +59,10 @@ extension Hub {
     /// - Throws: `.volumeEpoch`.
     func check(
         _ position: UInt64, run: Identifier?, in volume: Identifier, epoch: Identifier,
-        for caller: Caller
+        for caller: Caller, _ operation: VolumeOperation
     ) async throws {
         let (isOwn, present) = try await ledger.read { transaction in
-            let now = try transaction.volume(volume, of: caller)
+            let now = try transaction.membership.volume(volume, of: caller, for: operation)
             let isOwn = try now.epoch != epoch || transaction.has(position, run: run, in: now)
             return (isOwn, transaction.run)
         }
@@ -104,7 +106,7 @@ extension Hub {
             let revisions = revisions.dropFirst(start).prefix(1024)
             try await turns.take(caller.account) {
                 try await ledger.write(.volume(id)) { transaction in
-                    _ = try transaction.volume(id, of: caller)
+                    _ = try transaction.membership.volume(id, of: caller, for: .holding)
                     for revision in gone {
                         try transaction.release(revision, by: caller.device, in: id)
                     }
@@ -122,7 +124,7 @@ extension Hub {
     ) async throws -> DurabilityAnswer {
         try checkList(revisions)
         let counts = try await ledger.read { transaction -> [Int?] in
-            _ = try transaction.volume(id, of: caller)
+            _ = try transaction.membership.volume(id, of: caller, for: .durability)
             return try revisions.map { revision in
                 guard try transaction.chunks(of: revision, in: id) != nil else { return nil }
                 return try transaction.holders(of: revision, in: id)

@@ -3,8 +3,11 @@ import HubProtocol
 import Model
 
 extension Hub {
-    package func volume(_ id: Identifier, for caller: Caller) async throws -> VolumeRow {
-        try await ledger.read { try $0.volume(id, of: caller) }
+    /// - Throws: `.notFound`, `.forbidden`.
+    package func volume(
+        _ id: Identifier, for caller: Caller, to operation: VolumeOperation
+    ) async throws -> VolumeRow {
+        try await ledger.read { try $0.membership.volume(id, of: caller, for: operation) }
     }
 
     /// Returns which of the chunks are stored, and the collection for which this is valid.
@@ -13,7 +16,7 @@ extension Hub {
     {
         try checkList(ids)
         let (collection, rows) = try await ledger.read { transaction in
-            let volume = try transaction.volume(id, of: caller)
+            let volume = try transaction.membership.volume(id, of: caller, for: .have)
             return (volume.collection, try ids.map { try transaction.chunk($0, in: id) })
         }
         var present: [Bool] = []
@@ -33,16 +36,17 @@ extension Hub {
     }
 
     /// Begins an upload: the chunks of one request's body, whose memory counts in the budget.
-    func upload(to volume: VolumeRow, _ budget: BodyBudget) -> Upload {
-        Upload(hub: self, volume: volume, budget: budget)
+    func upload(to volume: VolumeRow, for caller: Caller, _ budget: BodyBudget) -> Upload {
+        Upload(hub: self, volume: volume, caller: caller, budget: budget)
     }
 
     /// Returns the locations of these chunks in the requested order, for `frame(of:_:in:)`.
-    package func rows(of ids: ArraySlice<Digest>, in volume: Identifier) async throws
-        -> [ChunkRow?]
-    {
+    package func rows(
+        of ids: ArraySlice<Digest>, in volume: Identifier, for caller: Caller
+    ) async throws -> [ChunkRow?] {
         try await ledger.read { transaction in
-            try ids.map { try transaction.chunk($0, in: volume) }
+            _ = try transaction.membership.volume(volume, of: caller, for: .read)
+            return try ids.map { try transaction.chunk($0, in: volume) }
         }
     }
 
@@ -72,7 +76,7 @@ extension Hub {
 
     package func wanted(in id: Identifier, for caller: Caller) async throws -> WantedAnswer {
         let chunks = try await ledger.read { transaction in
-            _ = try transaction.volume(id, of: caller)
+            _ = try transaction.membership.volume(id, of: caller, for: .wanted)
             return try transaction.wantedChunks(in: id, limit: HubLimits.ids)
         }
         return WantedAnswer(chunks: PackedIDs(chunks))
@@ -81,10 +85,12 @@ extension Hub {
     /// Removes revisions from the front of `revisions` and returns their manifests, until the
     /// manifests have about `bytes` bytes.
     package func manifests(
-        of revisions: inout ArraySlice<Identifier>, in volume: Identifier, upTo bytes: Int
+        of revisions: inout ArraySlice<Identifier>, in volume: Identifier, for caller: Caller,
+        upTo bytes: Int
     ) async throws -> [ManifestFrame] {
         let wanted = revisions
         let (frames, end) = try await ledger.read { transaction in
+            _ = try transaction.membership.volume(volume, of: caller, for: .manifests)
             var (frames, sum, end) = ([ManifestFrame](), 0, wanted.startIndex)
             while end < wanted.endIndex, sum < bytes {
                 if let found = try transaction.manifest(of: wanted[end], in: volume) {
@@ -105,6 +111,7 @@ extension Hub {
 struct Upload {
     private let hub: Hub
     private let volume: VolumeRow
+    private let caller: Caller
     private let budget: BodyBudget
     private var held: [(id: Digest, chunk: PlainChunk)] = []
     private(set) var heldBytes = 0
@@ -115,9 +122,10 @@ struct Upload {
     /// together.
     private static let together = 4 << 20
 
-    init(hub: Hub, volume: VolumeRow, budget: BodyBudget) {
+    init(hub: Hub, volume: VolumeRow, caller: Caller, budget: BodyBudget) {
         self.hub = hub
         self.volume = volume
+        self.caller = caller
         self.budget = budget
     }
 
@@ -158,7 +166,7 @@ struct Upload {
         -> (plain: [UInt8]?, digest: Digest)?
     {
         let others = readBytes + heldBytes
-        return await hub.perAccountLock.alone(volume.account) { [budget] in
+        return await hub.perAccountLock.alone(caller.account) { [budget] in
             let plain = Upload.plain(frame)
             guard budget.isHeld(others + (plain?.count ?? 0)) else { return nil }
             return (plain, Digest.sha256(plain ?? []))
@@ -198,8 +206,10 @@ struct Upload {
         await hub.gate.enter()
         do {
             let places = try await hub.blobs.keep(new.map(\.chunk))
-            try await hub.turns.take(self.volume.account) {
+            try await hub.turns.take(caller.account) { [caller] in
                 try await hub.ledger.write(.volume(volume)) { transaction in
+                    // The account may have lost the right while the body arrived.
+                    _ = try transaction.membership.volume(volume, of: caller, for: .chunks)
                     for ((id, chunk), place) in zip(new, places) {
                         try transaction.putChunk(
                             id, plain: chunk.plain, at: place, in: volume, time: time)

@@ -19,6 +19,9 @@ extension Hub {
                     throw Failure(
                         .code, "This code is wrong, used or expired: ask for a new one.")
                 }
+                if let wanted = request.volume, let owner = wanted.owner {
+                    _ = try transaction.membership.shared(wanted.name, owner: owner, with: account)
+                }
                 return try transaction.enrol(
                     request.device, named: request.deviceName, account: account, for: use, at: time)
             }
@@ -121,18 +124,26 @@ extension Hub {
     }
 
     package func volumes(for caller: Caller) async throws -> VolumeList {
-        let volumes = try await ledger.read { try $0.volumes(of: caller.account) }
-        return VolumeList(volumes: volumes.map { VolumeName(id: $0.id, name: $0.name) })
+        let volumes = try await ledger.read { try $0.membership.accessible(to: caller.account) }
+        return VolumeList(volumes: volumes.map(VolumeName.init))
     }
 
-    /// Opens the account's volume of this name, or creates it.
-    package func openVolume(_ name: String, for caller: Caller) async throws -> VolumeAnswer {
+    /// Opens a volume of which the account is a member. A volume of the account itself is created
+    /// if it does not exist.
+    package func openVolume(_ request: VolumeRequest, for caller: Caller) async throws
+        -> VolumeAnswer
+    {
+        if let shared = try await members.open(request, for: caller) { return shared }
+        let name = request.name
         try name.checkName(of: "volume")
         let time = clock()
+        let own: @Sendable (VolumeRow) -> VolumeAccess = {
+            VolumeAccess(volume: $0, role: .owner, owner: nil)
+        }
         let answer = try await ledger.write { transaction -> VolumeAnswer in
             let volumes = try transaction.volumes(of: caller.account)
             if let known = volumes.first(where: { $0.name == name }) {
-                return VolumeAnswer(known, created: false)
+                return VolumeAnswer(own(known), created: false)
             }
             guard volumes.count < HubLimits.volumes else {
                 throw Failure(.quota, "The account has \(HubLimits.volumes) volumes.")
@@ -141,7 +152,7 @@ extension Hub {
                 id: .random(), account: caller.account, name: name, epoch: .random(),
                 chunkKey: Secret.bytes(32), nameKey: Secret.bytes(32), head: 0, collection: 0)
             try transaction.addVolume(volume, at: time)
-            return VolumeAnswer(volume, created: true)
+            return VolumeAnswer(own(volume), created: true)
         }
         headsChanged.store(true, ordering: .relaxed)
         return answer
@@ -164,19 +175,28 @@ extension LedgerTransaction {
         let token = Secret.token(for: use)
         try removeTokens(of: device)
         try addToken(Secret.hash(token: token), device: device, expires: time + use.lifetime)
-        let volumes = try volumes(of: id).map { VolumeName(id: $0.id, name: $0.name) }
+        let volumes = try membership.accessible(to: id).map(VolumeName.init)
         return EnrolAnswer(
             token: token, user: account.name, account: id, device: device, epoch: epoch,
             volumes: volumes)
     }
 }
 
+extension VolumeName {
+    init(_ access: VolumeAccess) {
+        self.init(
+            id: access.volume.id, name: access.volume.name, role: access.role,
+            owner: access.owner)
+    }
+}
+
 extension VolumeAnswer {
-    fileprivate init(_ volume: VolumeRow, created: Bool) {
+    init(_ access: VolumeAccess, created: Bool) {
+        let volume = access.volume
         self.init(
             id: volume.id, name: volume.name, epoch: volume.epoch,
             chunkKey: Base64(volume.chunkKey), nameKey: Base64(volume.nameKey), head: volume.head,
-            created: created)
+            created: created, role: access.role, owner: access.owner)
     }
 }
 

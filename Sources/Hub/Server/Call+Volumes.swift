@@ -26,13 +26,13 @@ extension Call {
 
     /// Stores chunks while the body arrives: chunks that arrived completely are kept if the
     /// connection breaks.
-    func chunks(_ volume: VolumeRow) async throws -> Response {
+    func chunks(_ volume: VolumeRow, _ caller: Caller) async throws -> Response {
         try checkType(ContentType.binary)
         let limit =
             max(HubLimits.uploadBytes, HubLimits.chunkBytes)
             + HubLimits.chunksPerUpload * ChunkFrame.headerBytes
         try checkLength(limit)
-        var upload = hub.upload(to: volume, held)
+        var upload = hub.upload(to: volume, for: caller, held)
         var (reader, count) = (FrameReader(), 0)
         do {
             try await parts { part in
@@ -59,12 +59,12 @@ extension Call {
         return Call.json(upload.answer)
     }
 
-    func read(_ volume: Identifier) async throws -> Response {
+    func read(_ volume: Identifier, _ caller: Caller) async throws -> Response {
         let (ids, hub) = (try await packedIDs(), self.hub)
         try hub.checkList(ids)
         // The first chunk is read before the answer begins, because a failure of the hub can be
         // answered with an error status only until then.
-        let rows = try await hub.rows(of: ids.prefix(Call.together), in: volume)
+        let rows = try await hub.rows(of: ids.prefix(Call.together), in: volume, for: caller)
         let first = try await ids.first.asyncMap {
             try await hub.frame(of: $0, rows[0], in: volume)
         }
@@ -76,7 +76,7 @@ extension Call {
                 for (index, id) in ids.enumerated().dropFirst() {
                     if index % Call.together == 0 {
                         let group = ids[index..<min(index + Call.together, ids.count)]
-                        rows = try await hub.rows(of: group, in: volume)
+                        rows = try await hub.rows(of: group, in: volume, for: caller)
                     }
                     held += try await hub.frame(of: id, rows[index % Call.together], in: volume)
                         .encoded
@@ -102,7 +102,7 @@ extension Call {
         return ByteBuffer(bytes: held)
     }
 
-    func manifests(_ volume: Identifier) async throws -> Response {
+    func manifests(_ volume: Identifier, _ caller: Caller) async throws -> Response {
         let (list, hub): (RevisionList, Hub) = (try await decoded(), self.hub)
         try hub.checkList(list.revisions)
         return Response(
@@ -113,7 +113,7 @@ extension Call {
                     var rest = list.revisions[start...].prefix(Call.together)
                     while !rest.isEmpty {
                         let frames = try await hub.manifests(
-                            of: &rest, in: volume, upTo: Call.manifestsHeld)
+                            of: &rest, in: volume, for: caller, upTo: Call.manifestsHeld)
                         for frame in frames { frame.append(to: &held) }
                         if let piece = taken(&held, above: Call.piece) {
                             try await writer.write(piece)
@@ -138,6 +138,9 @@ extension Call {
             isPacked
             ? Call.response(answer.packed, type: ContentType.binary) : Call.json(answer)
         response.headers[.epoch] = answer.volumeEpoch.description
+        let standing = try await hub.members.standing(of: caller, in: volume)
+        response.headers[.role] = standing.role.rawValue
+        response.headers[.members] = String(standing.members)
         return response
     }
 
@@ -156,7 +159,7 @@ extension Call {
     private static let pause = Duration.milliseconds(10)
 
     func feed(_ volume: VolumeRow, _ caller: Caller, token: String) async throws -> Response {
-        let (hub, id, epoch) = (self.hub, volume.id, try id(.epoch))
+        let (hub, epoch) = (self.hub, try id(.epoch))
         let process = try self.id(.process)
         if let epoch, epoch != volume.epoch { throw Failure.volumeEpoch(volume.epoch) }
         let hash = Secret.hash(token: token)
@@ -169,11 +172,9 @@ extension Call {
             body: ResponseBody { writer in
                 // The feed is opened before the head is read again, so that no commit in between is
                 // missed.
-                let line = hub.feeds.open(
-                    id, caller: caller, token: hash, epoch: volume.epoch, process: process)
+                let line = try await hub.members.openFeed(
+                    of: volume, for: caller, .feed, token: hash, process: process)
                 defer { hub.feeds.close(line) }
-                let now = try await hub.ledger.read { try $0.volume(id) }
-                line.tell(head: now?.head ?? volume.head)
                 for await _ in line.wakes.cancelOnGracefulShutdown() {
                     guard let hint = line.next(at: hub.clock()) else { continue }
                     try await writer.write(ByteBuffer(bytes: try Call.line(hint)))
@@ -201,6 +202,8 @@ extension HTTPField.Name {
     static let process = HTTPField.Name(HubHeader.process)!
     static let otherProcess = HTTPField.Name(HubHeader.otherProcess)!
     fileprivate static let epoch = HTTPField.Name(HubHeader.epoch)!
+    fileprivate static let role = HTTPField.Name(HubHeader.role)!
+    fileprivate static let members = HTTPField.Name(HubHeader.members)!
     fileprivate static let run = HTTPField.Name(HubHeader.run)!
     fileprivate static let collection = HTTPField.Name(HubHeader.collection)!
 }

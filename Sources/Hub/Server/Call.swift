@@ -67,7 +67,7 @@ struct Call {
             return Call.json(Done())
         case .volumes where request.method == .post:
             let wanted: VolumeRequest = try await decoded()
-            return Call.json(try await hub.openVolume(wanted.name, for: caller))
+            return Call.json(try await hub.openVolume(wanted, for: caller))
         default: return Call.json(try await hub.volumes(for: caller))
         }
     }
@@ -77,15 +77,15 @@ struct Call {
     ) async throws -> Response {
         // The caller's access is checked before a body is read, so that others cannot make the hub
         // read it.
-        let row = try await hub.volume(volume, for: caller)
+        let row = try await hub.volume(volume, for: caller, to: call.operation)
         switch call {
         case .have: return try await have(volume, caller)
-        case .chunks: return try await chunks(row)
-        case .read: return try await read(volume)
+        case .chunks: return try await chunks(row, caller)
+        case .read: return try await read(volume, caller)
         case .commit:
             return Call.json(try await hub.commit(try await decoded(), to: volume, for: caller))
         case .changes: return try await changes(volume, caller)
-        case .manifests: return try await manifests(volume)
+        case .manifests: return try await manifests(volume, caller)
         case .feed: return try await feed(row, caller, token: token)
         case .holding:
             let told: HoldingRequest = try await decoded()
@@ -95,6 +95,10 @@ struct Call {
             let list: RevisionList = try await decoded()
             return Call.json(try await hub.durability(of: list.revisions, in: volume, for: caller))
         case .wanted: return Call.json(try await hub.wanted(in: volume, for: caller))
+        case .members where request.method == .post:
+            let wanted: MemberRequest = try await decoded()
+            return Call.json(try await hub.members.change(wanted, in: volume, for: caller))
+        case .members: return Call.json(try await hub.members.list(of: volume, for: caller))
         }
     }
 

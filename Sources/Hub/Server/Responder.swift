@@ -185,6 +185,7 @@ enum Route: Hashable {
         case .device: [.delete]
         case .volume(_, .changes), .volume(_, .wanted): [.get, .head]
         case .volume(_, .feed): [.get]
+        case .volume(_, .members): [.get, .head, .post]
         case .volume: [.post]
         }
     }

@@ -74,7 +74,8 @@ struct ComparePage {
             pictures: isPicture,
             message: texts == nil && !isPicture
                 ? "These versions are not texts that a page can compare. Download both." : nil,
-            isConflict: live.count > 1 && older.id != newer.id && live.contains(older.id)
+            isConflict: place.hasForms && live.count > 1 && older.id != newer.id
+                && live.contains(older.id)
                 && live.contains(newer.id),
             shown: live.map(\.description))
         return Answer.page("compare", view)
@@ -101,7 +102,7 @@ struct ComparePage {
     private func text(_ revision: Revision) async throws -> String? {
         guard revision.size <= PageLimits.comparedBytes else { return nil }
         guard let entry = try await Document(place).entries(of: revision).first else { return nil }
-        let content = try Content(place.session.hub, place.volume, entry)
+        let content = try Content(place, entry)
         return ShownText.text(
             try await content.beginning(PageLimits.comparedBytes), isCut: false)
     }

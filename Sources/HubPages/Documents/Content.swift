@@ -8,6 +8,7 @@ import Reconcile
 struct Content: Sendable {
     let hub: Hub
     let volume: VolumeRow
+    private let caller: Caller
     let chunks: [ChunkReference]
     let size: UInt64
     /// Counts the list of chunks and the longest one for as long as the contents are read. A short
@@ -15,12 +16,13 @@ struct Content: Sendable {
     private let budget: BodyBudget
 
     /// - Throws: `.busy` if the account reads too much at once.
-    init(_ hub: Hub, _ volume: VolumeRow, _ entry: Manifest.Entry) throws(Failure) {
-        self.hub = hub
-        self.volume = volume
+    init(_ place: Place, _ entry: Manifest.Entry) throws(Failure) {
+        hub = place.session.hub
+        volume = place.volume
+        caller = place.session.caller
         chunks = entry.chunks
         size = entry.size
-        budget = BodyBudget(of: hub, for: volume.account)
+        budget = BodyBudget(of: hub, for: caller.account)
         let longest = Int(chunks.lazy.map(\.length).max() ?? 0)
         guard budget.isHeld(chunks.count * Content.referenceBytes + longest) else {
             throw Failure(
@@ -87,7 +89,7 @@ struct Content: Sendable {
     }
 
     private func rows(_ chunks: ArraySlice<ChunkReference>) async throws -> [ChunkRow?] {
-        try await hub.rows(of: chunks.map { keyed($0.id) }[...], in: volume.id)
+        try await hub.rows(of: chunks.map { keyed($0.id) }[...], in: volume.id, for: caller)
     }
 
     private func keyed(_ id: Digest) -> Digest { .keyed(by: volume.chunkKey, id.bytes) }

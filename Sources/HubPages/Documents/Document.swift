@@ -85,7 +85,11 @@ struct Document: Sendable {
             ? "Version in conflict" : "Former version"
     }
 
-    func author(_ revision: Revision) -> String { Shown.name(revision.note.deviceName) }
+    /// The device that saved the version, and the person in a volume of several.
+    func author(_ revision: Revision) -> String {
+        let (person, device) = (revision.note.person, Shown.name(revision.note.deviceName))
+        return place.isShared && !person.isEmpty ? "\(Shown.name(person)), \(device)" : device
+    }
 
     func shortID(_ revision: Revision) -> String { String(revision.id.description.prefix(8)) }
 }

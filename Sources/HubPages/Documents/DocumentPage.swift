@@ -25,6 +25,8 @@ struct DocumentPage {
         let done: String?
         let isDeleted: Bool
         let isFormer: Bool
+        /// Whether the account may change the volume.
+        let hasForms: Bool
         let undelete: String
         let restore: String
         let settle: String
@@ -96,6 +98,7 @@ struct DocumentPage {
                 .sentence(place.name),
             isDeleted: !item.life.isAlive,
             isFormer: shown.map { shown in !place.live.contains { $0.id == shown.id } } ?? false,
+            hasForms: place.hasForms,
             undelete: place.address(.undelete), restore: place.address(.restore),
             settle: place.address(.settle), token: place.session.formToken,
             position: place.position, currentID: item.current?.id.description,

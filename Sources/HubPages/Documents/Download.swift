@@ -27,13 +27,13 @@ struct Download {
         guard entries.indices.contains(number), entries[number].kind == .file else {
             throw Failure(.notFound, "This version has no such file.")
         }
-        let (entry, hub) = (entries[number], place.session.hub)
+        let entry = entries[number]
         let name =
             entry.path.isEmpty
             ? place.item.name
             : String(
                 decoding: entry.path.split(separator: UInt8(ascii: "/")).last ?? [], as: UTF8.self)
-        return answer(try Content(hub, place.volume, entry), named: name)
+        return answer(try Content(place, entry), named: name)
     }
 
     private func answer(_ content: Content, named name: String) -> Response {

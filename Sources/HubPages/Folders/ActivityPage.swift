@@ -34,15 +34,16 @@ struct ActivityPage {
         guard place.isRoot else {
             throw Failure(.notFound, "Only a whole volume has a list of changes.")
         }
-        let (volume, account) = (place.volume.id, place.volume.account)
+        let volume = place.volume.id
         let (items, devices) = try await place.session.hub.ledger.read { transaction in
             (
                 try transaction.changedLast(in: volume, limit: PageLimits.changes),
-                try transaction.devices(of: account)
+                try transaction.membership.deviceNames(in: volume)
             )
         }
-        let names = Dictionary(
-            devices.map { ($0.id, $0.name) }, uniquingKeysWith: { first, _ in first })
+        let names = devices.mapValues { device in
+            place.isShared ? "\(device.user), \(device.name)" : device.name
+        }
         let root = Place.Step(address: place.address(), name: place.name)
         let view = View(
             frame: Frame(title: "Changes in \(place.name)", place.session), path: [root],

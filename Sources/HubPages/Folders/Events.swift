@@ -23,10 +23,11 @@ struct Events {
         return Response(
             status: .ok, headers: headers,
             body: ResponseBody { writer in
-                // A device's feed: it ends when the device is revoked or its session ends.
-                let line = hub.feeds.open(
-                    volume.id, caller: session.caller, token: Secret.hash(token: session.token),
-                    epoch: volume.epoch, process: nil)
+                // A device's feed: it ends when the device is revoked, its session ends
+                // or the volume's members change.
+                let line = try await hub.members.openFeed(
+                    of: volume, for: session.caller, .page,
+                    token: Secret.hash(token: session.token), process: nil)
                 defer { hub.feeds.close(line) }
                 line.tell(head: head)
                 // Somebody who goes from page to page leaves connections behind. They are noticed

@@ -72,7 +72,8 @@ struct FolderPage {
             frame: Frame(title: place.name, place.session), path: place.path, name: place.name,
             summary: summary(listing, isDeleted), rows: listing.items.map(row),
             isEmpty: listing.items.isEmpty, isDeleted: isDeleted,
-            undelete: isGone ? place.address(.undelete) : nil, token: place.session.formToken,
+            undelete: isGone && place.hasForms ? place.address(.undelete) : nil,
+            token: place.session.formToken,
             position: place.position,
             done: query["done"].flatMap { PageOperation.Outcome(rawValue: $0) }?
                 .sentence(place.name),
@@ -98,7 +99,7 @@ struct FolderPage {
             size: item.kind.isDocument ? Shown.size(item.current?.size ?? 0) : nil,
             time: item.current.map { ShownTime($0.note.saved) },
             isInConflict: !item.conflicts.isEmpty,
-            back: item.life.isAlive
+            back: item.life.isAlive || !place.hasForms
                 ? nil : PagePath.address(place.volume.id, item.id, .undelete))
     }
 }

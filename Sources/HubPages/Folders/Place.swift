@@ -12,6 +12,9 @@ struct Place: Sendable {
     let folders: [Folder]
     /// The position in the journal that the page shows.
     let head: UInt64
+    let role: Role
+    /// Whether the volume has members besides its owner.
+    let isShared: Bool
 
     /// The most folders above an item that a page shows.
     private static let depth = 200
@@ -20,8 +23,9 @@ struct Place: Sendable {
     init(_ id: Identifier, in volume: VolumeRow, _ session: Session) async throws {
         self.session = session
         let account = session.caller
-        (self.volume, item, folders) = try await session.hub.ledger.read { transaction in
-            let now = try transaction.volume(volume.id, of: account)
+        (self.volume, item, folders, role, isShared) = try await session.hub.ledger.read {
+            transaction in
+            let now = try transaction.membership.volume(volume.id, of: account, for: .page)
             guard let item = try Place.item(id, in: volume.id, transaction) else {
                 throw Failure(
                     .notFound, "There is nothing of this id in \(Shown.name(volume.name)).")
@@ -33,7 +37,11 @@ struct Place: Sendable {
                 folders.append(Folder(id: folder.id, name: folder.name))
                 next = folder.placement.parent
             }
-            return (now, item, folders.reversed())
+            return (
+                now, item, folders.reversed(),
+                try transaction.membership.role(of: account.account, in: now.id) ?? .reader,
+                try transaction.membership.memberCount(of: now.id) > 1
+            )
         }
         head = self.volume.head
     }
@@ -45,6 +53,9 @@ struct Place: Sendable {
         let id = try transaction.alias(of: id, in: volume) ?? id
         return try transaction.item(id, in: volume)
     }
+
+    /// Whether the pages have forms that change the volume.
+    var hasForms: Bool { role.allows(.pageForm) }
 
     var isRoot: Bool { item.id == .root }
 

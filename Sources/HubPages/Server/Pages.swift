@@ -60,7 +60,8 @@ package struct Pages: PageServer {
         case .devices: return try await DevicesPage(session).answer()
         case .revoke(let device): return try await DevicesPage(session).revoke(device)
         case .item(let volume, let item, let view):
-            let volume = try await hub.volume(volume, for: session.caller)
+            let volume = try await hub.volume(
+                volume, for: session.caller, to: view.isForm ? .pageForm : .page)
             return try await answer(view, item, volume, session)
         default: return try await VolumesPage(session).answer()
         }
@@ -119,6 +120,7 @@ extension Failure {
         case .full, .quota: "There is no space"
         case .collection, .copied, .gap, .taken, .volumeEpoch, .deviceEpoch, .missing, .cloned:
             "Something has changed meanwhile"
+        case .forbidden: "You may not change this"
         case .malformed, .code, .method, .tooLarge, .contentType: "This does not work"
         }
     }

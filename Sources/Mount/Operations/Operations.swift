@@ -37,6 +37,7 @@ private func addNames(_ table: inout fuse_lowlevel_ops) {
     }
     table.mknod = { raw, parent, name, mode, device in
         let request = Request(raw)
+        if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
         if driver.arbitration.isQuiet {
             return driver.mknod(request, in: parent, name!, mode: mode, device: device)
@@ -47,6 +48,7 @@ private func addNames(_ table: inout fuse_lowlevel_ops) {
     }
     table.mkdir = { raw, parent, name, mode in
         let request = Request(raw)
+        if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
         if driver.arbitration.isQuiet {
             return driver.mkdir(request, in: parent, name!, mode: mode)
@@ -57,6 +59,7 @@ private func addNames(_ table: inout fuse_lowlevel_ops) {
     }
     table.symlink = { raw, target, parent, name in
         let request = Request(raw)
+        if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
         if driver.arbitration.isQuiet {
             return driver.symlink(request, to: target!, in: parent, name!)
@@ -68,6 +71,7 @@ private func addNames(_ table: inout fuse_lowlevel_ops) {
     }
     table.link = { raw, id, parent, name in
         let request = Request(raw)
+        if request.isRefusedAsReadOnly() { return }
         request.driver.beginLink(request, id, in: parent, name!)
     }
 }
@@ -75,6 +79,7 @@ private func addNames(_ table: inout fuse_lowlevel_ops) {
 private func addRemoving(_ table: inout fuse_lowlevel_ops) {
     table.unlink = { raw, parent, name in
         let request = Request(raw)
+        if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
         if VersionNodes.isVirtual(parent) { return driver.settle(request, in: parent, name!) }
         if driver.arbitration.isQuiet { return driver.unlink(request, in: parent, name!) }
@@ -82,6 +87,7 @@ private func addRemoving(_ table: inout fuse_lowlevel_ops) {
     }
     table.rmdir = { raw, parent, name in
         let request = Request(raw)
+        if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
         if VersionNodes.isVirtual(parent) {
             return driver.settleDirectory(request, in: parent, name!)
@@ -91,6 +97,7 @@ private func addRemoving(_ table: inout fuse_lowlevel_ops) {
     }
     table.rename = { raw, parent, name, newParent, newName, flags in
         let request = Request(raw)
+        if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
         let (from, to) = ((parent, name!), (newParent, newName!))
         if VersionNodes.isVirtual(parent) {
@@ -107,6 +114,8 @@ private func addAttributes(_ table: inout fuse_lowlevel_ops) {
     }
     table.setattr = { raw, id, values, which, open in
         let request = Request(raw)
+        // A file that was open for writing before may still be changed by its descriptor.
+        if open == nil, request.isRefusedAsReadOnly() { return }
         let driver = request.driver
         let (wanted, handle) = (values!.pointee, open?.pointee.fh)
         if driver.arbitration.isQuiet {
@@ -130,6 +139,7 @@ private func addAttributes(_ table: inout fuse_lowlevel_ops) {
     }
     table.setxattr = { raw, id, name, value, size, flags in
         let request = Request(raw)
+        if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
         let bytes = UnsafeRawBufferPointer(start: value, count: size)
         if driver.arbitration.isQuiet {
@@ -148,6 +158,7 @@ private func addAttributes(_ table: inout fuse_lowlevel_ops) {
     }
     table.removexattr = { raw, id, name in
         let request = Request(raw)
+        if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
         if driver.arbitration.isQuiet { return driver.removexattr(request, id, name!) }
         let copy = terminated(name!)
@@ -186,10 +197,13 @@ private func addDirectories(_ table: inout fuse_lowlevel_ops) {
 private func addData(_ table: inout fuse_lowlevel_ops) {
     table.open = { raw, id, open in
         let request = Request(raw)
+        let changes = open!.pointee.flags & (O_ACCMODE | O_TRUNC) != O_RDONLY
+        if changes, request.isRefusedAsReadOnly() { return }
         request.driver.open(request, id, flags: open!.pointee.flags)
     }
     table.create = { raw, parent, name, mode, open in
         let request = Request(raw)
+        if request.isRefusedAsReadOnly() { return }
         let driver = request.driver
         let flags = open!.pointee.flags
         if driver.arbitration.isQuiet {

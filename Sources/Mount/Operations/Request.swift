@@ -59,6 +59,16 @@ struct Request: @unchecked Sendable {
         do throws(Errno) { try body() } catch { refuse(error) }
     }
 
+    /// Answers with EROFS if the caller may change nothing here, and returns whether it did. A file
+    /// that was open for writing before stays so; what is written to it is kept on this device.
+    func isRefusedAsReadOnly() -> Bool {
+        guard driver.volume.isReadOnly, !driver.applierGuard.isApplier(caller.process) else {
+            return false
+        }
+        refuse(.readOnly)
+        return true
+    }
+
     func refuse(_ error: Errno) { fuse_reply_err(raw, error.code) }
     func done() { fuse_reply_err(raw, 0) }
 

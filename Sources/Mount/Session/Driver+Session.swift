@@ -62,6 +62,7 @@ extension Driver {
             uid: header.uid, gid: header.gid, process: Int32(bitPattern: header.pid), umask: 0,
             unique: header.unique, group: cl_thread_request().group)
         do throws(Errno) {
+            if volume.isReadOnly, !applierGuard.isApplier(caller.process) { throw .readOnly }
             let made = try temporary(
                 header.nodeid, body.loadUnaligned(as: cf_create_in.self), caller)
             if !send(header.unique, made.reply) { made.preImages() }
@@ -72,9 +73,8 @@ extension Driver {
 
     private func serveStatx(_ header: cf_in_header, _ body: UnsafeRawBufferPointer) {
         do throws(Errno) {
-            send(
-                header.unique,
-                try statx(header.nodeid, body.loadUnaligned(as: cf_statx_in.self)))
+            let answer = try statx(header.nodeid, body.loadUnaligned(as: cf_statx_in.self))
+            send(header.unique, answer)
         } catch {
             send(header.unique, error: error.code)
         }

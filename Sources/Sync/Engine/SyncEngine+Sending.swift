@@ -12,6 +12,8 @@ extension SyncEngine {
     func send() throws -> Bool {
         guard try !session().isFresh else { return false }
         let drafts = try settledDrafts()
+        // A reader's changes stay here; examining them has shown which there are.
+        guard state.withLock({ $0.standing.maySend }) else { return false }
         var isBusy = false
         if !drafts.isEmpty {
             let uploaded = try withContents(drafts)

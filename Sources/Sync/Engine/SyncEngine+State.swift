@@ -8,6 +8,7 @@ extension SyncEngine {
         /// The highest known sequence number of the hub's journal.
         package var head: UInt64 = 0
         package var cursor: UInt64 = 0
+        package var standing: Standing
         /// Whether a program or person waits, so that a pause after a failure must end.
         package var isUrgent = false
         /// Whether the hub's journal may have been replaced, so that the hub must be asked at once.
@@ -27,13 +28,7 @@ extension SyncEngine {
         var wanted: Set<Identifier> = []
     }
 
-    package enum Connection: Hashable, Sendable {
-        case connecting
-        case up
-        case offline
-        case down(String)
-        case signedOut(String)
-    }
+    package typealias Connection = HubConnection
 
     /// A mass deletion that is held back.
     package struct Brake: Hashable, Sendable {
@@ -57,6 +52,17 @@ extension SyncEngine {
         state.withLock { $0.isBrakeReleased = true }
         poke()
     }
+}
+
+/// Whether the hub answers this device.
+package enum HubConnection: Hashable, Sendable {
+    case connecting
+    case up
+    case offline
+    case down(String)
+    case signedOut(String)
+    /// The account is not a member of the volume any more, or the volume was removed.
+    case removed(String)
 }
 
 /// The transfers that are in progress.

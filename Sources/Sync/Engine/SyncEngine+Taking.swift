@@ -27,7 +27,7 @@ extension SyncEngine {
         while isMore, !isEnding {
             let session = try self.session()
             let sent = cl_clock_realtime_ns()
-            let answer = try client.changes(
+            let (answer, standing) = try client.changes(
                 account.volume, after: session.cursor, run: session.run,
                 limit: HubLimits.changes, epoch: session.volumeEpoch,
                 withTrash: session.generation > 1 || !session.isFresh)
@@ -35,6 +35,7 @@ extension SyncEngine {
                 sent: sent, received: answer.time, answered: answer.time,
                 came: cl_clock_realtime_ns())
             volume.hear(hubTime: answer.time)
+            if try standings.learn(standing) { (lastSent, refusals) = (0, [:]) }
             guard answer.deviceEpoch == session.epoch else { throw copied }
             count += answer.changes.count
             let due = try take(answer, after: session.cursor)

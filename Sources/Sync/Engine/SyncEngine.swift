@@ -85,6 +85,7 @@ package final class SyncEngine: @unchecked Sendable {
 
     let signal = Signal()
     let state: Shared<State>
+    let standings: StandingKeeper
     let transfers: TransferQueue
     let upThrottle: Throttle
     package let hub: HubContents
@@ -130,9 +131,11 @@ package final class SyncEngine: @unchecked Sendable {
         self.log = log
         self.changed = changed
         client = try HubClient(account.address, token: account.token)
-        let state = Shared(State(isOffline: account.isOffline))
+        let standing = try volume.journal.read { try Standing($0) }
+        let state = Shared(State(isOffline: account.isOffline, standing: standing))
         self.state = state
         refusedStates = RefusedStates(state, log: log, seconds: settings.refusedSeconds)
+        standings = StandingKeeper(volume: volume, account: account, state: state)
         transfers = TransferQueue()
         upThrottle = Throttle(settings.uploadRate)
         hub = HubContents(
@@ -192,6 +195,7 @@ package final class SyncEngine: @unchecked Sendable {
             do {
                 if !isRecovered {
                     try volume.record(asDevice: account.device, named: account.deviceName)
+                    try standings.apply()
                     try perform { table in try table.notePlaces() }
                     try recover()
                     try refusedStates.remember(volume.journal)
@@ -199,11 +203,12 @@ package final class SyncEngine: @unchecked Sendable {
                 guard try !restartAfterRebuild() else { continue }
                 var isBusy = try pull()
                 isBusy = try take() || isBusy
-                if let unsafe { unsafe(try isUnsafe()) }
+                let maySend = state.withLock { $0.standing.maySend }
+                if let unsafe { unsafe(try maySend && isUnsafe()) }
                 isBusy = try send() || isBusy
-                if let unsafe { unsafe(try isUnsafe()) }
-                if !isBusy { isBusy = try reportHoldings() }
-                if !isBusy, !isReconfirmed { try reconfirm() }
+                if let unsafe { unsafe(try maySend && isUnsafe()) }
+                if !isBusy, maySend { isBusy = try reportHoldings() }
+                if !isBusy, maySend, !isReconfirmed { try reconfirm() }
                 if !isBusy { connected?() }
                 backoff = 0
                 moved?()
@@ -258,8 +263,9 @@ package final class SyncEngine: @unchecked Sendable {
             backoff = 5
         case let fault as HubFault:
             state.withLock { $0.connection = .down(fault.message) }
-            if case .refused(let failure) = fault, failure.code == .unauthenticated {
-                state.withLock { $0.connection = .signedOut(failure.message) }
+            if let end = standings.end(after: fault) {
+                state.withLock { $0.connection = end }
+                unsafe?(false)
                 backoff = 60
             }
             log.debug("\(fault)")
@@ -341,6 +347,9 @@ package final class SyncEngine: @unchecked Sendable {
                         }
                         return true
                     }
+                    // The hub ends a feed when something about this device has changed.
+                    state.withLock { $0.mustAskHub = true }
+                    poke()
                 } catch {
                     log.trace("no hints: \(error)")
                     // Without this, the device would not ask the hub before its next poll.

@@ -16,6 +16,8 @@ package struct Account: Hashable, Sendable {
     package var deviceName: String
     package var volume: Identifier
     package var volumeName: String
+    /// The name of the account that owns the volume, if it is another one.
+    package var owner: String?
     package var keys: VolumeKeys
     /// Whether synchronisation is switched off (`fsctl offline`).
     package var isOffline = false
@@ -33,6 +35,7 @@ extension Account {
     private static let names = [
         "hub.address", "hub.certificate", "hub.certificate.known", "hub.token", "hub.user",
         "hub.account", "hub.device", "hub.device.name", "hub.volume", "hub.volume.name",
+        "hub.volume.owner", "hub.role",
         "hub.keys", "hub.offline", "hub.session", RefusedStates.key,
     ]
 
@@ -59,6 +62,7 @@ extension Account {
             token: own.token, user: user, account: account, device: device,
             deviceName: try reader.value("hub.device.name") ?? "device", volume: volume,
             volumeName: try reader.value("hub.volume.name") ?? "volume",
+            owner: try reader.value("hub.volume.owner"),
             keys: own.keys, isOffline: try reader.value("hub.offline") != nil)
     }
 
@@ -72,6 +76,7 @@ extension Account {
         try t.set("hub.device.name", to: deviceName)
         try t.set("hub.volume", to: volume.description)
         try t.set("hub.volume.name", to: volumeName)
+        try t.set("hub.volume.owner", to: owner)
         try t.set("hub.offline", to: isOffline ? "yes" : nil)
     }
 

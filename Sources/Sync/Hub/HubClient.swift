@@ -69,8 +69,8 @@ package final class HubClient: Sendable {
         return answer
     }
 
-    package func volume(named name: String) throws(HubFault) -> VolumeAnswer {
-        let answer: VolumeAnswer = try planner(.POST, Routes.volumes, VolumeRequest(name: name))
+    package func volume(_ request: VolumeRequest) throws(HubFault) -> VolumeAnswer {
+        let answer: VolumeAnswer = try planner(.POST, Routes.volumes, request)
         try refuse(answer.objection)
         return answer
     }
@@ -121,10 +121,26 @@ package final class HubClient: Sendable {
 
     // MARK: Requests about one volume
 
+    package func members(_ volume: Identifier) throws(HubFault) -> MemberList {
+        let answer: MemberList = try ask(.GET, Routes.volume(volume, .members))
+        try refuse(answer.objection)
+        return answer
+    }
+
+    package func change(_ volume: Identifier, _ request: MemberRequest) throws(HubFault)
+        -> MemberList
+    {
+        let answer: MemberList = try planner(.POST, Routes.volume(volume, .members), request)
+        try refuse(answer.objection)
+        return answer
+    }
+
+    /// Also returns what the account is in the volume; an older hub does not say it.
+
     package func changes(
         _ volume: Identifier, after: UInt64, run: Identifier? = nil, limit: Int,
         epoch: Identifier, withTrash: Bool
-    ) throws(HubFault) -> ChangesAnswer {
+    ) throws(HubFault) -> (page: ChangesAnswer, standing: Standing) {
         let query = "?after=\(after)&limit=\(limit)\(withTrash ? "&trashedAfter=0" : "")"
         let answer = try send(
             .GET, Routes.volume(volume, .changes) + query, nil, nil,
@@ -135,7 +151,13 @@ package final class HubClient: Sendable {
             throw .invalidAnswer("\(address) sent a page of changes that cannot be decoded.")
         }
         try refuse(page.objection(after: after))
-        return page
+        let (role, members) = (HubHeader.role, HubHeader.members)
+        guard
+            let standing = Standing(
+                role: answer.headers.first(name: role),
+                members: answer.headers.first(name: members))
+        else { throw invalid("It names a role that does not exist, or no members.") }
+        return (page, standing)
     }
 
     package func commit(_ volume: Identifier, _ request: CommitRequest) throws(HubFault)

@@ -186,7 +186,7 @@ extension VolumeError {
         case .silent(let text): self.init(.timeout, text)
         case .refused(let failure):
             switch failure.code {
-            case .unauthenticated, .code: self.init(.denied, failure.message)
+            case .unauthenticated, .code, .forbidden: self.init(.denied, failure.message)
             case .notFound: self.init(.notFound, failure.message)
             case .full: self.init(.full, failure.message)
             case .busy, .tooMany, .failed: self.init(.timeout, failure.message)

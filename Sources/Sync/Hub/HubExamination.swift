@@ -94,7 +94,8 @@ struct HubExamination {
             let answer = try answer { () throws(HubFault) in
                 try client.changes(
                     volume, after: cursor, limit: HubLimits.changes, epoch: session.volumeEpoch,
-                    withTrash: true)
+                    withTrash: true
+                ).page
             }
             let states = answer.changes.compactMap { change in
                 if case .item(let state) = change { state } else { nil }

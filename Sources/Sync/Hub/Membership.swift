@@ -95,6 +95,8 @@ package final class Membership: @unchecked Sendable {
             startThread(named: "split") { self.split(engine) }
         }
         current.withLock { $0 = (account, engine) }
+        // The mount must be read-only before the engine's thread has begun.
+        volume.setReadOnly(!engine.report.standing.maySend)
         volume.setRemote(engine.hub)
         volume.onArrival { [weak engine] mark in engine?.arrival(of: mark) }
         volume.setHolders { [weak engine] version in engine?.devices(holding: version) }
@@ -142,7 +144,8 @@ package final class Membership: @unchecked Sendable {
             }
             halt()
             try volume.perform { t in try body(t) }
-            if let account { try start(account) }
+            guard let account else { return volume.setReadOnly(false) }
+            try start(account)
         }
     }
 
@@ -166,21 +169,23 @@ package final class Membership: @unchecked Sendable {
     ///
     /// - Parameters:
     /// - volumeName: The volume's name at the hub; nil for the local volume's name.
+    /// - owner: The account that owns the volume; nil for the account of the code.
     /// - isInsecure: Whether an unencrypted connection over a network is allowed.
     /// - Throws: `.invalid` if the volume is already signed in; `.denied`, `.offline`, `.timeout`,
     ///   `.refused`.
     package func signIn(
         _ address: HubAddress, code: String, deviceName: String?, volumeName: String?,
-        isInsecure: Bool = false
+        owner: String? = nil, isInsecure: Bool = false
     ) throws(VolumeError) -> Account {
         if !isInsecure { try address.refuseUnencrypted() }
+        let wanted = VolumeRequest(name: volumeName ?? volume.identity.name, owner: owner)
         return try signing.withLock { _ throws(VolumeError) in
-            try join(address, code: code, deviceName: deviceName, volumeName: volumeName)
+            try join(address, code: code, deviceName: deviceName, wanted)
         }
     }
 
     private func join(
-        _ address: HubAddress, code: String, deviceName: String?, volumeName: String?
+        _ address: HubAddress, code: String, deviceName: String?, _ wanted: VolumeRequest
     ) throws(VolumeError) -> Account {
         if let account {
             let hasNewCertificate = address.known.map { $0 != account.address.known } ?? false
@@ -197,8 +202,9 @@ package final class Membership: @unchecked Sendable {
         let name = deviceName ?? volume.identity.deviceName
         let account: Account
         let session: Session
+        let standing: Standing
         do throws(HubFault) {
-            (account, session) = try enrol(client, code, name, volumeName)
+            (account, session, standing) = try enrol(client, code, name, wanted)
         } catch {
             throw VolumeError(error)
         }
@@ -208,6 +214,7 @@ package final class Membership: @unchecked Sendable {
             try t.rejoin(account.volume)
             try account.store(t)
             try session.store(t)
+            try standing.store(t)
             try t.startChangeTracking()
         }
         log.info("signed in to \(address) as \(account.user), volume \(account.volumeName)")
@@ -238,7 +245,8 @@ package final class Membership: @unchecked Sendable {
         let name = deviceName ?? account.deviceName
         let new: Account
         do throws(HubFault) {
-            (new, _) = try enrol(client, code, name, account.volumeName)
+            let own = VolumeRequest(name: account.volumeName, owner: account.owner)
+            (new, _, _) = try enrol(client, code, name, own)
         } catch {
             throw VolumeError(error)
         }
@@ -298,21 +306,25 @@ package final class Membership: @unchecked Sendable {
     }
 
     private func enrol(
-        _ client: HubClient, _ code: String, _ name: String, _ volumeName: String?
-    ) throws(HubFault) -> (Account, Session) {
+        _ client: HubClient, _ code: String, _ name: String, _ wanted: VolumeRequest
+    ) throws(HubFault) -> (Account, Session, Standing) {
         let device = volume.identity.device
         let enrolled = try client.enrol(
-            EnrolRequest(code: code, deviceName: name, device: device))
+            EnrolRequest(
+                code: code, deviceName: name, device: device,
+                volume: wanted.owner == nil ? nil : wanted))
         client.setToken(enrolled.token)
-        let joined = try client.volume(named: volumeName ?? volume.identity.name)
+        let joined = try client.volume(wanted)
         let account = Account(
             address: client.address, token: enrolled.token, user: enrolled.user,
             account: enrolled.account, device: enrolled.device, deviceName: name,
-            volume: joined.id, volumeName: joined.name,
+            volume: joined.id, volumeName: joined.name, owner: joined.owner,
             keys: VolumeKeys(chunks: joined.chunkKey.bytes, names: joined.nameKey.bytes))
         let session = Session(
             device: enrolled.device, epoch: enrolled.epoch, volumeEpoch: joined.epoch)
-        return (account, session)
+        // The first page of changes says how many members there are.
+        let standing = Standing(role: joined.role ?? .owner, members: joined.owner == nil ? 1 : 2)
+        return (account, session, standing)
     }
 
     /// Signs the volume out. It becomes a local volume again with all of its contents, including
@@ -337,6 +349,7 @@ package final class Membership: @unchecked Sendable {
             try Account.forget(t)
         }
         try secrets.remove()
+        try volume.record(as: nil)
         log.info("signed out of \(account.address)")
     }
 
@@ -344,6 +357,12 @@ package final class Membership: @unchecked Sendable {
     package func checkSignOut(isForced: Bool) throws(VolumeError) {
         guard engine != nil else { throw notSignedIn }
         let waiting = try unsent()
+        if waiting > 0, !isForced, let reason = reasonToKeep {
+            throw VolumeError(
+                .refused,
+                "\(waiting) changes are on this device only. \(reason) Sign out with --force; "
+                    + "they stay here.")
+        }
         if waiting > 0, !isForced, let engine, case .signedOut = engine.report.connection {
             throw VolumeError(
                 .refused,
@@ -385,6 +404,39 @@ package final class Membership: @unchecked Sendable {
     package func devices() throws(VolumeError) -> DeviceList {
         guard let engine else { throw notSignedIn }
         do throws(HubFault) { return try engine.client.devices() } catch {
+            throw VolumeError(error)
+        }
+    }
+
+    /// Why changes that were made here will not reach the hub; nil if they will.
+    package var reasonToKeep: String? {
+        guard let report = engine?.report else { return nil }
+        if case .removed(let reason) = report.connection { return reason }
+        return report.standing.maySend
+            ? nil
+            : "You may only read this volume, so they are not sent. The volume's owner can make "
+                + "you an editor (fsctl members role)."
+    }
+
+    /// The volumes of this account and those of others that it may use.
+    package func volumes() throws(VolumeError) -> VolumeList {
+        guard let engine else { throw notSignedIn }
+        do throws(HubFault) { return try engine.client.volumes() } catch {
+            throw VolumeError(error)
+        }
+    }
+
+    package func members() throws(VolumeError) -> MemberList {
+        guard let engine, let account else { throw notSignedIn }
+        do throws(HubFault) { return try engine.client.members(account.volume) } catch {
+            throw VolumeError(error)
+        }
+    }
+
+    package func change(_ request: MemberRequest) throws(VolumeError) -> MemberList {
+        guard let engine, let account else { throw notSignedIn }
+        if let objection = request.objection { throw VolumeError(.invalid, objection) }
+        do throws(HubFault) { return try engine.client.change(account.volume, request) } catch {
             throw VolumeError(error)
         }
     }

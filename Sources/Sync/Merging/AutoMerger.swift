@@ -61,7 +61,8 @@ package final class AutoMerger: @unchecked Sendable {
     private func look() -> Int64 {
         let now = cl_clock_monotonic_ns()
         var next = now + 3_600_000_000_000
-        let conflicts = (try? volume.openConflicts()) ?? []
+        // A reader's merge would stay on this device.
+        let conflicts = volume.isReadOnly ? [] : (try? volume.openConflicts()) ?? []
         let keys = Set(conflicts.map(\.key))
         known = known.filter { keys.contains($0.key) }
         guard !conflicts.isEmpty else { return next }

@@ -150,7 +150,7 @@ extension Volume {
         let device = recorder.device
         arrival.version = Version(
             number: 1, parents: parents, device: device.id, deviceName: device.name,
-            person: Volume.person(replacement.actor.uid), program: replacement.actor.program,
+            person: device.person(replacement.actor.uid), program: replacement.actor.program,
             session: replacement.actor.session, name: item.name, size: replacement.manifest.size,
             modified: now, saved: now,
             content: content)

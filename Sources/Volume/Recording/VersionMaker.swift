@@ -33,6 +33,7 @@ final class VersionMaker {
     }
 
     func person(_ uid: UInt32) -> String {
+        if let account = device.account { return account }
         if let known = people[uid] { return known }
         let name = Volume.person(uid)
         people[uid] = name

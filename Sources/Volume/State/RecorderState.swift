@@ -141,4 +141,8 @@ enum RecorderFocus: Sendable {
 struct RecordingDevice: Sendable {
     var id: Identifier
     var name: String
+    /// What versions name as the person instead of the user of this machine; nil for the user.
+    var account: String?
+
+    func person(_ uid: UInt32) -> String { account ?? Volume.person(uid) }
 }

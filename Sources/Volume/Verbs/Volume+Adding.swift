@@ -43,7 +43,7 @@ extension Volume {
             var version = Version(
                 number: item.latest + 1, parents: item.current.map { [$0] } ?? [], kind: .history,
                 device: recorder.device.id, deviceName: recorder.device.name,
-                person: Volume.person(actor.uid), program: actor.program,
+                person: recorder.device.person(actor.uid), program: actor.program,
                 session: actor.session, name: item.name, size: manifest.size,
                 modified: snapshot.modified, saved: cl_clock_realtime_ns(),
                 content: CutContent(manifest).digest, protection: protection)

@@ -238,7 +238,8 @@ extension Volume {
             let opposed = Version(
                 number: item.latest, parents: [base.id], kind: .conflict,
                 device: recorder.device.id, deviceName: recorder.device.name,
-                person: Volume.person(actor.uid), program: actor.program, session: actor.session,
+                person: recorder.device.person(actor.uid), program: actor.program,
+                session: actor.session,
                 name: item.name, size: manifest.size, modified: now, saved: now, content: digest,
                 protection: try self.protection(of: item, t).now)
             try t.insert(opposed, of: item.key, manifest: manifest.encoded)

@@ -35,6 +35,7 @@ package final class Volume: Sendable {
     let unrecorded = UnrecordedContents()
     let recentChunks = RecentChunks()
     let ignoreFile: IgnoreFile
+    let readOnly = Atomic<Bool>(false)
     let incoming: Incoming
     let recorder: Recorder
     let room: Room
@@ -70,7 +71,8 @@ package final class Volume: Sendable {
         recorder = Recorder(
             tree: store.tree.raw, stash: stash, journal: journal, packs: packs,
             hydration: hydration, events: events, settings: settings,
-            device: RecordingDevice(id: identity.device, name: identity.deviceName), kept: kept,
+            device: RecordingDevice(
+                id: identity.device, name: identity.deviceName, account: nil), kept: kept,
             unrecorded: unrecorded, powerLoss: powerLoss, log: log, ignoreFile: names,
             leftovers: leftovers, incoming: incoming, displaced: displaced,
             reserve: store.reserve, room: room)

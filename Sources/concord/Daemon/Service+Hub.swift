@@ -13,11 +13,11 @@ extension Service {
             guard let address = request.address else { throw request.missing("address") }
             guard let code = request.code else { throw request.missing("code") }
             var hub = try HubAddress(address, certificate: request.certificate)
-            if let text = request.fingerprint { try hub.check(fingerprint(text)) }
+            if let text = request.fingerprint { try hub.check(Fingerprint(typed: text)) }
             _ = try membership.signIn(
                 hub, code: code,
                 deviceName: request.deviceName, volumeName: request.volumeName,
-                isInsecure: request.insecure ?? false)
+                owner: request.owner, isInsecure: request.insecure ?? false)
             desk.tell(identity: identity.token)
             return .identity(identity)
         case .signout:
@@ -50,16 +50,6 @@ extension Service {
             return .done
         default: return .activity(activity(try engine()))
         }
-    }
-
-    private func fingerprint(_ text: String) throws(VolumeError) -> Fingerprint {
-        guard let fingerprint = Fingerprint(text) else {
-            throw VolumeError(
-                .invalid,
-                "\"\(text)\" is not a fingerprint: it has 32 pairs of hexadecimal digits, as "
-                    + "concord hub invite shows it.")
-        }
-        return fingerprint
     }
 
     /// Seconds that presenters get to save and to close, each time, and that their last saves get
@@ -143,6 +133,7 @@ extension Service {
         var report = HubReport(
             address: account.address.text, user: account.user, volume: account.volumeName,
             state: word, reason: reason, head: state.head, cursor: state.cursor)
+        report.take(account, state.standing)
         if let backlog = try? engine.backlog() {
             report.unsent = backlog.unsent
             report.sending = backlog.outbox
@@ -214,6 +205,19 @@ extension SyncEngine.Connection {
         case .offline: ("offline", "")
         case .down(let reason): ("down", reason)
         case .signedOut(let reason): ("signed out", reason)
+        case .removed(let reason): ("removed", reason)
         }
+    }
+}
+
+extension Fingerprint {
+    fileprivate init(typed text: String) throws(VolumeError) {
+        guard let fingerprint = Fingerprint(text) else {
+            throw VolumeError(
+                .invalid,
+                "\"\(text)\" is not a fingerprint: it has 32 pairs of hexadecimal digits, as "
+                    + "concord hub invite shows it.")
+        }
+        self = fingerprint
     }
 }

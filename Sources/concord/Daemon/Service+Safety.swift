@@ -102,13 +102,14 @@ extension Service {
     private func obstacle(_ document: UnsafeDocument) -> String? {
         guard let state = membership.engine?.report else { return nil }
         let path = document.path.shown
+        if let reason = membership.reasonToKeep { return reason }
         switch state.connection {
         case .offline: return "This device is offline; fsctl online connects it again."
         case .signedOut(let reason):
             return "The hub does not know this device any more (\(reason)). Sign in again with "
                 + "a new code: concord hub invite makes one, fsctl signin URL asks for it."
         case .down(let reason): return "The hub cannot be reached: \(reason)"
-        case .connecting, .up: break
+        case .connecting, .up, .removed: break
         }
         if document.reason == .refused {
             return "The hub refuses it: \(state.problems[path] ?? Service.refused)"

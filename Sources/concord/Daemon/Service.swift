@@ -24,6 +24,7 @@ struct Service: ControlService {
     func answer(_ request: Request, from peer: Peer, progress: @escaping (Progress) -> Bool)
         throws(VolumeError) -> Answer
     {
+        if request.changesDocuments { try volume.refuseReader() }
         switch try request.known() {
         case .status:
             if let id = try request.identifier() {
@@ -56,17 +57,7 @@ struct Service: ControlService {
         case .wait:
             try wait(request, for: peer, progress)
             return .done
-        case .doctor:
-            let repairs = request.repair ?? true
-            var findings = volume.examine(repair: repairs) { text, fraction in
-                _ = progress(Progress(text, fraction: fraction))
-            }
-            if let engine = membership.engine {
-                findings += engine.examine(repairs: repairs) { text, fraction in
-                    progress(Progress(text, fraction: fraction))
-                }
-            }
-            return .doctor(DoctorReport(findings: findings.map(DoctorReport.Finding.init)))
+        case .doctor: return .doctor(doctor(request, progress))
         case .statistics:
             return .statistics(
                 StatisticsReport(requests: session.requestCounts, volume: volume.statistics))
@@ -76,6 +67,8 @@ struct Service: ControlService {
         case .signin, .signout, .identity, .devices, .revoke, .offline, .online, .brake,
             .activity, .limit:
             return try answerOfHub(request)
+        case .members, .member, .volumes:
+            return try MemberVerbs(membership: membership).answer(request)
         case .conflicts: return .conflicts(try conflicts(request, for: peer))
         case .merge: return .merge(try merge(request, for: peer))
         case .past where request.session != nil:
@@ -90,6 +83,21 @@ struct Service: ControlService {
             .watch:
             throw VolumeError(.invalid, "\"\(request.verb)\" needs a connection of its own")
         }
+    }
+
+    private func doctor(_ request: Request, _ progress: @escaping (Progress) -> Bool)
+        -> DoctorReport
+    {
+        let repairs = request.repair ?? true
+        var findings = volume.examine(repair: repairs) { text, fraction in
+            _ = progress(Progress(text, fraction: fraction))
+        }
+        if let engine = membership.engine {
+            findings += engine.examine(repairs: repairs) { text, fraction in
+                progress(Progress(text, fraction: fraction))
+            }
+        }
+        return DoctorReport(findings: findings.map(DoctorReport.Finding.init))
     }
 
     private func historyReport(_ request: Request, for peer: Peer) throws(VolumeError)

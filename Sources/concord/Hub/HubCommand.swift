@@ -16,8 +16,9 @@ struct HubCommand: ParsableCommand {
             """,
         subcommands: [
             HubServeCommand.self, HubUserCommand.self, HubInviteCommand.self,
-            HubDevicesCommand.self, HubRevokeCommand.self, HubCheckCommand.self,
-            HubBackupCommand.self, HubCollectCommand.self, HubRestoredCommand.self,
+            HubMemberCommand.self, HubDevicesCommand.self, HubRevokeCommand.self,
+            HubCheckCommand.self, HubBackupCommand.self, HubCollectCommand.self,
+            HubRestoredCommand.self,
         ],
         defaultSubcommand: HubServeCommand.self)
 }

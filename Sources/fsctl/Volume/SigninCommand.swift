@@ -34,6 +34,10 @@ struct SigninCommand: ParsableCommand {
     var volumeName: String?
 
     @Option(
+        help: "The user who owns the volume, if it was shared with you. Default: you.")
+    var owner: String?
+
+    @Option(
         help: "A file with certificates to trust, such as a self-signed one of the hub.",
         completion: .file())
     var certificate: String?
@@ -55,6 +59,7 @@ struct SigninCommand: ParsableCommand {
             $0.code = code
             $0.deviceName = device
             $0.volumeName = volumeName
+            $0.owner = owner
             $0.insecure = insecure ? true : nil
             $0.fingerprint = fingerprint
             $0.certificate = certificate.map { RawArgument.path($0).absolute.description }

@@ -81,12 +81,17 @@ struct StatusCommand: ParsableCommand {
     private static func lines(_ hub: HubReport) -> [(String, String)] {
         let reason = hub.reason.isEmpty ? "" : ": \(hub.reason)"
         var lines = [("Hub", "\(hub.address) as \(hub.user), \(hub.state)\(reason)")]
+        if let line = shared(hub) { lines.append(("Volume", line)) }
         let waiting = hub.unsent + hub.sending
+        let stays = hub.role == "reader" || hub.state == "removed"
         let all = hub.refused == 0 ? "everything" : "everything but what is refused"
         lines.append(
             (
                 "At the hub",
-                waiting == 0 ? all : "all but \(Amount.count(waiting, "change")), on their way"
+                waiting == 0
+                    ? all
+                    : "all but \(Amount.count(waiting, "change")), "
+                        + (stays ? "which stay on this machine" : "on their way")
             ))
         for document in hub.waiting {
             lines.append(("", "\(document.path.text) \(document.reason)"))
@@ -111,6 +116,20 @@ struct StatusCommand: ParsableCommand {
                 ))
         }
         return lines
+    }
+
+    /// Whose volume it is and what this account may do; nil for a volume of one account.
+    private static func shared(_ hub: HubReport) -> String? {
+        guard let role = hub.role, let members = hub.members, hub.owner != nil || members > 1
+        else { return nil }
+        let owner = hub.owner.map { " of \($0)" } ?? ""
+        let may =
+            switch role {
+            case "owner": "you own it"
+            case "reader": "you are a reader, so it is read-only"
+            default: "you are an editor"
+            }
+        return "\(hub.volume)\(owner), \(Amount.count(members, "member")): \(may)"
     }
 
     private static func moving(_ hub: HubReport) -> [(String, String)] {

@@ -113,8 +113,9 @@ struct PageDeviceTests {
             _ = try await parts.next()
             let caller = try await hub.hub.caller(token: device.token)
             let other = hub.hub.feeds.open(
-                device.volume.id, caller: caller, token: .sha256([]), epoch: device.volume.epoch,
-                process: nil)
+                device.volume.id, caller: caller,
+                standing: MemberStanding(role: .owner, members: 1), token: .sha256([]),
+                epoch: device.volume.epoch, process: nil)
             #expect(hub.hub.feeds.count == 2)
             try await client.shutdown()
             var polls = 0

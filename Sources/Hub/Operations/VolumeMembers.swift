@@ -1,0 +1,148 @@
+import HubProtocol
+import Model
+
+extension Hub {
+    package var members: VolumeMembers { VolumeMembers(hub: self) }
+}
+
+/// What the hub does about the members of volumes.
+package struct VolumeMembers: Sendable {
+    let hub: Hub
+
+    package func list(of id: Identifier, for caller: Caller) async throws -> MemberList {
+        try await hub.ledger.read { transaction in
+            _ = try transaction.membership.volume(id, of: caller, for: .members)
+            return try transaction.membership.memberList(of: id, for: caller)
+        }
+    }
+
+    /// Adds or removes a member or changes the role. It ends the feeds of the volume, so that
+    /// all devices learn of it at once: those of a removed member can open none again.
+    ///
+    /// - Returns: The members after the change; none if the caller has left the volume.
+    package func change(
+        _ request: MemberRequest, in id: Identifier, for caller: Caller
+    ) async throws -> MemberList {
+        let time = hub.clock()
+        if let objection = request.objection { throw Failure(.malformed, objection) }
+        let operation: VolumeOperation =
+            request.change == .remove && request.user == caller.user ? .leave : .changeMembers
+        let who = caller.account.description
+        guard !hub.memberNames.isExceeded(by: who, at: time) else {
+            throw Failure(.tooMany, "Too many names of users that do not exist: wait a minute.")
+        }
+        do {
+            try await hub.ledger.write { transaction in
+                let volume = try transaction.membership.volume(id, of: caller, for: operation)
+                try transaction.membership.change(request, of: volume, at: time)
+            }
+        } catch let failure as Failure where failure.code == .notFound {
+            // Otherwise a user could find out all names of users.
+            hub.memberNames.count(who, at: time)
+            throw failure
+        }
+        hub.log.info(
+            "a volume's members have changed",
+            metadata: [
+                "volume": "\(id)", "user": "\(request.user)", "change": "\(request.change)",
+                "by": "\(caller.user)",
+            ])
+        hub.feeds.end(Failure.membersChanged) { $0.volume == id }
+        return try await hub.ledger.read { transaction in
+            guard try transaction.membership.role(of: caller.account, in: id) != nil else {
+                return MemberList(members: [])
+            }
+            return try transaction.membership.memberList(of: id, for: caller)
+        }
+    }
+
+    /// Opens a feed, which ends when the volume's members change.
+    ///
+    /// - Parameter operation: `.feed`, or `.page` for a browser.
+    package func openFeed(
+        of volume: VolumeRow, for caller: Caller, _ operation: VolumeOperation, token: Digest,
+        process: Identifier?
+    ) async throws -> FeedLine {
+        let standing = try await standing(of: caller, in: volume.id)
+        let line = hub.feeds.open(
+            volume.id, caller: caller, standing: standing, token: token, epoch: volume.epoch,
+            process: process)
+        // What changed before the feed was opened did not end it, so it is looked at again.
+        do {
+            line.tell(head: try await hub.volume(volume.id, for: caller, to: operation).head)
+            guard try await self.standing(of: caller, in: volume.id) == standing else {
+                throw Failure.membersChanged
+            }
+        } catch let failure as Failure {
+            line.tellEnd(failure)
+        } catch {
+            hub.feeds.close(line)
+            throw error
+        }
+        return line
+    }
+
+    /// Opens a volume of another account; nil if the request is for one of the account itself.
+    func open(_ request: VolumeRequest, for caller: Caller) async throws -> VolumeAnswer? {
+        guard let owner = request.owner, owner != caller.user else { return nil }
+        let access = try await hub.ledger.read {
+            try $0.membership.shared(request.name, owner: owner, with: caller.account)
+        }
+        return VolumeAnswer(access, created: false)
+    }
+
+    /// The account's role in the volume and the number of members, for the answer to a device.
+    func standing(of caller: Caller, in id: Identifier) async throws -> MemberStanding {
+        try await hub.ledger.read { transaction in
+            let standing = try transaction.membership.standing(of: caller.account, in: id)
+            // This throws if the account is no member.
+            _ = try transaction.membership.volume(id, of: caller, for: .open)
+            return standing ?? MemberStanding(role: .reader, members: 0)
+        }
+    }
+}
+
+extension Failure {
+    static let membersChanged = Failure(
+        .forbidden, "The members of the volume, or their roles, have changed.")
+}
+
+extension MemberTable {
+    fileprivate func memberList(of volume: Identifier, for caller: Caller) throws -> MemberList {
+        MemberList(
+            members: try members(of: volume).map { member in
+                var member = member
+                member.isSelf = member.user == caller.user
+                return member
+            })
+    }
+}
+
+extension MemberTable {
+    /// A volume that another account owns and of which this account is a member.
+    ///
+    /// - Throws: `.notFound`, with the volumes that the account may use.
+    func shared(_ name: String, owner: String, with account: Identifier) throws
+        -> VolumeAccess
+    {
+        if try transaction.account(account)?.name == owner,
+            let own = try transaction.volumes(of: account).first(
+                where: { $0.name == name })
+        {
+            return VolumeAccess(volume: own, role: .owner, owner: nil)
+        }
+        let all = try accessible(to: account)
+        if let found = all.first(where: { $0.owner == owner && $0.volume.name == name }) {
+            return found
+        }
+        let shared = all.compactMap { access in access.owner.map { ($0, access.volume.name) } }
+        let list = shared.prefix(20).map { "\"\($1)\" of \($0)" }.joined(separator: ", ")
+        throw Failure(
+            .notFound,
+            "There is no volume \"\(name)\" of \(owner) that you may use. "
+                + (shared.isEmpty
+                    ? "Nobody has shared a volume with you: its owner adds you with fsctl "
+                        + "members add."
+                    : "You may use \(list)\(shared.count > 20 ? " and others" : "")."))
+    }
+}

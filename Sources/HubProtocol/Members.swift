@@ -1,0 +1,116 @@
+import Model
+
+/// What an account may do in a volume. Each volume has exactly one owner: the account that created
+/// it, to whose quota its bytes count.
+package enum Role: String, Codable, Hashable, Sendable, CaseIterable {
+    case reader, editor, owner
+
+    /// Decides about everything that a hub does in a volume for an account. There is no other
+    /// place that does. An account without a role is answered as if the volume did not exist.
+    package func allows(_ operation: VolumeOperation) -> Bool {
+        switch operation {
+        case .open, .have, .read, .changes, .manifests, .feed, .durability, .wanted, .members,
+            .page:
+            true
+        case .chunks, .commit, .holding, .pageForm: self != .reader
+        case .changeMembers: self == .owner
+        case .leave: self != .owner
+        }
+    }
+
+    /// The refusal of an operation that the role does not allow.
+    package func refusal(of operation: VolumeOperation) -> Failure {
+        switch operation {
+        case .changeMembers:
+            Failure(.forbidden, "Only the volume's owner can change its members.")
+        case .leave:
+            Failure(
+                .forbidden,
+                "The owner cannot be removed from the volume, and has no other role in it.")
+        default:
+            Failure(
+                .forbidden,
+                "You are a \(rawValue) of this volume, so you cannot change it. Nothing is lost: "
+                    + "what you changed stays on your device. The volume's owner can make you an "
+                    + "editor (fsctl members role).")
+        }
+    }
+}
+
+/// Everything that a hub does in a volume for an account.
+package enum VolumeOperation: String, Sendable, CaseIterable {
+    /// Lists the volume and gives its keys.
+    case open
+    case have, chunks, read, commit, changes, manifests, feed, holding, durability, wanted
+    /// Lists the members.
+    case members
+    /// Adds and removes members and changes their roles.
+    case changeMembers
+    /// Removes the account itself from the members.
+    case leave
+    /// Shows what the volume has in a browser.
+    case page
+    /// Changes the volume by a form of a page.
+    case pageForm
+}
+
+extension VolumeCall {
+    /// What an account needs the right for before the hub reads the request's body. The request
+    /// may need the right for more, which its body decides.
+    package var operation: VolumeOperation {
+        switch self {
+        case .have: .have
+        case .chunks: .chunks
+        case .read: .read
+        case .commit: .commit
+        case .changes: .changes
+        case .manifests: .manifests
+        case .feed: .feed
+        case .holding: .holding
+        case .durability: .durability
+        case .wanted: .wanted
+        case .members: .members
+        }
+    }
+}
+
+/// The answer of `GET` and `POST /v1/volumes/{volume}/members`.
+package struct MemberList: Codable, Hashable, Sendable {
+    package var members: [Member]
+
+    package init(members: [Member]) { self.members = members }
+}
+
+package struct Member: Codable, Hashable, Sendable {
+    /// The account's name.
+    package var user: String
+    package var role: Role
+    /// Nanoseconds since 1970.
+    package var since: Int64
+    /// Whether this is the account that sent the request.
+    package var isSelf: Bool
+
+    package init(user: String, role: Role, since: Int64, isSelf: Bool = false) {
+        self.user = user
+        self.role = role
+        self.since = since
+        self.isSelf = isSelf
+    }
+}
+
+/// The body of `POST /v1/volumes/{volume}/members`.
+package struct MemberRequest: Codable, Hashable, Sendable {
+    package enum Change: String, Codable, Hashable, Sendable { case add, role, remove }
+
+    package var change: Change
+    /// The account's name.
+    package var user: String
+    /// The new role; nil if the member is removed.
+    package var role: Role?
+
+    package init(_ change: Change, _ user: String, role: Role? = nil) {
+        self.change = change
+        self.user = user
+        self.role = role
+    }
+}
