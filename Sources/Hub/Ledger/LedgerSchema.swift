@@ -178,6 +178,23 @@ package enum LedgerSchema {
         -- Null for a token of an older hub until it is used again.
         ALTER TABLE tokens ADD COLUMN expires BIGINT
         """,
+        """
+        -- The packs of a blob store that is not a directory. `state` is a PackState.
+        CREATE TABLE packs (
+            pack BIGINT PRIMARY KEY,
+            bytes BIGINT NOT NULL,
+            state BIGINT NOT NULL,
+            since BIGINT NOT NULL
+        );
+
+        -- The records of packs that have no object yet.
+        CREATE TABLE staged (
+            pack BIGINT NOT NULL,
+            place BIGINT NOT NULL,
+            record BYTEA NOT NULL,
+            PRIMARY KEY (pack, place)
+        )
+        """,
     ]
 
     /// Converts a step to SQLite's dialect: strict tables that are clustered by their primary key.

@@ -199,7 +199,8 @@ struct Upload {
         do {
             let places = try await hub.blobs.keep(new.map(\.chunk))
             try await hub.turns.take(self.volume.account) {
-                try await hub.ledger.write(.volume(volume)) { transaction in
+                try await hub.ledger.write(.volume(volume)) { [blobs = hub.blobs] transaction in
+                    try blobs.confirm(places, transaction)
                     for ((id, chunk), place) in zip(new, places) {
                         try transaction.putChunk(
                             id, plain: chunk.plain, at: place, in: volume, time: time)
